@@ -1,0 +1,115 @@
+"""Extension points by name: the config says ``[advantage] name = "turn_return"`` and gets that class with the rest as its fields.
+
+An extension is a pydantic model: its fields are its options (a misspelt one is an error), its state lives in private attributes and
+leaves only through ``state_dict``. Nothing here knows a paper's name; ``SLOTS`` is the whole list.
+"""
+
+import difflib
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ..errors import TurnwiseError
+
+
+class ConfigError(TurnwiseError):
+    """A configuration that cannot be used; the message names the key and, for a misspelt one, the nearest."""
+
+
+class Extension(BaseModel):
+    """Base of everything that can stand in a slot. Stateless unless it overrides the two state methods."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    def state_dict(self) -> dict[str, Any]:
+        """All state, as JSON values."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take back what ``state_dict`` gave."""
+
+
+SLOTS: dict[str, dict[str, str]] = {
+    "task_sampler": {"mixture": "tasks:Mixture"},
+    "prompt_scaffold": {"none": "scaffold:NoScaffold"},
+    "rollout_budget": {"constant": "budget:Constant"},
+    "horizon": {
+        "constant": "horizon:Constant",
+        "staged": "horizon:Staged",
+        "additive": "horizon:Additive",
+        "multiplicative": "horizon:Multiplicative",
+    },
+    "rollout_controller": {"play_on": "controller:PlayOn"},
+    "reward_shaper": {"length_penalty": "shaping:LengthPenalty"},
+    "group_filter": {"informative": "group_filter:Informative"},
+    "advantage": {
+        "group_mean": "advantage:GroupMean",
+        "group_normalised": "advantage:GroupNormalised",
+        "turn_return": "advantage:TurnReturn",
+    },
+    "sample_filter": {"negative_weight": "sample_filter:NegativeWeight"},
+    "loss": {"decoupled": "loss:Decoupled"},
+    "proximal": {"recompute": "proximal:Recompute", "behaviour": "proximal:Behaviour"},
+    "replay": {"none": "reuse:NoReplay"},
+    "admission": {"capacity": "admission:Capacity"},
+}
+
+
+def nearest(word: str, known: list[str]) -> str:
+    """`` (did you mean X?)``, or the list of what is known when nothing is near."""
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f" (did you mean {close[0]!r}?)" if close else f" (known: {', '.join(sorted(known))})"
+
+
+def build(slot: str, choice: Mapping[str, Any]) -> Any:
+    """The extension that ``choice`` (``{"name": …, **options}``) names for ``slot``.
+
+    A name with a colon, ``"my_pkg.credit:Mine"``, is imported: the way to bring one's own.
+
+    Raises:
+        ConfigError: the name is unknown, cannot be imported, or an option does not fit.
+    """
+    options = dict(choice)
+    name = str(options.pop("name"))
+    where = SLOTS[slot].get(name)
+    if where is None and ":" not in name:
+        raise ConfigError(f"{slot}.name: there is no {slot} called {name!r}{nearest(name, list(SLOTS[slot]))}")
+    module, _, attribute = (where or name).partition(":")
+    try:
+        cls = getattr(import_module(f".{module}", __package__) if where else import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{slot}.name: {name!r} cannot be imported: {error}") from error
+    try:
+        return cls(**options)
+    except ValidationError as error:
+        raise ConfigError(explain(error, slot, list(cls.model_fields))) from error
+
+
+def explain(error: ValidationError, prefix: str = "", known: list[str] | None = None, model: Any = None) -> str:
+    """A pydantic error as one line a person can act on."""
+    lines = []
+    for item in error.errors():
+        path = ".".join(str(part) for part in (prefix, *item["loc"]) if part != "")
+        if item["type"] == "extra_forbidden":
+            names = known if known is not None else fields_at(model, item["loc"][:-1])
+            lines.append(f"{path}: unknown key{nearest(str(item['loc'][-1]), names)}")
+        else:
+            lines.append(f"{path}: {item['msg']}, got {item['input']!r}"[:300])
+    return "; ".join(lines)
+
+
+def fields_at(model: Any, path: tuple[int | str, ...]) -> list[str]:
+    """The field names of the model that stands at ``path`` inside ``model``."""
+    for part in path:
+        if isinstance(part, int):
+            continue
+        field = model.model_fields.get(part)
+        if field is None:
+            return []
+        inner = [field.annotation, *getattr(field.annotation, "__args__", ())]
+        model = next((one for one in inner if isinstance(one, type) and issubclass(one, BaseModel)), None)
+        if model is None:
+            return []
+    return list(model.model_fields)
