@@ -1,0 +1,129 @@
+"""Tiny local policies: ``new_model`` writes a Hugging Face folder that any part (and any other tool) can load.
+
+The model is a two-layer Qwen3 or Llama with *mimetic* initialisation, which is what lets so small a network learn to
+copy and compare words within seconds. The tokenizer knows whole words, separated by white space; ``;`` ends a turn.
+Two choices matter more than they look:
+
+* The chat template puts nothing between an observation and the action that answers it. A separator there hides the
+  signal that the first word of the action must read.
+* ``;`` and ``<pad>`` are known to the tokenizer only as special tokens, not as words. So an observation that contains a
+  ``;`` cannot end a turn: ``agents.chat`` encodes it as ``<unk>``.
+
+Everything written is a function of the arguments: the same call gives the same bytes of weights.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+STOP = ";"
+"""Ends a turn; the model samples it."""
+UNKNOWN = "<unk>"
+PAD = "<pad>"
+TEMPLATE = (
+    "{% for m in messages %}{{ m['content'] }}{% if m['role'] == 'assistant' %} " + STOP + "{% endif %}\n{% endfor %}"
+)
+
+
+def new_model(
+    path: str | Path,
+    vocabulary: Sequence[str],
+    *,
+    hidden: int = 128,
+    layers: int = 2,
+    heads: int = 4,
+    seed: int = 0,
+    arch: Literal["qwen3", "llama"] = "qwen3",
+    tie: bool = True,
+    max_context: int = 1024,
+) -> Path:
+    """Write a randomly initialised float32 model and its word-level tokenizer to ``path``.
+
+    ``vocabulary`` is every word the environment may show or take; a word outside it reads as ``<unk>``. Repetitions are
+    ignored. ``max_context`` is the longest context the model is made for, in tokens.
+
+    Raises:
+        ValueError: a word is empty or holds white space, no word is given, or ``heads`` does not divide ``hidden``.
+        FileExistsError: ``path`` already holds a model.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    path = Path(path)
+    if (path / "config.json").exists():
+        raise FileExistsError(f"{path} already holds a model; choose another folder, or delete it first")
+    tokenizer = _tokenizer(vocabulary, max_context)
+    config = _config(arch, tokenizer, hidden, layers, heads, tie, max_context)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+        _initialise(model)
+    path.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+def _tokenizer(vocabulary: Sequence[str], max_context: int) -> Any:
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+    from transformers import PreTrainedTokenizerFast
+
+    for word in vocabulary:
+        if not word or word.split() != [word]:
+            raise ValueError(f"{word!r} is not a word: a vocabulary entry must be non-empty and without white space")
+    words = [word for word in dict.fromkeys(vocabulary) if word not in (UNKNOWN, PAD, STOP)]
+    if not words:
+        raise ValueError("the vocabulary is empty: give every word the environment may show or take")
+    vocab = {word: i for i, word in enumerate([UNKNOWN, *words])}
+    tokenizer = Tokenizer(WordLevel(vocab, unk_token=UNKNOWN))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        unk_token=UNKNOWN,
+        pad_token=PAD,
+        eos_token=STOP,
+        chat_template=TEMPLATE,
+        model_max_length=max_context,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def _config(arch: str, tokenizer: Any, hidden: int, layers: int, heads: int, tie: bool, max_context: int) -> Any:
+    from transformers import AutoConfig
+
+    if hidden % heads:
+        raise ValueError(f"hidden ({hidden}) must be a multiple of heads ({heads})")
+    return AutoConfig.for_model(
+        arch,
+        vocab_size=len(tokenizer),
+        hidden_size=hidden,
+        intermediate_size=2 * hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        head_dim=hidden // heads,
+        max_position_embeddings=max_context,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e6},
+        tie_word_embeddings=tie,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+
+
+def _initialise(model: Any) -> None:
+    """Mimetic initialisation: keys equal queries, the output undoes the values; everything else is small."""
+    import torch
+
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 2:
+                parameter.normal_(0, 0.02)
+        model.get_input_embeddings().weight.normal_(0, 0.1)
+        for layer in model.model.layers:
+            attention = layer.self_attn
+            attention.k_proj.weight.copy_(attention.q_proj.weight)
+            torch.nn.init.orthogonal_(attention.v_proj.weight)
+            attention.o_proj.weight.copy_(attention.v_proj.weight.T)
