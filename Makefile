@@ -1,0 +1,39 @@
+# Everything a person or CI runs. `make install` first; the rest calls it where it must.
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.PHONY: install quickstart test soak lint format lock clean
+
+VENV := .venv/bin
+PYTEST := OMP_NUM_THREADS=1 $(VENV)/python -m pytest
+
+install: .venv/installed
+
+.venv/installed: requirements.lock pyproject.toml tools/install.sh
+	@bash tools/install.sh
+
+quickstart: install ## a tiny policy trained until it visibly succeeds
+	$(VENV)/turnwise train examples/quickstart.toml
+
+test: install ## the system parts where missing, and every kind of test
+	@bash tools/system_parts.sh test
+	$(PYTEST) $(ARGS)
+
+soak: install ## the same properties at full counts; long
+	@bash tools/system_parts.sh test
+	$(PYTEST) -m soak --timeout=0 $(ARGS)
+
+lint: install
+	$(VENV)/ruff check .
+	$(VENV)/ruff format --check .
+	@bash tools/mypy.sh
+
+format: install
+	$(VENV)/ruff check --fix .
+	$(VENV)/ruff format .
+
+lock:
+	$(VENV)/python tools/lock.py $(ARGS)
+
+clean: ## build leftovers and caches; never .venv or runs
+	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,58 @@
+"""What pyproject.toml lists is what the tree holds: a part that is not listed is missing from the wheel."""
+
+import tomllib
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+NOT_SHIPPED = {"tests", "benchmarks", "examples", "docs", "tools", "build", "dist", "runs"}
+
+
+def shipped(path: Path) -> bool:
+    top = path.relative_to(ROOT).parts[0]
+    return not (top.startswith(".") or top.endswith(".egg-info") or top in NOT_SHIPPED)
+
+
+def package_folders() -> set[Path]:
+    return {path.parent for path in ROOT.rglob("__init__.py") if path.parent == ROOT or shipped(path)}
+
+
+def test_package_list_is_the_tree() -> None:
+    names = {".".join(("turnwise", *folder.relative_to(ROOT).parts)) for folder in package_folders()}
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == names
+
+
+def test_every_module_lies_in_a_package() -> None:
+    strays = {path for path in ROOT.rglob("*.py") if shipped(path) and path.parent not in package_folders()}
+    assert strays == set()
+
+
+def test_every_other_file_of_a_package_is_package_data() -> None:
+    data = PROJECT["tool"]["setuptools"]["package-data"]
+    forgotten = []
+    for folder in package_folders() - {ROOT}:
+        name = ".".join(("turnwise", *folder.relative_to(ROOT).parts))
+        for path in folder.iterdir():
+            listed = any(path.match(pattern) for pattern in data.get(name, []))
+            if path.is_file() and path.suffix not in {".py", ".pyc", ".md"} and not listed:
+                forgotten.append(str(path.relative_to(ROOT)))
+    assert forgotten == []
+
+
+def test_lock_pins_every_dependency() -> None:
+    lines = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if not line.startswith("#")]
+    assert lines == sorted(lines, key=lambda line: line.split("==")[0].lower())
+    pinned = dict(line.split("==") for line in lines)
+    locked = {canonicalize_name(name): version for name, version in pinned.items()}
+    extras = PROJECT["project"]["optional-dependencies"]
+    wanted = [*PROJECT["project"]["dependencies"]]
+    for extra in ("train", "cpu", "postgres", "tensorboard", "dev"):
+        wanted += [text for text in extras[extra] if not text.startswith("turnwise[")]
+    for requirement in map(Requirement, wanted):
+        version = locked.get(canonicalize_name(requirement.name))
+        assert version is not None, f"{requirement.name} is not in requirements.lock: run `make lock`"
+        assert requirement.specifier.contains(version), f"{requirement} is not met by {version}: run `make lock`"
+    assert not {"torchvision", "torchaudio", "torchcodec"} & set(locked)

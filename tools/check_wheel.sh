@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Builds the wheel, installs it in a fresh environment and uses it there; then does the same with a clone of another name.
+# Only turnwise is installed: the dependencies are read from .venv.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+environment() { # a virtual environment at $1 that sees the packages of .venv, but not its editable turnwise
+    "$root/.venv/bin/python" -m venv --without-pip "$1"
+    "$1/bin/python" - "$root" <<'PY'
+import pathlib, sys, sysconfig
+shared = pathlib.Path(sys.argv[1], ".venv/lib", f"python{sys.version_info.major}.{sys.version_info.minor}", "site-packages")
+pathlib.Path(sysconfig.get_path("purelib"), "shared.pth").write_text(f"{shared}\n")
+PY
+}
+
+use() { # what a user does first, away from any checkout
+    (cd "$work" && "$1/bin/turnwise" --version && "$1/bin/turnwise" --help >/dev/null &&
+        "$1/bin/turnwise" db upgrade --store "sqlite:///$2/turnwise.db" &&
+        "$1/bin/turnwise" runs list --json --store "sqlite:///$2/turnwise.db" | grep -qx '\[\]' &&
+        "$1/bin/python" -c 'import turnwise, turnwise.envs, turnwise.store; print(turnwise.__file__)' | grep -F "$3")
+}
+
+git clone --quiet "$root" "$work/another-name"
+echo "==> the wheel"
+environment "$work/venv"
+"$work/venv/bin/python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/dist" "$work/another-name"
+"$work/venv/bin/python" -m pip install --quiet --no-deps "$work"/dist/turnwise-*.whl
+use "$work/venv" "$work/runs-a" "$work/venv"
+
+echo "==> a clone of another name"
+environment "$work/venv-clone"
+"$work/venv-clone/bin/python" -m pip install --quiet --no-deps --no-build-isolation --editable "$work/another-name"
+use "$work/venv-clone" "$work/runs-b" "$work/another-name"
+(cd "$work/another-name" && "$work/venv-clone/bin/python" -m pytest -q tests/test_packages.py tests/test_floors.py)
