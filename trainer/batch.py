@@ -1,0 +1,96 @@
+"""From leased groups to the batch of one update: shape, credit, sweep, filter.
+
+Pure but for the extensions it is given. Failed members are left out before anything is computed, so they change no one's
+advantage by anything but their absence.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from ..records import OUTCOMES, Group, PolicyVersion, Source
+from .protocols import AdvantageEstimator, PerTurn, PolicyLoss, RewardShaper, SampleFilter, TrainSample
+from .samples import samples
+from .staleness import staleness, sweep
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one update trains on, and what assembling it left behind."""
+
+    samples: Sequence[TrainSample]
+    groups: Sequence[str]
+    """Groups that are trained on."""
+    expired: Sequence[str]
+    """Groups the sweep left with nothing to train on."""
+    sampled_tokens: int
+    swept_tokens: int
+    swept_by_turns: Mapping[int, tuple[int, int]]
+    """Episode length in turns -> (tokens swept, tokens sampled): staleness must not quietly select short episodes."""
+
+
+def shaped(group: Group, shapers: Sequence[RewardShaper]) -> PerTurn:
+    """Step rewards of a group's members: the environment's own, then each shaper in turn."""
+    rewards: PerTurn = [[step.reward for step in one.steps] for one in group.trajectories]
+    for shaper in shapers:
+        rewards = shaper(group, rewards)
+    return rewards
+
+
+def survivors(group: Group) -> Group:
+    """The group without the members that failed."""
+    return Group(
+        id=group.id, run=group.run, task=group.task, horizon=group.horizon, size=group.size, purpose=group.purpose,
+        scaffold=group.scaffold, state=group.state,
+        trajectories=[one for one in group.trajectories if one.status in OUTCOMES],
+    )  # fmt: skip
+
+
+def assemble(
+    groups: Sequence[Group],
+    history: Mapping[int, PolicyVersion],
+    update: int,
+    bound: int,
+    *,
+    shapers: Sequence[RewardShaper],
+    advantage: AdvantageEstimator,
+    filters: Sequence[SampleFilter],
+    loss: PolicyLoss,
+    rng: Random,
+) -> Batch:
+    """The batch of the update that turns version ``update`` into the next.
+
+    Args:
+        groups: leased groups with trajectories, steps and messages.
+        history: versions by id, abandoned ones included.
+        update: updates done so far.
+        bound: the staleness bound, in updates.
+    """
+    kept: list[TrainSample] = []
+    trained: list[str] = []
+    expired: list[str] = []
+    sampled = swept = 0
+    by_turns: dict[int, tuple[int, int]] = {}
+    for group in map(survivors, groups):
+        credit = advantage(shaped(group, shapers))
+        trainable = False
+        for trajectory, turns in zip(group.trajectories, credit, strict=True):
+            if trajectory.source not in loss.accepts:
+                continue
+            for sample in samples(trajectory):
+                ages = staleness(sample.versions, history, update)
+                weights = sweep(ages, sample.mask, bound)
+                total, left = sum(sample.mask), int(sum(weights))
+                old, seen = by_turns.get(len(trajectory.steps), (0, 0))
+                by_turns[len(trajectory.steps)] = (old + total - left, seen + total)
+                sampled += total
+                swept += total - left
+                if not left:
+                    continue
+                trainable = True
+                values = [turns[turn] if turn >= 0 else 0.0 for turn in sample.turns]
+                kept.append(TrainSample(sample, group.id, Source(trajectory.source), values, weights, ages))
+        (trained if trainable else expired).append(group.id)
+    for one in filters:
+        kept = one(kept, rng)
+    return Batch(kept, trained, expired, sampled, swept, by_turns)

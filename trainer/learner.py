@@ -1,0 +1,126 @@
+"""The learner: a Hugging Face causal language model, AdamW, and one update a batch.
+
+It owns the weights; it knows nothing of episodes, groups or SQL. Logits are divided by the sampling temperature, so that the
+current log-probabilities are those of the distribution the engine sampled from. An update whose loss or gradient is not finite is
+refused before it touches the weights.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM
+
+from ..errors import TurnwiseError
+from . import attention
+from .config import LearnerConfig
+from .packing import Pass, chunks, pack
+from .protocols import LossInputs, PolicyLoss, ProximalPolicy, TrainSample
+
+
+class NotFinite(TurnwiseError):
+    """The loss or its gradient is NaN or infinite."""
+
+
+def token_logprobs(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Log-probabilities of the targets and entropies, in nats, both float32 (m,), from logits (m, vocabulary)."""
+    logp = logits.float().log_softmax(-1)
+    return logp.gather(-1, targets[:, None])[:, 0], -(logp.exp() * logp).sum(-1)
+
+
+class Learner:
+    """Weights, optimiser, update."""
+
+    def __init__(
+        self, model: str | Path, config: LearnerConfig, loss: PolicyLoss, proximal: ProximalPolicy, temperature: float
+    ) -> None:
+        torch.set_num_threads(config.threads)
+        self.config = config
+        self.loss = loss
+        self.proximal = proximal
+        self.temperature = temperature
+        self.model: Any = AutoModelForCausalLM.from_pretrained(
+            model, dtype=torch.float32, attn_implementation=attention.NAME, local_files_only=True
+        ).to(config.device)
+        self.model.train()
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=config.learning_rate, betas=config.betas, weight_decay=config.weight_decay
+        )
+
+    def named_parameters(self) -> list[tuple[str, Tensor]]:
+        """Names as in the Hugging Face checkpoint; a tied matrix once."""
+        return list(self.model.named_parameters())
+
+    def score(self, one: Pass, *, gradient: bool = True) -> tuple[Tensor, Tensor]:
+        """Log-probabilities of a pass's trained tokens and their entropies, float32 (m,)."""
+        context: AbstractContextManager[Any] = nullcontext() if gradient else torch.no_grad()
+        with context, attention.packed(one.lengths):
+            logits = self.model(
+                input_ids=one.ids, position_ids=one.positions, use_cache=False, logits_to_keep=one.at
+            ).logits[0]
+            return token_logprobs(logits / self.temperature, one.targets)
+
+    def update(self, samples: Sequence[TrainSample], progress: float) -> dict[str, float]:
+        """Train on a batch.
+
+        Args:
+            samples: the batch; cut into ``steps_per_batch`` optimiser steps of whole samples, in order.
+            progress: share of the budget spent, 0 to 1; the learning rate falls along it.
+
+        Raises:
+            NotFinite: the loss or gradient is NaN or infinite; the weights are as before the step.
+        """
+        rate = self.config.learning_rate + progress * (self.config.final_learning_rate - self.config.learning_rate)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        steps = [part for part in split(samples, self.config.steps_per_batch) if part]
+        passes = [[pack(part, self.config.device) for part in chunks(step, self.config.tokens_per_pass)] for step in steps]
+        anchors: list[list[Tensor | None]] = [[None] * len(step) for step in passes]
+        if len(passes) > 1 and self.proximal.needs_pass:
+            anchors = [[self.score(one, gradient=False)[0] for one in step] for step in passes]
+        totals: dict[str, float] = {}
+        for step, anchor in zip(passes, anchors, strict=True):
+            for name, value in self._step(step, anchor).items():
+                totals[name] = totals.get(name, 0.0) + value
+        tokens = sum(float((one.weights > 0).sum()) for step in passes for one in step)
+        means = {name: value / max(tokens, 1.0) for name, value in totals.items() if name not in ("loss", "grad_norm")}
+        return {
+            **means,
+            "loss": totals.get("loss", 0.0) / max(len(passes), 1),
+            "grad_norm": totals.get("grad_norm", 0.0) / max(len(passes), 1),
+            "learning_rate": rate,
+            "tokens": tokens,
+        }
+
+    def _step(self, passes: Sequence[Pass], anchors: Sequence[Tensor | None]) -> dict[str, float]:
+        denominator = sum(float(one.weights.sum()) for one in passes)
+        totals: dict[str, float] = {"loss": 0.0}
+        self.optimizer.zero_grad(set_to_none=True)
+        for one, anchor in zip(passes, anchors, strict=True):
+            if not len(one.at):
+                continue
+            logprobs, entropy = self.score(one)
+            proximal = self.proximal.logprobs(logprobs if anchor is None else anchor, one.behaviour)
+            loss, metrics = self.loss(
+                LossInputs(logprobs, entropy, proximal, one.behaviour, one.advantages, one.weights, max(denominator, 1e-8))
+            )
+            loss.backward()  # type: ignore[no-untyped-call]
+            totals["loss"] += float(loss)
+            for name, value in metrics.items():
+                totals[name] = totals.get(name, 0.0) + float(value)
+        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm))
+        if not (torch.isfinite(torch.tensor([norm, totals["loss"]])).all()):
+            self.optimizer.zero_grad(set_to_none=True)
+            raise NotFinite(f"loss {totals['loss']} with gradient norm {norm}: the update was not applied; lower the learning rate")
+        self.optimizer.step()
+        self.proximal.after_step(self.model)
+        return {**totals, "grad_norm": norm}
+
+
+def split(samples: Sequence[TrainSample], parts: int) -> list[list[TrainSample]]:
+    """``parts`` lists of nearly equal length, whole samples, in order."""
+    bounds = [round(i * len(samples) / parts) for i in range(parts + 1)]
+    return [list(samples[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
