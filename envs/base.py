@@ -1,0 +1,109 @@
+"""The base of every environment: a ``gymnasium.Env`` whose action is the text the agent wrote.
+
+An observation is a string, an image (``uint8`` array of height x width x 3), or ``{"text": str, "image": array}``.
+Only ``reset`` and ``step`` must be written; the other methods have defaults and say what each enables. What holds
+for all:
+
+* ``reset(seed=, options={"split": "train" | "test"})`` draws the instance; the two splits share none.
+* ``info`` of ``reset`` and ``step`` may carry ``step_valid`` (the action could be parsed and applied),
+  ``state_key`` (a name of the state now reached, the one the next action is taken in), ``env_error`` (the world
+  failed: a text), ``success`` (at the end: the environment's own verdict), ``reward_parts`` (the named addends of
+  the reward).
+* Bad text from an agent is an outcome (an observation), never an exception.
+"""
+
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+Image: TypeAlias = NDArray[np.uint8]
+Obs: TypeAlias = str | Image | dict[str, Any]
+Info: TypeAlias = dict[str, Any]
+
+
+class TurnEnv(gymnasium.Env[Obs, str]):
+    """A multi-turn world for a language-model agent."""
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium declares it an instance variable
+    deterministic: bool = True
+    """Whether the same seed, options and actions give the same observations and rewards."""
+
+    def instructions(self) -> str:
+        """The system prompt; empty for none."""
+        return ""
+
+    def oracle(self) -> str:
+        """The next right action, for checks and upper bounds; never used in training.
+
+        Raises:
+            NotImplementedError: the environment knows none.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no oracle")
+
+    def valid_actions(self) -> list[tuple[str, float]]:
+        """Actions that apply now, each with its weight: the random policy, and the format warm-up.
+
+        Raises:
+            NotImplementedError: the environment cannot enumerate them.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not list its valid actions")
+
+    def vocabulary(self) -> list[str]:
+        """Every word of observations and actions, for a word-level tokenizer (``turnwise model new``).
+
+        Raises:
+            NotImplementedError: the words are not a closed set.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no closed vocabulary")
+
+    def normalise(self, observation: Obs) -> Obs:
+        """The observation without what cannot be the same twice (timings, pids); this is what gets hashed."""
+        return observation
+
+
+class Adapted(TurnEnv):
+    """Any other Gymnasium environment of text actions, wrappers included, seen as a ``TurnEnv``."""
+
+    def __init__(self, inner: gymnasium.Env[Any, Any]) -> None:
+        self.inner = inner
+        core = inner.unwrapped
+        self._core = core if isinstance(core, TurnEnv) else None
+        self.spec = inner.spec
+        self.action_space = inner.action_space
+        self.observation_space = inner.observation_space
+        self.deterministic = bool(getattr(core, "deterministic", not getattr(inner.spec, "nondeterministic", False)))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
+        """The inner environment's."""
+        return self.inner.reset(seed=seed, options=options)
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        """The inner environment's."""
+        observation, reward, terminated, truncated, info = self.inner.step(action)
+        return observation, float(reward), terminated, truncated, info
+
+    def close(self) -> None:
+        """The inner environment's."""
+        self.inner.close()
+
+    def instructions(self) -> str:
+        """The core environment's."""
+        return self._core.instructions() if self._core else super().instructions()
+
+    def oracle(self) -> str:
+        """The core environment's."""
+        return self._core.oracle() if self._core else super().oracle()
+
+    def valid_actions(self) -> list[tuple[str, float]]:
+        """The core environment's."""
+        return self._core.valid_actions() if self._core else super().valid_actions()
+
+    def vocabulary(self) -> list[str]:
+        """The core environment's."""
+        return self._core.vocabulary() if self._core else super().vocabulary()
+
+    def normalise(self, observation: Obs) -> Obs:
+        """The core environment's."""
+        return self._core.normalise(observation) if self._core else super().normalise(observation)

@@ -1,0 +1,94 @@
+"""Environments by id.
+
+An id is Gymnasium's: registered with ``gymnasium.register``, by importing a module (``"my_pkg.envs:Id-v0"``), or by
+an installed package's entry point in the group ``turnwise.envs`` (its value names a module that registers when
+imported, or a callable that registers). Environments are made bare: horizons, checks and order are the trainer's,
+so Gymnasium's TimeLimit, OrderEnforcing and PassiveEnvChecker wrappers are left out.
+"""
+
+import difflib
+import importlib
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+
+from .base import Adapted, TurnEnv
+from .errors import EnvironmentFailed, UnknownEnvironment
+
+ENTRY_POINTS = "turnwise.envs"
+SITE = "turnwise/Site-v0"
+
+
+@cache
+def _plugins() -> dict[str, str]:
+    """Load the entry points once; gives those that would not load, with why: one bad package must not hide the rest."""
+    if SITE not in gymnasium.registry:
+        gymnasium.register(
+            SITE, entry_point="turnwise.envs.site:SiteEnv", order_enforce=False, disable_env_checker=True
+        )
+    broken = {}
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            loaded = point.load()
+            if callable(loaded):
+                loaded()
+        except Exception as error:
+            broken[point.value] = f"{type(error).__name__}: {error}"
+    return broken
+
+
+def all_ids() -> list[str]:
+    """The ids of every registered environment that is ours or a plugin's (Gymnasium's own are left out), sorted."""
+    _plugins()
+    return sorted(spec.id for spec in gymnasium.registry.values() if not _is_gymnasiums(spec))
+
+
+def _is_gymnasiums(spec: EnvSpec) -> bool:
+    entry = spec.entry_point
+    return (entry if isinstance(entry, str) else getattr(entry, "__module__", "")).startswith("gymnasium.")
+
+
+def broken_plugins() -> dict[str, str]:
+    """Entry points that could not be loaded, and why."""
+    return dict(_plugins())
+
+
+def spec(env_id: str) -> EnvSpec:
+    """What is registered under an id.
+
+    Raises:
+        UnknownEnvironment: nothing is; the message names the nearest id.
+    """
+    broken = _plugins()
+    module, _, name = env_id.rpartition(":")
+    if module:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise UnknownEnvironment(f"environment {env_id!r}: cannot import {module!r}: {error}") from error
+    if name in gymnasium.registry:
+        return gymnasium.registry[name]
+    near = difflib.get_close_matches(name, all_ids(), n=1, cutoff=0.3)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    failed = "".join(f"; plugin {point} did not load ({why})" for point, why in broken.items())
+    raise UnknownEnvironment(f"no environment {env_id!r}{hint} (`turnwise envs list` shows all){failed}")
+
+
+def make(env_id: str, **options: Any) -> TurnEnv:
+    """A new environment, without Gymnasium's wrappers; ``options`` go to its constructor.
+
+    Raises:
+        UnknownEnvironment: no such id.
+        EnvironmentFailed: its constructor raised, for example on an unknown option.
+    """
+    bare = replace(spec(env_id), order_enforce=False, max_episode_steps=None, disable_env_checker=True)
+    try:
+        made = gymnasium.make(bare, **options)
+    except Exception as error:
+        said = f" with options {options}" if options else ""
+        raise EnvironmentFailed(f"{env_id} could not be made{said}: {type(error).__name__}: {error}") from error
+    return made if isinstance(made, TurnEnv) else Adapted(made)

@@ -1,0 +1,101 @@
+"""The instances of ``turnwise/Site-v0``: which site, which task, which words.
+
+An instance is a pure function of (seed, split, family). Draws use only ``random.Random.random``, the one generator
+method Python promises to keep, so that a stored trajectory replays under any later Python. Whether a combination
+(item and price; user and password; target and set of links) is held out is a hash of it: the two splits share no
+combination, whatever the seed.
+"""
+
+import random
+import zlib
+from dataclasses import dataclass
+from typing import TypeVar
+
+FAMILIES = ("find", "login", "open")
+SPLITS = ("train", "test")
+HELD_OUT_SHARE = 5
+"""One combination in this many is of the test split."""
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+ITEMS = _words("lamp chair desk rug clock vase kettle pan fork plate drill saw hammer rope tent boots")
+SECTIONS = _words("tools garden kitchen toys books music sports travel inbox orders help news photos cart")
+NAMES = _words("max ann bob eva tom liz sam zoe stu kim lee ray pam joe ida gus")
+FIELDS = ("user", "password")
+NUMBERS = tuple(str(number) for number in range(10, 100))
+GRAMMAR = _words(
+    "task find price of log in then open home links visited page confirmed rumour locked form submit filled wrong"
+    " invalid welcome login click fill back answer done ended right user password"
+)
+VOCABULARY = tuple(dict.fromkeys(GRAMMAR + FIELDS + ITEMS + SECTIONS + NAMES + NUMBERS))
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One instance: what is asked, and the site it is asked of."""
+
+    family: str
+    task: str
+    links: tuple[str, ...]
+    """What the home page lists, in its order; ``login`` among them in the login family."""
+    target: str
+    """The section that holds the goal."""
+    item: str = ""
+    prices: tuple[str, ...] = ()
+    """Aligned with ``links``: what each section says the item costs; only the target's is confirmed."""
+    secrets: tuple[str, str] = ("", "")
+    """The right user and password."""
+    form: tuple[str, ...] = ()
+    """The elements of the login form, in its order."""
+
+
+def _pick(rng: random.Random, options: tuple[T, ...], count: int) -> tuple[T, ...]:
+    pool = list(options)
+    return tuple(pool.pop(int(rng.random() * len(pool))) for _ in range(count))
+
+
+def _held_out(*key: str) -> bool:
+    return zlib.crc32(" ".join(key).encode()) % HELD_OUT_SHARE == 0
+
+
+def _find(rng: random.Random, count: int) -> tuple[Site, bool]:
+    links = _pick(rng, SECTIONS, count)
+    prices = _pick(rng, NUMBERS, count)
+    (item,) = _pick(rng, ITEMS, 1)
+    at = int(rng.random() * count)
+    site = Site("find", f"task find price of {item}", links, links[at], item=item, prices=prices)
+    return site, _held_out(item, prices[at])
+
+
+def _login(rng: random.Random, count: int) -> tuple[Site, bool]:
+    sections = _pick(rng, SECTIONS, count - 1)
+    links = _pick(rng, (*sections, "login"), count)
+    user, password = _pick(rng, NAMES, 2)
+    form = _pick(rng, (*FIELDS, "submit"), 3)
+    target = sections[0]
+    task = f"task log in user {user} password {password} then open {target}"
+    return Site("login", task, links, target, secrets=(user, password), form=form), _held_out(user, password)
+
+
+def _open(rng: random.Random, count: int) -> tuple[Site, bool]:
+    links = _pick(rng, SECTIONS, count)
+    target = links[int(rng.random() * count)]
+    return Site("open", f"task open {target}", links, target), _held_out(target, *sorted(links))
+
+
+_BUILD = {"find": _find, "login": _login, "open": _open}
+
+
+def draw(seed: int, split: str, family: str) -> Site:
+    """The instance of this seed; ``family`` is one of ``FAMILIES``, or ``mix`` to let the seed choose."""
+    rng = random.Random(f"{split} {seed} {family}")  # noqa: S311 - a game, not a secret
+    chosen = FAMILIES[int(rng.random() * len(FAMILIES))] if family == "mix" else family
+    while True:
+        site, held_out = _BUILD[chosen](rng, 3 + int(rng.random() * 3))
+        if held_out == (split == "test"):
+            return site

@@ -1,0 +1,46 @@
+"""Tasks: an environment, and what makes one instance of it.
+
+A task's id is the hash of the rest, the same in every process.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from ..records import Task
+from . import registry
+
+
+def task_id(env_id: str, env_version: str, seed: int, split: str, options: Mapping[str, Any]) -> str:
+    """Twenty-four hex digits of the SHA-256 of the fields as canonical JSON.
+
+    Raises:
+        TypeError: an option is not a JSON value.
+    """
+    text = json.dumps([env_id, env_version, seed, split, dict(options)], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+@lru_cache(maxsize=64)
+def env_version(env_id: str) -> str:
+    """The version in the id: ``0`` of ``turnwise/Site-v0``; empty if it has none.
+
+    Raises:
+        UnknownEnvironment: no such id.
+    """
+    version = registry.spec(env_id).version
+    return "" if version is None else str(version)
+
+
+def make_task(env_id: str, seed: int, split: str = "train", options: Mapping[str, Any] | None = None) -> Task:
+    """The task of a seed.
+
+    Raises:
+        UnknownEnvironment: no such id.
+        TypeError: an option is not a JSON value.
+    """
+    version = env_version(env_id)
+    chosen = dict(options or {})
+    return Task(task_id(env_id, version, seed, split, chosen), env_id, version, seed, split, chosen)
