@@ -28,7 +28,7 @@ def parts(observation: Any) -> tuple[str, Image | None]:
         # len() counts characters, at most four bytes each: only long texts pay for the exact count.
         if len(observation) * 4 > MAX_OBSERVATION_BYTES:
             _bound(len(observation.encode(errors="replace")))
-        return observation, None
+        return _storable(observation), None
     if isinstance(observation, np.ndarray):
         return "", _image(observation)
     if isinstance(observation, dict) and set(observation) == {"text", "image"}:
@@ -36,12 +36,19 @@ def parts(observation: Any) -> tuple[str, Image | None]:
         if not isinstance(text, str):
             raise EnvironmentBroken(f"observation['text'] is {type(text).__name__}, not str")
         _bound(len(text.encode(errors="replace")) + image.nbytes)
-        return text, image
+        return _storable(text), image
     keys = f" with keys {sorted(map(str, observation))}" if isinstance(observation, dict) else ""
     raise EnvironmentBroken(
         f"observation is {type(observation).__name__}{keys}; it must be str, a uint8 image of height x width x 3, "
         "or {'text': str, 'image': image}"
     )
+
+
+def _storable(text: str) -> str:
+    """The text without what no database takes: lone surrogates and NUL."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.encode(errors="replace").decode().replace("\0", "\ufffd")
 
 
 def _image(value: Any) -> Image:
@@ -90,7 +97,7 @@ def observation_hash(env: TurnEnv, observation: Obs) -> str:
         EnvironmentBroken: of no allowed type, or too large.
     """
     text, image = parts(env.normalise(observation))
-    digest = hashlib.sha256(text.encode(errors="surrogatepass"))
+    digest = hashlib.sha256(text.encode())
     if image is not None:
         digest.update(f"\0{image.shape}".encode() + np.ascontiguousarray(image).tobytes())
     return digest.hexdigest()[:32]

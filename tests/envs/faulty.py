@@ -1,0 +1,80 @@
+"""An environment that goes wrong in the way it is asked to: made only to inject faults. ``FAULTY`` is its id in any
+process."""
+
+import threading
+from typing import Any
+
+import gymnasium
+import numpy as np
+from turnwise.envs.base import Info, Obs, TurnEnv
+from turnwise.envs.spaces import FreeText
+
+FAULTY = "turnwise.tests.envs.faulty:faults/Faulty-v0"
+HANG = threading.Event()
+"""What a hanging environment waits on; nothing sets it but the end of a test."""
+
+
+class FaultyEnv(TurnEnv):
+    """``fault`` happens on the action ``fault``; with ``where`` of make, reset or close it happens there instead."""
+
+    def __init__(self, fault: str = "", where: str = "step") -> None:
+        self.action_space = FreeText(words=("go", "fault"))
+        self.observation_space = FreeText(100, words=("on",))
+        self.fault, self.where = fault, where
+        self.thread = threading.get_ident()
+        self.closed = False
+        if where == "make":
+            self._go_wrong()
+
+    def _go_wrong(self) -> Any:
+        match self.fault:
+            case "raise":
+                raise LookupError("the page is gone")
+            case "exit":
+                raise SystemExit(3)
+            case "hang":
+                HANG.wait()
+        return None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
+        super().reset(seed=seed)
+        if self.where == "reset":
+            self._go_wrong()
+            if self.fault == "type":
+                return "on"  # type: ignore[return-value]
+        return "on", {}
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        assert threading.get_ident() == self.thread
+        if action != "fault":
+            return "on", 0.0, False, False, {"state_key": "here"}
+        self._go_wrong()
+        answers: dict[str, Any] = {
+            "nan": ("on", float("nan"), False, False, {}),
+            "inf": ("on", np.float64("inf"), False, False, {}),
+            "huge": ("on", 10**400, False, False, {}),
+            "reward": ("on", "1", False, False, {}),
+            "flag": ("on", 0.0, None, False, {}),
+            "info": ("on", 0.0, False, False, None),
+            "arity": ("on", 0.0, False, {}),
+            "none": None,
+            "observation": (3, 0.0, False, False, {}),
+            "keys": ({"text": "on"}, 0.0, False, False, {}),
+            "image": (np.zeros((2, 2), np.uint8), 0.0, False, False, {}),
+            "large": ("x" * 50_000_000, 0.0, False, False, {}),
+            "reported": ("on", 0.0, False, False, {"env_error": "browser crashed"}),
+            "valid": ("on", 0.0, False, False, {"step_valid": "yes"}),
+            "parts": ("on", 0.0, False, False, {"reward_parts": {"goal": float("nan")}}),
+            "success": ("on", 0.0, True, False, {"success": 1}),
+            "key": ("on", 0.0, False, False, {"state_key": 3}),
+        }
+        answer: tuple[Obs, float, bool, bool, Info] = answers[self.fault]
+        return answer
+
+    def close(self) -> None:
+        self.closed = True
+        if self.where == "close":
+            self._go_wrong()
+
+
+gymnasium.register("faults/Faulty-v0", entry_point=FaultyEnv)
