@@ -1,0 +1,45 @@
+"""``turnwise eval``: how often a policy succeeds on tasks it was not trained on."""
+
+from typing import Annotated
+
+import typer
+
+from ..errors import TurnwiseError
+from .envs import EnvOptions, read_options
+from .options import DEFAULT_STORE, Json, Store
+from .output import console, print_facts, print_json
+from .play import play_episode
+
+POLICIES = "random, oracle, human, a checkpoint's folder, or the URL of a server"
+
+
+class NoPolicy(TurnwiseError):
+    """The policy that was asked for is none."""
+
+
+def evaluate(
+    env: Annotated[str, typer.Option("--env", metavar="ID", help="The environment.")],
+    policy: Annotated[str, typer.Option("--policy", help=POLICIES)] = "random",
+    tasks: Annotated[int, typer.Option("--tasks", min=1, help="How many tasks.")] = 100,
+    split: Annotated[str, typer.Option("--split", help="test or train.")] = "test",
+    seed: Annotated[int, typer.Option("--seed", help="Of the tasks drawn, and of the policy.")] = 0,
+    option: EnvOptions = None,
+    store: Store = DEFAULT_STORE,
+    as_json: Json = False,
+) -> None:
+    """Play tasks with a policy, store what happens, and print success with its interval."""
+    options = read_options(option)
+    if policy == "human":
+        if as_json:
+            raise NoPolicy("--policy human talks to a person; --json cannot go with it")
+        for number in range(tasks):
+            console().print(f"task {number + 1} of {tasks}")
+            play_episode(env, seed=seed + number, split=split, options=options)
+        return
+    from ..trainer.evaluate import evaluate as run
+
+    result = run(policy, env, tasks=tasks, split=split, seed=seed, store_url=store, options=options)
+    if as_json:
+        print_json(result.json(), indent=None)
+    else:
+        print_facts(result.json())

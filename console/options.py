@@ -1,0 +1,19 @@
+"""The options that many commands share."""
+
+from typing import Annotated
+
+import typer
+
+DEFAULT_STORE = "sqlite:///runs/turnwise.db"
+
+Store = Annotated[
+    str,
+    typer.Option("--store", envvar="TURNWISE_STORE", metavar="URL", help="The trajectory store: a database URL."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")]
+Offset = Annotated[int, typer.Option("--offset", min=0, help="Leave out so many first.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the configuration, dotted; repeat for more."),
+]

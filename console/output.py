@@ -1,0 +1,94 @@
+"""How commands print: tables for people, JSON for programs, errors on stderr.
+
+JSON is one document a command, on stdout, with nothing else there; what a program cannot be given as it is (dates,
+enums, records) becomes text or objects.
+"""
+
+import dataclasses
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from .safe import cell, clean
+
+PIPED_WIDTH = 240
+"""Columns of a table that goes to a file or another program, where nothing should be folded."""
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that reads no markup, makes no emoji of ``:smile:`` and colours nothing by guessing."""
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+def jsonable(value: Any) -> Any:
+    """The value in JSON's terms; NaN and infinities become null, since JSON has none."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: jsonable(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(item) for key, item in value.items()}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, str | bool | int | None):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Sequence | set | frozenset):
+        return [jsonable(item) for item in value]
+    if hasattr(value, "_mapping"):
+        return jsonable(value._mapping)
+    return value.item() if hasattr(value, "item") else str(value)
+
+
+def print_json(value: Any, *, indent: int | None = 2) -> None:
+    """One JSON document on stdout; ``indent=None`` puts it on one line. JSON itself escapes control characters."""
+    sys.stdout.write(json.dumps(jsonable(value), indent=indent, ensure_ascii=True, allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
+    """A table of cleaned cells, or the line ``empty`` where there is no row."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(cell(value) for value in row))
+    out = console()
+    if not out.is_terminal:
+        out.width = PIPED_WIDTH
+    if table.row_count:
+        out.print(table)
+    else:
+        out.print(empty)
+
+
+def print_facts(facts: Mapping[str, object]) -> None:
+    """Names and values, one a line."""
+    out = console()
+    width = max(map(len, facts), default=0)
+    for name, value in facts.items():
+        out.print(f"{name:<{width}}  {clean(str(value))}", soft_wrap=True)
+
+
+def ago(moment: datetime | None, now: datetime) -> str:
+    """How long ago, in one unit: ``12 s``, ``5 min``, ``3 h``, ``2 d``."""
+    if moment is None:
+        return ""
+    seconds = max((now - moment).total_seconds(), 0.0)
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
