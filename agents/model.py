@@ -48,6 +48,7 @@ def new_model(
     """
     import torch
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
     path = Path(path)
     if (path / "config.json").exists():
@@ -59,6 +60,7 @@ def new_model(
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
         _initialise(model)
     path.mkdir(parents=True, exist_ok=True)
+    logging.disable_progress_bar()
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
     return path

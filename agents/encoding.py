@@ -1,0 +1,95 @@
+"""Text to token ids and back, such that text from outside cannot become a token of control.
+
+``encode`` reads the template's own control tokens as such. Whatever in an *observation* looks like an added token of
+the tokenizer (``<|im_end|>``, ``<think>``, the tiny model's ``;``) is first replaced by a private marker (``mask``),
+which ``encode`` then encodes by a tokenizer without any added tokens. Text without look-alikes, nearly all text, is
+encoded in one piece with the template around it, as the model knows it from its own training.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+
+class Encoder:
+    """The ids of one Hugging Face fast tokenizer."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._backend: Any = tokenizer.backend_tokenizer
+        added = self._backend.get_added_tokens_decoder()
+        self._texts: dict[int, str] = {i: token.content for i, token in added.items() if token.content.strip()}
+        self._eos: int | None = tokenizer.eos_token_id
+        longest_first = sorted(self._texts.values(), key=len, reverse=True)
+        self._lookalike = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+        self._anchor = self._find_anchor()
+
+    def encode(self, text: str, masked: dict[str, str], *, start: bool) -> list[int]:
+        """The ids of ``text``, which stands at the ``start`` of the context or continues it.
+
+        ``masked`` maps each marker that ``mask`` put into the text to what it stands for.
+        """
+        if not masked:
+            return self._encode(text, start)
+        ids: list[int] = []
+        for piece in re.split("(" + "|".join(map(re.escape, masked)) + ")", text):
+            if piece in masked:
+                ids += self._plain.encode(masked[piece], add_special_tokens=False).ids
+            elif piece:
+                ids += self._encode(piece, start and not ids)
+        return ids
+
+    def mask(self, text: str, marker: str, masked: dict[str, str]) -> str:
+        """``text`` with each look-alike replaced by ``marker`` and a number, both noted in ``masked``."""
+        if self._lookalike.search(text) is None:
+            return text
+
+        def replace(match: re.Match[str]) -> str:
+            key = f"{marker}{len(masked)}\ue001"
+            masked[key] = match.group()
+            return key
+
+        return self._lookalike.sub(replace, text)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of sampled ids, without tokens of control."""
+        return str(self._backend.decode(ids, skip_special_tokens=True))
+
+    def after_stop(self, closing: str, last: int) -> str:
+        """The template's ``closing`` of a turn without the end-of-turn token, if ``last`` is that token."""
+        stop = self._texts.get(last)
+        stripped = closing.lstrip()
+        return stripped[len(stop) :] if stop is not None and stripped.startswith(stop) else closing
+
+    def stop_tokens(self, folder: Path) -> list[int]:
+        """The ids that end a turn: the model's own list and the tokenizer's end of sequence."""
+        stops: list[int] = [] if self._eos is None else [self._eos]
+        file = folder / "generation_config.json"
+        listed = json.loads(file.read_text()).get("eos_token_id") if file.exists() else None
+        more: Iterable[int] = listed if isinstance(listed, list) else [] if listed is None else [listed]
+        return list(dict.fromkeys([*stops, *more]))
+
+    def _encode(self, text: str, start: bool) -> list[int]:
+        if start or not self._anchor:
+            ids: list[int] = self._backend.encode(text, add_special_tokens=False).ids
+            return ids
+        anchored: list[int] = self._backend.encode(self._anchor + text, add_special_tokens=False).ids
+        return anchored[1:]
+
+    def _find_anchor(self) -> str:
+        """A token to put before a continuation, where the tokenizer treats the start of a text specially."""
+        text = self._texts.get(self._eos) if self._eos is not None else None
+        if text is None:
+            return ""
+        alone = self._backend.encode("a b", add_special_tokens=False).ids
+        anchored = self._backend.encode(text + "a b", add_special_tokens=False).ids
+        return text if anchored[0] == self._eos and anchored[1:] != alone else ""
+
+    @cached_property
+    def _plain(self) -> Any:
+        from tokenizers import Tokenizer
+
+        state = json.loads(self._backend.to_str())
+        return Tokenizer.from_str(json.dumps({**state, "added_tokens": [], "post_processor": None}))

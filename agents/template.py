@@ -1,0 +1,105 @@
+"""A model's chat template: rendering it, and proving that it only ever appends.
+
+The proof is by probing: conversations of one to four turns are rendered with texts that note every look at them. If the
+template looks at no text, keeps every text as it is, and each longer conversation extends the shorter one by the same
+words, then what it does depends on the roles alone, and what it puts around a message is known once and for all.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+_PROBE_TURNS = 4
+_OPAQUE = frozenset({"__class__", "__str__", "__format__", "__add__", "__radd__", "__html__"})
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What an append-only template puts between an answer and the next observation, and after that observation."""
+
+    before: str
+    after: str
+
+
+class Template:
+    """The chat template of one tokenizer."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._folds_system: bool | None = None
+
+    def render(self, system: str, observations: list[str], answers: list[str]) -> str:
+        """The conversation up to where the policy speaks next; one observation more than there are answers.
+
+        A template that knows no system message gets the system text at the head of the first observation.
+        """
+        messages: list[dict[str, str]] = []
+        for i, observation in enumerate(observations):
+            messages.append({"role": "user", "content": observation})
+            if i < len(answers):
+                messages.append({"role": "assistant", "content": answers[i]})
+        if system and self._needs_fold():
+            messages[0] = {"role": "user", "content": f"{system}\n\n{observations[0]}"}
+        elif system:
+            messages.insert(0, {"role": "system", "content": system})
+        return self._render(messages)
+
+    def probe(self, system: bool) -> Shape | None:
+        """The template's ``Shape`` if it is proven append-only, else None."""
+        looks: list[str] = []
+        texts = [_Text(f" \n o{i} \"'<&> é\n ", looks) for i in range(_PROBE_TURNS)]
+        answers = [_Text(f" \n a{i} \"'<&> é\n ", looks) for i in range(_PROBE_TURNS)]
+        shapes: set[Shape] = set()
+        previous = ""
+        for i in range(_PROBE_TURNS):
+            rendered = self.render("s" if system else "", list(texts[: i + 1]), list(answers[:i]))
+            if i:
+                prefix = previous + str(answers[i - 1])
+                added = rendered.removeprefix(prefix)
+                if added == rendered or added.count(str(texts[i])) != 1:
+                    return None
+                shapes.add(Shape(*added.split(str(texts[i]))))
+            previous = rendered
+        return shapes.pop() if len(shapes) == 1 and not looks else None
+
+    def _needs_fold(self) -> bool:
+        if self._folds_system is None:
+            from jinja2 import TemplateError
+
+            try:
+                self._render([{"role": "system", "content": "s"}, {"role": "user", "content": "u"}])
+                self._folds_system = False
+            except TemplateError:
+                self._folds_system = True
+        return self._folds_system
+
+    def _render(self, messages: list[dict[str, str]]) -> str:
+        return str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+
+
+class _Text(str):
+    """A text that notes every look at it other than being printed or joined."""
+
+    __slots__ = ("_looks",)
+    _looks: list[str]
+
+    def __new__(cls, value: str, looks: list[str]) -> "_Text":
+        text = super().__new__(cls, value)
+        text._looks = looks
+        return text
+
+    def __getattribute__(self, name: str) -> Any:
+        if name != "_looks" and name not in _OPAQUE:
+            self._looks.append(name)
+        return super().__getattribute__(name)
+
+
+def _noting(name: str) -> Any:
+    def method(self: _Text, *args: Any) -> Any:
+        self._looks.append(name)
+        return getattr(str, name)(self, *args)
+
+    return method
+
+
+for _name in ("__contains__", "__eq__", "__ne__", "__lt__", "__gt__", "__len__", "__iter__", "__getitem__", "__mod__"):
+    setattr(_Text, _name, _noting(_name))
