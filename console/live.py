@@ -32,11 +32,11 @@ class LiveView:
     def __init__(self, run: str, *, stderr: bool = False, out: Console | None = None) -> None:
         self._run = run
         self._out = out or console(stderr=stderr)
-        self._live = Live(console=self._out, get_renderable=self._draw, refresh_per_second=4, transient=False)
         self._rows: deque[tuple[str, ...]] = deque(maxlen=ROWS)
         self._waiting = "the engine, to start"
         self._next_line = 0.0
         self._held_back = ""
+        self._live = Live(console=self._out, get_renderable=self._draw, refresh_per_second=4, transient=False)
 
     def __enter__(self) -> Self:
         if self._out.is_terminal:

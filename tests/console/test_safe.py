@@ -10,16 +10,11 @@ from rich.console import Console
 from rich.table import Table
 from turnwise.console.safe import cell, clean, one_line
 
-HOSTILE = st.lists(
-    st.one_of(
-        st.text(max_size=8),
-        st.sampled_from(
-            ["\x1b[31m", "\x1b]0;title\x07", "\x1b]8;;http://x\x1b\\", "\x1bc", "\x9b2J", "\r", "\x08", "\u202e"]
-            + ["\ud800", "[bold red]", "[/]", "[link=file:///etc]x[/link]", ":smile:", "\x1b", "\x1bP", "\x90", "\x9c"]
-        ),
-    ),
-    max_size=12,
-).map("".join)
+TRICKS = [
+    *("\x1b[31m", "\x1b]0;title\x07", "\x1b]8;;http://x\x1b\\", "\x1bc", "\x9b2J", "\r", "\x08", "\u202e", "\ud800"),
+    *("[bold red]", "[/]", "[link=file:///etc]x[/link]", ":smile:", "\x1b", "\x1bP", "\x90", "\x9c"),
+]
+HOSTILE = st.lists(st.one_of(st.text(max_size=8), st.sampled_from(TRICKS)), max_size=12).map("".join)
 
 
 @given(HOSTILE)
