@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..records import Group, Horizon, Sample, Source, Status, Task
+from ..agents.episode import Outcome
+from ..records import Group, Horizon, Sample, Source, Task
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,19 +32,6 @@ class Stateful(Protocol):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take back what ``state_dict`` gave."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How one member of a group ended: what is known without reading its turns."""
-
-    trajectory: str
-    member: int
-    status: Status
-    reward: float
-    success: bool | None
-    turns: int
-    tokens: int
 
 
 @dataclass(frozen=True, slots=True)

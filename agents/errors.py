@@ -1,0 +1,11 @@
+"""What can end an episode on the policy's side."""
+
+from ..errors import TurnwiseError
+
+
+class EngineFailed(TurnwiseError):
+    """The engine did not answer, or answered without token ids: the episode ends with ``policy_error``."""
+
+
+class HorizonReached(Exception):  # noqa: N818 - the end of an episode, not an error
+    """Turns, tokens or context ran out: the episode ends with ``truncated``."""

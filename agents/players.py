@@ -1,0 +1,85 @@
+"""Who can act in an episode: the run's policy, and the ones it is measured against."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import TYPE_CHECKING
+
+from ..records import Horizon
+from .episode import Answer
+from .errors import HorizonReached
+
+if TYPE_CHECKING:
+    from ..envs.owner import EnvOwner
+    from .chat import Transcript
+    from .client import PolicyClient
+
+
+class TokenPlayer:
+    """The language model: token in, token out, with the tokens, log-probabilities and versions the engine reported."""
+
+    def __init__(
+        self, client: PolicyClient, transcript: Transcript, horizon: Horizon, session: str, deadline: float
+    ) -> None:
+        self._client = client
+        self._transcript = transcript
+        self._horizon = horizon
+        self._session = session
+        self._deadline = deadline
+        self._used = 0
+
+    async def act(self, observation: str, images: Sequence[bytes]) -> Answer:
+        """See ``episode.Player``."""
+        asked = self._transcript.observe(observation)
+        prompt = self._transcript.prompt()
+        limits = {
+            "tokens a turn": self._horizon.tokens_turn,
+            "tokens in all": self._horizon.tokens_total - self._used,
+            "context": self._horizon.context - len(prompt),
+        }
+        limit = min(limits, key=lambda name: limits[name])
+        if limits[limit] <= 0:
+            raise HorizonReached(f"the limit on {limit} was reached")
+        said = await self._client.generate(self._session, prompt, limits[limit], self._deadline)
+        self._used += len(said.tokens)
+        answer = self._transcript.act(said.tokens, said.logprobs, said.versions)
+        return Answer(self._transcript.text(said.tokens), (asked, answer), len(said.tokens))
+
+
+class RandomPlayer:
+    """Draws uniformly by weight from the actions the environment says are valid."""
+
+    def __init__(self, owner: EnvOwner, rng: Random, deadline: float) -> None:
+        self._owner = owner
+        self._deadline = deadline
+        self._rng = rng
+
+    async def act(self, observation: str, images: Sequence[bytes]) -> Answer:
+        """See ``episode.Player``."""
+        listed = await self._owner.run("valid_actions", lambda env: env.valid_actions(), self._deadline)
+        return Answer(self._rng.choices([text for text, _ in listed], [weight for _, weight in listed])[0])
+
+
+class OraclePlayer:
+    """Does what the environment says is right."""
+
+    def __init__(self, owner: EnvOwner, deadline: float) -> None:
+        self._owner = owner
+        self._deadline = deadline
+
+    async def act(self, observation: str, images: Sequence[bytes]) -> Answer:
+        """See ``episode.Player``."""
+        return Answer(await self._owner.run("oracle", lambda env: env.oracle(), self._deadline))
+
+
+class HumanPlayer:
+    """A person at the terminal."""
+
+    def __init__(self, ask: Callable[[str], str]) -> None:
+        self._ask = ask
+
+    async def act(self, observation: str, images: Sequence[bytes]) -> Answer:
+        """See ``episode.Player``."""
+        return Answer(await asyncio.to_thread(self._ask, observation))

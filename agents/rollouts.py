@@ -1,0 +1,125 @@
+"""Groups of episodes at once in one asyncio loop: retries, deadlines, and a pool of environments.
+
+A failed member is retried once before its group's deadline; what is still running at the deadline is cancelled. An environment is
+re-used by the next episode of its kind unless it failed; one that is lost stays behind with its thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
+
+from ..envs.errors import EnvError
+from ..envs.owner import EnvOwner
+from ..records import OUTCOMES, Group, Source, Status, Task, Trajectory
+from .episode import Controller, Deadlines, Outcome, Player, play
+from .journal import Journal
+
+RETRIES = 1
+"""Times a failed member is played again."""
+
+MakePlayer = Callable[[EnvOwner, Group, Trajectory], "Player"]
+
+
+class Rollouts:
+    """Plays groups; one instance an event loop."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        player: MakePlayer,
+        deadlines: Deadlines,
+        concurrency: Mapping[str, int],
+        controller: Controller,
+        policy: str = "",
+        source: Source = Source.POLICY,
+    ) -> None:
+        """``concurrency`` bounds the episodes at once by ``kind`` of task; a kind not in it has no bound of its own."""
+        self._journal = journal
+        self._player = player
+        self._deadlines = deadlines
+        self._controller = controller
+        self._policy = policy
+        self._source = source
+        self._slots = {name: asyncio.Semaphore(count) for name, count in concurrency.items()}
+        self._idle: dict[str, list[EnvOwner]] = {}
+
+    async def group(self, group: Group, members: Sequence[tuple[int, int]]) -> list[Outcome]:
+        """Play ``(member, attempt)`` pairs of a group; the last attempt of each is returned, failed ones too."""
+        deadline = monotonic() + self._deadlines.group
+        return list(await asyncio.gather(*(self._member(group, member, attempt, deadline) for member, attempt in members)))
+
+    async def close(self) -> None:
+        """Close the environments that wait for use."""
+        owners = [owner for waiting in self._idle.values() for owner in waiting]
+        self._idle.clear()
+        await asyncio.gather(*(owner.close(self._deadlines.step) for owner in owners))
+
+    async def _member(self, group: Group, member: int, attempt: int, deadline: float) -> Outcome:
+        last = attempt + RETRIES
+        while True:
+            outcome = await self._attempt(group, member, attempt, deadline)
+            if outcome.status in OUTCOMES or attempt >= last or monotonic() >= deadline:
+                return outcome
+            attempt += 1
+
+    async def _attempt(self, group: Group, member: int, attempt: int, deadline: float) -> Outcome:
+        trajectory = Trajectory(
+            id=f"{group.id}-{member}" + (f".{attempt}" if attempt else ""),
+            run=group.run, group=group.id, member=member, attempt=attempt, source=self._source, policy=self._policy,
+        )  # fmt: skip
+        slot = self._slots.get(kind(group.task))
+        try:
+            async with asyncio.timeout_at(asyncio.get_running_loop().time() + deadline - monotonic()):
+                if slot is None:
+                    return await self._episode(group, trajectory)
+                async with slot:
+                    return await self._episode(group, trajectory)
+        except TimeoutError:
+            return Outcome(
+                trajectory.id, member, attempt, Status.CANCELLED, 0.0, None, 0, 0,
+                f"its group's deadline of {self._deadlines.group:g} s came",
+            )  # fmt: skip
+
+    async def _episode(self, group: Group, trajectory: Trajectory) -> Outcome:
+        try:
+            owner = await self._take(group.task)
+        except EnvError as error:
+            return await self._stillborn(trajectory, str(error))
+        outcome: Outcome | None = None
+        try:
+            outcome = await play(
+                owner, self._player(owner, group, trajectory), group.task, group.horizon, trajectory, self._journal,
+                self._deadlines, self._controller,
+            )  # fmt: skip
+        finally:
+            if outcome is not None and outcome.status in OUTCOMES:
+                self._idle.setdefault(kind(group.task), []).append(owner)
+            else:
+                await asyncio.shield(asyncio.ensure_future(owner.close(self._deadlines.step)))
+        return outcome
+
+    async def _stillborn(self, trajectory: Trajectory, error: str) -> Outcome:
+        self._journal.put("start_trajectory", trajectory=trajectory)
+        await self._journal.commit("finish_trajectory", trajectory=trajectory.id, status=Status.ENV_ERROR, error=error)
+        return Outcome(trajectory.id, trajectory.member, trajectory.attempt, Status.ENV_ERROR, 0.0, None, 0, 0, error)
+
+    async def _take(self, task: Task) -> EnvOwner:
+        waiting = self._idle.get(kind(task))
+        if waiting:
+            return waiting.pop()
+        owner = EnvOwner.of(task)
+        await owner.make(self._deadlines.reset)
+        return owner
+
+
+def kind(task: Task) -> str:
+    """What an environment can be re-used for: its id with its options."""
+    return kind_of(task.env_id, task.options)
+
+
+def kind_of(env_id: str, options: Mapping[str, object]) -> str:
+    """``kind`` of an environment before there is a task."""
+    return f"{env_id} {json.dumps(dict(options), sort_keys=True)}" if options else env_id

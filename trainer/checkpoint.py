@@ -1,0 +1,110 @@
+"""Checkpoints: a folder in Hugging Face format, with the optimiser and all that a resumed run needs. No pickle anywhere.
+
+``<run>/checkpoints/<version>/`` holds ``config.json`` and ``model.safetensors`` with the tokenizer (any tool loads it),
+``optimizer.safetensors``, ``state.json``, and ``MANIFEST.json`` with the hash of each file. It is written aside, synced, renamed, and
+only then named in the database; so whatever dies, a checkpoint is there whole or not at all.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from ..errors import TurnwiseError
+from .faults import point
+
+MANIFEST = "MANIFEST.json"
+
+
+class CheckpointBroken(TurnwiseError):
+    """A checkpoint folder is missing files, or one does not match its recorded hash."""
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def optimizer_tensors(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
+    """AdamW's state as named tensors: ``parameter/moment``."""
+    return {
+        f"{name}/{key}": torch.as_tensor(value).contiguous()
+        for name, parameter in model.named_parameters()
+        for key, value in optimizer.state.get(parameter, {}).items()
+    }
+
+
+def load_optimizer(model: torch.nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Put back what ``optimizer_tensors`` gave."""
+    parameters = dict(model.named_parameters())
+    for key, value in tensors.items():
+        name, _, moment = key.rpartition("/")
+        optimizer.state[parameters[name]][moment] = value
+
+
+def save(folder: Path, version: int, model: Any, optimizer: Any, tokenizer_from: Path, state: Mapping[str, Any]) -> Path:
+    """Write ``folder/<version>`` whole, and return it. An older folder of that name is replaced."""
+    folder.mkdir(parents=True, exist_ok=True)
+    aside, final = folder / f".writing-{version}", folder / str(version)
+    shutil.rmtree(aside, ignore_errors=True)
+    model.save_pretrained(aside)
+    for file in tokenizer_from.iterdir():
+        if file.is_file() and not (aside / file.name).exists() and file.suffix in {".json", ".jinja", ".txt", ".model"}:
+            shutil.copy2(file, aside / file.name)
+    for name in (MANIFEST, "state.json"):
+        (aside / name).unlink(missing_ok=True)
+    save_file(optimizer_tensors(model, optimizer), aside / "optimizer.safetensors")
+    (aside / "state.json").write_text(json.dumps(state))
+    files = sorted(file for file in aside.iterdir() if file.is_file())
+    (aside / MANIFEST).write_text(json.dumps({file.name: _digest(file) for file in files}, indent=1))
+    for file in [*files, aside / MANIFEST, aside]:
+        _sync(file)
+    point("checkpoint_written")
+    shutil.rmtree(final, ignore_errors=True)
+    aside.rename(final)
+    _sync(folder)
+    point("checkpoint_renamed")
+    return final
+
+
+def verify(path: Path) -> dict[str, Any]:
+    """The state of a checkpoint whose files are all as written.
+
+    Raises:
+        CheckpointBroken: names the file that is missing or differs.
+    """
+    try:
+        manifest = json.loads((path / MANIFEST).read_text())
+        for name, expected in manifest.items():
+            if _digest(path / name) != expected:
+                raise CheckpointBroken(f"checkpoint {path}: {name} does not match its recorded hash")
+        state: dict[str, Any] = json.loads((path / "state.json").read_text())
+    except (OSError, ValueError) as error:
+        raise CheckpointBroken(f"checkpoint {path} is incomplete: {error}") from error
+    return state
+
+
+def load_into(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """The optimiser's state of a verified checkpoint; its weights are loaded by ``from_pretrained``."""
+    load_optimizer(model, optimizer, load_file(path / "optimizer.safetensors"))
+
+
+def prune(folder: Path, keep: set[str]) -> None:
+    """Delete the checkpoint folders whose names are not in ``keep``."""
+    for path in folder.iterdir() if folder.exists() else []:
+        if path.is_dir() and path.name not in keep:
+            shutil.rmtree(path, ignore_errors=True)

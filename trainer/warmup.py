@@ -1,0 +1,122 @@
+"""Format warm-up of a new model: supervised on what a policy does that picks among the valid actions at random.
+
+It teaches the syntax of actions and which words belong together, nothing of the task: the oracle is never asked. The target of each
+action token is the random policy's exact next-token distribution, not the one action it happened to take; observations
+are predicted too, with a small weight. Batches are small, because many steps matter more than long ones.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from random import Random
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..agents.chat import Chat
+from ..envs.base import TurnEnv
+from ..envs.observations import split
+from ..envs.registry import make
+from ..records import Horizon
+from . import attention
+from .config import EnvironmentConfig, WarmupConfig
+
+SEED_RANGE = 2**31
+
+
+@dataclass(slots=True)
+class Transcript:
+    """Token ids, and for each action token the distribution it was drawn from; elsewhere None."""
+
+    ids: list[int]
+    targets: list[dict[int, float] | None]
+
+
+def next_token(actions: Sequence[tuple[Sequence[int], float]], prefix: Sequence[int]) -> dict[int, float]:
+    """The distribution over the token after ``prefix``, when whole actions are drawn by weight."""
+    mass: dict[int, float] = {}
+    depth = len(prefix)
+    for ids, weight in actions:
+        if len(ids) > depth and list(ids[:depth]) == list(prefix):
+            mass[ids[depth]] = mass.get(ids[depth], 0.0) + weight
+    total = sum(mass.values())
+    return {token: weight / total for token, weight in mass.items()}
+
+
+def transcript(env: TurnEnv, chat: Chat, seed: int, turns: int, rng: Random) -> Transcript:
+    """One episode of the random policy."""
+    observation, _ = env.reset(seed=seed, options={"split": "train"})
+    conversation = chat.begin(env.instructions())
+    out = Transcript([], [])
+    for _ in range(turns):
+        message = conversation.observe(split(observation)[0])
+        out.ids += message.tokens
+        out.targets += [None] * len(message.tokens)
+        listed = env.valid_actions()
+        actions = [(chat.action_tokens(text), weight) for text, weight in listed]
+        chosen = rng.choices(range(len(listed)), [weight for _, weight in listed])[0]
+        ids = actions[chosen][0]
+        for depth, token in enumerate(ids):
+            out.targets.append(next_token(actions, ids[:depth]))
+            out.ids.append(token)
+        conversation.act(ids, [0.0] * len(ids), [0] * len(ids))
+        observation, _, terminated, truncated, _ = env.step(listed[chosen][0])
+        if terminated or truncated:
+            break
+    return out
+
+
+def transcripts(environments: Sequence[EnvironmentConfig], chat: Chat, horizon: Horizon, rng: Random) -> Iterator[Transcript]:
+    """Endless random episodes of the mixture, training split only."""
+    envs = [make(one.id, **one.options) for one in environments]
+    weights = [one.weight for one in environments]
+    while True:
+        yield transcript(rng.choices(envs, weights)[0], chat, rng.randrange(SEED_RANGE), horizon.turns, rng)
+
+
+def loss(model: Any, batch: Sequence[Transcript], observation_weight: float) -> Tensor:
+    """Cross-entropy against the soft targets, plus the weighted next-token loss on observations; each a mean over its tokens."""
+    lengths = [len(one.ids) for one in batch]
+    ids = torch.tensor([token for one in batch for token in one.ids])
+    positions = torch.cat([torch.arange(length) for length in lengths])
+    with attention.packed(lengths):
+        logp = model(input_ids=ids[None], position_ids=positions[None], use_cache=False).logits[0].float().log_softmax(-1)
+    targets = [target for one in batch for target in one.targets]
+    first = positions == 0
+    action_rows = [(row - 1, target) for row, target in enumerate(targets) if target is not None]
+    at = torch.tensor([row for row, target in action_rows for _ in target])
+    tokens = torch.tensor([token for _, target in action_rows for token in target])
+    mass = torch.tensor([share for _, target in action_rows for share in target.values()])
+    action = -(mass * logp[at, tokens]).sum() / max(len(action_rows), 1)
+    observed = torch.tensor([row for row, target in enumerate(targets) if target is None and not first[row]])
+    if not observation_weight or not len(observed):
+        return action
+    return action - observation_weight * logp[observed - 1, ids[observed]].mean()
+
+
+def warm_up(
+    model: Any,
+    chat: Chat,
+    environments: Sequence[EnvironmentConfig],
+    horizon: Horizon,
+    config: WarmupConfig,
+    seed: int,
+    progress: Callable[[int], None] = lambda step: None,
+) -> float:
+    """Train ``model`` in place; returns the last loss. The learning rate falls linearly to 0."""
+    rng = Random(seed)  # noqa: S311 - reproducible, not secret
+    source = transcripts(environments, chat, horizon, rng)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
+    last = float("nan")
+    for step in range(config.steps):
+        for group in optimizer.param_groups:
+            group["lr"] = config.learning_rate * (1 - step / config.steps)
+        value = loss(model, list(islice(source, config.batch)), config.observation_weight)
+        optimizer.zero_grad(set_to_none=True)
+        value.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        last = float(value)
+        progress(step + 1)
+    return last
