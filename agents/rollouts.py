@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from time import monotonic
 
 from ..envs.errors import EnvError
@@ -88,6 +89,7 @@ class Rollouts:
             owner = await self._take(group.task)
         except EnvError as error:
             return await self._stillborn(trajectory, str(error))
+        trajectory = replace(trajectory, deterministic=owner.deterministic)
         outcome: Outcome | None = None
         try:
             outcome = await play(

@@ -87,6 +87,8 @@ class EnvOwner:
         self.lost = False
         self.deterministic = True
         """Known once made."""
+        self.instructions = ""
+        """The environment's system prompt; known once made."""
         self._thread: _Thread | None = None
 
     @classmethod
@@ -105,6 +107,7 @@ class EnvOwner:
 
         def construct() -> bool:
             thread.env = make(self.env_id, **self.options)
+            self.instructions = thread.env.instructions()
             return bool(thread.env.deterministic)
 
         try:
