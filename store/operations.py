@@ -1,69 +1,35 @@
-"""Every write of the store, by name (skeleton: bodies follow)."""
+"""Every write of the store, by name: ``OPERATIONS[name](tx, **arguments)``. The writer runs them; so may a
+transaction of your own.
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+All are safe to repeat: ids are made by the caller, and a call that was already carried out changes nothing.
+"""
 
-from ..records import Group, GroupState, Message, Status, Step, Trajectory
+from .episodes import cancel_trajectories, close_group, finish_trajectory, open_group, start_trajectory
+from .leases import BatchItem, acknowledge, expire_groups, lease_groups, release
+from .rewind import rewind
+from .runs import add_metrics, add_version, create_run, finish_run, request_stop, set_checkpoint
+from .steps import append
+from .transaction import OPERATIONS, Transaction
 
-
-@dataclass(frozen=True, slots=True)
-class BatchItem:
-    """What one trajectory gave to one update."""
-
-    trajectory: str
-    tokens_trained: int
-    max_staleness: int
-    mean_advantage: float
-    fresh: bool = True
-
-
-def create_run(
-    tx: Any, *, run: str, config: Mapping[str, Any], config_hash: str, kind: str, code_version: str, parent: str | None = None
-) -> None: ...
-def finish_run(tx: Any, *, run: str, status: str, error: str = "") -> None: ...
-def request_stop(tx: Any, *, run: str) -> None: ...
-def add_version(tx: Any, *, run: str, update: int, parent: int | None) -> int: ...
-def set_checkpoint(tx: Any, *, run: str, version: int, path: str) -> None: ...
-def open_group(tx: Any, *, group: Group) -> None: ...
-def start_trajectory(tx: Any, *, trajectory: Trajectory) -> None: ...
-def append(
-    tx: Any,
-    *,
-    trajectory: str,
-    steps: Sequence[Step],
-    messages: Sequence[Message],
-    observations: Mapping[str, bytes] | None = None,
-) -> None: ...
-def finish_trajectory(
-    tx: Any,
-    *,
-    trajectory: str,
-    status: Status,
-    reward: float = 0.0,
-    success: bool | None = None,
-    error: str = "",
-    final_observation_hash: str = "",
-    final_observation: str = "",
-) -> None: ...
-def close_group(tx: Any, *, group: str, state: GroupState, reason: str = "") -> None: ...
-def lease_groups(tx: Any, *, run: str, owner: str, count: int, seconds: float) -> list[str]: ...
-def release(tx: Any, *, run: str, owner: str) -> list[str]: ...
-def expire_groups(tx: Any, *, groups: Sequence[str], reason: str) -> None: ...
-def acknowledge(
-    tx: Any,
-    *,
-    run: str,
-    owner: str,
-    groups: Sequence[str],
-    update: int,
-    parent: int,
-    items: Sequence[BatchItem],
-    metrics: Mapping[str, Any],
-) -> int: ...
-def rewind(tx: Any, *, run: str, version: int | None) -> dict[str, int]: ...
-def cancel_trajectories(tx: Any, *, group: str, reason: str, status: Status = Status.CANCELLED) -> int: ...
-def add_metrics(tx: Any, *, run: str, update: int, metrics: Mapping[str, Any], kind: str = "train") -> None: ...
-
-
-OPERATIONS: dict[str, Callable[..., Any]] = {}
+__all__ = [
+    "OPERATIONS",
+    "BatchItem",
+    "Transaction",
+    "acknowledge",
+    "add_metrics",
+    "add_version",
+    "append",
+    "cancel_trajectories",
+    "close_group",
+    "create_run",
+    "expire_groups",
+    "finish_run",
+    "finish_trajectory",
+    "lease_groups",
+    "open_group",
+    "release",
+    "request_stop",
+    "rewind",
+    "set_checkpoint",
+    "start_trajectory",
+]

@@ -1,0 +1,226 @@
+"""Opening a store: SQLite in WAL mode by default, PostgreSQL by URL, and the folder of blobs that goes with it.
+
+On SQLite a write transaction takes the lock when it begins (``BEGIN IMMEDIATE``), so two writers wait for each other
+instead of failing, and ``synchronous=NORMAL``: what was committed survives the death of any process (a power cut may
+take the last commits, never the database).
+"""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from . import migrate
+from .blobs import BlobStore
+from .errors import StoreError, WrongRevision
+from .failures import explain
+from .transaction import Transaction
+from .types import dump_json
+
+BUSY_SECONDS = 30.0
+"""How long a connection waits for another's lock."""
+
+_WRITE = "turnwise_write"
+
+
+class Database:
+    """An open store. ``url`` is as given, ``engine`` SQLAlchemy's, ``blobs`` the store of large content."""
+
+    def __init__(self, url: str, engine: Engine, blobs: BlobStore) -> None:
+        self.url = url
+        self.engine = engine
+        self.blobs = blobs
+        self._writing = engine.execution_options(**{_WRITE: True})
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """A write transaction: committed at the end, rolled back if anything raises.
+
+        Raises:
+            StoreFull: the disk is full.
+            StoreUnavailable: the database did not answer, or stayed locked.
+        """
+        try:
+            with self._writing.begin() as conn:
+                yield Transaction(conn, self.blobs)
+        except DBAPIError as error:
+            raise explain(error, shown(self.url)) from error
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection for queries: one snapshot, never waiting for a writer on SQLite. Raises as ``transaction``
+        does.
+        """
+        try:
+            with self.engine.connect() as conn:
+                yield conn
+        except DBAPIError as error:
+            raise explain(error, shown(self.url)) from error
+
+    def close(self) -> None:
+        """Closes the connections that are not in use."""
+        self.engine.dispose()
+
+
+def open_database(url: str, *, create: bool = False, blobs: str | None = None) -> Database:
+    """Opens the store at ``url`` (an SQLAlchemy URL, or the path of an SQLite file).
+
+    ``create`` makes a missing or empty database; an existing one is never upgraded silently. ``blobs`` (or
+    ``?blobs=`` in the URL, or ``TURNWISE_BLOBS``) is the folder or fsspec URL of large content: by default ``blobs``
+    beside an SQLite file, and on PostgreSQL none, which keeps all content in the database.
+
+    Raises:
+        WrongRevision: the schema is not this program's; the message holds the one command to run.
+        StoreError: there is no database there, or it cannot be opened.
+    """
+    database = _connect(url, blobs, create)
+    try:
+        revision = _revision(database)
+        if revision is None and create:
+            _upgrade(database)
+        elif revision is None:
+            raise StoreError(
+                f"{shown(url)} holds no turnwise store; make one with `turnwise db upgrade --store {shown(url)}`"
+            )
+        elif revision != migrate.head():
+            raise WrongRevision(
+                f"the store {shown(url)} is at revision {revision}, this turnwise needs {migrate.head()}; "
+                f"run `turnwise db upgrade --store {shown(url)}`"
+            )
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def upgrade(url: str) -> None:
+    """Brings the store at ``url`` to this program's schema, making it if it is not there; all or nothing. Raises
+    StoreError.
+    """
+    database = _connect(url, None, create=True)
+    try:
+        _upgrade(database)
+    finally:
+        database.close()
+
+
+def current(url: str) -> tuple[str | None, str]:
+    """The revision of the store at ``url`` (None: no tables yet), and the one this program needs. Raises StoreError."""
+    database = _connect(url, None, create=False)
+    try:
+        return _revision(database), migrate.head()
+    finally:
+        database.close()
+
+
+def _revision(database: Database) -> str | None:
+    with database.read() as conn:
+        return migrate.revision_of(conn)
+
+
+def _upgrade(database: Database) -> None:
+    """Foreign keys are off while tables are rebuilt (SQLite cannot switch them inside a transaction) and checked at
+    the end.
+    """
+    is_sqlite = database.engine.dialect.name == "sqlite"
+    with database._writing.connect() as conn:
+        try:
+            if is_sqlite:
+                cursor = conn.connection.cursor()
+                cursor.execute("PRAGMA foreign_keys=OFF")
+            with conn.begin():
+                migrate.upgrade_to_head(conn)
+                if is_sqlite and (broken := conn.exec_driver_sql("PRAGMA foreign_key_check").fetchall()):
+                    raise StoreError(f"the upgrade would break {len(broken)} references; nothing was changed")
+        except DBAPIError as error:
+            raise explain(error, shown(database.url)) from error
+        finally:
+            if is_sqlite:
+                conn.invalidate()
+
+
+def _connect(given: str, blobs: str | None, create: bool) -> Database:
+    url = _parse(given)
+    asked = blobs or url.query.get("blobs") or os.environ.get("TURNWISE_BLOBS")
+    folder = asked if isinstance(asked, str) else None
+    url = url.difference_update_query(["blobs"])
+    if url.get_backend_name() == "postgresql":
+        engine = _postgresql(url)
+    elif url.get_backend_name() == "sqlite":
+        path = _sqlite_path(url)
+        if create:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        elif not path.exists():
+            raise StoreError(
+                f"there is no store at {path}; a run makes one, or `turnwise db upgrade --store {shown(given)}`"
+            )
+        folder = folder or str(path.parent / "blobs")
+        engine = _sqlite(url)
+    else:
+        raise StoreError(f"a store is SQLite or PostgreSQL, not {url.get_backend_name()} ({shown(given)})")
+    return Database(given, engine, BlobStore(folder))
+
+
+def _parse(given: str) -> URL:
+    if "://" not in given:
+        return URL.create("sqlite", database=given)
+    try:
+        url = make_url(given)
+    except ArgumentError as error:
+        raise StoreError(
+            f"{given!r} is no database URL; write sqlite:///FILE or postgresql://USER@HOST/NAME"
+        ) from error
+    if url.drivername in ("postgresql", "postgres"):
+        url = url.set(drivername="postgresql+psycopg")
+    return url
+
+
+def _sqlite_path(url: URL) -> Path:
+    if not url.database or url.database == ":memory:":
+        raise StoreError("a store must outlive its process; name a file: sqlite:///runs/turnwise.db")
+    return Path(url.database)
+
+
+def shown(url: str) -> str:
+    """``url`` as it may be printed: without a password."""
+    return _parse(url).render_as_string(hide_password=True) if "://" in url else url
+
+
+def _postgresql(url: URL) -> Engine:
+    try:
+        return create_engine(url, pool_pre_ping=True, json_serializer=dump_json, connect_args={"connect_timeout": 10})
+    except ModuleNotFoundError as error:
+        raise StoreError("PostgreSQL needs its driver: pip install 'turnwise[postgres]'") from error
+
+
+def _sqlite(url: URL) -> Engine:
+    engine = create_engine(
+        url, json_serializer=dump_json, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: sqlite3.Connection, _: Any) -> None:
+        connection.isolation_level = None
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=NORMAL",
+            "foreign_keys=ON",
+            "temp_store=MEMORY",
+            "cache_size=-65536",
+            "wal_autocheckpoint=4000",
+            "journal_size_limit=67108864",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writing = connection.get_execution_options().get(_WRITE)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+    return engine

@@ -1,0 +1,66 @@
+"""The schema's revisions: which one a database has, which one this program needs, and the way from the one to the
+other.
+
+A migration runs in one transaction on both databases, under a lock: killed half-way, the database is as it was.
+"""
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, inspect, text
+
+from .errors import StoreError, WrongRevision
+from .schema import metadata
+
+MIGRATIONS = Path(__file__).parent.parent / "migrations"
+_ADVISORY_LOCK = 0x7475726E
+
+
+def configuration(conn: Connection | None = None) -> Config:
+    """Alembic's configuration for the migrations of the installed package, on ``conn`` if one is given."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["metadata"] = metadata
+    config.attributes["connection"] = conn
+    return config
+
+
+def head() -> str:
+    """The revision this program needs."""
+    revision = ScriptDirectory.from_config(configuration()).get_current_head()
+    if revision is None:
+        raise StoreError(f"no migrations in {MIGRATIONS}; the installation is incomplete: install turnwise again")
+    return revision
+
+
+def revision_of(conn: Connection) -> str | None:
+    """The revision the database has; None for one without any table of ours."""
+    return MigrationContext.configure(conn).get_current_revision()
+
+
+def is_empty(conn: Connection) -> bool:
+    """Whether the database has no table at all."""
+    return not inspect(conn).get_table_names()
+
+
+def upgrade_to_head(conn: Connection) -> None:
+    """Runs the missing migrations on ``conn``, which is in a transaction.
+
+    Raises:
+        StoreError: the database holds tables that are not ours.
+        WrongRevision: the database is of a newer program.
+    """
+    if conn.dialect.name == "postgresql":
+        conn.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _ADVISORY_LOCK})
+    revision = revision_of(conn)
+    if revision is None and not is_empty(conn):
+        raise StoreError("the database holds tables, but none of turnwise's; give it a database of its own")
+    known = {script.revision for script in ScriptDirectory.from_config(configuration()).walk_revisions()}
+    if revision is not None and revision not in known:
+        raise WrongRevision(
+            f"the database is at revision {revision}, which this turnwise does not know; use a newer one"
+        )
+    command.upgrade(configuration(conn), "head")

@@ -1,0 +1,103 @@
+"""Column types that mean the same on SQLite and PostgreSQL.
+
+Timestamps are UTC and come back aware. Text that a policy wrote may hold what PostgreSQL cannot store (NUL) or UTF-8
+cannot encode (lone surrogates): ``ExactText`` escapes those reversibly, so that an action replays as it was played.
+"""
+
+import json
+import math
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import DateTime, Dialect, LargeBinary, Text
+from sqlalchemy.types import TypeDecorator
+
+_ESCAPE = "\x1a"
+_UNSAFE = re.compile("[\x00\x1a\ud800-\udfff]")
+_ESCAPED = re.compile(_ESCAPE + "([0-9a-f]{4})")
+
+
+def utc_now() -> datetime:
+    """The present, aware, in UTC."""
+    return datetime.now(UTC)
+
+
+def escape(text: str) -> str:
+    """``text`` as every database can store it; ``unescape`` gives it back."""
+    if text.isascii() and "\x00" not in text and _ESCAPE not in text:
+        return text
+    return _UNSAFE.sub(lambda found: f"{_ESCAPE}{ord(found[0]):04x}", text)
+
+
+def unescape(text: str) -> str:
+    """The text that ``escape`` was given."""
+    if _ESCAPE not in text:
+        return text
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+
+
+class ExactText(TypeDecorator[str]):
+    """Any Python string, given back exactly."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else escape(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else unescape(value)
+
+
+class Content(LargeBinary):
+    """Bytes. Whoever alters SQLite by hand may leave text in the column; that too comes back as bytes, to be found
+    out.
+    """
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], bytes | None]:
+        return _as_bytes
+
+
+def _as_bytes(value: Any) -> bytes | None:
+    if value is None or type(value) is bytes:
+        return value
+    return value.encode(errors="surrogatepass") if isinstance(value, str) else bytes(value)
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware datetime, stored in UTC. A naive one is refused."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"a naive datetime ({value}) is no moment; give it a time zone")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+def dump_json(value: Any) -> str:
+    """``value`` as strict JSON; a number that is not finite becomes null, which is what a database's JSON can hold."""
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        return json.dumps(_finite(value), allow_nan=False, separators=(",", ":"))
