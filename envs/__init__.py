@@ -6,6 +6,7 @@ Knows nothing of tokens, policies or training.
 from .base import Obs, TurnEnv
 from .errors import EnvError, EnvironmentBroken, EnvironmentFailed, EnvTimeout, UnknownEnvironment
 from .registry import all_ids, make
+from .spaces import FreeText
 from .tasks import make_task
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "EnvTimeout",
     "EnvironmentBroken",
     "EnvironmentFailed",
+    "FreeText",
     "Obs",
     "TurnEnv",
     "UnknownEnvironment",

@@ -43,7 +43,9 @@ def _told(what: str, error: BaseException) -> EnvError:
     if isinstance(error, EnvError):
         return type(error)(f"{what}: {error}")
     lines = traceback.format_exception(error, limit=-TRACEBACK_FRAMES, chain=False)
-    return EnvironmentFailed(f"{what} raised\n{''.join(lines)[-MAX_ERROR_CHARS:].rstrip()}")
+    failed = EnvironmentFailed(f"{what} raised\n{''.join(lines)[-MAX_ERROR_CHARS:].rstrip()}")
+    failed.__cause__ = error
+    return failed
 
 
 class _Thread(threading.Thread):

@@ -1,0 +1,79 @@
+"""An environment played by a person, one line a turn. Pure in its input and output: an iterator of lines, a callable
+to write.
+
+``:actions`` lists the valid actions, ``:hint`` asks the oracle, ``:quit`` ends; everything else is an action.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from .base import Obs, TurnEnv
+from .observations import parts
+
+HELP = ":actions lists what applies, :hint asks the oracle, :quit ends; anything else is your action"
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """How it went."""
+
+    turns: int
+    reward: float
+    ended: bool
+    success: bool | None
+
+
+def _shown(observation: Obs) -> str:
+    text, image = parts(observation)
+    size = "" if image is None else f"[image {image.shape[1]} x {image.shape[0]}]"
+    return "\n".join(part for part in (text, size) if part)
+
+
+def _aside(env: TurnEnv, command: str) -> str:
+    try:
+        if command == ":hint":
+            return env.oracle()
+        if command == ":actions":
+            return "\n".join(f"  {action}" for action, _ in env.valid_actions())
+    except NotImplementedError as error:
+        return str(error)
+    return HELP
+
+
+def play(
+    env: TurnEnv,
+    lines: Iterator[str],
+    write: Callable[[str], None],
+    *,
+    seed: int = 0,
+    split: str = "train",
+    max_turns: int = 100,
+) -> Played:
+    """Play one episode with the actions of ``lines``, until it ends or they do.
+
+    Raises:
+        EnvironmentBroken: an observation of no allowed type.
+    """
+    observation, info = env.reset(seed=seed, options={"split": split})
+    write(HELP)
+    if env.instructions():
+        write(env.instructions())
+    write(_shown(observation))
+    turns, total = 0, 0.0
+    for line in lines:
+        command = line.strip()
+        if command == ":quit":
+            break
+        if command.startswith(":"):
+            write(_aside(env, command))
+            continue
+        observation, reward, terminated, truncated, info = env.step(command)
+        turns, total = turns + 1, total + float(reward)
+        write(f"{_shown(observation)}   ({reward:+.2f})")
+        if terminated or truncated or turns >= max_turns:
+            success = info.get("success")
+            verdict = {True: "success", False: "failure", None: "ended"}[success]
+            write(f"{verdict} after {turns} turns, reward {total:.2f}")
+            return Played(turns, total, True, success)
+    write(f"left after {turns} turns, reward {total:.2f}")
+    return Played(turns, total, False, None)

@@ -1,0 +1,117 @@
+"""Environments are found by id, by import and by entry point, made bare, and named when missing."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+import pytest
+from turnwise.envs import EnvironmentFailed, TurnEnv, UnknownEnvironment, all_ids, make, make_task
+from turnwise.envs.base import Adapted
+from turnwise.envs.site import SiteEnv
+from turnwise.envs.tasks import task_id
+from turnwise.tests.envs.faulty import FAULTY, FaultyEnv
+
+
+class Plain(gymnasium.Env[str, str]):
+    """Written for Gymnasium alone."""
+
+    def __init__(self, word: str = "hello") -> None:
+        self.action_space = gymnasium.spaces.Text(10)
+        self.observation_space = gymnasium.spaces.Text(10)
+        self.word = word
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        return self.word, {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        return action, 1, True, False, {}
+
+
+@pytest.fixture
+def plain() -> Iterator[str]:
+    gymnasium.register("theirs/Plain-v3", entry_point=Plain, max_episode_steps=5, nondeterministic=True)
+    yield "theirs/Plain-v3"
+    gymnasium.registry.pop("theirs/Plain-v3")
+
+
+def test_ours_are_listed_and_gymnasiums_are_not(plain: str) -> None:
+    assert {"turnwise/Site-v0", plain} <= set(all_ids())
+    assert not any(each.startswith(("CartPole", "Ant", "phys2d")) for each in all_ids())
+
+
+def test_environments_are_bare() -> None:
+    assert type(make("turnwise/Site-v0", family="find")) is SiteEnv
+    assert type(make(FAULTY)) is FaultyEnv
+
+
+def test_any_gymnasium_environment_of_text_is_adapted(plain: str) -> None:
+    env = make(plain, word="hi")
+    assert isinstance(env, Adapted)
+    assert type(env.inner) is Plain
+    assert not env.deterministic
+    assert env.reset(seed=0) == ("hi", {})
+    assert env.step("x") == ("x", 1.0, True, False, {})
+    for method in (env.oracle, env.valid_actions, env.vocabulary):
+        with pytest.raises(NotImplementedError):
+            method()
+    assert env.instructions() == ""
+    env.close()
+
+
+def test_a_wrapped_environment_keeps_its_methods() -> None:
+    env = Adapted(gymnasium.wrappers.TimeLimit(SiteEnv("open"), 1))
+    env.reset(seed=0)
+    assert env.deterministic
+    assert env.oracle().startswith("click ")
+    assert env.valid_actions()
+    assert env.vocabulary() == SiteEnv().vocabulary()
+    assert env.normalise("a") == "a"
+    assert env.instructions() == ""
+    assert env.step(env.oracle())[3]
+
+
+@pytest.mark.parametrize("env_id", ["turnwise/Sight-v0", "Site-v0", "turnwise/Site-v1"])
+def test_an_unknown_id_names_the_nearest(env_id: str) -> None:
+    with pytest.raises(UnknownEnvironment, match=r"did you mean 'turnwise/Site-v0'\?.*turnwise envs list"):
+        make(env_id)
+
+
+def test_an_unknown_module_is_named() -> None:
+    with pytest.raises(UnknownEnvironment, match=r"cannot import 'no_such_package\.envs'"):
+        make("no_such_package.envs:Id-v0")
+
+
+def test_a_wrong_option_is_named() -> None:
+    with pytest.raises(EnvironmentFailed, match=r"options \{'famly': 'find'\}"):
+        make("turnwise/Site-v0", famly="find")
+    with pytest.raises(EnvironmentFailed, match="choose from mix, find, login, open"):
+        make("turnwise/Site-v0", family="fly")
+
+
+def test_a_task_is_its_hash_in_every_process() -> None:
+    task = make_task("turnwise/Site-v0", 3, "test", {"family": "find"})
+    assert (task.env_version, task.split, dict(task.options)) == ("0", "test", {"family": "find"})
+    assert task.id == task_id("turnwise/Site-v0", "0", 3, "test", {"family": "find"})
+    script = (
+        "from turnwise.envs import make_task; print(make_task('turnwise/Site-v0', 3, 'test', {'family': 'find'}).id)"
+    )
+    other = subprocess.run([sys.executable, "-c", script], check=True, timeout=60, capture_output=True, text=True)
+    assert other.stdout.strip() == task.id
+    others = [make_task("turnwise/Site-v0", 4, "test"), make_task("turnwise/Site-v0", 3), make_task(FAULTY, 3, "test")]
+    assert len({task.id, *(each.id for each in others)}) == 4
+
+
+def test_importing_environments_imports_nothing_heavy() -> None:
+    script = (
+        "import sys, turnwise.envs, turnwise.envs.owner, turnwise.envs.checker; turnwise.envs.all_ids();"
+        "print({'torch', 'vllm', 'ray', 'transformers', 'playwright', 'sqlalchemy'} & set(sys.modules))"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], check=True, timeout=60, capture_output=True, text=True)
+    assert shown.stdout.strip() == "set()"
+
+
+def test_the_base_is_a_gymnasium_environment() -> None:
+    assert issubclass(TurnEnv, gymnasium.Env)
