@@ -150,6 +150,8 @@ class RunConfig(Strict):
     warmup: WarmupConfig = WarmupConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
+    ray_address: str | None = None
+    """A Ray cluster to run on; None starts one in this process."""
     tensorboard: bool = False
     task_sampler: Choice = {"name": "mixture"}
     prompt_scaffold: Choice = {"name": "none"}

@@ -1,0 +1,198 @@
+"""Ray and the actors of a run: engines, rollout workers, and on SQLite the one process that writes.
+
+Started in this process unless an address is given; everything started here dies with this process. No actor takes a CPU from Ray's
+count: what they share is the machine, and one thread each is what keeps them from fighting over it.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from ..agents.episode import Deadlines
+from ..agents.engine import start_engine
+from ..agents.journal import Journal, Send, StoreWriter, through_actor, through_writer
+from ..agents.rollouts import kind_of
+from ..agents.worker import RolloutWorker, WorkerSpec
+from ..errors import TurnwiseError
+from ..store.database import Database
+from .config import RunConfig
+from .protocols import RolloutController
+from .workers import Workers
+
+START_DEADLINE = 180.0
+"""Seconds everything may take to start."""
+PUSH_DEADLINE = 120.0
+"""Seconds an engine may take to accept new weights."""
+WATCH_EVERY = 2.0
+"""Seconds between looks at the engines' versions."""
+
+QUIET: Mapping[str, str] = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "OMP_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "HF_HUB_OFFLINE": "1",
+}
+
+
+def start_ray(address: str | None = None) -> None:
+    """Connect to a Ray cluster, or start one in this process, on loopback.
+
+    Raises:
+        TurnwiseError: Ray could not be reached or started.
+    """
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    import ray
+
+    if ray.is_initialized():
+        return
+    settings: dict[str, Any] = {"address": address} if address else {
+        "num_cpus": os.cpu_count(),
+        "include_dashboard": False,
+        "object_store_memory": 100 << 20,
+        "_node_ip_address": "127.0.0.1",
+    }  # fmt: skip
+    try:
+        ray.init(log_to_driver=False, logging_level="ERROR", configure_logging=False, **settings)
+    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        raise TurnwiseError(f"Ray could not be {'reached at ' + address if address else 'started'}: {error}") from error
+
+
+def stop_ray() -> None:
+    """End what ``start_ray`` started."""
+    import ray
+
+    if ray.is_initialized():
+        ray.shutdown()
+
+
+@dataclass(slots=True)
+class Cluster:
+    """The actors of one run, and the policy version the engines are to serve."""
+
+    database: Database
+    engines: list[Any]
+    workers: Workers
+    journal: Journal
+    send: Send
+    writer: Any | None
+    """The ``StoreWriter`` actor, or None where this process writes for itself."""
+    local_writer: Any | None
+    meta: Any = None
+    version: int | None = None
+    restarts: int = 0
+    """Times an engine came back without weights."""
+    _pushing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _watch: asyncio.Task[None] | None = None
+
+    @classmethod
+    def start(cls, config: RunConfig, database: Database, model: Path, controller: RolloutController) -> Self:
+        """Start every actor without waiting for any; ``ready`` waits. Ray must be up."""
+        import ray
+
+        writer, local, send = None, None, None
+        if database.engine.dialect.name == "sqlite":
+            writer = (
+                ray.remote(StoreWriter)
+                .options(num_cpus=0, max_restarts=-1, max_concurrency=64)
+                .remote(database.url)
+            )
+            send = through_actor(writer)
+        else:
+            send, local = through_writer(database)
+        engines = [start_engine(config.engine, str(model)) for _ in range(config.engine.replicas)]
+        rollout = config.rollout
+        spec = WorkerSpec(
+            store_url=database.url,
+            model=str(model),
+            temperature=rollout.temperature,
+            deadlines=Deadlines(rollout.reset_deadline, rollout.step_deadline, rollout.turn_deadline, rollout.group_deadline),
+            concurrency={kind_of(one.id, one.options): one.concurrency for one in config.environments},
+            controller=controller,
+        )
+        remote = ray.remote(RolloutWorker).options(num_cpus=0, max_restarts=0, max_concurrency=10_000)
+        workers = Workers(lambda: remote.remote(spec, engines, writer), rollout.workers)
+        return cls(database, engines, workers, Journal(send), send, writer, local)
+
+    async def ready(self) -> None:
+        """Wait until engines, workers and writer answer, then keep watch over the engines.
+
+        Raises:
+            TurnwiseError: something did not start within ``START_DEADLINE`` seconds.
+        """
+        waiting = [engine.info.remote() for engine in self.engines] + ([self.writer.ping.remote()] if self.writer else [])
+        try:
+            async with asyncio.timeout(START_DEADLINE):
+                await asyncio.gather(*waiting)
+        except TimeoutError:
+            raise TurnwiseError(f"engines and store did not start within {START_DEADLINE:g} s") from None
+        await self.workers.ready(START_DEADLINE)
+        self._watch = asyncio.create_task(self._keep_versions())
+
+    async def push(self, meta: Any, version: int) -> None:
+        """Give every engine the weights that ``meta`` describes, in flight.
+
+        Raises:
+            TurnwiseError: an engine did not take them within ``PUSH_DEADLINE`` seconds.
+        """
+        async with self._pushing:
+            self.meta, self.version = meta, version
+            await asyncio.gather(*(self._give(engine, meta, version) for engine in self.engines))
+
+    async def _give(self, engine: Any, meta: Any, version: int) -> None:
+        import ray.exceptions
+
+        try:
+            async with asyncio.timeout(PUSH_DEADLINE):
+                while True:
+                    try:
+                        await engine.update_weights.remote(meta, version)
+                    except ray.exceptions.RayActorError:
+                        await asyncio.sleep(0.5)
+                    else:
+                        return
+        except TimeoutError:
+            raise TurnwiseError(f"an engine did not take version {version} within {PUSH_DEADLINE:g} s") from None
+
+    async def _keep_versions(self) -> None:
+        """Give its weights back to an engine that was restarted."""
+        import ray.exceptions
+
+        while True:
+            await asyncio.sleep(WATCH_EVERY)
+            for engine in self.engines:
+                try:
+                    async with asyncio.timeout(PUSH_DEADLINE):
+                        info = await engine.info.remote()
+                except (ray.exceptions.RayError, TimeoutError):
+                    continue
+                if info["version"] is None and self.version is not None:
+                    async with self._pushing:
+                        self.restarts += 1
+                        await self._give(engine, self.meta, self.version)
+
+    async def close(self) -> None:
+        """Let everything finish writing, then end the actors."""
+        import ray
+
+        if self._watch is not None:
+            self._watch.cancel()
+        await self.workers.close()
+        await self.journal.flush()
+        for engine in self.engines:
+            try:
+                async with asyncio.timeout(15):
+                    await engine.stop.remote()
+            except Exception:  # noqa: BLE001, S110 - it is killed next
+                pass
+            ray.kill(engine)
+        if self.writer is not None:
+            async with asyncio.timeout(60):
+                await self.writer.close.remote()
+        if self.local_writer is not None:
+            await asyncio.to_thread(self.local_writer.close)

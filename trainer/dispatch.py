@@ -1,0 +1,155 @@
+"""Opens groups as capacity allows, has them played, closes them: the rollout side of a run.
+
+Invariant: every group that is opened is closed exactly once, as ready, filtered or failed, or is still open when the process dies
+and then is closed by the resume. How many are under way is read from the store, never counted here.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+
+from ..agents.episode import Outcome
+from ..agents.journal import Journal
+from ..errors import TurnwiseError
+from ..records import OUTCOMES, Group, GroupState, Purpose, Status
+from .config import RunConfig
+from .extensions import Extensions
+from .protocols import GroupOutcome
+from .workers import WorkerLost, Workers
+
+SURVIVORS = 2
+"""Members a group needs to be compared at all."""
+LIVES = 3
+"""Workers a group may lose before it fails."""
+GIVE_UP_AFTER = 24
+"""Groups that may fail in a row before the run ends with the last reason."""
+
+Survivors = Callable[[str], Sequence[Outcome]]
+"""What the store knows of a group's members: the last attempt of each."""
+
+
+class Dispatcher:
+    """Groups under way of one run."""
+
+    def __init__(
+        self,
+        run: str,
+        config: RunConfig,
+        extensions: Extensions,
+        workers: Workers,
+        journal: Journal,
+        counts: Callable[[], Mapping[str, int]],
+        members: Survivors,
+        rng: Random,
+        first_group: int,
+    ) -> None:
+        self._run = run
+        self._config = config
+        self._extensions = extensions
+        self._workers = workers
+        self._journal = journal
+        self._counts = counts
+        self._members = members
+        self._rng = rng
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failed_in_row = 0
+        self._opening = asyncio.Lock()
+        self.next_group = first_group
+        """Number of the next group; group ids are never used twice."""
+        self.update = 0
+        """Updates done: what the horizon schedule is asked with."""
+        self.paused = True
+        self.closed = asyncio.Event()
+        """Set whenever a group has closed."""
+        self.failure: BaseException | None = None
+
+    async def fill(self) -> int:
+        """Open as many groups as admission allows now; how many that were."""
+        async with self._opening:
+            if self.paused:
+                return 0
+            rollout = self._config.rollout
+            room = self._extensions.admission.capacity(
+                self._counts(),
+                max_running=rollout.max_running,
+                staleness=rollout.staleness,
+                batch=rollout.groups_per_batch,
+            )
+            groups = [self._draw() for _ in range(room)]
+            await asyncio.gather(*(self._journal.commit("open_group", group=group) for group in groups))
+            for group in groups:
+                task = asyncio.create_task(self._play(group))
+                self._tasks.add(task)
+                task.add_done_callback(self._done)
+            return room
+
+    async def cancel(self) -> None:
+        """Give up every group under way."""
+        self.paused = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _draw(self) -> Group:
+        slots = self._extensions
+        task = slots.task_sampler.propose(self._config.environments, self._rng)
+        number, self.next_group = self.next_group, self.next_group + 1
+        return Group(
+            id=f"{self._run}:{number}",
+            run=self._run,
+            task=task,
+            horizon=slots.horizon.horizon(task, self.update),
+            size=slots.rollout_budget.size(task),
+            purpose=Purpose.TRAIN,
+            scaffold=slots.prompt_scaffold.apply(task, self._rng),
+        )
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.failure = self.failure or error
+        self.closed.set()
+
+    async def _play(self, group: Group) -> None:
+        outcomes = await play_out(self._workers, self._journal, self._members, group, self._config.rollout.group_deadline)
+        survivors = [one for one in outcomes if one.status in OUTCOMES]
+        state, reason = GroupState.READY, ""
+        if len(survivors) < SURVIVORS:
+            errors = [f"{one.status}: {one.error}" for one in outcomes if one.status not in OUTCOMES]
+            state, reason = GroupState.FAILED, f"{len(survivors)} of {group.size} members survived; {errors[-1] if errors else ''}"
+        else:
+            brief = GroupOutcome(group.id, group.task, group.horizon, survivors)
+            self._extensions.task_sampler.update(brief)
+            reason = next((said for one in self._extensions.group_filters if (said := one.reject(brief))), "")
+            state = GroupState.FILTERED if reason else GroupState.READY
+        await self._journal.commit("close_group", group=group.id, state=state, reason=reason)
+        self._failed_in_row = self._failed_in_row + 1 if state is GroupState.FAILED else 0
+        if self._failed_in_row >= GIVE_UP_AFTER:
+            raise TurnwiseError(f"{self._failed_in_row} groups in a row failed, the last because {reason}")
+        await self.fill()
+
+
+async def play_out(
+    workers: Workers, journal: Journal, members: Survivors, group: Group, deadline: float
+) -> Sequence[Outcome]:
+    """Have a group played to its end, on another worker where one dies.
+
+    What a dead worker had finished is in the store and stands; what it was playing becomes ``env_error`` and is played again.
+    """
+    todo = [(member, 0) for member in range(group.size)]
+    kept: list[Outcome] = []
+    for life in range(LIVES):
+        try:
+            return [*kept, *await workers.play(group, todo, deadline + 60)]
+        except WorkerLost as error:
+            await journal.commit(
+                "cancel_trajectories", group=group.id, reason=str(error), status=Status.ENV_ERROR
+            )
+            known = await asyncio.to_thread(members, group.id)
+            kept = [one for one in known if one.status in OUTCOMES]
+            if life == LIVES - 1:
+                return known
+            attempts = {one.member: one.attempt + 1 for one in known}
+            done = {one.member for one in kept}
+            todo = [(member, attempts.get(member, 0)) for member in range(group.size) if member not in done]
+    return kept

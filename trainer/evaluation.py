@@ -1,0 +1,94 @@
+"""Held-out evaluation: which tasks, played once each, and what they say of a policy.
+
+Pure but for the playing, which is passed in. Episodes that failed for the world's reasons are counted apart and are in no rate.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..agents.episode import Outcome
+from ..agents.rollouts import kind, kind_of
+from ..envs.tasks import make_task
+from ..records import OUTCOMES, Group, Horizon, Purpose, Task
+from .config import EnvironmentConfig
+from .statistics import success_rate, wilson
+
+SEED = 1_000_003
+"""Held-out tasks are numbered from here, the same ones for every policy and every run."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvalResult:
+    """How a policy did on held-out tasks."""
+
+    name: str
+    run: str
+    tasks: int
+    """Episodes that ended with an outcome."""
+    failed: int
+    """Episodes that failed for the world's reasons."""
+    success: float
+    low: float
+    high: float
+    """95 % Wilson interval."""
+    reward: float
+    turns: float
+    families: dict[str, float] = field(default_factory=dict)
+    """Success by environment of the mixture."""
+    seconds: float = 0.0
+
+    def json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+
+def label(environment: EnvironmentConfig) -> str:
+    """Short name of one environment of a mixture: its options' values if it has any, else its id."""
+    values = "-".join(str(value) for value in environment.options.values())
+    return values or environment.id
+
+
+def held_out(environments: Sequence[EnvironmentConfig], count: int, split: str = "test", seed: int = SEED) -> list[Task]:
+    """``count`` tasks, shared out evenly over the environments."""
+    return [
+        make_task(environments[i % len(environments)].id, seed + i, split, environments[i % len(environments)].options)
+        for i in range(count)
+    ]
+
+
+def groups_of(run: str, name: str, tasks: Sequence[Task], horizon: Horizon) -> list[Group]:
+    """A group of one for each task; never trained on."""
+    return [
+        Group(f"{run}:eval-{name}-{number}", run, task, horizon, 1, Purpose.EVAL) for number, task in enumerate(tasks)
+    ]
+
+
+def summarise(
+    name: str,
+    run: str,
+    environments: Sequence[EnvironmentConfig],
+    played: Sequence[tuple[Task, Outcome]],
+    seconds: float,
+) -> EvalResult:
+    """The result of an evaluation from how its episodes ended."""
+    good = [(task, outcome) for task, outcome in played if outcome.status in OUTCOMES]
+    verdicts = [outcome.success for _, outcome in good]
+    low, high = wilson(sum(verdict is True for verdict in verdicts), len(verdicts))
+    families = {}
+    for environment in environments:
+        key = kind_of(environment.id, environment.options)
+        families[label(environment)] = success_rate([outcome.success for task, outcome in good if kind(task) == key])
+    return EvalResult(
+        name=name,
+        run=run,
+        tasks=len(good),
+        failed=len(played) - len(good),
+        success=success_rate(verdicts),
+        low=low,
+        high=high,
+        reward=sum(outcome.reward for _, outcome in good) / max(len(good), 1),
+        turns=sum(outcome.turns for _, outcome in good) / max(len(good), 1),
+        families=families,
+        seconds=seconds,
+    )

@@ -1,0 +1,171 @@
+"""The learning side of a run: lease, assemble, update, acknowledge, push; again.
+
+The acknowledgement consumes the batch and records the new version in one transaction, after the optimiser step and before the
+engines hear of it. So a death anywhere loses at most the updates since the last checkpoint, and consumes nothing twice.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from statistics import fmean
+from time import monotonic
+from typing import Any
+
+from ..agents.journal import Journal
+from ..errors import TurnwiseError
+from ..records import OUTCOMES, Group, PolicyVersion
+from ..store.leases import BatchItem
+from .batch import Batch, assemble
+from .config import RunConfig
+from .extensions import Extensions
+from .faults import point
+from .learner import Learner
+from .statistics import success_rate
+
+LEASE_SECONDS = 600.0
+"""How long the learner may hold a batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """One update, done and acknowledged."""
+
+    version: int
+    update: int
+    metrics: dict[str, Any]
+    waited: float
+    """Seconds the learner waited for its batch."""
+
+
+class Learning:
+    """Makes one update after another."""
+
+    def __init__(
+        self,
+        run: str,
+        config: RunConfig,
+        extensions: Extensions,
+        learner: Learner,
+        journal: Journal,
+        load: Callable[[Sequence[str]], list[Group]],
+        history: dict[int, PolicyVersion],
+        rng: Random,
+    ) -> None:
+        self._run = run
+        self._config = config
+        self._extensions = extensions
+        self._learner = learner
+        self._journal = journal
+        self._load = load
+        self.history = history
+        """Versions by id, abandoned ones included."""
+        self._rng = rng
+        self._owner = f"{run}/learner"
+
+    async def lease(self) -> list[Group]:
+        """A batch of groups, or none if too few are ready."""
+        count = self._config.rollout.groups_per_batch
+        point("before_lease")
+        ids = await self._journal.commit(
+            "lease_groups", run=self._run, owner=self._owner, count=count, seconds=LEASE_SECONDS
+        )
+        point("after_lease")
+        return await asyncio.to_thread(self._load, ids) if ids else []
+
+    async def update(self, groups: Sequence[Group], parent: PolicyVersion, progress: float, waited: float) -> Trained | None:
+        """One update from leased groups; None if the sweep left nothing to train on.
+
+        Raises:
+            NotFinite: see ``Learner.update``; the lease is given back.
+        """
+        started = monotonic()
+        slots = self._extensions
+        batch = await asyncio.to_thread(
+            assemble,
+            slots.replay.mix(groups, self._rng),
+            self.history,
+            parent.update,
+            self._config.rollout.staleness,
+            shapers=slots.reward_shapers,
+            advantage=slots.advantage,
+            filters=slots.sample_filters,
+            loss=slots.loss,
+            rng=self._rng,
+        )
+        if batch.expired:
+            await self._journal.commit("expire_groups", groups=list(batch.expired), reason="every token is too old")
+        if not batch.groups:
+            return None
+        assembled = monotonic()
+        try:
+            trained = await asyncio.to_thread(self._learner.update, batch.samples, progress)
+        except TurnwiseError:
+            await self._journal.commit("release", run=self._run, owner=self._owner)
+            raise
+        point("after_optimizer")
+        metrics = {
+            **trained,
+            **described(groups, batch),
+            "waited_s": waited,
+            "assemble_s": assembled - started,
+            "learn_s": monotonic() - assembled,
+        }
+        update = parent.update + 1
+        version = await self._journal.commit(
+            "acknowledge",
+            run=self._run,
+            owner=self._owner,
+            groups=list(batch.groups),
+            update=update,
+            parent=parent.id,
+            items=items(batch),
+            metrics=metrics,
+        )
+        point("after_acknowledge")
+        self.history[version] = PolicyVersion(self._run, version, parent.id, update)
+        return Trained(version, update, metrics, waited)
+
+
+def items(batch: Batch) -> list[BatchItem]:
+    """What each trajectory gave to the update."""
+    tokens: Counter[str] = Counter()
+    oldest: dict[str, int] = {}
+    advantages: dict[str, list[float]] = {}
+    for one in batch.samples:
+        key = one.sample.trajectory
+        for weight, age, advantage in zip(one.weights, one.staleness, one.advantages, strict=True):
+            if weight > 0:
+                tokens[key] += 1
+                oldest[key] = max(oldest.get(key, 0), age)
+                advantages.setdefault(key, []).append(advantage)
+    return [BatchItem(key, count, oldest[key], fmean(advantages[key])) for key, count in tokens.items()]
+
+
+def described(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
+    """Numbers about the batch of an update."""
+    members = [one for group in groups for one in group.trajectories if one.status in OUTCOMES]
+    ages = Counter(
+        age for one in batch.samples for weight, age in zip(one.weights, one.staleness, strict=True) if weight > 0
+    )
+    total = sum(ages.values())
+    steps = [step for one in members for step in one.steps]
+    return {
+        "success": success_rate([one.success for one in members]),
+        "reward": fmean([one.reward for one in members]) if members else 0.0,
+        "trajectories": len(members),
+        "turns": len(steps),
+        "invalid": sum(not step.valid for step in steps) / max(len(steps), 1),
+        "horizon_turns": max(group.horizon.turns for group in groups),
+        "staleness_mean": sum(age * count for age, count in ages.items()) / max(total, 1),
+        "staleness_max": max(ages, default=0),
+        "staleness_tokens": _by_name(ages),
+        "swept": batch.swept_tokens / max(batch.sampled_tokens, 1),
+        "swept_by_turns": {str(turns): old / max(seen, 1) for turns, (old, seen) in batch.swept_by_turns.items() if old},
+        "groups_expired": len(batch.expired),
+    }
+
+
+def _by_name(counts: Mapping[int, int]) -> dict[str, int]:
+    return {str(key): count for key, count in sorted(counts.items())}

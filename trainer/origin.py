@@ -1,0 +1,137 @@
+"""Where a run starts: a new tiny model, a given one, or its newest whole checkpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..agents.chat import Chat
+from ..agents.model import new_model
+from ..agents.weights import WeightWriter
+from ..envs.registry import make
+from ..errors import TurnwiseError
+from ..store import queries
+from . import checkpoint
+from .config import RunConfig
+from .warmup import warm_up
+
+if TYPE_CHECKING:
+    from .learner import Learner
+    from .run import Run
+
+TOKENIZER_FILES = {".json", ".jinja", ".txt", ".model"}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Weights to start from, and how to get from them to a learner."""
+
+    model: Path
+    make_learner: Callable[[], Learner]
+    make_weights: Callable[[Learner], WeightWriter]
+    warm_up: Callable[[Learner], float]
+    warms_up: bool
+    version: int | None = None
+    """The version of the checkpoint; None at a run's beginning."""
+    update: int = 0
+    state: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+async def begin(run: Run) -> Origin:
+    """Find or make the weights.
+
+    Raises:
+        TurnwiseError: the model cannot be found or made, or no checkpoint of the run to resume is whole.
+    """
+    return await asyncio.to_thread(_begin, run)
+
+
+def _begin(run: Run) -> Origin:
+    config = run.config
+    notes: list[str] = []
+    state: dict[str, Any] = {}
+    source = run.name if run.identity.resumes else run.identity.parent
+    found = _newest(run, source, notes) if source else None
+    if found is not None:
+        model, state = found
+    elif run.identity.parent:
+        raise TurnwiseError(f"run {run.identity.parent!r} has no whole checkpoint to fork from")
+    else:
+        model = Path(config.model.path) if config.model.path else _new(config, run.folder / "model")
+    if not (model / "config.json").exists():
+        raise TurnwiseError(f"model.path: {model} is not a Hugging Face model folder (no config.json)")
+    _keep_tokenizer(model, run.folder / "tokenizer")
+    resumes = run.identity.resumes and bool(state)
+    is_new = config.model.path is None and found is None
+
+    def make_learner() -> Learner:
+        from .learner import Learner
+
+        learner = Learner(model, config.learner, run.extensions.loss, run.extensions.proximal, config.rollout.temperature)
+        if resumes:
+            checkpoint.load_into(model, learner.model, learner.optimizer)
+        return learner
+
+    def warm(learner: Learner) -> float:
+        horizon = run.extensions.horizon.longest()
+        return warm_up(learner.model, Chat(model), config.environments, horizon, config.warmup, config.seed)
+
+    return Origin(
+        model=model,
+        make_learner=make_learner,
+        make_weights=lambda learner: WeightWriter(learner.named_parameters(), config.engine),
+        warm_up=warm,
+        warms_up=is_new and config.warmup.steps > 0,
+        version=state["version"] if resumes else None,
+        update=state["update"] if resumes else 0,
+        state=state if resumes else {},
+        notes=tuple(notes),
+    )
+
+
+def _newest(run: Run, source: str, notes: list[str]) -> tuple[Path, dict[str, Any]] | None:
+    with run.database.engine.connect() as conn:
+        known = list(queries.checkpoints(conn, source))
+    for version in reversed(known):
+        path = Path(version.checkpoint)
+        try:
+            return path, checkpoint.verify(path)
+        except checkpoint.CheckpointBroken as error:
+            notes.append(f"{error}; falling back to the one before")
+    if known:
+        raise TurnwiseError(f"none of the {len(known)} checkpoints of run {source!r} is whole: {notes[-1]}")
+    return None
+
+
+def _new(config: RunConfig, path: Path) -> Path:
+    if (path / "config.json").exists():
+        shutil.rmtree(path)
+    words: dict[str, None] = {}
+    for one in config.environments:
+        env = make(one.id, **one.options)
+        try:
+            words.update(dict.fromkeys(env.vocabulary()))
+        except NotImplementedError as error:
+            raise TurnwiseError(f"a new model needs a closed vocabulary, and {error}; set model.path instead") from None
+        finally:
+            env.close()
+    new = config.model.new
+    return Path(
+        new_model(
+            path, list(words), hidden=new.hidden, layers=new.layers, heads=new.heads, seed=config.seed,
+            arch=new.architecture, tie=new.tie_embeddings, max_context=config.engine.max_model_len,
+        )  # fmt: skip
+    )
+
+
+def _keep_tokenizer(model: Path, folder: Path) -> None:
+    """A copy of the tokenizer's files, so that every checkpoint carries them whatever becomes of the model's folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in model.iterdir():
+        if file.is_file() and file.suffix in TOKENIZER_FILES and file.name not in ("state.json", checkpoint.MANIFEST, "config.json"):
+            shutil.copy2(file, folder / file.name)

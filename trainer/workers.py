@@ -1,0 +1,94 @@
+"""The rollout workers of a run: who plays the next group, and what happens when one dies.
+
+A worker that died is replaced at once and the groups it was playing are handed back to the dispatcher. One that had to give up a
+thread gets no more groups; it is replaced, and ended once its last group is back.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..agents.episode import Outcome
+from ..errors import TurnwiseError
+from ..records import Group
+
+
+class WorkerLost(TurnwiseError):
+    """The worker that was playing a group died."""
+
+
+@dataclass(slots=True)
+class _Slot:
+    actor: Any
+    running: int = 0
+    retiring: bool = False
+
+
+class Workers:
+    """A fixed number of rollout workers, kept alive."""
+
+    def __init__(self, start: Callable[[], Any], count: int) -> None:
+        self._start = start
+        self._slots = [_Slot(start()) for _ in range(count)]
+        self.replaced = 0
+        """Workers that died or were retired."""
+
+    async def ready(self, deadline: float) -> None:
+        """Wait until every worker answers.
+
+        Raises:
+            TurnwiseError: one did not within ``deadline`` seconds.
+        """
+        try:
+            async with asyncio.timeout(deadline):
+                await asyncio.gather(*(slot.actor.ping.remote() for slot in self._slots))
+        except TimeoutError:
+            raise TurnwiseError(f"the rollout workers did not start within {deadline:g} s") from None
+
+    async def play(self, group: Group, members: Sequence[tuple[int, int]], deadline: float) -> list[Outcome]:
+        """Play members of a group on the least busy worker.
+
+        Raises:
+            WorkerLost: it died, or did not answer within ``deadline`` seconds.
+        """
+        import ray
+        import ray.exceptions
+
+        slot = min((one for one in self._slots if not one.retiring), key=lambda one: one.running)
+        slot.running += len(members)
+        try:
+            async with asyncio.timeout(deadline):
+                outcomes, lost = await slot.actor.play.remote(group, members)
+        except (ray.exceptions.RayActorError, TimeoutError) as error:
+            self._replace(slot)
+            ray.kill(slot.actor)
+            raise WorkerLost(f"the rollout worker of group {group.id} was lost: {error or f'silent for {deadline:g} s'}") from error
+        finally:
+            slot.running -= len(members)
+            if slot.retiring and not slot.running:
+                ray.kill(slot.actor)
+        if lost:
+            self._replace(slot)
+            if not slot.running:
+                ray.kill(slot.actor)
+        return list(outcomes)
+
+    def pids(self) -> list[Any]:
+        """The actors now in use."""
+        return [slot.actor for slot in self._slots]
+
+    def _replace(self, slot: _Slot) -> None:
+        if slot.retiring:
+            return
+        slot.retiring = True
+        self.replaced += 1
+        self._slots = [one for one in self._slots if one is not slot] + [_Slot(self._start())]
+
+    async def close(self, deadline: float = 10.0) -> None:
+        """Let the workers close their environments, for at most ``deadline`` seconds."""
+        await asyncio.wait([asyncio.ensure_future(_close(slot.actor)) for slot in self._slots], timeout=deadline)
+
+
+async def _close(actor: Any) -> None:
+    await actor.close.remote()
