@@ -1,0 +1,157 @@
+"""How many turns a second the store commits: one step, two messages and an observation text each, in batches of ten.
+
+The floor is the same rows through the ``sqlite3`` module alone, in the same batches: no records, no encoding, no hashing.
+Prints one JSON line last.
+"""
+
+import argparse
+import json
+import math
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from turnwise.records import Group, Horizon, Message, Role, Source, Status, Step, Task, Trajectory
+from turnwise.store.database import open_database
+from turnwise.store.writer import Writer
+
+ACTIVE = 64
+TURNS = 8
+NAN = math.nan
+
+
+def turn(index: int, salt: int) -> tuple[list[Step], list[Message]]:
+    """One turn of an episode: about thirty tokens of observation, three of action."""
+    observation = Message(
+        2 * index,
+        2 * index - 1 if index else None,
+        Role.USER,
+        Source.POLICY,
+        [(salt * 7 + i) % 900 for i in range(30)],
+        [0] * 30,
+        [NAN] * 30,
+        [-1] * 30,
+    )
+    action = Message(
+        2 * index + 1,
+        2 * index,
+        Role.ASSISTANT,
+        Source.POLICY,
+        [salt % 900, 5, 2],
+        [1, 1, 1],
+        [-0.1 * (salt % 11), -0.5, -1e-3],
+        [salt // 500] * 3,
+    )
+    step = Step(
+        index,
+        f"page {salt % 4001}\nlink home\nlink search\nfield user ''\nfield password ''\nbutton login\ntext {salt}",
+        f"{salt:064x}",
+        "click search",
+        0.0,
+        {"shape": 0.01},
+        False,
+        False,
+        True,
+        f"page{salt % 97}",
+        2 * index + 1,
+        1.5,
+        0.2,
+    )
+    return [step], [observation, action]
+
+
+def through_writer(folder: Path, turns: int, batch: int, linger_ms: float) -> tuple[float, float]:
+    """Appends a second by the wall and by the processor, episodes started and finished included."""
+    database = open_database(f"sqlite:///{folder}/store.db", create=True)
+    writer = Writer(database, linger_ms=linger_ms)
+    writer.call("create_run", run="r", config={}, config_hash="", kind="train", code_version="")
+    prepared = [turn(n // ACTIVE % TURNS, n) for n in range(turns)]
+    begun, used = time.perf_counter(), time.process_time()
+    for start in range(0, turns, batch):
+        futures = []
+        for n in range(start, min(start + batch, turns)):
+            episode, index = n // (ACTIVE * TURNS), n // ACTIVE % TURNS
+            name = f"t{episode:06d}-{n % ACTIVE:02d}"
+            if index == 0:
+                group = f"g{episode:06d}-{n % ACTIVE // 8}"
+                if n % 8 == 0:
+                    task = Task(f"task{episode}-{n % ACTIVE}", "turnwise/Site-v0", "1", n, "train")
+                    horizon = Horizon(TURNS, 8, 64, 512)
+                    futures.append(writer.submit("open_group", group=Group(group, "r", task, horizon, 8)))
+                head = Trajectory(name, "r", group, n % 8, 0)
+                futures.append(writer.submit("start_trajectory", trajectory=head))
+            steps, messages = prepared[n]
+            futures.append(writer.submit("append", trajectory=name, steps=steps, messages=messages))
+            if index == TURNS - 1:
+                end = {"status": Status.COMPLETED, "reward": 1.0, "final_observation": f"done {n}"}
+                futures.append(writer.submit("finish_trajectory", trajectory=name, **end))
+        for future in futures:
+            future.result(60)
+    wall, cpu = time.perf_counter() - begun, time.process_time() - used
+    writer.close()
+    database.close()
+    return turns / wall, turns / cpu
+
+
+def raw_rows(path: Path) -> Iterator[tuple[str, list[tuple[object, ...]]]]:
+    """What the writer stored, as tuples to insert again."""
+    source = sqlite3.connect(path)
+    for table in ("blob", "message", "step"):
+        rows = source.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608
+        yield f"INSERT INTO {table} VALUES ({','.join('?' * len(rows[0]))})", rows
+    source.close()
+
+
+def floor(folder: Path, turns: int, batch: int) -> float:
+    """The same rows by ``sqlite3`` alone, in as many transactions."""
+    source = sqlite3.connect(folder / "store.db")
+    schema = [row[0] for row in source.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()]
+    source.close()
+    target = sqlite3.connect(folder / "floor.db", isolation_level=None)
+    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=4000"):
+        target.execute(f"PRAGMA {pragma}")
+    for statement in schema:
+        target.execute(statement)
+    tables = list(raw_rows(folder / "store.db"))
+    batches = turns // batch
+    begun = time.perf_counter()
+    for number in range(batches):
+        target.execute("BEGIN IMMEDIATE")
+        for statement, rows in tables:
+            first, last = (len(rows) * n // batches for n in (number, number + 1))
+            target.executemany(statement, rows[first:last])
+        target.execute("COMMIT")
+    wall = time.perf_counter() - begun
+    target.close()
+    return turns / wall
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--turns", type=int, default=20_480)
+    parser.add_argument("--batch", type=int, default=10)
+    parser.add_argument("--repeat", type=int, default=2)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as top:
+        rates = []
+        for number in range(options.repeat):
+            folder = Path(top) / str(number)
+            folder.mkdir()
+            rates.append(through_writer(folder, options.turns, options.batch, 0.0))
+            print(f"writer: {rates[-1][0]:,.0f} appends/s by the wall, {rates[-1][1]:,.0f} by the processor")
+        lowest = floor(Path(top) / "0", options.turns, options.batch)
+    result = {
+        "appends_per_s": round(max(rate[0] for rate in rates)),
+        "appends_per_cpu_s": round(max(rate[1] for rate in rates)),
+        "floor_sqlite3_per_s": round(lowest),
+        "batch": options.batch,
+        "turns": options.turns,
+    }
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
