@@ -8,7 +8,7 @@ import typer
 
 from ..errors import TurnwiseError
 from .options import Json
-from .output import console, print_json, print_table
+from .output import console, jsonable, print_json, print_table
 from .safe import clean
 
 app = typer.Typer(help="Environments.", no_args_is_help=True)
@@ -61,11 +61,12 @@ def check(env_id: EnvId, option: EnvOptions = None, as_json: Json = False) -> No
     """Check an environment's contract: determinism, bounds, reset after failure; exit 1 if it is broken."""
     from ..envs.checker import check as check_env
 
-    report = check_env(env_id, **read_options(option))
+    report = check_env(env_id, read_options(option))
     if as_json:
-        print_json(report.json())
+        print_json({"ok": report.ok, **jsonable(report)})
     else:
-        console().print(clean(str(report)))
+        for line in report.lines():
+            console().print(clean(line), soft_wrap=True)
     if not report.ok:
         raise typer.Exit(1)
 
@@ -77,7 +78,7 @@ def play(
     split: Annotated[str, typer.Option(help="train or test.")] = "train",
     option: EnvOptions = None,
 ) -> None:
-    """Play one episode by hand: type actions; an empty line shows the valid ones, Ctrl-D ends it."""
+    """Play one episode by hand, an action a line."""
     from .play import play_episode
 
     play_episode(env_id, seed=seed, split=split, options=read_options(option))

@@ -12,7 +12,7 @@ Store = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")]
-Offset = Annotated[int, typer.Option("--offset", min=0, help="Leave out so many first.")]
+After = Annotated[str | None, typer.Option("--after", metavar="ID", help="The next page: begin after this id.")]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the configuration, dotted; repeat for more."),

@@ -1,72 +1,37 @@
-"""One episode played by hand, in the terminal: the same environment, the same observations, a person's actions."""
+"""One episode played by a person in the terminal: ``envs.play`` with stdin's lines and text made safe to show."""
 
-import tempfile
-from pathlib import Path
+import sys
+from collections.abc import Iterator
 from typing import Any
 
-import typer
-
-from ..envs import registry
-from ..envs.base import TurnEnv
-from ..envs.observations import split as split_observation
 from .output import console
-from .safe import clean, one_line
+from .safe import clean
 
 
 def play_episode(env_id: str, *, seed: int, split: str, options: dict[str, Any]) -> None:
-    """Play until the episode ends or the person does; images are written to a folder that is named.
+    """Play until the episode ends, or the person does.
 
     Raises:
         UnknownEnvironment: no such id.
     """
+    from ..envs.play import play
+    from ..envs.registry import make
+
     out = console()
-    pictures = Path(tempfile.mkdtemp(prefix="turnwise-play-"))
-    env = registry.make(env_id, **options)
+    env = make(env_id, **options)
     try:
-        observation, _ = env.reset(seed=seed, options={"split": split})
-        if env.instructions():
-            out.print(clean(env.instructions()))
-        total, turn, over = 0.0, 0, False
-        _show(observation, pictures, turn)
-        while not over:
-            action = _ask(env)
-            if action is None:
-                break
-            observation, reward, terminated, truncated, info = env.step(action)
-            turn, total, over = turn + 1, total + float(reward), terminated or truncated
-            _show(observation, pictures, turn)
-            verdict = "" if info.get("step_valid", True) else ", invalid"
-            out.print(f"turn {turn}: reward {float(reward):+g}{verdict}", soft_wrap=True)
-        ending = f"success {info.get('success')}" if over else "given up"
-        out.print(f"{ending} after {turn} turns, reward {total:g}")
+        play(env, _lines(), lambda text: out.print(clean(text), soft_wrap=True), seed=seed, split=split)
     finally:
         env.close()
-        if not any(pictures.iterdir()):
-            pictures.rmdir()
 
 
-def _ask(env: TurnEnv) -> str | None:
-    """The next action; None where the person ends it."""
+def _lines() -> Iterator[str]:
+    """What is typed, with a prompt where somebody is there to see it."""
     while True:
-        try:
-            line = typer.prompt(">", prompt_suffix=" ", default="", show_default=False)
-        except typer.Abort:
-            return None
-        if line:
-            return str(line)
-        try:
-            valid = sorted({action for action, _ in env.valid_actions()})
-        except NotImplementedError:
-            valid = ["this environment does not list its valid actions"]
-        for action in valid:
-            console().print(f"  {one_line(action)}", soft_wrap=True)
-
-
-def _show(observation: Any, pictures: Path, turn: int) -> None:
-    text, images = split_observation(observation)
-    if text:
-        console().print(clean(text), soft_wrap=True)
-    for number, png in enumerate(images):
-        path = pictures / f"turn-{turn}-{number}.png"
-        path.write_bytes(png)
-        console().print(f"image: {path}", soft_wrap=True)
+        if sys.stdin.isatty():
+            sys.stdout.write("> ")
+            sys.stdout.flush()
+        line = sys.stdin.readline()
+        if not line:
+            return
+        yield line

@@ -1,5 +1,120 @@
-"""``turnwise runs``: the runs of a store."""
+"""``turnwise runs``: what was run into a store, how it stands, and how to end or continue it."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
 
 import typer
 
+from ..errors import TurnwiseError
+from .opening import opened
+from .options import DEFAULT_STORE, After, Json, Limit, Overrides, Store
+from .output import ago, print_facts, print_json, print_table
+
 app = typer.Typer(help="The runs of a store.", no_args_is_help=True)
+
+Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's name.")]
+LIST = ("id", "kind", "status", "parent_id", "created_at", "ended_at", "stop_requested", "error")
+LAST_METRICS = ("success", "reward", "horizon_turns", "staleness_mean", "staleness_max", "loss", "entropy")
+
+
+class NotRunning(TurnwiseError):
+    """The run has ended; there is nothing to stop."""
+
+
+class NotForkable(TurnwiseError):
+    """The run has no configuration that training can go on from."""
+
+
+@app.command("list")
+def list_runs(
+    status: Annotated[str | None, typer.Option(help="running, finished, failed or stopped.")] = None,
+    limit: Limit = 100,
+    after: After = None,
+    store: Store = DEFAULT_STORE,
+    as_json: Json = False,
+) -> None:
+    """List runs, newest first."""
+    from ..store import queries
+
+    with opened(store) as database, database.read() as conn:
+        rows = queries.list_runs(conn, limit=limit, after=after, status=status)
+    if as_json:
+        print_json([{name: row[name] for name in LIST} for row in rows])
+        return
+    now = datetime.now(UTC)
+    shown = [(r["id"], r["kind"], r["status"], ago(r["created_at"], now), r["parent_id"], r["error"]) for r in rows]
+    print_table(("run", "kind", "status", "started", "forked from", "error"), shown, empty="no run in this store")
+
+
+@app.command()
+def show(run: Run, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
+    """Show one run: its state, its groups, where its trajectories went, its checkpoints, its configuration."""
+    found = _gather(run, store)
+    if as_json:
+        print_json(found)
+        return
+    facts = {name: found[name] for name in LIST if found[name] not in (None, "", False)}
+    facts["updates"] = found["updates"]
+    facts["checkpoint"] = found["checkpoint"] or "none"
+    facts["groups"] = _counts(found["groups"])
+    facts["trajectories"] = _counts(found["accounting"])
+    last = found["last_metrics"] or {}
+    facts["last update"] = ", ".join(f"{name} {last[name]:.4g}" for name in LAST_METRICS if _is_number(last.get(name)))
+    print_facts({name: value for name, value in facts.items() if value != ""})
+
+
+@app.command()
+def stop(run: Run, store: Store = DEFAULT_STORE) -> None:
+    """Ask a run to stop: it writes a checkpoint and ends; the same `turnwise train` goes on from there."""
+    from ..store import operations, queries
+
+    with opened(store) as database:
+        with database.read() as conn:
+            status = queries.run_row(conn, run)["status"]
+        if status != "running":
+            raise NotRunning(f"run {run} is {status}; there is nothing to stop")
+        with database.transaction() as tx:
+            operations.request_stop(tx, run=run)
+    typer.echo(f"asked run {run} to stop; it does so after the update it is in")
+
+
+@app.command()
+def fork(run: Run, overrides: Overrides = None, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
+    """Train a new run from a run's newest checkpoint, with its configuration and what --set changes."""
+    from ..store import queries
+    from ..trainer.config import override, parse_config
+    from .train import start
+
+    with opened(store) as database, database.read() as conn:
+        row = queries.run_row(conn, run)
+    if row["kind"] != "train":
+        raise NotForkable(f"{run} is a run of kind {row['kind']}; only a training run can be forked")
+    raw = {**row["config"], "name": run}
+    for assignment in overrides or []:
+        override(raw, assignment)
+    start(parse_config(raw), store=store, fork=True, as_json=as_json)
+
+
+def _gather(run: str, store: str) -> dict[str, Any]:
+    from ..store import queries
+
+    with opened(store) as database, database.read() as conn:
+        row = dict(queries.run_row(conn, run))
+        surviving = [version for version in queries.versions(conn, run).values() if not version.abandoned]
+        metrics = queries.list_metrics(conn, run)
+        row["updates"] = max((version.update for version in surviving), default=0)
+        newest = queries.latest_checkpoint(conn, run)
+        row["checkpoint"] = newest.checkpoint if newest else ""
+        row["groups"] = queries.group_counts(conn, run)
+        row["accounting"] = queries.accounting(conn, run)
+        row["last_metrics"] = metrics[-1] if metrics else None
+    return row
+
+
+def _counts(counts: Mapping[Any, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items() if count) or "none"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

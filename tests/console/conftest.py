@@ -1,0 +1,70 @@
+"""A real store with a run in it, and the command line called as a user calls it."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from turnwise.console.app import main
+from turnwise.envs.registry import make
+from turnwise.envs.tasks import make_task
+from turnwise.records import Group, Horizon, Status, Step, Trajectory
+from turnwise.store import operations
+from turnwise.store.database import open_database
+
+ENV = "turnwise/Site-v0"
+HOSTILE = "\x1b[2J\x1b]0;owned\x07[red]click[/red] home"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Turnwise = Callable[..., Ended]
+
+
+@pytest.fixture
+def turnwise(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Turnwise:
+    """Calls ``turnwise ARGUMENTS``."""
+
+    def call(*arguments: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["turnwise", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        code = ended.value.code
+        return Ended(code if isinstance(code, int) else int(code is not None), said.out, said.err)
+
+    return call
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    """The URL of a store with one run of two trajectories; the second one's agent wrote escape sequences."""
+    url = f"sqlite:///{tmp_path}/turnwise.db"
+    database = open_database(url, create=True)
+    task = make_task(ENV, seed=5)
+    group = Group("g1", "demo", task, Horizon(12, 8, 96, 256), 2)
+    with database.transaction() as tx:
+        operations.create_run(tx, run="demo", config={"name": "demo"}, config_hash="h", kind="train", code_version="c")
+        operations.add_version(tx, run="demo", update=0, parent=None)
+        operations.open_group(tx, group=group)
+        for member, action in enumerate(("back", HOSTILE)):
+            name = f"t{member}"
+            operations.start_trajectory(tx, trajectory=Trajectory(name, "demo", "g1", member, 0, policy="random"))
+            env = make(ENV)
+            seen, _ = env.reset(seed=5, options={"split": "train"})
+            after, reward, *_ = env.step(action)
+            step = Step(0, str(seen), "hash", action, reward, {}, False, True, False, "", None, 0.0, 0.0)
+            operations.append(tx, trajectory=name, steps=[step], messages=[])
+            operations.finish_trajectory(
+                tx, trajectory=name, status=Status.TRUNCATED, reward=reward, success=False, final_observation=str(after)
+            )
+    database.close()
+    return url
