@@ -1,0 +1,97 @@
+"""The trainer's side of a weight update on one machine: parameters laid out in shared memory.
+
+``WeightWriter`` makes one buffer, sized once, and copies the parameters into it at each ``write``; what ``write``
+returns goes to ``Engine.update_weights``, whose worker maps the same buffer (``agents.weight_transfer``). The buffer
+begins with a generation number, so that an engine that reads while the trainer writes notices and fails rather than
+serve a mixture.
+
+By default the buffer is anonymous memory that the kernel frees when the trainer ends, however it ends.
+"""
+
+import mmap
+import os
+import struct
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+GENERATION_BYTES = 64
+_ALIGNMENT = 64
+_WRITING = -1
+
+
+def read_generation(buffer: mmap.mmap) -> int:
+    """The number of the write that the buffer holds; -1 while one is under way."""
+    value: int = struct.unpack_from("<q", buffer)[0]
+    return value
+
+
+class WeightWriter:
+    """Copies named parameters to where the engines on this machine read them; weights tied together are copied once.
+
+    Parameters are remembered, not their values: each ``write`` copies what they are then. With ``folder`` the buffer is
+    a file there (for engines in another PID namespace); without, it is anonymous.
+    """
+
+    def __init__(
+        self, named_parameters: Iterable[tuple[str, "torch.nn.Parameter"]], folder: str | Path | None = None
+    ) -> None:
+        import torch
+
+        parameters: dict[int, tuple[str, torch.nn.Parameter]] = {}
+        for name, parameter in named_parameters:
+            parameters.setdefault(parameter.data_ptr(), (name, parameter))
+        self._parameters = list(parameters.values())
+        self._generation = 0
+        self._layout: dict[str, list[Any]] = {"names": [], "dtypes": [], "shapes": [], "offsets": []}
+        size = 0
+        for name, parameter in self._parameters:
+            self._layout["names"].append(name)
+            self._layout["dtypes"].append(str(parameter.dtype).removeprefix("torch."))
+            self._layout["shapes"].append(list(parameter.shape))
+            self._layout["offsets"].append(size)
+            size += -(-parameter.numel() * parameter.element_size() // _ALIGNMENT) * _ALIGNMENT
+        self._descriptor, self.path, self._file = _open(folder)
+        os.ftruncate(self._descriptor, GENERATION_BYTES + size)
+        self._buffer = mmap.mmap(self._descriptor, GENERATION_BYTES + size)
+        self._views = [
+            torch.frombuffer(
+                self._buffer, dtype=parameter.dtype, count=parameter.numel(), offset=GENERATION_BYTES + offset
+            ).view(parameter.shape)
+            for (_, parameter), offset in zip(self._parameters, self._layout["offsets"], strict=True)
+        ]
+
+    def write(self) -> dict[str, Any]:
+        """Copy the parameters as they are now; returns what ``Engine.update_weights`` needs, plain JSON values.
+
+        Every engine must have finished reading the previous write.
+        """
+        import torch
+
+        self._generation += 1
+        struct.pack_into("<q", self._buffer, 0, _WRITING)
+        with torch.no_grad():
+            for view, (_, parameter) in zip(self._views, self._parameters, strict=True):
+                view.copy_(parameter)
+        struct.pack_into("<q", self._buffer, 0, self._generation)
+        return {"path": self.path, "generation": self._generation, **self._layout}
+
+    def close(self) -> None:
+        """Give the memory back; engines keep what they loaded."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+            if self._file is not None:
+                self._file.unlink(missing_ok=True)
+
+
+def _open(folder: str | Path | None) -> tuple[int, str, Path | None]:
+    if folder is None:
+        descriptor = os.memfd_create("turnwise-weights")
+        return descriptor, f"/proc/{os.getpid()}/fd/{descriptor}", None
+    descriptor, name = tempfile.mkstemp(prefix="weights-", dir=folder)
+    return descriptor, name, Path(name)
