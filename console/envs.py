@@ -90,6 +90,9 @@ def new(
     folder: Annotated[Path, typer.Option("--in", help="Where to make its folder.")] = Path(),
 ) -> None:
     """Write a working package of one short environment with its test."""
+    from ..envs.scaffold import env_id
     from ..envs.scaffold import new as scaffold
 
-    typer.echo(scaffold(name, folder))
+    root = scaffold(name, folder)
+    where = root if root.is_absolute() else f"./{root}"
+    typer.echo(f"{where}: now `pip install {where}`, then `turnwise envs check {env_id(name)}`")

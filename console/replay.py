@@ -1,29 +1,63 @@
 """``turnwise replay``: play stored actions again, and hold what comes against what was stored."""
 
+from random import Random
 from typing import Annotated
 
 import typer
 
+from ..errors import TurnwiseError
+from .opening import opened
 from .options import DEFAULT_STORE, Json, Store
 from .output import console, jsonable, print_json
 from .safe import clean
 
+NEWEST = 10_000
+"""A sample is drawn from so many trajectories of the run at most."""
+
+
+class NothingToReplay(TurnwiseError):
+    """No trajectory was named, or the run has none that can be executed again."""
+
 
 def replay(
-    trajectories: Annotated[list[str], typer.Argument(metavar="ID...", help="Trajectories, by id.")],
+    trajectories: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Trajectories, by id.")] = None,
+    run: Annotated[str | None, typer.Option("--run", help="Instead of ids: of this run.")] = None,
+    sample: Annotated[int, typer.Option("--sample", min=1, help="With --run: so many, drawn at random.")] = 10,
+    seed: Annotated[int, typer.Option("--seed", help="Of that draw.")] = 0,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
-    """Re-execute trajectories' actions and compare observation hashes and rewards; exit 0 only if all match."""
+    """Execute stored actions again and compare every observation and reward; exit 0 only if all are the same."""
     from ..agents.replay import replay as replay_one
 
+    chosen = trajectories or []
+    if run is not None:
+        chosen = [*chosen, *_drawn(store, run, sample, seed)]
+    if not chosen:
+        raise NothingToReplay("name trajectories by their ids, or a run: turnwise replay --run NAME")
     reports = []
-    for trajectory in trajectories:
+    for trajectory in chosen:
         report = replay_one(store, trajectory)
         reports.append({"id": trajectory, **jsonable(report)})
         if not as_json:
             console().print(f"{clean(trajectory)}: {clean(report.message)}", soft_wrap=True)
+    matching = sum(bool(report["matches"]) for report in reports)
     if as_json:
         print_json(reports)
-    if not all(report["matches"] for report in reports):
+    elif len(reports) > 1:
+        console().print(f"{matching} of {len(reports)} match")
+    if matching < len(reports):
         raise typer.Exit(1)
+
+
+def _drawn(store: str, run: str, sample: int, seed: int) -> list[str]:
+    """Trajectories of a run that have ended, in environments that say they are deterministic."""
+    from ..store import queries
+
+    with opened(store) as database, database.read() as conn:
+        queries.run_row(conn, run)
+        rows = queries.list_trajectories(conn, run=run, deterministic=True, limit=NEWEST)
+    ended = [row["id"] for row in rows if row["status"] != "running"]
+    if not ended:
+        raise NothingToReplay(f"run {run} has no ended trajectory in a deterministic environment")
+    return Random(seed).sample(ended, min(sample, len(ended)))  # noqa: S311 - a draw to be repeated, not a secret

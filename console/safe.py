@@ -36,5 +36,5 @@ def one_line(text: str, width: int = 80) -> str:
 
 def cell(value: object, width: int | None = None) -> Text:
     """Any value for a table: cleaned, and never read as markup."""
-    shown = "" if value is None else str(value)
+    shown = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
     return Text(one_line(shown, width) if width else clean(shown))

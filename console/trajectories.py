@@ -26,6 +26,7 @@ def list_trajectories(
     success: Annotated[bool | None, typer.Option("--success/--failure", help="By the environment's verdict.")] = None,
     sort: Annotated[str, typer.Option(help="created_at, reward, n_steps, n_tokens, status or id.")] = "created_at",
     ascending: Annotated[bool, typer.Option("--ascending", help="Smallest or oldest first.")] = False,
+    ids: Annotated[bool, typer.Option("--ids", help="Print the ids alone, one a line.")] = False,
     limit: Limit = 100,
     after: After = None,
     store: Store = DEFAULT_STORE,
@@ -42,19 +43,13 @@ def list_trajectories(
     if as_json:
         print_json(rows)
         return
+    if ids:
+        for row in rows:
+            typer.echo(row["id"])
+        return
     now = datetime.now(UTC)
-    shown = [
-        (
-            r["id"],
-            r["status"],
-            r["success"],
-            f"{r['reward']:.2f}",
-            r["n_steps"],
-            r["n_tokens"],
-            ago(r["created_at"], now),
-        )
-        for r in rows
-    ]
+    names = ("id", "status", "success", "reward", "n_steps", "n_tokens")
+    shown = [(*(row[name] for name in names), ago(row["created_at"], now)) for row in rows]
     print_table(("id", "status", "success", "reward", "turns", "tokens", "age"), shown, empty="no such trajectory")
 
 

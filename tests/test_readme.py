@@ -1,0 +1,122 @@
+"""What the README shows is run as written, in order, by a user whose environment sees this checkout."""
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text()
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHOWN_SECONDS = 240
+
+
+@dataclass(frozen=True)
+class User:
+    """A folder to work in, and a ``PATH`` that finds ``turnwise`` and ``pip``."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def run(self, script: str) -> str:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=SHOWN_SECONDS,
+        )
+        assert done.returncode == 0, f"{script}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        return done.stdout
+
+
+def blocks(heading: str) -> Iterator[tuple[str, str]]:
+    section = README.split(f"\n## {heading}", 1)[1].split("\n## ", 1)[0]
+    return ((match[1], match[2]) for match in BLOCK.finditer(section))
+
+
+def follow(user: User, heading: str) -> list[str]:
+    """Do what a section shows: a toml block is the file its first line names, a shell block is run."""
+    outputs = []
+    for language, text in blocks(heading):
+        if language == "toml":
+            (user.folder / text.splitlines()[0].removeprefix("# ")).write_text(text)
+        else:
+            assert language == "sh"
+            outputs.append(user.run(text))
+    return outputs
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> User:
+    folder = tmp_path_factory.mktemp("user")
+    venv.create(folder / "venv", symlinks=True)
+    bin_folder = folder / "venv" / "bin"
+    site_packages = folder / "venv" / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
+    shared = sysconfig.get_path("purelib")
+    (site_packages / "shared.pth").write_text(f"import site; site.addsitedir({shared!r})\n")
+    for program, module in (("turnwise", "turnwise.console.app"), ("pip", "pip")):
+        script = bin_folder / program
+        script.write_text(f'#!/bin/sh\nexec "{bin_folder}/python" -m {module} "$@"\n')
+        script.chmod(0o755)
+    work = folder / "work"
+    work.mkdir()
+    quiet = {"PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_DEPS": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    path = f"{bin_folder}:{os.environ['PATH']}"
+    return User(work, {**os.environ, **quiet, "PATH": path, "OMP_NUM_THREADS": "1"})
+
+
+@pytest.fixture(scope="module")
+def registered(user: User) -> list[str]:
+    return follow(user, "Register an environment")
+
+
+@pytest.fixture(scope="module")
+def trained(user: User, registered: list[str]) -> list[str]:
+    return follow(user, "Train on it")
+
+
+@pytest.mark.slow
+def test_register(registered: list[str]) -> None:
+    assert "success" in registered[0]
+
+
+@pytest.mark.slow
+def test_train(trained: list[str]) -> None:
+    assert "finished" in trained[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("trained")
+def test_replay(user: User) -> None:
+    assert "20 of 20 match" in follow(user, "Replay a trajectory")[0]
+
+
+@pytest.mark.parametrize("heading", ["Register an environment", "Train on it", "Replay a trajectory"])
+def test_each_job_is_shown_in_ten_lines(heading: str) -> None:
+    assert all(len(text.strip().splitlines()) <= 10 for _, text in blocks(heading))
+
+
+def test_the_commands_shown_first_exist() -> None:
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(re.findall(r"^make (\w+)", README, re.MULTILINE)) <= set(targets)
+
+
+def test_every_link_to_a_file_of_ours_leads_somewhere() -> None:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_configurations_shown_are_valid_toml() -> None:
+    shown = [match[2] for match in BLOCK.finditer(README) if match[1] == "toml"]
+    assert [tomllib.loads(text)["name"] for text in shown] == ["colours"]
