@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from ..records import GroupState, Purpose
 from .errors import LeaseLost, NotFound, StoreConflict
@@ -150,7 +151,12 @@ def acknowledge(
             )
             for item in items
         ]
-        tx.conn.execute(insert(batch_item), rows)
+        try:
+            tx.conn.execute(insert(batch_item), rows)
+        except IntegrityError as error:
+            raise StoreConflict(
+                f"update {update}: a trajectory of the batch was consumed before, or is in it twice"
+            ) from error
     return version
 
 

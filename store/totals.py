@@ -1,0 +1,59 @@
+"""Reads that sum a run up: what its groups came to, and what its updates were made of. Surviving history only."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, and_, false, func, select
+
+from ..records import Purpose
+from .schema import batch_item, policy_version, rollout_group, train_batch, trajectory
+
+
+@dataclass(frozen=True, slots=True)
+class RunTotals:
+    """A run in a few numbers."""
+
+    trajectories: int
+    """Played for training, whatever came of them."""
+    consumed: int
+    max_staleness: int
+
+
+def run_totals(conn: Connection, run: str) -> RunTotals:
+    """Sums over a run; zeros for one that has not begun."""
+    played = select(func.count()).where(trajectory.c.run_id == run, trajectory.c.purpose == Purpose.TRAIN.value)
+    used = (
+        select(func.count(), func.coalesce(func.max(batch_item.c.max_staleness), 0))
+        .select_from(batch_item)
+        .join(
+            policy_version,
+            and_(policy_version.c.run_id == batch_item.c.run_id, policy_version.c.id == batch_item.c.version_id),
+        )
+        .where(batch_item.c.run_id == run, policy_version.c.abandoned == false())
+    )
+    consumed, oldest = conn.execute(used).one()
+    return RunTotals(conn.execute(played).scalar_one(), consumed, oldest)
+
+
+def batch_metrics(conn: Connection, run: str) -> list[dict[str, Any]]:
+    """The metrics of each surviving update, with its ``update`` and ``version``, in order."""
+    which = (
+        select(train_batch.c.update_no, train_batch.c.version_id, train_batch.c.metrics)
+        .where(train_batch.c.run_id == run, train_batch.c.abandoned == false())
+        .order_by(train_batch.c.update_no)
+    )
+    return [{**metrics, "update": update, "version": version} for update, version, metrics in conn.execute(which)]
+
+
+def count_groups(conn: Connection, run: str) -> int:
+    """Groups ever opened for training in a run, abandoned ones included."""
+    which = select(func.count()).where(rollout_group.c.run_id == run, rollout_group.c.purpose == Purpose.TRAIN.value)
+    return int(conn.execute(which).scalar_one())
+
+
+def group_members(conn: Connection, group: str) -> list[RowMapping]:
+    """The newest attempt of each member of a group, as rows of ``trajectory``."""
+    rows = conn.execute(
+        select(trajectory).where(trajectory.c.group_id == group).order_by(trajectory.c.member, trajectory.c.attempt)
+    ).mappings()
+    return list({row["member"]: row for row in rows}.values())

@@ -1,0 +1,58 @@
+"""Every test that takes ``url`` or ``database`` runs on SQLite and on a real PostgreSQL server, or fails."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from turnwise.store.database import Database, open_database, upgrade
+from turnwise.store.writer import Writer
+from turnwise.tests.store.postgres import Server
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    running = Server()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def template(server: Server) -> str:
+    """A migrated database to copy: faster than migrating one for each test."""
+    name = server.create()
+    upgrade(server.url(name))
+    return name
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store that is still to be made."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/turnwise.db"
+    server: Server = request.getfixturevalue("server")
+    return f"{server.url(server.create())}&blobs={tmp_path}/blobs"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store that is made."""
+    if request.param == "sqlite":
+        address = f"sqlite:///{tmp_path}/turnwise.db"
+        upgrade(address)
+        return address
+    server: Server = request.getfixturevalue("server")
+    return f"{server.url(server.create(request.getfixturevalue('template')))}&blobs={tmp_path}/blobs"
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[Database]:
+    opened = open_database(url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def writer(database: Database) -> Iterator[Writer]:
+    made = Writer(database, linger_ms=1)
+    yield made
+    made.close()

@@ -1,0 +1,140 @@
+"""Runs, groups and episodes for the store's tests to store."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from turnwise.records import (
+    NO_VERSION,
+    Group,
+    GroupState,
+    Horizon,
+    Message,
+    Purpose,
+    Role,
+    Source,
+    Status,
+    Step,
+    Task,
+    Trajectory,
+)
+from turnwise.store.database import Database
+from turnwise.store.operations import OPERATIONS, BatchItem
+
+HORIZON = Horizon(turns=8, tokens_turn=8, tokens_total=64, context=512)
+
+
+def call(database: Database, name: str, **arguments: Any) -> Any:
+    """One operation in one transaction."""
+    with database.transaction() as tx:
+        return OPERATIONS[name](tx, **arguments)
+
+
+def create_run(database: Database, run: str = "r", **changes: Any) -> None:
+    arguments = {"config": {"seed": 1}, "config_hash": "c", "kind": "train", "code_version": "0"} | changes
+    call(database, "create_run", run=run, **arguments)
+
+
+def task(seed: int = 0) -> Task:
+    return Task(f"task-{seed}", "turnwise/Site-v0", "1", seed, "train", {"pages": 4})
+
+
+def group(name: str = "g", run: str = "r", size: int = 2, purpose: Purpose = Purpose.TRAIN, seed: int = 0) -> Group:
+    return Group(name, run, task(seed), HORIZON, size, purpose)
+
+
+def trajectory(name: str, of: str = "g", member: int = 0, attempt: int = 0, run: str = "r") -> Trajectory:
+    return Trajectory(name, run, of, member, attempt)
+
+
+def turn(index: int, version: int = 0, text: str | None = None) -> dict[str, Any]:
+    """The steps and messages of one turn, as ``append`` takes them."""
+    seen = Message(
+        2 * index,
+        2 * index - 1 if index else None,
+        Role.USER,
+        Source.POLICY,
+        [10 + index, 11, 12],
+        [0, 0, 0],
+        [math.nan] * 3,
+        [NO_VERSION] * 3,
+    )
+    said = Message(
+        2 * index + 1, 2 * index, Role.ASSISTANT, Source.POLICY, [5, 2], [1, 1], [-0.5, -0.25], [version, version]
+    )
+    step = Step(
+        index,
+        f"page {index}" if text is None else text,
+        f"hash-{index}",
+        f"click {index}",
+        0.5,
+        {"shape": 0.5},
+        False,
+        False,
+        True,
+        f"state-{index}",
+        2 * index + 1,
+        1.0,
+        0.1,
+    )
+    return {"steps": [step], "messages": [seen, said]}
+
+
+def play(
+    database: Database,
+    name: str,
+    of: str = "g",
+    member: int = 0,
+    attempt: int = 0,
+    turns: int = 2,
+    version: int = 0,
+    status: Status = Status.COMPLETED,
+    run: str = "r",
+) -> None:
+    """A whole episode."""
+    call(database, "start_trajectory", trajectory=trajectory(name, of, member, attempt, run))
+    for index in range(turns):
+        call(database, "append", trajectory=name, **turn(index, version))
+    call(
+        database,
+        "finish_trajectory",
+        trajectory=name,
+        status=status,
+        reward=float(turns),
+        success=status is Status.COMPLETED,
+        final_observation_hash="last",
+        final_observation=f"the end of {name}",
+    )
+
+
+def play_group(
+    database: Database, name: str, state: GroupState = GroupState.READY, version: int = 0, run: str = "r"
+) -> None:
+    """A closed group of two members, named ``{name}-0`` and ``{name}-1``."""
+    call(database, "open_group", group=group(name, run))
+    for member in range(2):
+        play(database, f"{name}-{member}", name, member, version=version, run=run)
+    call(database, "close_group", group=name, state=state)
+
+
+def items(groups: Sequence[str]) -> list[BatchItem]:
+    """What two members of each of ``groups`` gave to an update."""
+    return [BatchItem(f"{name}-{member}", 4, 0, 0.5) for name in groups for member in range(2)]
+
+
+def train(database: Database, groups: Sequence[str], update: int, parent: int, run: str = "r") -> int:
+    """Leases exactly ``groups``, which are all that is ready, and acknowledges them."""
+    assert call(database, "lease_groups", run=run, owner="learner", count=len(groups), seconds=60) == list(groups)
+    return int(
+        call(
+            database,
+            "acknowledge",
+            run=run,
+            owner="learner",
+            groups=list(groups),
+            update=update,
+            parent=parent,
+            items=items(groups),
+            metrics={"loss": 0.1},
+        )
+    )

@@ -1,0 +1,84 @@
+"""A real PostgreSQL server for the tests: made in a folder of its own, reachable through a socket there, gone at the
+end.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import uuid
+from pathlib import Path
+
+import psycopg
+
+MISSING = "PostgreSQL's server is not installed, and the store's tests need it: apt-get install postgresql"
+
+
+def programs() -> Path:
+    """The folder of initdb and postgres.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    if found:
+        return found[-1].parent
+    on_path = shutil.which("initdb")
+    if on_path is None:
+        raise RuntimeError(MISSING)
+    return Path(on_path).resolve().parent
+
+
+class Server:
+    """A running server. Its process is a child of this one; ``stop`` ends it."""
+
+    def __init__(self) -> None:
+        self._bin = programs()
+        self._folder = Path(tempfile.mkdtemp(prefix="turnwise-pg-"))
+        self._as = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []
+        if self._as:
+            shutil.chown(self._folder, "postgres")
+        self._data = self._folder / "data"
+        options = ["--auth=trust", "--no-sync", "--username=postgres", "--encoding=UTF8", "--locale=C"]
+        self._run("initdb", "-D", str(self._data), *options)
+        self._control("start")
+        self._server = psycopg.connect(self.url("postgres", "postgresql"), autocommit=True)
+
+    def url(self, name: str, driver: str = "postgresql+psycopg") -> str:
+        """The URL of database ``name``."""
+        return f"{driver}://postgres@/{name}?host={self._folder}"
+
+    def create(self, template: str = "template1") -> str:
+        """The name of a new database, a copy of ``template``."""
+        name = f"t_{uuid.uuid4().hex}"
+        self._server.execute(
+            psycopg.sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*map(psycopg.sql.Identifier, (name, template)))
+        )
+        return name
+
+    def drop_connections(self, name: str) -> None:
+        """Ends every connection to database ``name``, as a restart would."""
+        self._server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+
+    def stop(self) -> None:
+        """Ends the server and removes its folder."""
+        self._server.close()
+        self._control("stop")
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _control(self, action: str) -> None:
+        settings = f"-c listen_addresses='' -k {self._folder} -c fsync=off -c max_connections=60"
+        extra = ["-o", settings, "-l", str(self._folder / "log")] if action == "start" else ["-m", "immediate"]
+        self._run("pg_ctl", "-D", str(self._data), "-w", "-t", "60", *extra, action)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [*self._as, str(self._bin / program), *arguments],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            timeout=120,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{program} failed: {done.stderr.decode(errors='replace')[-2000:]}")

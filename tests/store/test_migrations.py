@@ -1,0 +1,137 @@
+"""The migrations make exactly the tables of ``schema``, all or nothing, and a store at another revision is refused."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Connection, create_engine, inspect, text
+from turnwise.store import migrate
+from turnwise.store.database import Database, current, open_database, upgrade
+from turnwise.store.errors import StoreError, StoreUnavailable, WrongRevision
+from turnwise.store.schema import metadata
+from turnwise.tests.store.making import create_run
+from turnwise.tests.store.postgres import Server
+
+
+def ddl(conn: Connection) -> dict[str, list[str]]:
+    """The definition of every table and index, as the database has it."""
+    if conn.dialect.name == "sqlite":
+        made = conn.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+        return {name: _normal(sql) for name, sql in made if name != "alembic_version"}
+    found: dict[str, str] = dict(conn.execute(text("SELECT indexname, indexdef FROM pg_indexes")).tuples().all())
+    rules = "SELECT conrelid::regclass || conname, pg_get_constraintdef(oid) FROM pg_constraint"
+    found |= dict(conn.execute(text(rules)).tuples().all())
+    columns = "SELECT table_name || '.' || column_name, concat_ws(' ', data_type, is_nullable, column_default)"
+    where = " FROM information_schema.columns WHERE table_schema = 'public'"
+    found |= dict(conn.execute(text(columns + where)).tuples().all())
+    return {name: [sql] for name, sql in found.items() if name and "alembic_version" not in name}
+
+
+def _normal(sql: str) -> list[str]:
+    """The clauses of a definition in one order: it means the same in any."""
+    return sorted(line.strip().rstrip(",") for line in sql.splitlines())
+
+
+def test_the_migrations_make_the_tables_of_the_schema(database: Database, server: Server, tmp_path: Path) -> None:
+    with database.read() as conn:
+        context = MigrationContext.configure(conn, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+        migrated = ddl(conn)
+    fresh = f"sqlite:///{tmp_path}/plain.db" if "sqlite" in database.url else server.url(server.create())
+    engine = create_engine(fresh)
+    with engine.begin() as conn:
+        metadata.create_all(conn)
+        assert ddl(conn) == migrated
+    engine.dispose()
+
+
+def test_an_upgrade_can_be_taken_back(database: Database) -> None:
+    from alembic import command
+
+    with database.engine.begin() as conn:
+        command.downgrade(migrate.configuration(conn), "base")
+    with database.read() as conn:
+        assert inspect(conn).get_table_names() == ["alembic_version"]
+
+
+def test_a_missing_store_is_made_only_on_demand(empty_url: str) -> None:
+    with pytest.raises(StoreError, match="turnwise db upgrade --store"):
+        open_database(empty_url)
+    open_database(empty_url, create=True).close()
+    assert current(empty_url) == (migrate.head(), migrate.head())
+    open_database(empty_url).close()
+    upgrade(empty_url)
+
+
+@pytest.mark.parametrize("revision", ["0000", "9999"])
+def test_a_store_at_another_revision_is_refused(url: str, revision: str) -> None:
+    database = open_database(url)
+    with database.transaction() as tx:
+        tx.conn.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
+    database.close()
+    for create in (False, True):
+        with pytest.raises(WrongRevision, match=f"at revision {revision}.*turnwise db upgrade --store"):
+            open_database(url, create=create)
+    with pytest.raises(WrongRevision, match="does not know; use a newer one"):
+        upgrade(url)
+
+
+def test_other_peoples_tables_are_left_alone(empty_url: str, tmp_path: Path) -> None:
+    engine = create_engine(empty_url.partition("&blobs")[0])
+    with engine.begin() as conn:
+        conn.execute(text("CREATE TABLE theirs (id INTEGER)"))
+    engine.dispose()
+    with pytest.raises(StoreError, match="a database of its own"):
+        open_database(empty_url, create=True)
+
+
+def test_a_migration_that_dies_half_way_leaves_nothing(empty_url: str) -> None:
+    """The process is killed by itself in the middle of the first migration."""
+    program = """
+import os, signal, sys
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+from turnwise.store.database import upgrade
+made = []
+@event.listens_for(Engine, "before_cursor_execute")
+def count(conn, cursor, statement, *rest):
+    made.append(statement)
+    if "CREATE TABLE lease" in statement:
+        os.kill(os.getpid(), signal.SIGKILL)
+upgrade(sys.argv[1])
+"""
+    done = subprocess.run([sys.executable, "-c", program, empty_url], timeout=120, check=False)
+    assert done.returncode == -9
+    assert current(empty_url)[0] is None
+    database = open_database(empty_url, create=True)
+    create_run(database)
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("sqlite://", "name a file"),
+        ("mysql://host/name", "SQLite or PostgreSQL, not mysql"),
+        ("://", "no database URL"),
+        ("sqlite:////nowhere/at/all.db", "there is no store at /nowhere/at/all.db"),
+    ],
+)
+def test_a_url_that_cannot_be_meant(url: str, message: str) -> None:
+    with pytest.raises(StoreError, match=message):
+        open_database(url)
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    (tmp_path / "turnwise.db").write_text("hello " * 1000)
+    with pytest.raises(StoreError, match="cannot be used: file is not a database"):
+        open_database(str(tmp_path / "turnwise.db"))
+
+
+def test_a_server_that_is_not_there_is_named_without_its_password(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailable) as raised:
+        open_database(f"postgresql://me:secret@/x?host={tmp_path}")
+    assert "secret" not in str(raised.value)
