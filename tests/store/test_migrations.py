@@ -21,12 +21,11 @@ def ddl(conn: Connection) -> dict[str, list[str]]:
     if conn.dialect.name == "sqlite":
         made = conn.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
         return {name: _normal(sql) for name, sql in made if name != "alembic_version"}
-    found: dict[str, str] = dict(conn.execute(text("SELECT indexname, indexdef FROM pg_indexes")).tuples().all())
+    indexes = "SELECT indexname, indexdef FROM pg_indexes"
     rules = "SELECT conrelid::regclass || conname, pg_get_constraintdef(oid) FROM pg_constraint"
-    found |= dict(conn.execute(text(rules)).tuples().all())
     columns = "SELECT table_name || '.' || column_name, concat_ws(' ', data_type, is_nullable, column_default)"
     where = " FROM information_schema.columns WHERE table_schema = 'public'"
-    found |= dict(conn.execute(text(columns + where)).tuples().all())
+    found = {row[0]: row[1] for query in (indexes, rules, columns + where) for row in conn.execute(text(query))}
     return {name: [sql] for name, sql in found.items() if name and "alembic_version" not in name}
 
 
