@@ -55,6 +55,10 @@ class Chat:
         """A new conversation; an empty ``system`` is none."""
         return Transcript(self, system)
 
+    def answer(self, text: str) -> list[int]:
+        """The ids of an answer that did not come from the policy, closed by the end-of-turn token."""
+        return [*self.encoder.encode(text, {}, start=False), *self.stop_tokens[:1]]
+
     def shape(self, system: bool) -> Shape | None:
         """What the template puts around an observation; None where it is not proven to append only."""
         if system not in self._shapes:

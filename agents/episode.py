@@ -1,8 +1,8 @@
 """The episode loop: observe, act, step, record; until the environment ends it, a horizon runs out, or something fails.
 
-Every wait has a deadline. A failure of the world, of the engine or of the clock ends the episode with a status that is never a
-reward; what the agent wrote, however wrong, is the environment's to answer. Each turn is in the journal before the next one is
-asked for, and the ending is awaited until it is durable.
+Every wait has a deadline. A failure of the world, of the engine or of the clock ends the episode with a status that
+is never a reward; what the agent wrote, however wrong, is the environment's to answer. Each turn is in the journal
+before the next one is asked for, and the ending is awaited until it is durable.
 """
 
 from __future__ import annotations
@@ -121,9 +121,16 @@ async def play(
         raise
     await _finish(journal, trajectory.id, now)
     return Outcome(
-        trajectory.id, trajectory.member, trajectory.attempt, now.status, now.reward, now.success, now.turns, now.tokens,
+        trajectory.id,
+        trajectory.member,
+        trajectory.attempt,
+        now.status,
+        now.reward,
+        now.success,
+        now.turns,
+        now.tokens,
         now.error,
-    )  # fmt: skip
+    )
 
 
 async def _finish(journal: Journal, trajectory: str, now: _Progress) -> None:

@@ -7,5 +7,5 @@ class EngineFailed(TurnwiseError):
     """The engine did not answer, or answered without token ids: the episode ends with ``policy_error``."""
 
 
-class HorizonReached(Exception):  # noqa: N818 - the end of an episode, not an error
+class HorizonReached(Exception):
     """Turns, tokens or context ran out: the episode ends with ``truncated``."""

@@ -1,8 +1,8 @@
 """The way of every write into the store: operations in order, a few milliseconds' worth at a time.
 
-On SQLite one process commits for all: the ``StoreWriter`` actor, to which each journal sends. On PostgreSQL each process has a
-``Writer`` of its own behind its journal. Either way a future resolves after the commit, so awaiting it means durable. All operations
-are idempotent, so a call whose answer was lost is sent again.
+On SQLite one process commits for all: the ``StoreWriter`` actor, to which each journal sends. On PostgreSQL each
+process has a ``Writer`` of its own behind its journal. Either way a future resolves after the commit, so awaiting it
+means durable. All operations are idempotent, so a call whose answer was lost is sent again.
 """
 
 import asyncio
@@ -128,7 +128,7 @@ class Journal:
             batch, self._queue = self._queue, []
             try:
                 answers = await self._send([operation for operation, _ in batch])
-            except Exception as error:  # noqa: BLE001 - handed to whoever waits
+            except Exception as error:
                 answers = [(False, error)] * len(batch)
             for (_, future), (done, answer) in zip(batch, answers, strict=True):
                 if future.cancelled():

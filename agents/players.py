@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
 from ..records import Horizon
 from .episode import Answer
-from .errors import HorizonReached
+from .errors import EngineFailed, HorizonReached
 
 if TYPE_CHECKING:
     from ..envs.owner import EnvOwner
@@ -74,12 +74,33 @@ class OraclePlayer:
         return Answer(await self._owner.run("oracle", lambda env: env.oracle(), self._deadline))
 
 
-class HumanPlayer:
-    """A person at the terminal."""
+class ChatPlayer:
+    """Any model behind an OpenAI-compatible server. It speaks in text, so what it says cannot be trained on."""
 
-    def __init__(self, ask: Callable[[str], str]) -> None:
-        self._ask = ask
+    def __init__(self, url: str, system: str, temperature: float, deadline: float) -> None:
+        """``url`` is the base, ``http://host:port/v1``; the model's name may follow a ``#``."""
+        base, _, self._model = url.partition("#")
+        self._url = base.rstrip("/") + "/chat/completions"
+        self._temperature = temperature
+        self._deadline = deadline
+        self._messages = [{"role": "system", "content": system}] if system else []
 
     async def act(self, observation: str, images: Sequence[bytes]) -> Answer:
         """See ``episode.Player``."""
-        return Answer(await asyncio.to_thread(self._ask, observation))
+        self._messages.append({"role": "user", "content": observation})
+        text = await asyncio.to_thread(self._ask)
+        self._messages.append({"role": "assistant", "content": text})
+        return Answer(text)
+
+    def _ask(self) -> str:
+        import httpx
+
+        body: dict[str, object] = {"messages": self._messages, "temperature": self._temperature}
+        if self._model:
+            body["model"] = self._model
+        try:
+            answer = httpx.post(self._url, json=body, timeout=self._deadline)
+            answer.raise_for_status()
+            return str(answer.json()["choices"][0]["message"]["content"])
+        except (httpx.HTTPError, ValueError, KeyError, IndexError, TypeError) as error:
+            raise EngineFailed(f"{self._url} gave no answer: {type(error).__name__}: {error}") from error

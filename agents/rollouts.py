@@ -1,7 +1,8 @@
 """Groups of episodes at once in one asyncio loop: retries, deadlines, and a pool of environments.
 
-A failed member is retried once before its group's deadline; what is still running at the deadline is cancelled. An environment is
-re-used by the next episode of its kind unless it failed; one that is lost stays behind with its thread.
+A failed member is retried once before its group's deadline; what is still running at the deadline is cancelled. An
+environment is re-used by the next episode of its kind unless it failed; one that is lost stays behind with its
+thread.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class Rollouts:
     async def group(self, group: Group, members: Sequence[tuple[int, int]]) -> list[Outcome]:
         """Play ``(member, attempt)`` pairs of a group; the last attempt of each is returned, failed ones too."""
         deadline = monotonic() + self._deadlines.group
-        return list(await asyncio.gather(*(self._member(group, member, attempt, deadline) for member, attempt in members)))
+        return list(
+            await asyncio.gather(*(self._member(group, member, attempt, deadline) for member, attempt in members))
+        )
 
     async def close(self) -> None:
         """Close the environments that wait for use."""
@@ -69,8 +72,13 @@ class Rollouts:
     async def _attempt(self, group: Group, member: int, attempt: int, deadline: float) -> Outcome:
         trajectory = Trajectory(
             id=f"{group.id}-{member}" + (f".{attempt}" if attempt else ""),
-            run=group.run, group=group.id, member=member, attempt=attempt, source=self._source, policy=self._policy,
-        )  # fmt: skip
+            run=group.run,
+            group=group.id,
+            member=member,
+            attempt=attempt,
+            source=self._source,
+            policy=self._policy,
+        )
         slot = self._slots.get(kind(group.task))
         try:
             async with asyncio.timeout_at(asyncio.get_running_loop().time() + deadline - monotonic()):
@@ -80,9 +88,16 @@ class Rollouts:
                     return await self._episode(group, trajectory)
         except TimeoutError:
             return Outcome(
-                trajectory.id, member, attempt, Status.CANCELLED, 0.0, None, 0, 0,
+                trajectory.id,
+                member,
+                attempt,
+                Status.CANCELLED,
+                0.0,
+                None,
+                0,
+                0,
                 f"its group's deadline of {self._deadlines.group:g} s came",
-            )  # fmt: skip
+            )
 
     async def _episode(self, group: Group, trajectory: Trajectory) -> Outcome:
         try:
@@ -93,9 +108,15 @@ class Rollouts:
         outcome: Outcome | None = None
         try:
             outcome = await play(
-                owner, self._player(owner, group, trajectory), group.task, group.horizon, trajectory, self._journal,
-                self._deadlines, self._controller,
-            )  # fmt: skip
+                owner,
+                self._player(owner, group, trajectory),
+                group.task,
+                group.horizon,
+                trajectory,
+                self._journal,
+                self._deadlines,
+                self._controller,
+            )
         finally:
             if outcome is not None and outcome.status in OUTCOMES:
                 self._idle.setdefault(kind(group.task), []).append(owner)

@@ -1,7 +1,8 @@
 """The rollout worker: a Ray actor whose one asyncio loop plays many episodes at once.
 
-It plays what the driver sends, writes each turn to the store as it happens, and answers with how the members ended: Ray carries
-ids and small numbers, never trajectories. A worker that had to give up a thread says so; the driver replaces it once it is drained.
+It plays what the driver sends, writes each turn to the store as it happens, and answers with how the members ended:
+Ray carries ids and small numbers, never trajectories. A worker that had to give up a thread says so; the driver
+replaces it once it is drained.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class RolloutWorker:
 
     def _start(self) -> Rollouts:
         send = through_actor(self._writer) if self._writer else through_writer(open_database(self._spec.store_url))[0]
-        self._client = PolicyClient(list(self._engines), temperature=self._spec.temperature, stop=self._chat.stop_tokens)
+        self._client = PolicyClient(list(self._engines), temperature=self._spec.temperature)
         self._rollouts = Rollouts(
             Journal(send), self._player, self._spec.deadlines, self._spec.concurrency, self._spec.controller
         )

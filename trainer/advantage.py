@@ -1,7 +1,7 @@
 """Credit: what each turn was worth against the other members of its group.
 
-All take the rewards of the members whose status is an outcome, so an absent member changes no one's advantage by anything but
-its absence. A group of one gives zeros.
+All take the rewards of the members whose status is an outcome, so an absent member changes no one's advantage by
+anything but its absence. A group of one gives zeros.
 """
 
 from math import sqrt
@@ -45,9 +45,10 @@ def returns_to_go(rewards: list[float], gamma: float = 1.0) -> list[float]:
 def turn_return(rewards: PerTurn, gamma: float = 1.0) -> PerTurn:
     """Return-to-go minus the mean return-to-go of the members still alive at that turn.
 
-    At a turn that only one member reaches there is nobody left to compare with, and the difference would be 0 however well or
-    badly it ends. There the baseline is the group's mean discounted return less what the member has already collected, in the
-    units of that turn; without discount the turn is credited with the trajectory's advantage, ``R_i - mean(R)``.
+    At a turn that only one member reaches there is nobody left to compare with, and the difference would be 0 however
+    well or badly it ends. There the baseline is the group's mean discounted return less what the member has already
+    collected, in the units of that turn; without discount the turn is credited with the trajectory's advantage, ``R_i
+    - mean(R)``.
     """
     togo = [returns_to_go(turns, gamma) for turns in rewards]
     baseline = mean([turns[0] for turns in togo if turns])
@@ -78,7 +79,9 @@ class GroupMean(Extension):
 
 
 class GroupNormalised(Extension):
-    """By trajectory, divided by the standard deviation. A small penalty becomes full size where all members fail alike."""
+    """By trajectory, divided by the standard deviation. A small penalty becomes full size where all members fail
+    alike.
+    """
 
     def __call__(self, rewards: PerTurn) -> PerTurn:
         """See ``group_normalised``."""

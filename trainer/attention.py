@@ -1,7 +1,7 @@
 """Attention over sequences packed end to end, without padding: each attends to itself alone.
 
-Registered with transformers under ``NAME``; the lengths of a pass are given around the forward call. Exact on any device; a GPU
-run may set ``attn_implementation`` to a fused variable-length kernel instead.
+Registered with transformers under ``NAME``; the lengths of a pass are given around the forward call. Exact on any
+device; a GPU run may set ``attn_implementation`` to a fused variable-length kernel instead.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 NAME = "turnwise_packed"
 
-_lengths: list[Sequence[int]] = []
+_lengths: list[list[int]] = []
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def packed_attention(
     grouped = query.shape[1] != key.shape[1]
     parts = [
         scaled_dot_product_attention(q, k, v, is_causal=True, scale=scaling, enable_gqa=grouped)
-        for q, k, v in zip(query.split(lengths, 2), key.split(lengths, 2), value.split(lengths, 2), strict=True)
+        for q, k, v in zip(*(torch.split(one, lengths, 2) for one in (query, key, value)), strict=True)
     ]
     return torch.cat(parts, 2).transpose(1, 2).contiguous(), None
 

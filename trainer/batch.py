@@ -1,7 +1,7 @@
 """From leased groups to the batch of one update: shape, credit, sweep, filter.
 
-Pure but for the extensions it is given. Failed members are left out before anything is computed, so they change no one's
-advantage by anything but their absence.
+Pure but for the extensions it is given. Failed members are left out before anything is computed, so they change no
+one's advantage by anything but their absence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,10 +40,16 @@ def shaped(group: Group, shapers: Sequence[RewardShaper]) -> PerTurn:
 def survivors(group: Group) -> Group:
     """The group without the members that failed."""
     return Group(
-        id=group.id, run=group.run, task=group.task, horizon=group.horizon, size=group.size, purpose=group.purpose,
-        scaffold=group.scaffold, state=group.state,
+        id=group.id,
+        run=group.run,
+        task=group.task,
+        horizon=group.horizon,
+        size=group.size,
+        purpose=group.purpose,
+        scaffold=group.scaffold,
+        state=group.state,
         trajectories=[one for one in group.trajectories if one.status in OUTCOMES],
-    )  # fmt: skip
+    )
 
 
 def assemble(

@@ -1,8 +1,9 @@
-"""Checkpoints: a folder in Hugging Face format, with the optimiser and all that a resumed run needs. No pickle anywhere.
+"""Checkpoints: a folder in Hugging Face format, with the optimiser and all that a resumed run needs. No pickle
+anywhere.
 
-``<run>/checkpoints/<version>/`` holds ``config.json`` and ``model.safetensors`` with the tokenizer (any tool loads it),
-``optimizer.safetensors``, ``state.json``, and ``MANIFEST.json`` with the hash of each file. It is written aside, synced, renamed, and
-only then named in the database; so whatever dies, a checkpoint is there whole or not at all.
+``<run>/checkpoints/<version>/`` holds ``config.json`` and ``model.safetensors`` with the tokenizer (any tool loads
+it), ``optimizer.safetensors``, ``state.json``, and ``MANIFEST.json`` with the hash of each file. It is written aside,
+synced, renamed, and only then named in the database; so whatever dies, a checkpoint is there whole or not at all.
 """
 
 import hashlib
@@ -48,7 +49,9 @@ def optimizer_tensors(model: torch.nn.Module, optimizer: torch.optim.Optimizer) 
     }
 
 
-def load_optimizer(model: torch.nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, torch.Tensor]) -> None:
+def load_optimizer(
+    model: torch.nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, torch.Tensor]
+) -> None:
     """Put back what ``optimizer_tensors`` gave."""
     parameters = dict(model.named_parameters())
     for key, value in tensors.items():
@@ -56,7 +59,9 @@ def load_optimizer(model: torch.nn.Module, optimizer: torch.optim.Optimizer, ten
         optimizer.state[parameters[name]][moment] = value
 
 
-def save(folder: Path, version: int, model: Any, optimizer: Any, tokenizer_from: Path, state: Mapping[str, Any]) -> Path:
+def save(
+    folder: Path, version: int, model: Any, optimizer: Any, tokenizer_from: Path, state: Mapping[str, Any]
+) -> Path:
     """Write ``folder/<version>`` whole, and return it. An older folder of that name is replaced."""
     folder.mkdir(parents=True, exist_ok=True)
     aside, final = folder / f".writing-{version}", folder / str(version)

@@ -1,7 +1,7 @@
 """Ray and the actors of a run: engines, rollout workers, and on SQLite the one process that writes.
 
-Started in this process unless an address is given; everything started here dies with this process. No actor takes a CPU from Ray's
-count: what they share is the machine, and one thread each is what keeps them from fighting over it.
+Started in this process unless an address is given; everything started here dies with this process. No actor takes a
+CPU from Ray's count: what they share is the machine, and one thread each is what keeps them from fighting over it.
 """
 
 import asyncio
@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from ..agents.episode import Deadlines
 from ..agents.engine import start_engine
+from ..agents.episode import Deadlines
 from ..agents.journal import Journal, Send, StoreWriter, through_actor, through_writer
 from ..agents.rollouts import kind_of
+from ..agents.weights import WeightWriter
 from ..agents.worker import RolloutWorker, WorkerSpec
 from ..errors import TurnwiseError
 from ..store.database import Database
@@ -51,12 +52,16 @@ def start_ray(address: str | None = None) -> None:
 
     if ray.is_initialized():
         return
-    settings: dict[str, Any] = {"address": address} if address else {
-        "num_cpus": os.cpu_count(),
-        "include_dashboard": False,
-        "object_store_memory": 100 << 20,
-        "_node_ip_address": "127.0.0.1",
-    }  # fmt: skip
+    settings: dict[str, Any] = (
+        {"address": address}
+        if address
+        else {
+            "num_cpus": os.cpu_count(),
+            "include_dashboard": False,
+            "object_store_memory": 100 << 20,
+            "_node_ip_address": "127.0.0.1",
+        }
+    )
     try:
         ray.init(log_to_driver=False, logging_level="ERROR", configure_logging=False, **settings)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
@@ -98,20 +103,20 @@ class Cluster:
         writer, local, send = None, None, None
         if database.engine.dialect.name == "sqlite":
             writer = (
-                ray.remote(StoreWriter)
-                .options(num_cpus=0, max_restarts=-1, max_concurrency=64)
-                .remote(database.url)
+                ray.remote(StoreWriter).options(num_cpus=0, max_restarts=-1, max_concurrency=64).remote(database.url)
             )
             send = through_actor(writer)
         else:
             send, local = through_writer(database)
-        engines = [start_engine(config.engine, str(model)) for _ in range(config.engine.replicas)]
+        engines = [start_engine(config.engine, str(model)) for _ in range(config.rollout.engines)]
         rollout = config.rollout
         spec = WorkerSpec(
             store_url=database.url,
             model=str(model),
             temperature=rollout.temperature,
-            deadlines=Deadlines(rollout.reset_deadline, rollout.step_deadline, rollout.turn_deadline, rollout.group_deadline),
+            deadlines=Deadlines(
+                rollout.reset_deadline, rollout.step_deadline, rollout.turn_deadline, rollout.group_deadline
+            ),
             concurrency={kind_of(one.id, one.options): one.concurrency for one in config.environments},
             controller=controller,
         )
@@ -125,7 +130,9 @@ class Cluster:
         Raises:
             TurnwiseError: something did not start within ``START_DEADLINE`` seconds.
         """
-        waiting = [engine.info.remote() for engine in self.engines] + ([self.writer.ping.remote()] if self.writer else [])
+        waiting = [engine.info.remote() for engine in self.engines] + (
+            [self.writer.ping.remote()] if self.writer else []
+        )
         try:
             async with asyncio.timeout(START_DEADLINE):
                 await asyncio.gather(*waiting)
@@ -134,15 +141,28 @@ class Cluster:
         await self.workers.ready(START_DEADLINE)
         self._watch = asyncio.create_task(self._keep_versions())
 
-    async def push(self, meta: Any, version: int) -> None:
-        """Give every engine the weights that ``meta`` describes, in flight.
+    async def write(self, weights: WeightWriter) -> None:
+        """Copy the weights as they are now to where engines read them; no engine reads meanwhile."""
+        async with self._pushing:
+            self.meta = await asyncio.to_thread(weights.write)
+
+    async def push(self, weights: WeightWriter | None, version: int) -> None:
+        """Give every engine the weights as they are now (None: as last written) in flight, under this version.
 
         Raises:
             TurnwiseError: an engine did not take them within ``PUSH_DEADLINE`` seconds.
         """
         async with self._pushing:
-            self.meta, self.version = meta, version
+            if weights is not None:
+                self.meta = await asyncio.to_thread(weights.write)
+            self.version = version
+            meta = self.meta
             await asyncio.gather(*(self._give(engine, meta, version) for engine in self.engines))
+
+    async def serve_loaded(self, version: int) -> None:
+        """Let every engine serve the weights of the folder it was started with, under this version."""
+        async with asyncio.timeout(PUSH_DEADLINE):
+            await asyncio.gather(*(engine.use_loaded_weights.remote(version) for engine in self.engines))
 
     async def _give(self, engine: Any, meta: Any, version: int) -> None:
         import ray.exceptions
@@ -188,7 +208,7 @@ class Cluster:
             try:
                 async with asyncio.timeout(15):
                     await engine.stop.remote()
-            except Exception:  # noqa: BLE001, S110 - it is killed next
+            except Exception:  # noqa: S110 - it is killed next
                 pass
             ray.kill(engine)
         if self.writer is not None:

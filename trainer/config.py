@@ -1,6 +1,7 @@
 """The run's configuration: TOML, checked whole before anything starts, stored resolved with the run.
 
-Light to import: no torch, no ray. Unknown keys are errors that name the nearest key. Defaults are those of the quickstart's scale.
+Light to import: no torch, no ray. Unknown keys are errors that name the nearest key. Defaults are those of the
+quickstart's scale.
 """
 
 import hashlib
@@ -69,6 +70,9 @@ class RolloutConfig(Strict):
     """Oldest trained token, in updates. 0 is synchronous training."""
     temperature: float = Field(1.0, gt=0)
     workers: int = Field(1, ge=1)
+    """Rollout worker processes."""
+    engines: int = Field(1, ge=1)
+    """Engine replicas."""
     reset_deadline: float = Field(30.0, gt=0)
     """Seconds for one environment reset."""
     step_deadline: float = Field(30.0, gt=0)
@@ -181,8 +185,8 @@ class RunConfig(Strict):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         context = self.horizon.get("context", 0)
-        if context > self.engine.max_model_len:
-            raise ValueError(f"horizon.context {context} is more than engine.max_model_len {self.engine.max_model_len}")
+        if context > self.engine.max_context:
+            raise ValueError(f"horizon.context {context} is more than engine.max_context {self.engine.max_context}")
         return self
 
     def resolved(self) -> dict[str, Any]:

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 
-def draw(updates: Sequence[Mapping[str, Any]], evaluations: Sequence[Mapping[str, Any]], title: str, path: Path) -> None:
+def draw(
+    updates: Sequence[Mapping[str, Any]], evaluations: Sequence[Mapping[str, Any]], title: str, path: Path
+) -> None:
     """Write a PNG.
 
     Args:
@@ -25,9 +27,11 @@ def draw(updates: Sequence[Mapping[str, Any]], evaluations: Sequence[Mapping[str
             continue
         error = [[one["success"] - one["low"]], [one["high"] - one["success"]]]
         at_update = max(one["update"], 0)
-        axes.errorbar([at_update], [one["success"]], yerror=error, fmt="o", capsize=4, label=f"held out, {one['name']}")
+        axes.errorbar([at_update], [one["success"]], yerr=error, fmt="o", capsize=4, label=f"held out, {one['name']}")
     turns = axes.twinx()
-    turns.step([one["update"] for one in updates], [one["horizon_turns"] for one in updates], lw=0.8, color="0.6", where="post")
+    turns.step(
+        [one["update"] for one in updates], [one["horizon_turns"] for one in updates], lw=0.8, color="0.6", where="post"
+    )
     turns.set_ylabel("horizon (turns)", color="0.5")
     turns.set_ylim(bottom=0)
     axes.set_ylim(-0.02, 1.02)

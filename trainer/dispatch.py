@@ -1,7 +1,7 @@
 """Opens groups as capacity allows, has them played, closes them: the rollout side of a run.
 
-Invariant: every group that is opened is closed exactly once, as ready, filtered or failed, or is still open when the process dies
-and then is closed by the resume. How many are under way is read from the store, never counted here.
+Invariant: every group that is opened is closed exactly once, as ready, filtered or failed, or is still open when the
+    process dies and then is closed by the resume. How many are under way is read from the store, never counted here.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class Dispatcher:
         extensions: Extensions,
         workers: Workers,
         journal: Journal,
-        counts: Callable[[], Mapping[str, int]],
+        counts: Callable[[], Mapping[GroupState, int]],
         members: Survivors,
         rng: Random,
         first_group: int,
@@ -111,12 +111,17 @@ class Dispatcher:
         self.closed.set()
 
     async def _play(self, group: Group) -> None:
-        outcomes = await play_out(self._workers, self._journal, self._members, group, self._config.rollout.group_deadline)
+        outcomes = await play_out(
+            self._workers, self._journal, self._members, group, self._config.rollout.group_deadline
+        )
         survivors = [one for one in outcomes if one.status in OUTCOMES]
         state, reason = GroupState.READY, ""
         if len(survivors) < SURVIVORS:
             errors = [f"{one.status}: {one.error}" for one in outcomes if one.status not in OUTCOMES]
-            state, reason = GroupState.FAILED, f"{len(survivors)} of {group.size} members survived; {errors[-1] if errors else ''}"
+            state, reason = (
+                GroupState.FAILED,
+                f"{len(survivors)} of {group.size} members survived; {errors[-1] if errors else ''}",
+            )
         else:
             brief = GroupOutcome(group.id, group.task, group.horizon, survivors)
             self._extensions.task_sampler.update(brief)
@@ -134,7 +139,8 @@ async def play_out(
 ) -> Sequence[Outcome]:
     """Have a group played to its end, on another worker where one dies.
 
-    What a dead worker had finished is in the store and stands; what it was playing becomes ``env_error`` and is played again.
+    What a dead worker had finished is in the store and stands; what it was playing becomes ``env_error`` and is
+    played again.
     """
     todo = [(member, 0) for member in range(group.size)]
     kept: list[Outcome] = []
@@ -142,9 +148,7 @@ async def play_out(
         try:
             return [*kept, *await workers.play(group, todo, deadline + 60)]
         except WorkerLost as error:
-            await journal.commit(
-                "cancel_trajectories", group=group.id, reason=str(error), status=Status.ENV_ERROR
-            )
+            await journal.commit("cancel_trajectories", group=group.id, reason=str(error), status=Status.ENV_ERROR)
             known = await asyncio.to_thread(members, group.id)
             kept = [one for one in known if one.status in OUTCOMES]
             if life == LIVES - 1:

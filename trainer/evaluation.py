@@ -1,6 +1,7 @@
 """Held-out evaluation: which tasks, played once each, and what they say of a policy.
 
-Pure but for the playing, which is passed in. Episodes that failed for the world's reasons are counted apart and are in no rate.
+Pure but for the playing, which is passed in. Episodes that failed for the world's reasons are counted apart and are
+in no rate.
 """
 
 from collections.abc import Sequence
@@ -49,7 +50,9 @@ def label(environment: EnvironmentConfig) -> str:
     return values or environment.id
 
 
-def held_out(environments: Sequence[EnvironmentConfig], count: int, split: str = "test", seed: int = SEED) -> list[Task]:
+def held_out(
+    environments: Sequence[EnvironmentConfig], count: int, split: str = "test", seed: int = SEED
+) -> list[Task]:
     """``count`` tasks, shared out evenly over the environments."""
     return [
         make_task(environments[i % len(environments)].id, seed + i, split, environments[i % len(environments)].options)

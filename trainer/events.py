@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..records import GroupState
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -29,7 +31,7 @@ class UpdateDone:
     """Trained tokens a second since the last update."""
     turns_per_s: float
     """Turns trained on a second since the last update."""
-    groups: Mapping[str, int]
+    groups: Mapping[GroupState, int]
     """Groups by state."""
     waiting: str
     """What the learner waited on most since the last update."""

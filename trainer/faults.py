@@ -1,7 +1,7 @@
 """Named points at which a test kills the process, as a power cut would.
 
-``TURNWISE_FAULT=name:3`` sends this process SIGKILL the third time it passes ``point("name")``. Unset, a point costs one
-comparison. This is the only fault the product carries, and it acts only on the process itself.
+``TURNWISE_FAULT=name:3`` sends this process SIGKILL the third time it passes ``point("name")``. Unset, a point costs
+one comparison. This is the only fault the product carries, and it acts only on the process itself.
 """
 
 import os

@@ -7,7 +7,9 @@ from .registry import Extension
 
 
 class Informative(Extension):
-    """Reject a group whose members' returns all lie within ``spread``: nothing tells them apart (DAPO's dynamic sampling)."""
+    """Reject a group whose members' returns all lie within ``spread``: nothing tells them apart (DAPO's dynamic
+    sampling).
+    """
 
     spread: float = Field(1e-6, ge=0)
 

@@ -1,7 +1,7 @@
 """How long an episode may be: interaction-scaled schedules (TTI, Shen et al. 2025).
 
-A schedule moves the limit on turns with the number of updates done; the token limits stay. One horizon a group: its members
-are compared, so they must play the same game.
+A schedule moves the limit on turns with the number of updates done; the token limits stay. One horizon a group: its
+members are compared, so they must play the same game.
 """
 
 from pydantic import Field, model_validator
@@ -42,7 +42,7 @@ class Staged(Constant):
     """``stages[k]`` turns until ``boundaries[k]`` updates are done; the last stage has no end."""
 
     stages: list[int] = Field([10, 20, 30], min_length=1)
-    boundaries: list[int] = [1, 3]
+    boundaries: list[int] = Field([1, 3])
 
     @model_validator(mode="after")
     def _match(self) -> "Staged":

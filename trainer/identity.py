@@ -31,8 +31,8 @@ class Identity:
 def decide(config: RunConfig, row: Callable[[str], Any | None], fork: bool) -> Identity:
     """The run this configuration means.
 
-    Unfinished with the same configuration: it is resumed. With another: refused, unless ``fork`` makes a new run that starts
-    from its newest checkpoint. Finished: a new run, numbered.
+    Unfinished with the same configuration: it is resumed. With another: refused, unless ``fork`` makes a new run that
+    starts from its newest checkpoint. Finished: a new run, numbered.
 
     Args:
         row: looks a run up by name; its ``status`` and ``config_hash`` are read.
@@ -43,14 +43,14 @@ def decide(config: RunConfig, row: Callable[[str], Any | None], fork: bool) -> I
     name, number, last = config.name, 1, None
     while (found := row(name)) is not None:
         last = found
-        if found.status != "finished":
+        if found["status"] != "finished":
             break
         number += 1
         name = f"{config.name}-{number}"
     if found is None:
-        forked = last.id if fork and last is not None else None
+        forked = last["id"] if fork and last is not None else None
         return Identity(name, resumes=False, parent=forked)
-    if found.config_hash == config.digest() and not fork:
+    if found["config_hash"] == config.digest() and not fork:
         return Identity(name, resumes=True)
     if fork:
         parent = name
@@ -59,7 +59,8 @@ def decide(config: RunConfig, row: Callable[[str], Any | None], fork: bool) -> I
             name = f"{config.name}-{number}"
         return Identity(name, resumes=False, parent=parent)
     raise RunRefused(
-        f"run {name!r} is unfinished ({found.status}) and has another configuration: give back the old one to resume it, "
+        f"run {name!r} is unfinished ({found['status']}) and has another configuration: give back the old "
+        "one to resume it, "
         "change `name`, or add --fork to start a new run from its newest checkpoint"
     )
 

@@ -1,12 +1,13 @@
 """The learner: a Hugging Face causal language model, AdamW, and one update a batch.
 
-It owns the weights; it knows nothing of episodes, groups or SQL. Logits are divided by the sampling temperature, so that the
-current log-probabilities are those of the distribution the engine sampled from. An update whose loss or gradient is not finite is
-refused before it touches the weights.
+It owns the weights; it knows nothing of episodes, groups or SQL. Logits are divided by the sampling temperature, so
+that the current log-probabilities are those of the distribution the engine sampled from. An update whose loss or
+gradient is not finite is refused before it touches the weights.
 """
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ class Learner:
             self.model.parameters(), lr=config.learning_rate, betas=config.betas, weight_decay=config.weight_decay
         )
 
-    def named_parameters(self) -> list[tuple[str, Tensor]]:
+    def named_parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
         """Names as in the Hugging Face checkpoint; a tied matrix once."""
         return list(self.model.named_parameters())
 
@@ -77,7 +78,9 @@ class Learner:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         steps = [part for part in split(samples, self.config.steps_per_batch) if part]
-        passes = [[pack(part, self.config.device) for part in chunks(step, self.config.tokens_per_pass)] for step in steps]
+        passes = [
+            [pack(part, self.config.device) for part in chunks(step, self.config.tokens_per_pass)] for step in steps
+        ]
         anchors: list[list[Tensor | None]] = [[None] * len(step) for step in passes]
         if len(passes) > 1 and self.proximal.needs_pass:
             anchors = [[self.score(one, gradient=False)[0] for one in step] for step in passes]
@@ -105,16 +108,20 @@ class Learner:
             logprobs, entropy = self.score(one)
             proximal = self.proximal.logprobs(logprobs if anchor is None else anchor, one.behaviour)
             loss, metrics = self.loss(
-                LossInputs(logprobs, entropy, proximal, one.behaviour, one.advantages, one.weights, max(denominator, 1e-8))
+                LossInputs(
+                    logprobs, entropy, proximal, one.behaviour, one.advantages, one.weights, max(denominator, 1e-8)
+                )
             )
             loss.backward()  # type: ignore[no-untyped-call]
-            totals["loss"] += float(loss)
+            totals["loss"] += float(loss.detach())
             for name, value in metrics.items():
                 totals[name] = totals.get(name, 0.0) + float(value)
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm))
         if not (torch.isfinite(torch.tensor([norm, totals["loss"]])).all()):
             self.optimizer.zero_grad(set_to_none=True)
-            raise NotFinite(f"loss {totals['loss']} with gradient norm {norm}: the update was not applied; lower the learning rate")
+            raise NotFinite(
+                f"loss {totals['loss']} with gradient norm {norm}: the update was not applied; lower the learning rate"
+            )
         self.optimizer.step()
         self.proximal.after_step(self.model)
         return {**totals, "grad_norm": norm}
@@ -123,4 +130,4 @@ class Learner:
 def split(samples: Sequence[TrainSample], parts: int) -> list[list[TrainSample]]:
     """``parts`` lists of nearly equal length, whole samples, in order."""
     bounds = [round(i * len(samples) / parts) for i in range(parts + 1)]
-    return [list(samples[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [list(samples[a:b]) for a, b in pairwise(bounds)]

@@ -1,7 +1,8 @@
 """The learning side of a run: lease, assemble, update, acknowledge, push; again.
 
-The acknowledgement consumes the batch and records the new version in one transaction, after the optimiser step and before the
-engines hear of it. So a death anywhere loses at most the updates since the last checkpoint, and consumes nothing twice.
+The acknowledgement consumes the batch and records the new version in one transaction, after the optimiser step and
+before the engines hear of it. So a death anywhere loses at most the updates since the last checkpoint, and consumes
+nothing twice.
 """
 
 import asyncio
@@ -74,7 +75,9 @@ class Learning:
         point("after_lease")
         return await asyncio.to_thread(self._load, ids) if ids else []
 
-    async def update(self, groups: Sequence[Group], parent: PolicyVersion, progress: float, waited: float) -> Trained | None:
+    async def update(
+        self, groups: Sequence[Group], parent: PolicyVersion, progress: float, waited: float
+    ) -> Trained | None:
         """One update from leased groups; None if the sweep left nothing to train on.
 
         Raises:
@@ -162,7 +165,9 @@ def described(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
         "staleness_max": max(ages, default=0),
         "staleness_tokens": _by_name(ages),
         "swept": batch.swept_tokens / max(batch.sampled_tokens, 1),
-        "swept_by_turns": {str(turns): old / max(seen, 1) for turns, (old, seen) in batch.swept_by_turns.items() if old},
+        "swept_by_turns": {
+            str(turns): old / max(seen, 1) for turns, (old, seen) in batch.swept_by_turns.items() if old
+        },
         "groups_expired": len(batch.expired),
     }
 

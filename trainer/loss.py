@@ -1,8 +1,8 @@
 """The objective: decoupled PPO on tokens (AReaL, Fu et al. 2025), with its corrections.
 
-Three policies: *behaviour* sampled the token, *proximal* is where the update started, *current* is being updated. The ratio
-current/proximal is clipped; the result is weighted by proximal/behaviour, which is truncated or masked. The denominator counts
-the tokens before any rejection, so that a rejected token never inflates the kept ones.
+Three policies: *behaviour* sampled the token, *proximal* is where the update started, *current* is being updated. The
+ratio current/proximal is clipped; the result is weighted by proximal/behaviour, which is truncated or masked. The
+denominator counts the tokens before any rejection, so that a rejected token never inflates the kept ones.
 """
 
 from __future__ import annotations

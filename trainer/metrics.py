@@ -17,7 +17,7 @@ class Metrics:
         if tensorboard:
             from torch.utils.tensorboard import SummaryWriter
 
-            self._board = SummaryWriter(str(folder / "tensorboard"))  # type: ignore[no-untyped-call]
+            self._board = SummaryWriter(str(folder / "tensorboard"))
 
     def write(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
         """Record ``values`` at ``step`` updates; numbers that are not finite become null."""

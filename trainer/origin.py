@@ -72,7 +72,9 @@ def _begin(run: Run) -> Origin:
     def make_learner() -> Learner:
         from .learner import Learner
 
-        learner = Learner(model, config.learner, run.extensions.loss, run.extensions.proximal, config.rollout.temperature)
+        learner = Learner(
+            model, config.learner, run.extensions.loss, run.extensions.proximal, config.rollout.temperature
+        )
         if resumes:
             checkpoint.load_into(model, learner.model, learner.optimizer)
         return learner
@@ -84,7 +86,7 @@ def _begin(run: Run) -> Origin:
     return Origin(
         model=model,
         make_learner=make_learner,
-        make_weights=lambda learner: WeightWriter(learner.named_parameters(), config.engine),
+        make_weights=lambda learner: WeightWriter(learner.named_parameters()),
         warm_up=warm,
         warms_up=is_new and config.warmup.steps > 0,
         version=state["version"] if resumes else None,
@@ -95,7 +97,7 @@ def _begin(run: Run) -> Origin:
 
 
 def _newest(run: Run, source: str, notes: list[str]) -> tuple[Path, dict[str, Any]] | None:
-    with run.database.engine.connect() as conn:
+    with run.database.read() as conn:
         known = list(queries.checkpoints(conn, source))
     for version in reversed(known):
         path = Path(version.checkpoint)
@@ -123,9 +125,16 @@ def _new(config: RunConfig, path: Path) -> Path:
     new = config.model.new
     return Path(
         new_model(
-            path, list(words), hidden=new.hidden, layers=new.layers, heads=new.heads, seed=config.seed,
-            arch=new.architecture, tie=new.tie_embeddings, max_context=config.engine.max_model_len,
-        )  # fmt: skip
+            path,
+            list(words),
+            hidden=new.hidden,
+            layers=new.layers,
+            heads=new.heads,
+            seed=config.seed,
+            arch=new.architecture,
+            tie=new.tie_embeddings,
+            max_context=config.engine.max_context,
+        )
     )
 
 
@@ -133,5 +142,9 @@ def _keep_tokenizer(model: Path, folder: Path) -> None:
     """A copy of the tokenizer's files, so that every checkpoint carries them whatever becomes of the model's folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for file in model.iterdir():
-        if file.is_file() and file.suffix in TOKENIZER_FILES and file.name not in ("state.json", checkpoint.MANIFEST, "config.json"):
+        if (
+            file.is_file()
+            and file.suffix in TOKENIZER_FILES
+            and file.name not in ("state.json", checkpoint.MANIFEST, "config.json")
+        ):
             shutil.copy2(file, folder / file.name)

@@ -1,7 +1,7 @@
 """Samples packed end to end into passes of a bounded number of tokens, as tensors.
 
-In a causal model the logits at position ``p`` predict token ``p + 1``; so a pass holds, for each trained token, the flat position
-*before* it. A sample's first token has nothing before it and is never trained on.
+In a causal model the logits at position ``p`` predict token ``p + 1``; so a pass holds, for each trained token, the
+flat position *before* it. A sample's first token has nothing before it and is never trained on.
 """
 
 from collections.abc import Sequence

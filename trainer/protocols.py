@@ -1,7 +1,8 @@
 """The extension points. Each answers one question; each is a small protocol with a pure default in a file of its own.
 
-All randomness comes through the ``rng`` an extension is given, all state leaves through ``state_dict``, so that a resumed run
-continues as the uninterrupted one would. Rewards and advantages are plain floats by trajectory and turn: ``rewards[i][t]``.
+All randomness comes through the ``rng`` an extension is given, all state leaves through ``state_dict``, so that a
+resumed run continues as the uninterrupted one would. Rewards and advantages are plain floats by trajectory and turn:
+``rewards[i][t]``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..agents.episode import Outcome
-from ..records import Group, Horizon, Sample, Source, Task
+from ..records import Group, GroupState, Horizon, Sample, Source, Task
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -150,7 +151,9 @@ class PolicyLoss(Stateful, Protocol):
     accepts: Collection[Source]
 
     def __call__(self, inputs: LossInputs) -> tuple[Tensor, dict[str, Tensor]]:
-        """This pass's share of the loss (a scalar, already over the denominator), and sums of metrics over its tokens."""
+        """This pass's share of the loss (a scalar, already over the denominator), and sums of metrics over its
+        tokens.
+        """
 
 
 class ProximalPolicy(Stateful, Protocol):
@@ -176,7 +179,5 @@ class ReplayPolicy(Stateful, Protocol):
 class Admission(Stateful, Protocol):
     """When? How many groups may open now."""
 
-    def capacity(self, counts: Mapping[str, int], *, max_running: int, staleness: int, batch: int) -> int:
+    def capacity(self, counts: Mapping[GroupState, int], *, max_running: int, staleness: int, batch: int) -> int:
         """Groups to open, from the store's count of groups by state."""
-
-

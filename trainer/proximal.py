@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 class Recompute(Extension):
-    """The learner's own policy at the start of the update. With one optimiser step a batch that is the pass itself, for free."""
+    """The learner's own policy at the start of the update. With one optimiser step a batch that is the pass itself,
+    for free.
+    """
 
     needs_pass: ClassVar[bool] = True
 

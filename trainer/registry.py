@@ -1,7 +1,8 @@
-"""Extension points by name: the config says ``[advantage] name = "turn_return"`` and gets that class with the rest as its fields.
+"""Extension points by name: the config says ``[advantage] name = "turn_return"`` and gets that class with the rest as
+its fields.
 
-An extension is a pydantic model: its fields are its options (a misspelt one is an error), its state lives in private attributes and
-leaves only through ``state_dict``. Nothing here knows a paper's name; ``SLOTS`` is the whole list.
+An extension is a pydantic model: its fields are its options (a misspelt one is an error), its state lives in private
+attributes and leaves only through ``state_dict``. Nothing here knows a paper's name; ``SLOTS`` is the whole list.
 """
 
 import difflib

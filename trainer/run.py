@@ -1,65 +1,46 @@
-"""A training run from its first line to its last: start, warm up, evaluate, roll out and learn at once, checkpoint, finish.
+"""A training run from its first line to its last: start, warm up, evaluate, roll out and learn at once, checkpoint,
+finish.
 
-Rollout and learning wait for each other only through the store's counts (``admission``) and the sweep (``staleness``). A run ends as
-finished, stopped (asked to, or interrupted: resumable) or failed; a process that is killed leaves it running, and the same
-command goes on from the newest checkpoint.
+Rollout and learning wait for each other only through the store's counts (``admission``) and the sweep
+(``staleness``). A run ends as finished, stopped (asked to, or interrupted: resumable) or failed; a process that is
+killed leaves it running, and the same command goes on from the newest checkpoint.
 """
 
 import asyncio
 import signal
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from time import monotonic, time
 from typing import Any
 
 from .. import __version__
+from ..agents.episode import Outcome
 from ..errors import TurnwiseError
-from ..records import GroupState, PolicyVersion
-from ..store import queries
+from ..records import GroupState, PolicyVersion, Status
+from ..store import queries, totals
 from ..store.database import Database, open_database
-from . import checkpoint, curve
+from ..store.errors import NotFound
+from . import checkpoint
 from .cluster import Cluster, start_ray, stop_ray
 from .config import RunConfig
-from .dispatch import Dispatcher, play_out
-from .evaluation import EvalResult, groups_of, held_out, summarise
-from .events import Evaluated, Event, Note, UpdateDone
+from .dispatch import Dispatcher
+from .evaluation import EvalResult
+from .evaluator import Evaluator
+from .events import Event, Note, UpdateDone
 from .extensions import Extensions
 from .faults import point
 from .identity import Identity, decide, hold
 from .learning import Learning, Trained
 from .metrics import Metrics
 from .origin import Origin, begin
+from .result import RunResult, draw_curve, result
 
 NOTE_EVERY = 15.0
 """Seconds the learner waits before it says for what."""
 BEFORE_WARMUP = -1
 """Place in the history of a new model's weights before the format warm-up; those it trains from are 0."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """What a run came to; its JSON is the last line of ``turnwise train --json``."""
-
-    run: str
-    status: str
-    success_untrained: float | None
-    success_warmup: float | None
-    success_after: float | None
-    updates: int
-    trajectories: int
-    wall_s: float
-    max_staleness: int
-    families_after: Mapping[str, float]
-    stale_share: float
-    """Share of the trained tokens at staleness 1 or more."""
-    store: str
-    folder: str
-
-    def json(self) -> dict[str, Any]:
-        """As JSON values."""
-        return asdict(self)
 
 
 def train(
@@ -72,8 +53,8 @@ def train(
     """
     started = monotonic()
     database = open_database(store_url, create=True)
-    with database.engine.connect() as conn:
-        identity = decide(config, lambda name: queries.run_row(conn, name), fork)
+    with database.read() as conn:
+        identity = decide(config, lambda name: _row(conn, name), fork)
     folder = run_folder(database, identity.name)
     with hold(folder):
         start_ray(config.ray_address)
@@ -111,7 +92,6 @@ class Run:
         self.extensions = Extensions.of(config)
         self.rng = Random(config.seed)  # noqa: S311 - reproducible, not secret
         self.metrics = Metrics(folder, config.tensorboard)
-        self.evaluations: dict[str, EvalResult] = {}
         self.trained_seconds = 0.0
         self.stopping = ""
 
@@ -123,6 +103,15 @@ class Run:
         origin = await begin(self)
         model = origin.model
         self.cluster = Cluster.start(self.config, self.database, model, self.extensions.rollout_controller)
+        self.evaluator = Evaluator(
+            self.name,
+            self.config,
+            self.extensions.horizon.longest(),
+            self.cluster,
+            self._members,
+            self.metrics,
+            self.tell,
+        )
         status, error = "failed", ""
         try:
             await self._record(origin)
@@ -130,7 +119,7 @@ class Run:
             await self._train()
             status = "stopped" if self.stopping else "finished"
             if status == "finished":
-                await self._evaluate("after")
+                await self.evaluator.evaluate("after", self.version.update)
             return self._result(status)
         except TurnwiseError as failure:
             error = str(failure)
@@ -169,32 +158,33 @@ class Run:
         commit = self.cluster.journal.commit
         self.learner = await asyncio.to_thread(origin.make_learner)
         self.weights = origin.make_weights(self.learner)
-        loaded = await asyncio.to_thread(self.weights.write)
         if origin.version is None and origin.warms_up:
             before = await commit("add_version", run=self.name, update=BEFORE_WARMUP, parent=None)
+            await self.cluster.write(self.weights)
             warming = asyncio.create_task(asyncio.to_thread(origin.warm_up, self.learner))
             await self.cluster.ready()
-            await self.cluster.push(loaded, before)
-            await self._evaluate("untrained")
+            await self.cluster.push(None, before)
+            await self.evaluator.evaluate("untrained", BEFORE_WARMUP)
             await warming
             self.tell(Note(f"format warm-up done, {monotonic() - self.started:.0f} s after the start"))
             self.version = await self._first_version(before)
-            await self.cluster.push(await asyncio.to_thread(self.weights.write), self.version.id)
-            await self._evaluate("warmup")
+            await self.cluster.push(self.weights, self.version.id)
+            await self.evaluator.evaluate("warmup", 0)
         else:
             await self.cluster.ready()
             if origin.version is None:
                 self.version = await self._first_version(None)
             else:
                 self.version = PolicyVersion(self.name, origin.version, None, origin.update)
-                self.evaluations = {name: EvalResult(**value) for name, value in origin.state["evaluations"].items()}
+                results = origin.state["evaluations"]
+                self.evaluator.results = {name: EvalResult(**value) for name, value in results.items()}
                 self.trained_seconds = origin.state["trained_seconds"]
                 self.extensions.load_state_dict(origin.state["extensions"])
                 kind, words, gauss = origin.state["rng"]
                 self.rng.setstate((kind, tuple(words), gauss))
-            await self.cluster.push(loaded, self.version.id)
+            await self.cluster.push(self.weights, self.version.id)
             if origin.version is None:
-                await self._evaluate("untrained")
+                await self.evaluator.evaluate("untrained", 0)
         if origin.version is None:
             await self._checkpoint()
 
@@ -203,18 +193,31 @@ class Run:
         return PolicyVersion(self.name, number, parent, 0)
 
     async def _train(self) -> None:
-        with self.database.engine.connect() as conn:
+        with self.database.read() as conn:
             history = queries.versions(conn, self.name)
-            first_group = queries.count_groups(conn, self.name)
+            first_group = totals.count_groups(conn, self.name)
         history[self.version.id] = self.version
         self.dispatcher = Dispatcher(
-            self.name, self.config, self.extensions, self.cluster.workers, self.cluster.journal,
-            self._counts, self._members, self.rng, first_group,
-        )  # fmt: skip
+            self.name,
+            self.config,
+            self.extensions,
+            self.cluster.workers,
+            self.cluster.journal,
+            self._counts,
+            self._members,
+            self.rng,
+            first_group,
+        )
         self.learning = Learning(
-            self.name, self.config, self.extensions, self.learner, self.cluster.journal,
-            lambda ids: queries.load_groups(self.database, ids), history, self.rng,
-        )  # fmt: skip
+            self.name,
+            self.config,
+            self.extensions,
+            self.learner,
+            self.cluster.journal,
+            lambda ids: queries.load_groups(self.database, ids),
+            history,
+            self.rng,
+        )
         self.dispatcher.update = self.version.update
         self.dispatcher.paused = False
         await self.dispatcher.fill()
@@ -258,12 +261,14 @@ class Run:
                 noted = now
                 self.tell(
                     Note(
-                        f"the learner has waited {now - since:.0f} s for {self.config.rollout.groups_per_batch} ready groups: "
+                        f"the learner has waited {now - since:.0f} s for {self.config.rollout.groups_per_batch} groups: "
                         f"{counts.get(GroupState.READY, 0)} ready, {counts.get(GroupState.OPEN, 0)} running"
                     )
                 )
             if now > deadline:
-                raise TurnwiseError(f"no batch came together within {deadline - since:.0f} s; see the failed groups of run {self.name}")
+                raise TurnwiseError(
+                    f"no batch came together within {deadline - since:.0f} s; see run {self.name}'s failed groups"
+                )
             try:
                 async with asyncio.timeout(1.0):
                     await self.dispatcher.closed.wait()
@@ -274,7 +279,7 @@ class Run:
         """The engines get the new weights before another group opens."""
         self.dispatcher.paused = True
         self.version = self.learning.history[trained.version]
-        await self.cluster.push(await asyncio.to_thread(self.weights.write), trained.version)
+        await self.cluster.push(self.weights, trained.version)
         point("after_push")
         self.dispatcher.update = trained.update
         self.dispatcher.paused = False
@@ -286,7 +291,7 @@ class Run:
             await self._checkpoint()
         if self.config.evaluation.every and update % self.config.evaluation.every == 0:
             self.dispatcher.paused = True
-            await self._evaluate(f"update {update}")
+            await self.evaluator.evaluate(f"update {update}", update)
             self.dispatcher.paused = False
             due = True
         return due
@@ -300,9 +305,9 @@ class Run:
         if self._progress() >= 1.0:
             await self._checkpoint()
             return True
-        with self.database.engine.connect() as conn:
+        with self.database.read() as conn:
             row = queries.run_row(conn, self.name)
-        if row is not None and row.stop_requested and not self.stopping:
+        if row["stop_requested"] and not self.stopping:
             self._stop("asked to stop")
         if self.stopping:
             await self._checkpoint()
@@ -316,111 +321,89 @@ class Run:
             "update": self.version.update,
             "version": self.version.id,
             "trained_seconds": self.trained_seconds,
-            "evaluations": {name: result.json() for name, result in self.evaluations.items()},
+            "evaluations": {name: one.json() for name, one in self.evaluator.results.items()},
             "extensions": self.extensions.state_dict(),
             "rng": [kind, list(words), gauss],
             "saved_at": time(),
         }
         folder = self.folder / "checkpoints"
         path = await asyncio.to_thread(
-            checkpoint.save, folder, self.version.id, self.learner.model, self.learner.optimizer,
-            self.folder / "tokenizer", state,
-        )  # fmt: skip
+            checkpoint.save,
+            folder,
+            self.version.id,
+            self.learner.model,
+            self.learner.optimizer,
+            self.folder / "tokenizer",
+            state,
+        )
         await self.cluster.journal.commit("set_checkpoint", run=self.name, version=self.version.id, path=str(path))
         point("checkpoint_committed")
-        with self.database.engine.connect() as conn:
+        with self.database.read() as conn:
             kept = [one.checkpoint for one in queries.checkpoints(conn, self.name)]
         checkpoint.prune(folder, {Path(one).name for one in kept[-self.config.checkpoint.keep :]} | {path.name})
-
-    async def _evaluate(self, name: str) -> None:
-        """Play the held-out tasks with the version the engines serve."""
-        settings = self.config.evaluation
-        if not settings.tasks:
-            return
-        began = monotonic()
-        tasks = held_out(self.config.environments, settings.tasks)
-        stamp = f"{name.replace(' ', '-')}-v{self.cluster.version}"
-        groups = groups_of(self.name, stamp, tasks, self.extensions.horizon.longest())
-        journal = self.cluster.journal
-        await asyncio.gather(*(journal.commit("open_group", group=group) for group in groups))
-        deadline = self.config.rollout.group_deadline
-        outcomes = await asyncio.gather(
-            *(play_out(self.cluster.workers, journal, self._members, group, deadline) for group in groups)
-        )
-        await asyncio.gather(
-            *(
-                journal.commit("close_group", group=group.id, state=GroupState.FILTERED, reason="evaluation")
-                for group in groups
-            )
-        )
-        played = [(group.task, one) for group, ended in zip(groups, outcomes, strict=True) for one in ended]
-        result = summarise(name, self.name, self.config.environments, played, monotonic() - began)
-        self.evaluations[name] = result
-        at = self.version.update if hasattr(self, "version") else BEFORE_WARMUP
-        await journal.commit("add_metrics", run=self.name, update=at, metrics=_clean(result.json()), kind=f"evaluation {name}")
-        self.metrics.write("evaluation", at, result.json())
-        self.tell(Evaluated(name, result.success, result.low, result.high, result.families, result.seconds))
 
     def _report(self, trained: Trained, seconds: float) -> None:
         values = trained.metrics
         counts = self._counts()
         learned = values["learn_s"] + values["assemble_s"]
         event = UpdateDone(
-            update=trained.update, version=trained.version, success=values["success"], reward=values["reward"],
-            horizon_turns=values["horizon_turns"], staleness_mean=values["staleness_mean"],
-            staleness_max=values["staleness_max"], tokens_per_s=values["tokens"] / seconds,
-            turns_per_s=values["turns"] / seconds, groups=counts,
-            waiting="rollouts" if trained.waited > learned else "learner", loss=values["loss"], entropy=values["entropy"],
+            update=trained.update,
+            version=trained.version,
+            success=values["success"],
+            reward=values["reward"],
+            horizon_turns=values["horizon_turns"],
+            staleness_mean=values["staleness_mean"],
+            staleness_max=values["staleness_max"],
+            tokens_per_s=values["tokens"] / seconds,
+            turns_per_s=values["turns"] / seconds,
+            groups=counts,
+            waiting="rollouts" if trained.waited > learned else "learner",
+            loss=values["loss"],
+            entropy=values["entropy"],
             seconds=self.trained_seconds,
-        )  # fmt: skip
+        )
         self.metrics.write("update", trained.update, {**values, **asdict(event)})
         self.tell(event)
 
-    def _counts(self) -> dict[str, int]:
-        with self.database.engine.connect() as conn:
-            return dict(queries.group_counts(conn, self.name))
+    def _counts(self) -> dict[GroupState, int]:
+        with self.database.read() as conn:
+            return queries.group_counts(conn, self.name)
 
-    def _members(self, group: str) -> Any:
-        with self.database.engine.connect() as conn:
-            return queries_members(conn, group)
+    def _members(self, group: str) -> list[Outcome]:
+        with self.database.read() as conn:
+            rows = totals.group_members(conn, group)
+        return [
+            Outcome(
+                row["id"],
+                row["member"],
+                row["attempt"],
+                Status(row["status"]),
+                row["reward"],
+                row["success"],
+                row["n_steps"],
+                row["n_tokens"],
+                row["error"],
+            )
+            for row in rows
+        ]
 
     def _result(self, status: str) -> RunResult:
-        with self.database.engine.connect() as conn:
-            totals = queries.run_totals(conn, self.name)
-        scores = {name: _none(result.success) for name, result in self.evaluations.items()}
-        after = self.evaluations.get("after")
-        return RunResult(
-            run=self.name, status=status, success_untrained=scores.get("untrained"),
-            success_warmup=scores.get("warmup"), success_after=scores.get("after"), updates=self.version.update,
-            trajectories=totals.trajectories, wall_s=round(monotonic() - self.started, 1),
-            max_staleness=totals.max_staleness, families_after=after.families if after else {},
-            stale_share=round(totals.stale_share, 4), store=self.database.url, folder=str(self.folder),
-        )  # fmt: skip
+        held = self.evaluator.results
+        return result(self.name, status, self.version.update, held, self.database, self.folder, self.started)
 
     async def _end(self, status: str, error: str) -> None:
         try:
             await self.cluster.journal.commit("finish_run", run=self.name, status=status, error=error[:4000])
-            if self.evaluations:
-                with self.database.engine.connect() as conn:
-                    updates = queries.batch_metrics(conn, self.name)
-                held = [{**_clean(one.json()), "update": self._placed(name)} for name, one in self.evaluations.items()]
-                path = self.folder / "learning_curve.png"
-                await asyncio.to_thread(curve.draw, updates, held, self.name, path)
+            if hasattr(self, "version"):
+                held = self.evaluator.results
+                await asyncio.to_thread(draw_curve, self.name, self.version.update, held, self.database, self.folder)
         finally:
             await self.cluster.close()
             self.metrics.close()
 
-    def _placed(self, name: str) -> int:
-        if name in ("untrained", "warmup"):
-            return 0
-        return int(name.split()[1]) if name.startswith("update ") else self.version.update
 
-
-def _none(value: float) -> float | None:
-    return None if value != value else round(value, 4)
-
-
-def _clean(values: Mapping[str, Any]) -> dict[str, Any]:
-    from .metrics import finite
-
-    return {name: finite(value) for name, value in values.items()}
+def _row(conn: Any, name: str) -> Any:
+    try:
+        return queries.run_row(conn, name)
+    except NotFound:
+        return None

@@ -1,7 +1,7 @@
 """From a trajectory's message tree to what the learner trains on: its root-to-leaf paths.
 
-Pure. A message that several leaves share (a branch point) is trained on once: in the first path that holds it; in the others
-its tokens stay as context with mask 0.
+Pure. A message that several leaves share (a branch point) is trained on once: in the first path that holds it; in the
+others its tokens stay as context with mask 0.
 """
 
 from ..records import Message, Sample, Trajectory
@@ -24,7 +24,9 @@ def paths(messages: list[Message]) -> list[list[Message]]:
 
 
 def samples(trajectory: Trajectory) -> list[Sample]:
-    """The samples of a trajectory. A trailing message nobody answered (an observation after the last action) is left out."""
+    """The samples of a trajectory. A trailing message nobody answered (an observation after the last action) is left
+    out.
+    """
     turn_of = {step.message: step.index for step in trajectory.steps if step.message is not None}
     trained: set[int] = set()
     out = []

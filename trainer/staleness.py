@@ -1,8 +1,8 @@
 """How old a token is, in updates, and the sweep that keeps the bound.
 
-Admission bounds the mean lag only: a straggler can be older. So when a batch is assembled each token is measured against the
-update about to be made; those past the bound get weight 0, their trajectory stays in its group's baseline, and a group
-left with no token to train on expires.
+Admission bounds the mean lag only: a straggler can be older. So when a batch is assembled each token is measured
+against the update about to be made; those past the bound get weight 0, their trajectory stays in its group's
+baseline, and a group left with no token to train on expires.
 """
 
 from collections.abc import Mapping, Sequence

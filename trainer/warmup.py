@@ -1,12 +1,14 @@
 """Format warm-up of a new model: supervised on what a policy does that picks among the valid actions at random.
 
-It teaches the syntax of actions and which words belong together, nothing of the task: the oracle is never asked. The target of each
-action token is the random policy's exact next-token distribution, not the one action it happened to take; observations
-are predicted too, with a small weight. Batches are small, because many steps matter more than long ones.
+It teaches the syntax of actions and which words belong together, nothing of the task: the oracle is never asked. The
+target of each action token is the random policy's exact next-token distribution, not the one action it happened to
+take; observations are predicted too, with a small weight. Batches are small, because many steps matter more than long
+ones.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from random import Random
 from typing import Any
@@ -44,7 +46,9 @@ def next_token(actions: Sequence[tuple[Sequence[int], float]], prefix: Sequence[
     return {token: weight / total for token, weight in mass.items()}
 
 
-def transcript(env: TurnEnv, chat: Chat, seed: int, turns: int, rng: Random) -> Transcript:
+def transcript(
+    env: TurnEnv, chat: Chat, ids_of: Callable[[str], list[int]], seed: int, turns: int, rng: Random
+) -> Transcript:
     """One episode of the random policy."""
     observation, _ = env.reset(seed=seed, options={"split": "train"})
     conversation = chat.begin(env.instructions())
@@ -54,7 +58,7 @@ def transcript(env: TurnEnv, chat: Chat, seed: int, turns: int, rng: Random) -> 
         out.ids += message.tokens
         out.targets += [None] * len(message.tokens)
         listed = env.valid_actions()
-        actions = [(chat.action_tokens(text), weight) for text, weight in listed]
+        actions = [(ids_of(text), weight) for text, weight in listed]
         chosen = rng.choices(range(len(listed)), [weight for _, weight in listed])[0]
         ids = actions[chosen][0]
         for depth, token in enumerate(ids):
@@ -67,32 +71,40 @@ def transcript(env: TurnEnv, chat: Chat, seed: int, turns: int, rng: Random) -> 
     return out
 
 
-def transcripts(environments: Sequence[EnvironmentConfig], chat: Chat, horizon: Horizon, rng: Random) -> Iterator[Transcript]:
+def transcripts(
+    environments: Sequence[EnvironmentConfig], chat: Chat, horizon: Horizon, rng: Random
+) -> Iterator[Transcript]:
     """Endless random episodes of the mixture, training split only."""
     envs = [make(one.id, **one.options) for one in environments]
     weights = [one.weight for one in environments]
+    ids_of = cache(chat.answer)
     while True:
-        yield transcript(rng.choices(envs, weights)[0], chat, rng.randrange(SEED_RANGE), horizon.turns, rng)
+        yield transcript(rng.choices(envs, weights)[0], chat, ids_of, rng.randrange(SEED_RANGE), horizon.turns, rng)
 
 
 def loss(model: Any, batch: Sequence[Transcript], observation_weight: float) -> Tensor:
-    """Cross-entropy against the soft targets, plus the weighted next-token loss on observations; each a mean over its tokens."""
+    """Cross-entropy against the soft targets, plus the weighted next-token loss on observations; each a mean over its
+    tokens.
+    """
     lengths = [len(one.ids) for one in batch]
     ids = torch.tensor([token for one in batch for token in one.ids])
     positions = torch.cat([torch.arange(length) for length in lengths])
     with attention.packed(lengths):
-        logp = model(input_ids=ids[None], position_ids=positions[None], use_cache=False).logits[0].float().log_softmax(-1)
+        logp = (
+            model(input_ids=ids[None], position_ids=positions[None], use_cache=False).logits[0].float().log_softmax(-1)
+        )
     targets = [target for one in batch for target in one.targets]
     first = positions == 0
     action_rows = [(row - 1, target) for row, target in enumerate(targets) if target is not None]
     at = torch.tensor([row for row, target in action_rows for _ in target])
     tokens = torch.tensor([token for _, target in action_rows for token in target])
     mass = torch.tensor([share for _, target in action_rows for share in target.values()])
-    action = -(mass * logp[at, tokens]).sum() / max(len(action_rows), 1)
+    action: Tensor = -(mass * logp[at, tokens]).sum() / max(len(action_rows), 1)
     observed = torch.tensor([row for row, target in enumerate(targets) if target is None and not first[row]])
     if not observation_weight or not len(observed):
         return action
-    return action - observation_weight * logp[observed - 1, ids[observed]].mean()
+    seen: Tensor = logp[observed - 1, ids[observed]].mean()
+    return action - observation_weight * seen
 
 
 def warm_up(
@@ -117,6 +129,6 @@ def warm_up(
         value.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        last = float(value)
+        last = float(value.detach())
         progress(step + 1)
     return last

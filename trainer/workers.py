@@ -1,7 +1,7 @@
 """The rollout workers of a run: who plays the next group, and what happens when one dies.
 
-A worker that died is replaced at once and the groups it was playing are handed back to the dispatcher. One that had to give up a
-thread gets no more groups; it is replaced, and ended once its last group is back.
+A worker that died is replaced at once and the groups it was playing are handed back to the dispatcher. One that had
+to give up a thread gets no more groups; it is replaced, and ended once its last group is back.
 """
 
 import asyncio
@@ -63,7 +63,9 @@ class Workers:
         except (ray.exceptions.RayActorError, TimeoutError) as error:
             self._replace(slot)
             ray.kill(slot.actor)
-            raise WorkerLost(f"the rollout worker of group {group.id} was lost: {error or f'silent for {deadline:g} s'}") from error
+            raise WorkerLost(
+                f"the rollout worker of group {group.id} was lost: {error or f'silent for {deadline:g} s'}"
+            ) from error
         finally:
             slot.running -= len(members)
             if slot.retiring and not slot.running:

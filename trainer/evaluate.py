@@ -1,0 +1,177 @@
+"""Evaluate any policy on held-out tasks: a random, an oracle, a checkpoint under vLLM, or a server by URL.
+
+Each evaluation is a run of its own in the store, so that what was played can be listed and replayed like any other
+trajectory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from random import Random
+from time import monotonic, strftime
+from typing import Any
+
+from .. import __version__
+from ..agents.engine import EngineConfig
+from ..agents.episode import Deadlines
+from ..agents.journal import Journal, through_writer
+from ..agents.players import ChatPlayer, OraclePlayer, RandomPlayer
+from ..agents.rollouts import Rollouts
+from ..envs.owner import EnvOwner
+from ..errors import TurnwiseError
+from ..records import Group, GroupState, Horizon, Source, Trajectory
+from ..store.database import Database, open_database
+from .config import EnvironmentConfig, RolloutConfig, RunConfig
+from .controller import PlayOn
+from .evaluation import SEED, EvalResult, groups_of, held_out, summarise
+from .horizon import Constant
+
+CONCURRENCY = 64
+"""Episodes at once."""
+
+
+def evaluate(
+    policy: str,
+    env_id: str,
+    *,
+    tasks: int,
+    split: str = "test",
+    seed: int = 0,
+    store_url: str,
+    options: Mapping[str, Any] | None = None,
+    turns: int = Constant().turns,
+    temperature: float = 1.0,
+) -> EvalResult:
+    """Play ``tasks`` tasks once each and store them.
+
+    Args:
+        policy: ``random``, ``oracle``, the folder of a Hugging Face model or checkpoint, or the URL of an
+            OpenAI-compatible
+            server (``http://host:port/v1``; with ``#model`` the model's name).
+        seed: added to the first task's number; 0 gives the tasks a training run is evaluated on.
+
+    Raises:
+        TurnwiseError: the policy is none of these, or the environment is unknown.
+    """
+    began = monotonic()
+    database = open_database(store_url, create=True)
+    environment = EnvironmentConfig(id=env_id, options=dict(options or {}))
+    problems = held_out([environment], tasks, split, SEED + seed)
+    name = Path(policy).name if _is_model(policy) else policy
+    run = (
+        f"eval-{name.split('/')[-1]}-{strftime('%Y%m%d-%H%M%S')}-{hashlib.sha256(f'{began}'.encode()).hexdigest()[:4]}"
+    )
+    if _is_model(policy):
+        played = _with_engine(policy, environment, database, run, problems, turns, temperature)
+    elif policy in ("random", "oracle") or "://" in policy:
+        played = asyncio.run(_with_player(policy, database, run, problems, turns, seed, temperature))
+    else:
+        raise TurnwiseError(
+            f"--policy {policy}: neither random, oracle, human, a folder with a model (no config.json there), nor a URL"
+        )
+    return summarise(policy, run, [environment], played, monotonic() - began)
+
+
+def _is_model(policy: str) -> bool:
+    return (Path(policy) / "config.json").is_file()
+
+
+def _begin(run: str, policy: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    config = {"policy": policy, **settings}
+    digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
+    return {"run": run, "config": config, "config_hash": digest, "kind": "eval", "code_version": __version__}
+
+
+async def _with_player(
+    policy: str, database: Database, run: str, problems: list[Any], turns: int, seed: int, temperature: float
+) -> list[Any]:
+    deadlines = Deadlines()
+
+    def player(owner: EnvOwner, group: Group, trajectory: Trajectory) -> Any:
+        if policy == "random":
+            rng = Random(f"{seed} {group.task.id} {trajectory.member}")  # noqa: S311 - reproducible, not secret
+            return RandomPlayer(owner, rng, deadlines.step)
+        if policy == "oracle":
+            return OraclePlayer(owner, deadlines.step)
+        return ChatPlayer(policy, owner.instructions, temperature, deadlines.turn)
+
+    horizon = Horizon(turns, 4096, 1 << 20, 1 << 20)
+    source = Source.EXPERT if policy == "oracle" else Source.POLICY
+    send, writer = through_writer(database)
+    journal = Journal(send)
+    rollouts = Rollouts(journal, player, deadlines, {}, PlayOn(), policy, source)
+    gate = asyncio.Semaphore(CONCURRENCY)
+    try:
+        await journal.commit("create_run", **_begin(run, policy, {"turns": turns, "seed": seed}))
+
+        async def one(group: Group) -> Any:
+            async with gate:
+                await journal.commit("open_group", group=group)
+                (outcome,) = await rollouts.group(group, [(0, 0)])
+                await journal.commit("close_group", group=group.id, state=GroupState.FILTERED, reason="evaluation")
+            return group.task, outcome
+
+        played = await asyncio.gather(*(one(group) for group in groups_of(run, "eval", problems, horizon)))
+        await journal.commit("finish_run", run=run, status="finished")
+        return list(played)
+    finally:
+        await rollouts.close()
+        await asyncio.to_thread(writer.close)
+
+
+def _with_engine(
+    policy: str,
+    environment: EnvironmentConfig,
+    database: Database,
+    run: str,
+    problems: list[Any],
+    turns: int,
+    temperature: float,
+) -> list[Any]:
+    from .cluster import Cluster, start_ray, stop_ray
+    from .dispatch import play_out
+
+    window = int(json.loads((Path(policy) / "config.json").read_text()).get("max_position_embeddings", 1024))
+    context = min(window, 4096)
+    config = RunConfig(
+        name=run,
+        environments=[environment],
+        rollout=RolloutConfig(temperature=temperature),
+        engine=EngineConfig(max_context=context),
+        horizon={"turns": turns, "context": context},
+    )
+    horizon = Horizon(turns, 256, 1 << 20, context)
+    nobody: Callable[[str], list[Any]] = lambda group: []  # noqa: E731
+
+    async def main() -> list[Any]:
+        cluster = Cluster.start(config, database, Path(policy).resolve(), PlayOn())
+        try:
+            await cluster.ready()
+            await cluster.serve_loaded(0)
+            await cluster.journal.commit("create_run", **_begin(run, policy, {"turns": turns}))
+            groups = groups_of(run, "eval", problems, horizon)
+            deadline = config.rollout.group_deadline
+
+            async def one(group: Group) -> Any:
+                await cluster.journal.commit("open_group", group=group)
+                (outcome,) = await play_out(cluster.workers, cluster.journal, nobody, group, deadline)
+                await cluster.journal.commit(
+                    "close_group", group=group.id, state=GroupState.FILTERED, reason="evaluation"
+                )
+                return group.task, outcome
+
+            played = await asyncio.gather(*(one(group) for group in groups))
+            await cluster.journal.commit("finish_run", run=run, status="finished")
+            return list(played)
+        finally:
+            await cluster.close()
+
+    start_ray()
+    try:
+        return asyncio.run(main())
+    finally:
+        stop_ray()
