@@ -1,7 +1,7 @@
 """How many turns a second the store commits: one step, two messages and an observation text each, in batches of ten.
 
-The floor is the same rows through the ``sqlite3`` module alone, in the same batches: no records, no encoding, no hashing.
-Prints one JSON line last.
+The floor is the same rows through the ``sqlite3`` module alone, in the same batches, without records,
+encoding or hashing. Prints one JSON line last.
 """
 
 import argparse
@@ -100,7 +100,7 @@ def raw_rows(path: Path) -> Iterator[tuple[str, list[tuple[object, ...]]]]:
     source = sqlite3.connect(path)
     for table in ("blob", "message", "step"):
         rows = source.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608
-        yield f"INSERT INTO {table} VALUES ({','.join('?' * len(rows[0]))})", rows
+        yield f"INSERT INTO {table} VALUES ({','.join('?' * len(rows[0]))})", rows  # noqa: S608
     source.close()
 
 

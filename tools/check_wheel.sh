@@ -31,6 +31,6 @@ use "$work/venv" "$work/runs-a" "$work/venv"
 
 echo "==> a clone of another name"
 environment "$work/venv-clone"
-"$work/venv-clone/bin/python" -m pip install --quiet --no-deps --no-build-isolation --editable "$work/another-name"
+"$work/venv-clone/bin/python" -m pip install -qq --no-deps --no-build-isolation --editable "$work/another-name"
 use "$work/venv-clone" "$work/runs-b" "$work/another-name"
 (cd "$work/another-name" && "$work/venv-clone/bin/python" -m pytest -q tests/test_packages.py tests/test_floors.py)

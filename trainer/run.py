@@ -261,7 +261,7 @@ class Run:
                 noted = now
                 self.tell(
                     Note(
-                        f"the learner has waited {now - since:.0f} s for {self.config.rollout.groups_per_batch} groups: "
+                        f"the learner waits for groups, {now - since:.0f} s so far: "
                         f"{counts.get(GroupState.READY, 0)} ready, {counts.get(GroupState.OPEN, 0)} running"
                     )
                 )

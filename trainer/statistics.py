@@ -14,7 +14,7 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
     share, z2 = successes / trials, Z95**2
     centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
     half = Z95 * sqrt(share * (1 - share) / trials + z2 / (4 * trials**2)) / (1 + z2 / trials)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    return max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half))
 
 
 def success_rate(verdicts: Sequence[bool | None]) -> float:

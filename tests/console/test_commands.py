@@ -129,3 +129,26 @@ def test_the_installed_program_starts() -> None:
     program = Path(sys.executable).with_name("turnwise")
     done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.startswith("turnwise ")
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "told"),
+    [
+        ('name = "x"\nenviroments = []\n', [], "environments"),
+        ('name = "x"\n[[environments]]\nid = "a"\n[rollout]\nstalenes = 1\n', [], "staleness"),
+        ('name = "x"\n[[environments]]\nid = "a"\n', ["--set", "budget.updats=3"], "updates"),
+        ('name = "x"\n[[environments]]\nid = "a"\n', ["--set", "budget.updates=many"], "budget.updates"),
+        ("name = ", [], "not valid TOML"),
+        (None, [], "cannot read"),
+    ],
+)
+def test_a_wrong_configuration_is_told_before_anything_starts(
+    turnwise: Turnwise, tmp_path: Path, text: str | None, arguments: list[str], told: str
+) -> None:
+    config = tmp_path / "run.toml"
+    if text is not None:
+        config.write_text(text)
+    ended = turnwise("train", str(config), *arguments, "--store", f"sqlite:///{tmp_path}/store/turnwise.db")
+    assert ended.code == 2
+    assert told in ended.err
+    assert not (tmp_path / "store").exists()
