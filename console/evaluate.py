@@ -23,6 +23,8 @@ def evaluate(
     tasks: Annotated[int, typer.Option("--tasks", min=1, help="How many tasks.")] = 100,
     split: Annotated[str, typer.Option("--split", help="test or train.")] = "test",
     seed: Annotated[int, typer.Option("--seed", help="Of the tasks drawn, and of the policy.")] = 0,
+    turns: Annotated[int, typer.Option("--turns", min=1, help="An episode's longest length.")] = 12,
+    temperature: Annotated[float, typer.Option("--temperature", min=0.01, help="Of a model's sampling.")] = 1.0,
     option: EnvOptions = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
@@ -38,7 +40,17 @@ def evaluate(
         return
     from ..trainer.evaluate import evaluate as run
 
-    result = run(policy, env, tasks=tasks, split=split, seed=seed, store_url=store, options=options)
+    result = run(
+        policy,
+        env,
+        tasks=tasks,
+        split=split,
+        seed=seed,
+        store_url=store,
+        options=options,
+        turns=turns,
+        temperature=temperature,
+    )
     if as_json:
         print_json(result.json(), indent=None)
     else:

@@ -76,11 +76,21 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
 
 
 def print_facts(facts: Mapping[str, object]) -> None:
-    """Names and values, one a line."""
+    """Names and values, one a line; what is None or empty is left out."""
     out = console()
-    width = max(map(len, facts), default=0)
-    for name, value in facts.items():
-        out.print(f"{name:<{width}}  {clean(str(value))}", soft_wrap=True)
+    shown = {name: text for name, value in facts.items() if (text := in_words(value))}
+    width = max(map(len, shown), default=0)
+    for name, text in shown.items():
+        out.print(f"{name:<{width}}  {clean(text)}", soft_wrap=True)
+
+
+def in_words(value: object) -> str:
+    """A value for a person: four digits of a number, ``name value, name value`` of a mapping."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {in_words(item)}" for name, item in value.items())
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "" if value is None else str(value)
 
 
 def ago(moment: datetime | None, now: datetime) -> str:

@@ -9,7 +9,7 @@ import typer
 from ..errors import TurnwiseError
 from .opening import opened
 from .options import DEFAULT_STORE, After, Json, Limit, Overrides, Store
-from .output import ago, print_facts, print_json, print_table
+from .output import ago, in_words, print_facts, print_json, print_table
 
 app = typer.Typer(help="The runs of a store.", no_args_is_help=True)
 
@@ -60,8 +60,8 @@ def show(run: Run, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
     facts["groups"] = _counts(found["groups"])
     facts["trajectories"] = _counts(found["accounting"])
     last = found["last_metrics"] or {}
-    facts["last update"] = ", ".join(f"{name} {last[name]:.4g}" for name in LAST_METRICS if _is_number(last.get(name)))
-    print_facts({name: value for name, value in facts.items() if value != ""})
+    facts["last update"] = {name: last[name] for name in LAST_METRICS if last.get(name) is not None}
+    print_facts(facts)
 
 
 @app.command()
@@ -113,8 +113,4 @@ def _gather(run: str, store: str) -> dict[str, Any]:
 
 
 def _counts(counts: Mapping[Any, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in counts.items() if count) or "none"
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return in_words({name: count for name, count in counts.items() if count}) or "none"
