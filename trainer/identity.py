@@ -76,8 +76,10 @@ def hold(folder: Path) -> IO[str]:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        file.seek(0)
-        raise RunRefused(f"run {folder.name!r} is being run by process {file.read().strip() or 'unknown'}") from None
+        with file:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+        raise RunRefused(f"run {folder.name!r} is being run by process {holder}") from None
     file.seek(0)
     file.truncate()
     file.write(str(os.getpid()))

@@ -27,8 +27,8 @@ class NotFinite(TurnwiseError):
 
 
 def token_logprobs(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Log-probabilities of the targets and entropies, in nats, both float32 (m,), from logits (m, vocabulary)."""
-    logp = logits.float().log_softmax(-1)
+    """Log-probabilities of the targets and entropies, in nats, both (m,), from logits (m, vocabulary); float32 at least."""
+    logp = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
     return logp.gather(-1, targets[:, None])[:, 0], -(logp.exp() * logp).sum(-1)
 
 

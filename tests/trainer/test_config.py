@@ -1,0 +1,85 @@
+"""The configuration says what is wrong with it, and names the nearest key."""
+
+from pathlib import Path
+
+import pytest
+from turnwise.trainer.config import ConfigError, load_config, parse_config
+from turnwise.trainer.extensions import Extensions
+from turnwise.trainer.registry import SLOTS, build
+
+MINIMAL = {"name": "t", "environments": [{"id": "turnwise/Site-v0"}]}
+QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart.toml"
+
+
+def message(raw: dict) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(raw)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("extra", "named", "nearest"),
+    [
+        ({"lerner": {}}, "lerner", "'learner'"),
+        ({"learner": {"learning_rte": 1.0}}, "learner.learning_rte", "'learning_rate'"),
+        ({"environments": [{"id": "e", "wieght": 2}]}, "environments.0.wieght", "'weight'"),
+        ({"loss": {"name": "decoupled", "clip_lwo": 0.1}}, "loss.clip_lwo", "'clip_low'"),
+        ({"advantage": {"name": "group_maen"}}, "group_maen", "'group_mean'"),
+        ({"group_filters": [{"name": "informativ"}]}, "informativ", "'informative'"),
+        ({"model": {"new": {"hiden": 3}}}, "model.new.hiden", "'hidden'"),
+    ],
+)
+def test_a_misspelt_key_names_the_nearest(extra: dict, named: str, nearest: str) -> None:
+    said = message(MINIMAL | extra)
+    assert named in said
+    assert nearest in said
+
+
+def test_a_value_out_of_range_names_its_key() -> None:
+    assert "learner.learning_rate" in message(MINIMAL | {"learner": {"learning_rate": -1}})
+    assert "horizon.context" in message(MINIMAL | {"horizon": {"context": 9999}})
+
+
+def test_sampling_options_that_bend_the_distribution_do_not_exist() -> None:
+    assert "top_p" in message(MINIMAL | {"rollout": {"top_p": 0.9}})
+
+
+def test_overrides_take_toml_values_and_dotted_paths(tmp_path: Path) -> None:
+    config = load_config(QUICKSTART, ["seed=7", "learner.betas=[0.8, 0.9]", "environments.0.weight=2", "name=other"])
+    assert (config.seed, config.learner.betas, config.environments[0].weight, config.name) == (
+        7,
+        (0.8, 0.9),
+        2,
+        "other",
+    )
+    with pytest.raises(ConfigError, match="expected key=value"):
+        load_config(QUICKSTART, ["seed"])
+    with pytest.raises(ConfigError, match="cannot read"):
+        load_config(tmp_path / "absent.toml")
+    (tmp_path / "bad.toml").write_text("a = = 1")
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        load_config(tmp_path / "bad.toml")
+
+
+def test_the_resolved_configuration_reads_back_as_itself() -> None:
+    config = load_config(QUICKSTART)
+    again = parse_config(config.resolved())
+    assert again == config
+    assert again.digest() == config.digest()
+    assert load_config(QUICKSTART, ["seed=1"]).digest() != config.digest()
+
+
+def test_every_registered_extension_builds_with_its_defaults_and_keeps_its_state() -> None:
+    for slot, names in SLOTS.items():
+        for name in names:
+            one = build(slot, {"name": name})
+            one.load_state_dict(one.state_dict())
+    slots = Extensions.of(load_config(QUICKSTART))
+    slots.load_state_dict(slots.state_dict())
+
+
+def test_an_extension_of_ones_own_comes_by_its_import_path() -> None:
+    own = build("advantage", {"name": "turnwise.trainer.advantage:TurnReturn", "gamma": 0.5})
+    assert own.gamma == 0.5
+    with pytest.raises(ConfigError, match="cannot be imported"):
+        build("advantage", {"name": "no.such.module:Thing"})
