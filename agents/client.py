@@ -41,7 +41,7 @@ class PolicyClient:
         if not temperature > 0:
             raise ValueError(f"temperature must be positive, not {temperature}")
         client = f"{name}-{uuid.uuid4().hex[:8]}"
-        self._replicas = [_Replica(handle, i, client, temperature) for i, handle in enumerate(engines)]
+        self._replicas = [_Replica(handle, i, f"{client}/{i}", temperature) for i, handle in enumerate(engines)]
         self._sessions: OrderedDict[str, _Replica] = OrderedDict()
 
     async def generate(self, session: str, prompt: list[int], max_tokens: int, deadline_s: float) -> Generation:

@@ -90,8 +90,8 @@ class Engine:
     def __init__(self, config: dict[str, Any], model_path: str) -> None:
         from .vllm_engine import Vllm
 
-        settings = EngineConfig.model_validate(config)
-        self._vllm = Vllm(_arguments(settings, model_path), _stop_tokens(model_path), _die)
+        self._config = EngineConfig.model_validate(config)
+        self._vllm = Vllm(_arguments(self._config, model_path), _stop_tokens(model_path), _die)
         self._incarnation = uuid.uuid4().hex[:8]
         self._version: int | None = None
         self._started: asyncio.Task[None] | None = None
@@ -192,10 +192,15 @@ class Engine:
                 box.put((number, *answer))
 
         box.names[number] = ""
+        if not 0 < len(prompt) < self._config.max_context:
+            done(
+                ([], [], [], f"a prompt of {len(prompt)} tokens is refused; {self._config.max_context} are the context")
+            )
+            return
         try:
             box.names[number] = await self._vllm.add(prompt, max_tokens, temperature, done)
-        except ValueError as error:
-            done(([], [], [], f"vLLM refuses the request: {error}"))
+        except Exception as error:
+            done(([], [], [], f"vLLM refuses the request: {error!r}"))
 
     def _box(self, client: str) -> "_Box":
         return self._boxes.setdefault(client, _Box())
