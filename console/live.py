@@ -36,7 +36,7 @@ class LiveView:
         self._waiting = "the engine, to start"
         self._next_line = 0.0
         self._held_back = ""
-        self._live = Live(console=self._out, get_renderable=self._draw, refresh_per_second=4, transient=False)
+        self._live = Live(console=self._out, get_renderable=self._draw, refresh_per_second=2, transient=False)
 
     def __enter__(self) -> Self:
         if self._out.is_terminal:

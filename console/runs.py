@@ -10,6 +10,7 @@ from ..errors import TurnwiseError
 from .opening import opened
 from .options import DEFAULT_STORE, After, Json, Limit, Overrides, Store
 from .output import ago, in_words, print_facts, print_json, print_table
+from .safe import one_line
 
 app = typer.Typer(help="The runs of a store.", no_args_is_help=True)
 
@@ -43,7 +44,10 @@ def list_runs(
         print_json([{name: row[name] for name in LIST} for row in rows])
         return
     now = datetime.now(UTC)
-    shown = [(r["id"], r["kind"], r["status"], ago(r["created_at"], now), r["parent_id"], r["error"]) for r in rows]
+    shown = [
+        (r["id"], r["kind"], r["status"], ago(r["created_at"], now), r["parent_id"], one_line(r["error"], 100))
+        for r in rows
+    ]
     print_table(("run", "kind", "status", "started", "forked from", "error"), shown, empty="no run in this store")
 
 
@@ -97,12 +101,12 @@ def fork(run: Run, overrides: Overrides = None, store: Store = DEFAULT_STORE, as
 
 
 def _gather(run: str, store: str) -> dict[str, Any]:
-    from ..store import queries
+    from ..store import queries, totals
 
     with opened(store) as database, database.read() as conn:
         row = dict(queries.run_row(conn, run))
         surviving = [version for version in queries.versions(conn, run).values() if not version.abandoned]
-        metrics = queries.list_metrics(conn, run)
+        metrics = totals.batch_metrics(conn, run)
         row["updates"] = max((version.update for version in surviving), default=0)
         newest = queries.latest_checkpoint(conn, run)
         row["checkpoint"] = newest.checkpoint if newest else ""
