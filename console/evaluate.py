@@ -6,9 +6,11 @@ import typer
 
 from ..errors import TurnwiseError
 from .envs import EnvOptions, read_options
+from .opening import opened
 from .options import DEFAULT_STORE, Json, Store
 from .output import console, print_facts, print_json
 from .play import play_episode
+from .safe import clean
 
 POLICIES = "random, oracle, human, a checkpoint's folder, or the URL of a server"
 
@@ -55,3 +57,14 @@ def evaluate(
         print_json(result.json(), indent=None)
     else:
         print_facts(result.json())
+    if not result.tasks:
+        console(stderr=True).print(f"no episode had an outcome: {clean(_first_failure(store, result.run))}")
+        raise typer.Exit(1)
+
+
+def _first_failure(store: str, run: str) -> str:
+    from ..store import queries
+
+    with opened(store) as database, database.read() as conn:
+        failed = [row for row in queries.list_trajectories(conn, run=run, descending=False) if row["error"]]
+    return f"{failed[0]['id']} ended as {failed[0]['status']}: {failed[0]['error']}" if failed else "none was played"

@@ -1,0 +1,79 @@
+"""``turnwise eval`` and ``turnwise replay``: what is played is stored, and a broken world is told, never counted."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from turnwise.tests.console.worlds import BROKEN
+
+from .conftest import ENV, Turnwise
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/turnwise.db"
+
+
+def test_random_oracle_and_replay(turnwise: Turnwise, store: str) -> None:
+    common = ["--env", ENV, "--tasks", "60", "--json", "--store", store]
+    random = json.loads(turnwise("eval", "--policy", "random", *common).out)
+    oracle = json.loads(turnwise("eval", "--policy", "oracle", *common).out)
+    assert random["success"] <= 0.3
+    assert oracle["success"] == 1.0
+    ended = turnwise("replay", "--run", random["run"], "--sample", "25", "--store", store)
+    assert ended.code == 0
+    assert "25 of 25 match" in ended.out
+
+
+def test_an_altered_observation_is_found_and_its_step_named(turnwise: Turnwise, store: str) -> None:
+    run = json.loads(turnwise("eval", "--env", ENV, "--tasks", "3", "--json", "--store", store).out)["run"]
+    trajectory = turnwise("trajectories", "list", "--run", run, "--limit", "1", "--ids", "--store", store).out.strip()
+    with sqlite3.connect(store.removeprefix("sqlite:///")) as connection:
+        changed = connection.execute(
+            "UPDATE blob SET data = CAST('page elsewhere' AS BLOB) WHERE hash ="
+            " (SELECT observation_blob FROM step WHERE trajectory_id = ? AND idx = 1)",
+            [trajectory],
+        )
+        assert changed.rowcount == 1
+    connection.close()
+    ended = turnwise("replay", trajectory, "--store", store)
+    assert ended.code == 1
+    assert "step 1" in ended.out
+    (report,) = json.loads(turnwise("replay", trajectory, "--json", "--store", store).out)
+    assert report["matches"] is False
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [("raise", "the page is gone"), ("nan", "nan"), ("large", "observation"), ("report", "browser crashed")],
+)
+def test_a_world_that_breaks_is_a_failure_with_its_reason(
+    turnwise: Turnwise, store: str, fault: str, told: str
+) -> None:
+    evaluation = ["eval", "--env", BROKEN, "--option", f"fault={fault}", "--tasks", "2", "--store", store]
+    ended = turnwise(*evaluation)
+    assert ended.code == 1
+    assert "env_error" in ended.err
+    assert told in ended.err
+    assert "\x1b" not in ended.err
+    stored = json.loads(turnwise("trajectories", "list", "--json", "--store", store).out)
+    assert {row["status"] for row in stored} == {"env_error"}
+    assert all(row["n_steps"] == 2 for row in stored)
+
+
+def test_an_unknown_policy_is_told(turnwise: Turnwise, store: str) -> None:
+    ended = turnwise("eval", "--env", ENV, "--policy", "randm", "--store", store)
+    assert ended.code == 2
+    assert "randm" in ended.err
+
+
+def test_a_person_plays_from_the_terminal(
+    turnwise: Turnwise, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    actions = tmp_path / "actions"
+    actions.write_text(":hint\nback\n")
+    with actions.open() as typed:
+        monkeypatch.setattr("sys.stdin", typed)
+        shown = turnwise("eval", "--policy", "human", "--env", ENV, "--tasks", "1", "--store", store).out
+    assert "left after 1 turns" in shown
