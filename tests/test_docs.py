@@ -1,0 +1,88 @@
+"""What the pages under docs/ say of tables, keys, methods and commands is so."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from turnwise.console.app import app
+from turnwise.envs import TurnEnv
+from turnwise.store.database import open_database
+from turnwise.store.schema import metadata
+from turnwise.trainer.config import LISTS, RunConfig
+from turnwise.trainer.registry import SLOTS
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+STORE = (ROOT / "docs" / "store.md").read_text()
+TRAINING = (ROOT / "docs" / "training.md").read_text()
+ENVIRONMENTS = (ROOT / "docs" / "environments.md").read_text()
+Commands = dict[tuple[str, ...], TyperCommand]
+
+
+def commands(group: TyperGroup, path: tuple[str, ...] = ()) -> Commands:
+    found: Commands = {}
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            found |= commands(command, (*path, name))
+        else:
+            found[*path, name] = command
+    return found
+
+
+COMMANDS = commands(get_command(app))
+
+
+def test_every_table_is_on_the_page() -> None:
+    listed = {name for row in re.findall(r"^\| (`.*?) \|", STORE, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+    assert {name for name in metadata.tables if not name.endswith("_image")} <= listed
+
+
+def test_the_sql_shown_runs(tmp_path: Path) -> None:
+    database = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
+    queries = re.findall(r"^```sql\n(.*?)^```$", STORE, re.MULTILINE | re.DOTALL)
+    assert queries
+    with database.read() as conn:
+        for query in queries:
+            assert conn.execute(text(query.rstrip().removesuffix(";"))).all() == []
+    database.close()
+
+
+def test_keys_named_on_the_training_page_exist() -> None:
+    slots = set(SLOTS) - set(LISTS.values()) | set(LISTS)
+    for key in re.findall(r"`([a-z_]+(?:\.[a-z_]+)?)(?: = \S+)?`", TRAINING):
+        section, _, field = key.partition(".")
+        if not field:
+            continue
+        kind = RunConfig.model_fields[section].annotation
+        assert section in slots or field in kind.model_fields, key  # type: ignore[union-attr]
+    named = TRAINING.rsplit("chosen by name in the configuration:", 1)[1].split(" and others", 1)[0]
+    assert set(re.findall(r"`(\w+)`", named)) <= slots
+
+
+def test_methods_on_the_environments_page_exist() -> None:
+    methods = re.findall(r"^\| `(\w+)\(", ENVIRONMENTS, re.MULTILINE)
+    assert len(methods) == 7
+    assert all(hasattr(TurnEnv, method) for method in methods)
+
+
+def test_every_command_and_option_says_what_it_does() -> None:
+    for path, command in COMMANDS.items():
+        assert command.help, path
+        silent = [parameter.name for parameter in command.params if not getattr(parameter, "help", None)]
+        assert not silent, (path, silent)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_shown_exist_with_their_options(page: Path) -> None:
+    blocks = "".join(re.findall(r"^```sh\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL))
+    shown = re.findall(r"^turnwise ([^#\n]*)", blocks, re.MULTILINE)
+    for line in [*shown, *re.findall(r"`turnwise ([^`]*)`", page.read_text())]:
+        words = shlex.split(line.split("…")[0])
+        path = next((tuple(words[:n]) for n in (2, 1) if tuple(words[:n]) in COMMANDS), None)
+        assert path is not None, line
+        known = {option for parameter in COMMANDS[path].params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= known, line
