@@ -4,6 +4,7 @@ other.
 A migration runs in one transaction on both databases, under a lock: killed half-way, the database is as it was.
 """
 
+from functools import cache
 from pathlib import Path
 
 from alembic import command
@@ -28,6 +29,7 @@ def configuration(conn: Connection | None = None) -> Config:
     return config
 
 
+@cache
 def head() -> str:
     """The revision this program needs."""
     revision = ScriptDirectory.from_config(configuration()).get_current_head()

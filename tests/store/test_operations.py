@@ -280,6 +280,21 @@ def test_a_resume_takes_consumption_back_with_its_checkpoint(database: Database)
         call(database, "rewind", run="r", version=2)
 
 
+def test_one_token_of_an_abandoned_version_is_enough(database: Database) -> None:
+    """An episode that lived through an update is stale when that update is taken back."""
+    start(database)
+    call(database, "open_group", group=group())
+    for member in range(2):
+        name = f"g-{member}"
+        call(database, "start_trajectory", trajectory=trajectory(name, member=member))
+        for index in range(2):
+            call(database, "append", trajectory=name, **turn(index, version=index))
+        call(database, "finish_trajectory", trajectory=name, status=Status.TRUNCATED)
+    call(database, "add_version", run="r", update=1, parent=0)
+    call(database, "close_group", group="g", state=GroupState.READY)
+    assert call(database, "rewind", run="r", version=0)["groups_expired"] == 1
+
+
 def test_a_resume_without_a_checkpoint_starts_over_with_a_new_version(database: Database) -> None:
     start(database)
     play_group(database, "a")

@@ -1,0 +1,248 @@
+"""Whatever write fails, and whenever the process dies: what was answered is there, and nothing is there by half."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event, func, select
+from turnwise.records import Status
+from turnwise.store.database import Database, open_database
+from turnwise.store.queries import double_consumed, load_trajectory, versions
+from turnwise.store.schema import metadata, step
+from turnwise.store.writer import Writer
+from turnwise.tests.store.making import call, create_run, group, items, play_group, trajectory, turn
+
+
+class Broken(Exception):
+    """The fault that is put in."""
+
+
+def contents(database: Database) -> dict[str, list[Any]]:
+    with database.read() as conn:
+        return {name: sorted(map(repr, conn.execute(select(table)))) for name, table in metadata.tables.items()}
+
+
+@pytest.mark.parametrize("what", ["finish_trajectory", "append", "acknowledge", "rewind", "lease_groups"])
+def test_whichever_statement_fails_nothing_is_there_by_half(database: Database, what: str) -> None:
+    create_run(database)
+    call(database, "add_version", run="r", update=0, parent=None)
+    play_group(database, "g")
+    play_group(database, "h")
+    call(database, "open_group", group=group("o"))
+    call(database, "start_trajectory", trajectory=trajectory("o-0", "o"))
+    call(database, "lease_groups", run="r", owner="learner", count=1, seconds=60)
+    batch = {"owner": "learner", "groups": ["g"], "update": 1, "parent": 0, "items": items(["g"]), "metrics": {}}
+    arguments: dict[str, dict[str, Any]] = {
+        "finish_trajectory": {"trajectory": "o-0", "status": Status.COMPLETED, "final_observation": "end"},
+        "append": {"trajectory": "o-0", **turn(0)},
+        "acknowledge": {"run": "r", **batch},
+        "rewind": {"run": "r", "version": None},
+        "lease_groups": {"run": "r", "owner": "learner", "count": 2, "seconds": 60},
+    }
+    before = contents(database)
+    left = 0
+
+    def fail(*_: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise Broken
+
+    event.listen(database.engine, "after_cursor_execute", fail)
+    event.listen(database.engine, "commit", fail)
+    for nth in range(1, 200):
+        left = nth
+        try:
+            call(database, what, **arguments[what])
+        except Broken:
+            left = -1
+            assert contents(database) == before
+        else:
+            left = -1
+            break
+    assert 3 < nth < 199
+    assert contents(database) != before
+
+
+CHILD = """
+import sys
+from turnwise.records import Status
+from turnwise.store.database import open_database
+from turnwise.store.writer import Writer
+from turnwise.tests.store.making import trajectory, turn
+writer = Writer(open_database(sys.argv[1]))
+for number in range(100_000):
+    name = f"t{number}"
+    futures = [writer.submit("start_trajectory", trajectory=trajectory(name, member=number))]
+    futures += [writer.submit("append", trajectory=name, **turn(index, text=f"{name} {index}")) for index in range(3)]
+    for future in futures:
+        future.result()
+    print(name, flush=True)
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.31])
+def test_what_was_answered_survives_the_death_of_its_writer(url: str, database: Database, seconds: float) -> None:
+    create_run(database)
+    call(database, "open_group", group=group(size=100_000))
+    with subprocess.Popen([sys.executable, "-c", CHILD, url], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        answered = [child.stdout.readline().strip()]
+        killer = threading.Timer(seconds, child.kill)
+        killer.start()
+        answered += [line.strip() for line in child.stdout if line.endswith("\n")]
+        killer.join()
+    assert child.returncode == -9
+    assert len(answered) > 3
+    for name in answered:
+        stored = load_trajectory(database, name)
+        assert [one.observation for one in stored.steps] == [f"{name} {index}" for index in range(3)]
+    assert call(database, "rewind", run="r", version=None)["trajectories_cancelled"] >= len(answered)
+
+
+def test_sixteen_writers_and_four_readers(database: Database) -> None:
+    """Every process of a run may write: nobody is told that the database is locked, and no row is lost."""
+    create_run(database)
+    call(database, "open_group", group=group(size=16))
+    failures: list[BaseException] = []
+    done = threading.Event()
+
+    def write(member: int) -> None:
+        mine = open_database(database.url)
+        writer = Writer(mine, linger_ms=1)
+        try:
+            writer.call("start_trajectory", trajectory=trajectory(f"t{member}", member=member))
+            for index in range(12):
+                writer.call("append", trajectory=f"t{member}", **turn(index))
+            writer.call("finish_trajectory", trajectory=f"t{member}", status=Status.COMPLETED)
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            writer.close()
+            mine.close()
+
+    def read() -> None:
+        mine = open_database(database.url)
+        try:
+            while not done.wait(0.005):
+                with mine.read() as conn:
+                    conn.execute(select(func.count()).select_from(step)).scalar_one()
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            mine.close()
+
+    writers = [threading.Thread(target=write, args=(member,)) for member in range(16)]
+    readers = [threading.Thread(target=read) for _ in range(4)]
+    for thread in writers + readers:
+        thread.start()
+    for thread in writers:
+        thread.join(120)
+    done.set()
+    for thread in readers:
+        thread.join(30)
+    assert failures == []
+    with database.read() as conn:
+        assert conn.execute(select(func.count()).select_from(step)).scalar_one() == 16 * 12
+
+
+def test_learners_that_race_share_no_group(database: Database) -> None:
+    create_run(database)
+    for number in range(12):
+        play_group(database, f"g{number:02d}")
+    taken: list[str] = []
+
+    def lease(owner: str) -> None:
+        mine = open_database(database.url)
+        while got := call(mine, "lease_groups", run="r", owner=f"{owner}-{len(taken)}", count=1, seconds=60):
+            taken.extend(got)
+        mine.close()
+
+    threads = [threading.Thread(target=lease, args=(f"o{number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(taken) == [f"g{number:02d}" for number in range(12)]
+
+
+def test_two_drivers_cannot_both_make_an_update(database: Database) -> None:
+    create_run(database)
+    call(database, "add_version", run="r", update=0, parent=None)
+    outcome: list[Any] = []
+
+    def add() -> None:
+        mine = open_database(database.url)
+        outcome.append(call(mine, "add_version", run="r", update=1, parent=0))
+        mine.close()
+
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert outcome == [1, 1, 1, 1]
+    with database.read() as conn:
+        assert list(versions(conn, "r")) == [0, 1]
+        assert double_consumed(conn, "r") == []
+
+
+FULL = """
+import os, sys
+from pathlib import Path
+from turnwise.store.blobs import digest
+from turnwise.store.database import open_database
+from turnwise.store.errors import StoreFull
+from turnwise.store.queries import load_trajectory
+from turnwise.store.writer import Writer
+from turnwise.tests.store.making import create_run, group, trajectory, turn
+folder = Path(sys.argv[1])
+ballast = folder / "ballast"
+ballast.write_bytes(bytes(1 << 20))
+database = open_database(f"sqlite:///{folder}/turnwise.db", create=True)
+writer = Writer(database)
+create_run(database)
+writer.call("open_group", group=group())
+writer.call("start_trajectory", trajectory=trajectory("t"))
+stored = 0
+try:
+    for index in range(100_000):
+        writer.call("append", trajectory="t", **turn(index, text=f"{index} " * 1500))
+        stored += 1
+except StoreFull as error:
+    assert "free some space" in str(error), error
+else:
+    raise SystemExit("never full")
+image = os.urandom(1 << 20)
+try:
+    writer.call("append", trajectory="t", **turn(stored), observations={digest(image): image})
+except StoreFull as error:
+    print(error)
+else:
+    raise SystemExit("room for an image?")
+assert len(load_trajectory(database, "t").steps) == stored > 3
+ballast.unlink()
+writer.call("append", trajectory="t", **turn(stored))
+writer.close()
+database.close()
+assert len(load_trajectory(open_database(str(folder / "turnwise.db")), "t").steps) == stored + 1
+print("stored", stored)
+"""
+
+
+def test_a_full_disk_is_said_and_nothing_stored_is_lost(tmp_path: Path) -> None:
+    """On a file system of four megabytes that only the child sees; when there is room again, it goes on."""
+    mount = f'mount -t tmpfs -o size=4m tmpfs {tmp_path} && exec {sys.executable} -c "$PROGRAM" {tmp_path}'
+    done = subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "sh", "-c", mount],
+        env={"PROGRAM": FULL, "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "no room" in done.stdout
