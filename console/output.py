@@ -50,7 +50,7 @@ def jsonable(value: Any) -> Any:
         return [jsonable(item) for item in value]
     if hasattr(value, "_mapping"):
         return jsonable(value._mapping)
-    return value.item() if hasattr(value, "item") else str(value)
+    return jsonable(value.item()) if hasattr(value, "item") else str(value)
 
 
 def print_json(value: Any, *, indent: int | None = 2) -> None:
