@@ -27,6 +27,8 @@ START_DEADLINE = 180.0
 """Seconds everything may take to start."""
 PUSH_DEADLINE = 120.0
 """Seconds an engine may take to accept new weights."""
+MAX_RESTARTS = 10
+"""Engines that may die in one run before it is given up."""
 WATCH_EVERY = 2.0
 """Seconds between looks at the engines' versions."""
 
@@ -92,6 +94,8 @@ class Cluster:
     version: int | None = None
     restarts: int = 0
     """Times an engine came back without weights."""
+    failure: TurnwiseError | None = None
+    """Why the engines are given up."""
     _pushing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _watch: asyncio.Task[None] | None = None
 
@@ -130,6 +134,8 @@ class Cluster:
         Raises:
             TurnwiseError: something did not start within ``START_DEADLINE`` seconds.
         """
+        import ray.exceptions
+
         waiting = [engine.info.remote() for engine in self.engines] + (
             [self.writer.ping.remote()] if self.writer else []
         )
@@ -138,6 +144,9 @@ class Cluster:
                 await asyncio.gather(*waiting)
         except TimeoutError:
             raise TurnwiseError(f"engines and store did not start within {START_DEADLINE:g} s") from None
+        except ray.exceptions.RayError as error:
+            why = str(error).strip().splitlines()[-1]
+            raise TurnwiseError(f"an engine or the store's writer could not start: {why}") from error
         await self.workers.ready(START_DEADLINE)
         self._watch = asyncio.create_task(self._keep_versions())
 
@@ -192,8 +201,13 @@ class Cluster:
                 except (ray.exceptions.RayError, TimeoutError):
                     continue
                 if info["version"] is None and self.version is not None:
+                    self.restarts += 1
+                    if self.restarts > MAX_RESTARTS:
+                        self.failure = TurnwiseError(
+                            f"engines died {self.restarts} times in this run; see Ray's logs of the Engine actors"
+                        )
+                        return
                     async with self._pushing:
-                        self.restarts += 1
                         await self._give(engine, self.meta, self.version)
 
     async def close(self) -> None:

@@ -248,8 +248,8 @@ class Run:
         deadline = since + 2 * self.config.rollout.group_deadline + 120
         while True:
             self.dispatcher.closed.clear()
-            if self.dispatcher.failure is not None:
-                raise self.dispatcher.failure
+            if failure := self.dispatcher.failure or self.cluster.failure:
+                raise failure
             if self.stopping:
                 return None
             if groups := await self.learning.lease():
