@@ -5,13 +5,13 @@ request never waits for a slow one, and a thousand turns a second need only a fe
 
 * An engine without a policy version does not generate: requests wait (their client holds the deadline) until
   ``update_weights`` or ``use_loaded_weights`` says what it serves. After a restart it has none again.
-* Whatever ends vLLM's core process ends the actor's process; Ray starts it anew. Whatever ends the actor's process,
-  even SIGKILL, ends the core process.
+* vLLM runs in the actor's own process (``agents.core``). A step that raises ends the process, and Ray starts it anew.
 * Sampling is plain: a temperature, and nothing else. Log-probabilities are those of the distribution sampled from.
 """
 
 import asyncio
 import contextlib
+import itertools
 import os
 import sys
 import uuid
@@ -21,8 +21,6 @@ from typing import Any, Literal, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field
 
-LINGER_S = 0.001
-"""How long a poll that has an answer waits for the others that finish in the same engine step."""
 ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "TORCH_COMPILE_DISABLE": "1",
@@ -65,7 +63,7 @@ class EngineConfig(BaseModel):
 
 
 def start_engine(config: EngineConfig, model_path: str | Path, *, name: str | None = None) -> Any:
-    """Start an engine actor that loads ``model_path``; returns its handle at once, while it loads (about 12 s).
+    """Start an engine actor that loads ``model_path``; returns its handle at once, while it loads (about 8 s).
 
     Ray must be initialised. The first call that answers shows that it is up.
     """
@@ -88,13 +86,13 @@ class Engine:
     """The actor. All its methods run in one event loop."""
 
     def __init__(self, config: dict[str, Any], model_path: str) -> None:
-        from .vllm_engine import Vllm
+        from .core import Core
 
         self._config = EngineConfig.model_validate(config)
-        self._vllm = Vllm(_arguments(self._config, model_path), _stop_tokens(model_path), _die)
+        self._core = Core(_arguments(self._config, model_path), _stop_tokens(model_path), _die)
         self._incarnation = uuid.uuid4().hex[:8]
         self._version: int | None = None
-        self._started: asyncio.Task[None] | None = None
+        self._names = itertools.count()
         self._updating = asyncio.Lock()
         self._boxes: dict[str, _Box] = {}
         self._waiting: list[tuple[_Box, Request, float]] = []
@@ -107,12 +105,12 @@ class Engine:
         if aborted:
             gone = set(aborted)
             self._waiting = [entry for entry in self._waiting if entry[0] is not box or entry[1][0] not in gone]
-            await self._vllm.abort([box.names.pop(i) for i in gone if i in box.names])
+            self._core.abort([box.names.pop(i) for i in gone if i in box.names])
         for request in requests:
             if self._version is None:
                 self._waiting.append((box, request, temperature))
             else:
-                await self._generate(box, request, temperature)
+                self._generate(box, request, temperature)
 
     async def poll(self, client: str, timeout_s: float) -> tuple[str, int | None, list[Answer]]:
         """All that finished for ``client`` since its last poll, at the latest after ``timeout_s``.
@@ -125,8 +123,6 @@ class Engine:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
                     await box.filled.wait()
-        if box.answers and box.names:
-            await asyncio.sleep(LINGER_S)
         answers, box.answers = box.answers, []
         box.filled.clear()
         return self._incarnation, self._version, answers
@@ -137,70 +133,57 @@ class Engine:
         ``info`` is what the trainer's side of the weight backend says: ``WeightWriter.write`` for ``shm``.
         """
         async with self._updating:
-            await self._start()
             try:
-                await self._vllm.update(info, version)
+                await self._core.update(info, version)
             except Exception as error:
                 print(f"weights of version {version} could not be loaded: {error!r}", file=sys.stderr, flush=True)
                 _die()
-            await self._serve(version)
+            self._serve(version)
 
     async def use_loaded_weights(self, version: int) -> None:
         """Serve the weights that were loaded from the model folder, as ``version``."""
         async with self._updating:
-            await self._start()
-            await self._vllm.label(version)
-            await self._serve(version)
+            await self._core.label(version)
+            self._serve(version)
 
     async def info(self) -> dict[str, Any]:
-        """How the engine stands: version, incarnation, process ids, requests, tokens, share of the prefix cache."""
-        await self._start()
-        vllm = self._vllm
+        """How the engine stands: version, incarnation, process id, requests, tokens, share of the prefix cache."""
+        core = self._core
         return {
             "incarnation": self._incarnation,
             "version": self._version,
             "pid": os.getpid(),
-            "core_pid": vllm.core_pid(),
             "running": sum(len(box.names) for box in self._boxes.values()),
             "waiting": len(self._waiting),
-            "prompt_tokens": vllm.prompt_tokens,
-            "cached_tokens": vllm.cached_tokens,
-            "sampled_tokens": vllm.sampled_tokens,
-            "cached_share": vllm.cached_tokens / vllm.prompt_tokens if vllm.prompt_tokens else 0.0,
+            "prompt_tokens": core.prompt_tokens,
+            "cached_tokens": core.cached_tokens,
+            "sampled_tokens": core.sampled_tokens,
+            "cached_share": core.cached_tokens / core.prompt_tokens if core.prompt_tokens else 0.0,
         }
 
     async def stop(self) -> None:
-        """End the core process; the actor itself is ended by ``ray.kill`` afterwards."""
-        self._vllm.shutdown()
+        """End vLLM; the actor itself is ended by ``ray.kill`` afterwards."""
+        self._core.shutdown()
 
-    async def _start(self) -> None:
-        if self._started is None:
-            self._started = asyncio.create_task(self._vllm.start())
-        await self._started
-
-    async def _serve(self, version: int) -> None:
+    def _serve(self, version: int) -> None:
         self._version = version
         waiting, self._waiting = self._waiting, []
         for box, request, temperature in waiting:
-            await self._generate(box, request, temperature)
+            self._generate(box, request, temperature)
 
-    async def _generate(self, box: "_Box", request: Request, temperature: float) -> None:
+    def _generate(self, box: "_Box", request: Request, temperature: float) -> None:
         number, prompt, max_tokens = request
 
         def done(answer: Any) -> None:
             if box.names.pop(number, None) is not None:
                 box.put((number, *answer))
 
-        box.names[number] = ""
-        if not 0 < len(prompt) < self._config.max_context:
-            done(
-                ([], [], [], f"a prompt of {len(prompt)} tokens is refused; {self._config.max_context} are the context")
-            )
-            return
-        try:
-            box.names[number] = await self._vllm.add(prompt, max_tokens, temperature, done)
-        except Exception as error:
-            done(([], [], [], f"vLLM refuses the request: {error!r}"))
+        name = box.names[number] = str(next(self._names))
+        if 0 < len(prompt) < self._config.max_context:
+            self._core.add(name, prompt, max_tokens, temperature, done)
+        else:
+            limit = self._config.max_context
+            done(([], [], [], f"a prompt of {len(prompt)} tokens is refused: the context holds {limit}"))
 
     def _box(self, client: str) -> "_Box":
         return self._boxes.setdefault(client, _Box())

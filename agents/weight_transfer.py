@@ -3,18 +3,13 @@
 vLLM's built-in backends (``nccl``, ``ipc``) need CUDA; this one maps the buffer that ``agents.weights`` fills and loads
 from it. Everything around it (pause, start, update, finish, resume, versions) is vLLM's and the same on both.
 
-vLLM imports this module in its worker process, through ``worker_extension_cls``. Importing it there does three things:
-
-* registers the backend;
-* keeps linear layers unpacked. On the CPU vLLM packs their weights when it loads a model, and a later load then misses
-  them, a tied output head silently. Plain parameters take the update in place;
-* ties the process's life to its parent's, so that an engine whose actor was killed with SIGKILL does not stay behind.
+vLLM imports this module in its worker, through ``worker_extension_cls``. Importing it registers the backend, and keeps
+linear layers unpacked: on the CPU vLLM packs their weights when it loads a model, and a later load then misses them, a
+tied output head silently. Plain parameters take the update in place.
 """
 
-import ctypes
 import mmap
 import os
-import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,9 +27,6 @@ from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 from .weights import GENERATION_BYTES, read_generation
 
 BACKEND = "shm"
-PARENT_ENV = "TURNWISE_ENGINE_PID"
-"""Set to the actor's process id; a process with another parent, or none, is not tied to it."""
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass
@@ -114,17 +106,7 @@ def _keep_weights_plain() -> None:
     utils.check_cpu_sgl_kernel = lambda n, k, dtype: False
 
 
-def _die_with_parent() -> None:
-    parent = os.environ.get(PARENT_ENV)
-    if parent is None or os.getpid() == int(parent):
-        return
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != int(parent):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
 if BACKEND not in WeightTransferEngineFactory._registry:
     WeightTransferEngineFactory.register_engine(BACKEND, ShmWeightTransferEngine)
 if not torch.cuda.is_available():
     _keep_weights_plain()
-_die_with_parent()

@@ -43,20 +43,6 @@ def engine(ray: Any, run: Any, model: Path) -> Iterator[Any]:
     ray.kill(actor)
 
 
-def gone(pid: int) -> bool:
-    """No such process, or one that only waits to be reaped."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
-
-
-async def until(condition: Any, seconds: float) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.02)
-
-
 async def info(engine: Any, seconds: float = 50) -> dict[str, Any]:
     """The engine's info, as soon as it is up."""
     from ray.exceptions import RayError
@@ -144,10 +130,10 @@ def test_a_session_stays_on_its_replica(run: Any, engine: Any) -> None:
         await engine.use_loaded_weights.remote(3)
         client = PolicyClient([engine, engine])
         await asyncio.gather(*(client.generate(f"s{i}", PROMPT, 1, 30) for i in range(10)))
-        first = {s: client._route(s) for s in client._sessions}
+        first = dict(client._sessions)
         assert sorted(r.sessions for r in client._replicas) == [5, 5]
         await asyncio.gather(*(client.generate(f"s{i}", PROMPT, 1, 30) for i in range(10)))
-        assert {s: client._route(s) for s in client._sessions} == first
+        assert dict(client._sessions) == first
         client.release("s0")
         assert sum(r.sessions for r in client._replicas) == 9
         dead = first["s1"]
@@ -177,16 +163,14 @@ def test_a_mixture_of_two_writes_is_refused(run: Any, engine: Any, writer: Weigh
 
 
 @pytest.mark.chaos
-def test_death_of_the_core_fails_requests_and_the_engine_comes_back(
-    run: Any, engine: Any, writer: WeightWriter
-) -> None:
+def test_death_of_an_engine_fails_its_requests_and_it_comes_back(run: Any, engine: Any, writer: WeightWriter) -> None:
     async def scenario() -> None:
         client = PolicyClient([engine])
         await engine.update_weights.remote(writer.write(), 1)
         before = await info(engine)
         asked = [asyncio.ensure_future(client.generate(f"s{i}", PROMPT, 450, 60)) for i in range(8)]
         await asyncio.sleep(0.1)
-        os.kill(before["core_pid"], signal.SIGKILL)
+        os.kill(before["pid"], signal.SIGKILL)
         async with asyncio.timeout(10):
             results = await asyncio.gather(*asked, return_exceptions=True)
         assert any(isinstance(result, EngineFailed) for result in results)
@@ -195,15 +179,5 @@ def test_death_of_the_core_fails_requests_and_the_engine_comes_back(
         await engine.update_weights.remote(writer.write(), 2)
         assert set((await later).versions) == {2}
         await client.close()
-
-    run(scenario())
-
-
-@pytest.mark.chaos
-def test_death_of_the_actor_takes_its_core_along(run: Any, engine: Any) -> None:
-    async def scenario() -> None:
-        now = await info(engine)
-        os.kill(now["pid"], signal.SIGKILL)
-        await until(lambda: gone(now["pid"]) and gone(now["core_pid"]), 10)
 
     run(scenario())
