@@ -11,13 +11,13 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 NOT_SHIPPED = {"tests", "benchmarks", "examples", "docs", "tools", "build", "dist", "runs"}
 
 
-def shipped(path: Path) -> bool:
-    top = path.relative_to(ROOT).parts[0]
-    return not (top.startswith(".") or top.endswith(".egg-info") or top in NOT_SHIPPED)
+def shipped_folders() -> list[Path]:
+    tops = [path for path in ROOT.iterdir() if path.is_dir() and path.name not in NOT_SHIPPED]
+    return [path for path in tops if not path.name.startswith((".", "__")) and not path.name.endswith(".egg-info")]
 
 
 def package_folders() -> set[Path]:
-    return {path.parent for path in ROOT.rglob("__init__.py") if path.parent == ROOT or shipped(path)}
+    return {ROOT} | {path.parent for folder in shipped_folders() for path in folder.rglob("__init__.py")}
 
 
 def test_package_list_is_the_tree() -> None:
@@ -26,7 +26,8 @@ def test_package_list_is_the_tree() -> None:
 
 
 def test_every_module_lies_in_a_package() -> None:
-    strays = {path for path in ROOT.rglob("*.py") if shipped(path) and path.parent not in package_folders()}
+    packages = package_folders()
+    strays = {path for folder in shipped_folders() for path in folder.rglob("*.py") if path.parent not in packages}
     assert strays == set()
 
 
