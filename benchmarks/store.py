@@ -62,9 +62,9 @@ def turn(index: int, salt: int) -> tuple[list[Step], list[Message]]:
     return [step], [observation, action]
 
 
-def through_writer(folder: Path, turns: int, batch: int, linger_ms: float) -> tuple[float, float]:
+def through_writer(url: str, turns: int, batch: int, linger_ms: float) -> tuple[float, float]:
     """Appends a second by the wall and by the processor, episodes started and finished included."""
-    database = open_database(f"sqlite:///{folder}/store.db", create=True)
+    database = open_database(url, create=True)
     writer = Writer(database, linger_ms=linger_ms)
     writer.call("create_run", run="r", config={}, config_hash="", kind="train", code_version="")
     prepared = [turn(n // ACTIVE % TURNS, n) for n in range(turns)]
@@ -134,13 +134,18 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=20_480)
     parser.add_argument("--batch", type=int, default=10)
     parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--store", help="an empty PostgreSQL database to measure instead, once, without the floor")
     options = parser.parse_args()
+    if options.store:
+        wall, cpu = through_writer(options.store, options.turns, options.batch, 0.0)
+        print(json.dumps({"appends_per_s": round(wall), "appends_per_cpu_s": round(cpu), "batch": options.batch}))
+        return
     with tempfile.TemporaryDirectory() as top:
         rates = []
         for number in range(options.repeat):
             folder = Path(top) / str(number)
             folder.mkdir()
-            rates.append(through_writer(folder, options.turns, options.batch, 0.0))
+            rates.append(through_writer(f"sqlite:///{folder}/store.db", options.turns, options.batch, 0.0))
             print(f"writer: {rates[-1][0]:,.0f} appends/s by the wall, {rates[-1][1]:,.0f} by the processor")
         lowest = floor(Path(top) / "0", options.turns, options.batch)
     result = {

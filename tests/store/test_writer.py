@@ -148,17 +148,19 @@ def test_a_server_that_drops_every_connection_costs_nothing(server: Server, temp
     stopped = threading.Event()
 
     def cut() -> None:
-        while not stopped.wait(0.05):
+        while not stopped.wait(0.3):
             server.drop_connections(name)
 
     cutter = threading.Thread(target=cut)
     cutter.start()
     try:
-        for index in range(100):
+        for index in range(60):
+            if index % 6 == 0:
+                server.drop_connections(name)
             writer.call("append", trajectory="t0", **turn(index))
     finally:
         stopped.set()
         cutter.join()
-    assert len(load_trajectory(database, "t0").steps) == 100
+    assert len(load_trajectory(database, "t0").steps) == 60
     writer.close()
     database.close()

@@ -1,0 +1,40 @@
+"""An error says the same on the other side of a process boundary, and is told apart from a passing fault."""
+
+import copy
+import sqlite3
+
+import pytest
+from sqlalchemy.exc import OperationalError
+from turnwise.errors import TurnwiseError
+from turnwise.store import errors
+from turnwise.store.failures import explain
+
+EVERY = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.StoreError)]
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_an_error_can_be_sent(kind: type[errors.StoreError]) -> None:
+    """``copy`` takes an exception apart and builds it again as a process boundary does."""
+    again = copy.copy(kind("what happened"))
+    assert isinstance(again, TurnwiseError)
+    assert str(again) == "what happened"
+
+
+def test_a_step_s_number_is_sent_with_it() -> None:
+    assert copy.copy(errors.StepCorrupt("altered", 7)).step == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "becomes"),
+    [
+        ("SQLITE_FULL", "database or disk is full", errors.StoreFull),
+        ("SQLITE_IOERR_WRITE", "disk I/O error", errors.StoreFull),
+        ("SQLITE_BUSY", "database is locked", errors.StoreUnavailable),
+        ("SQLITE_READONLY", "attempt to write a readonly database", errors.StoreError),
+        ("SQLITE_ERROR", "no such table: run", OperationalError),
+    ],
+)
+def test_what_a_database_says_becomes_what_a_person_reads(name: str, message: str, becomes: type[Exception]) -> None:
+    origin = sqlite3.OperationalError(message)
+    origin.sqlite_errorname = name
+    assert type(explain(OperationalError("INSERT", {}, origin), "sqlite:///x.db")) is becomes
