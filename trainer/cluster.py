@@ -27,8 +27,8 @@ START_DEADLINE = 180.0
 """Seconds everything may take to start."""
 PUSH_DEADLINE = 120.0
 """Seconds an engine may take to accept new weights."""
-MAX_RESTARTS = 10
-"""Engines that may die in one run before it is given up."""
+MAX_RESTARTS = 3
+"""Engines that may die between two updates before the run is given up."""
 WATCH_EVERY = 2.0
 """Seconds between looks at the engines' versions."""
 
@@ -93,7 +93,7 @@ class Cluster:
     meta: Any = None
     version: int | None = None
     restarts: int = 0
-    """Times an engine came back without weights."""
+    """Times an engine came back without weights since the last push."""
     failure: TurnwiseError | None = None
     """Why the engines are given up."""
     _pushing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -165,6 +165,7 @@ class Cluster:
             if weights is not None:
                 self.meta = await asyncio.to_thread(weights.write)
             self.version = version
+            self.restarts = 0
             meta = self.meta
             await asyncio.gather(*(self._give(engine, meta, version) for engine in self.engines))
 
@@ -204,7 +205,8 @@ class Cluster:
                     self.restarts += 1
                     if self.restarts > MAX_RESTARTS:
                         self.failure = TurnwiseError(
-                            f"engines died {self.restarts} times in this run; see Ray's logs of the Engine actors"
+                            f"engines died {self.restarts} times since the last update; can they run this model? "
+                            "See Ray's logs of the Engine actors"
                         )
                         return
                     async with self._pushing:

@@ -15,6 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from ..agents.engine import EngineConfig
 from .registry import SLOTS, ConfigError, build, explain
 
+HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
+"""What vLLM's attention on the CPU takes; with any other its process dies."""
+
 
 class Strict(BaseModel):
     """A section of the configuration: frozen, no unknown keys."""
@@ -30,6 +33,14 @@ class NewModel(Strict):
     heads: int = 4
     architecture: Literal["qwen3", "llama"] = "qwen3"
     tie_embeddings: bool = True
+
+    @model_validator(mode="after")
+    def _runs_on_a_cpu(self) -> Self:
+        if self.hidden % self.heads or self.hidden // self.heads not in HEAD_SIZES:
+            raise ValueError(
+                f"hidden / heads must be one of {', '.join(map(str, HEAD_SIZES))}: vLLM runs no other on a CPU"
+            )
+        return self
 
 
 class ModelConfig(Strict):

@@ -27,7 +27,7 @@ class NotFinite(TurnwiseError):
 
 
 def token_logprobs(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Log-probabilities of the targets and entropies, in nats, (m,) each, of logits (m, vocabulary); float32 or wider."""
+    """Log-probabilities of the targets and entropies, in nats, (m,) each, of logits (m, vocabulary)."""
     logp = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
     return logp.gather(-1, targets[:, None])[:, 0], -(logp.exp() * logp).sum(-1)
 

@@ -1,0 +1,143 @@
+"""A run of ``small.toml`` as its own process, ways to kill its parts, and what must hold afterwards, by SQL."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from sqlalchemy import text
+from turnwise.store import queries
+from turnwise.store.database import open_database
+
+CONFIG = Path(__file__).with_name("small.toml")
+PROGRAM = str(Path(sys.executable).with_name("turnwise"))
+TABLES = ("run", "policy_version", "task", "rollout_group", "trajectory", "step", "message", "blob", "train_batch")
+
+
+@dataclass
+class Launch:
+    """One process of the run, started in ``folder``."""
+
+    folder: Path
+    process: subprocess.Popen[str]
+
+    @classmethod
+    def of(cls, folder: Path, *overrides: str, fault: str = "", config: Path = CONFIG) -> "Launch":
+        folder.mkdir(parents=True, exist_ok=True)
+        command = [PROGRAM, "train", str(config), "--json", "--store", url(folder)]
+        for one in overrides:
+            command += ["--set", one]
+        environment = {**os.environ, "TURNWISE_FAULT": fault}
+        with (folder / "log.txt").open("a") as log:
+            return cls(folder, subprocess.Popen(command, stdout=log, stderr=log, text=True, env=environment))
+
+    def wait(self, seconds: float) -> int:
+        """The exit status; a run that takes longer than ``seconds`` is a failure."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"still running after {seconds} s:\n{self.log()}") from None
+
+    def kill(self) -> None:
+        """SIGKILL to the driver, by its id."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(30)
+
+    def log(self) -> str:
+        """The end of what all launches in this folder printed."""
+        return (self.folder / "log.txt").read_text()[-6000:]
+
+    def part(self, name: str) -> psutil.Process:
+        """The process of a Ray actor of this run, by the class it runs."""
+        found = [one for one in descendants(self.process.pid) if name in " ".join(_cmdline(one))]
+        assert found, f"no {name} among the processes of the run"
+        return found[0]
+
+    def until_update(self, update: int, seconds: float) -> None:
+        """Wait until the store has recorded an update."""
+        deadline = time.monotonic() + seconds
+        while updates(self.folder) < update:
+            assert self.process.poll() is None, f"ended before update {update}:\n{self.log()}"
+            assert time.monotonic() < deadline, f"no update {update} within {seconds} s:\n{self.log()}"
+            time.sleep(0.1)
+
+
+def url(folder: Path) -> str:
+    """The store of the run in this folder."""
+    return f"sqlite:///{folder}/turnwise.db"
+
+
+def _cmdline(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def descendants(pid: int) -> list[psutil.Process]:
+    """The processes below one."""
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def survivors(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
+    """Those still alive after at most ``seconds``."""
+    _, alive = psutil.wait_procs(processes, timeout=seconds)
+    return [one for one in alive if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+
+
+def updates(folder: Path) -> int:
+    """Updates of the surviving history so far; -1 before there is a store."""
+    if not (folder / "turnwise.db").exists():
+        return -1
+    try:
+        database = open_database(url(folder))
+        with database.read() as conn:
+            found = conn.execute(text("SELECT max(update_no) FROM policy_version WHERE NOT abandoned")).scalar()
+    except Exception:
+        return -1
+    return -1 if found is None else int(found)
+
+
+def sizes(folder: Path) -> dict[str, int]:
+    """Rows of every table."""
+    with open_database(url(folder)).read() as conn:
+        return {table: conn.execute(text(f"SELECT count(*) FROM {table}")).scalar_one() for table in TABLES}  # noqa: S608
+
+
+def abandoned_batches(folder: Path) -> int:
+    """Updates that resumes rolled back."""
+    with open_database(url(folder)).read() as conn:
+        return int(conn.execute(text("SELECT count(*) FROM train_batch WHERE abandoned")).scalar_one())
+
+
+def check_finished(folder: Path, run: str = "small", updates_wanted: int = 8) -> None:
+    """The invariants of a finished run's surviving history."""
+    database = open_database(url(folder))
+    with database.read() as conn:
+        assert queries.run_row(conn, run)["status"] == "finished"
+        assert queries.double_consumed(conn, run) == []
+        made = conn.execute(text("SELECT update_no FROM train_batch WHERE NOT abandoned ORDER BY update_no")).scalars()
+        assert list(made) == list(range(1, updates_wanted + 1))
+        total = queries.accounting(conn, run)
+        assert total["submitted"] == sum(total[part] for part in ("accepted", "filtered", "failed", "running"))
+        twice = text(
+            "SELECT group_id FROM batch_group WHERE NOT abandoned AND fresh GROUP BY group_id HAVING count(*) > 1"
+        )
+        assert conn.execute(twice).all() == []
+        stale = text("SELECT max(max_staleness) FROM batch_item WHERE NOT abandoned")
+        assert conn.execute(stale).scalar_one() <= 1
+        abandoned = text(
+            "SELECT count(*) FROM batch_item JOIN trajectory ON trajectory.id = trajectory_id"
+            " WHERE NOT batch_item.abandoned AND trajectory.abandoned"
+        )
+        assert conn.execute(abandoned).scalar_one() == 0
+        loose = text("SELECT count(*) FROM trajectory WHERE status = 'running'")
+        assert conn.execute(loose).scalar_one() == 0
