@@ -89,7 +89,7 @@ class Engine:
         from .core import Core
 
         self._config = EngineConfig.model_validate(config)
-        self._core = Core(_arguments(self._config, model_path), _stop_tokens(model_path), _die)
+        self._core = Core(engine_arguments(self._config, model_path), _stop_tokens(model_path), _die)
         self._incarnation = uuid.uuid4().hex[:8]
         self._version: int | None = None
         self._names = itertools.count()
@@ -204,7 +204,8 @@ class _Box:
         self.filled.set()
 
 
-def _arguments(config: EngineConfig, model_path: str) -> dict[str, Any]:
+def engine_arguments(config: EngineConfig, model_path: str) -> dict[str, Any]:
+    """What ``config`` is in the words of vLLM."""
     arguments: dict[str, Any] = {
         "model": model_path,
         "dtype": config.dtype,
