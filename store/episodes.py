@@ -131,8 +131,8 @@ def finish_trajectory(
     tx.blobs.put(tx.conn, {name: content})
     values = {
         "status": status.value,
-        "reward": reward,
-        "success": success,
+        "reward": float(reward),
+        "success": None if success is None else bool(success),
         "error": escape(error),
         "final_observation_hash": final_observation_hash,
         "final_observation_blob": name,

@@ -144,9 +144,9 @@ def acknowledge(
             dict(
                 key,
                 trajectory_id=item.trajectory,
-                tokens_trained=item.tokens_trained,
-                max_staleness=item.max_staleness,
-                mean_advantage=item.mean_advantage,
+                tokens_trained=int(item.tokens_trained),
+                max_staleness=int(item.max_staleness),
+                mean_advantage=float(item.mean_advantage),
                 fresh=item.fresh,
             )
             for item in items

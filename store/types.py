@@ -85,7 +85,16 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
+def _plain(value: Any) -> Any:
+    """A number of numpy's or torch's as Python's."""
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{value!r} ({type(value).__name__}) has no place in JSON")
+
+
 def _finite(value: Any) -> Any:
+    if hasattr(value, "item"):
+        value = value.item()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -98,6 +107,6 @@ def _finite(value: Any) -> Any:
 def dump_json(value: Any) -> str:
     """``value`` as strict JSON; a number that is not finite becomes null, which is what a database's JSON can hold."""
     try:
-        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+        return json.dumps(value, allow_nan=False, default=_plain, separators=(",", ":"))
     except ValueError:
-        return json.dumps(_finite(value), allow_nan=False, separators=(",", ":"))
+        return json.dumps(_finite(value), allow_nan=False, default=_plain, separators=(",", ":"))

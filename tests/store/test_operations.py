@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from sqlalchemy import func, select
 from turnwise.records import GroupState, Purpose, Status
@@ -106,6 +107,30 @@ def test_every_write_may_be_repeated(database: Database) -> None:
     with database.read() as conn:
         assert list_metrics(conn, "r") == [{"update": 1, "loss": None}]
         assert run_row(conn, "r")["status"] == "stopped"
+
+
+def test_numbers_of_numpy_are_numbers(database: Database) -> None:
+    start(database)
+    call(database, "open_group", group=group())
+    call(database, "start_trajectory", trajectory=trajectory("t"))
+    one = turn(0)
+    step = replace(
+        one["steps"][0], reward=np.float32(0.5), terminated=np.bool_(True), reward_parts={"a": np.float32(1)}
+    )
+    call(database, "append", trajectory="t", steps=[step], messages=one["messages"])
+    call(
+        database,
+        "finish_trajectory",
+        trajectory="t",
+        status=Status.COMPLETED,
+        reward=np.float32(2),
+        success=np.bool_(1),
+    )
+    call(database, "add_metrics", run="r", update=0, metrics={"a": np.float32("nan"), "b": [np.int64(3)]})
+    stored = load_trajectory(database, "t")
+    assert (stored.reward, stored.success, stored.steps[0].reward_parts) == (2.0, True, {"a": 1.0})
+    with database.read() as conn:
+        assert list_metrics(conn, "r") == [{"update": 0, "a": None, "b": [3]}]
 
 
 def test_a_run_is_its_name_and_config(database: Database) -> None:
