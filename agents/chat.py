@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ..records import NO_VERSION, Message, Role, Source
-from .encoding import Encoder
+from .encoding import Encoder, stop_tokens
 from .template import Shape, Template
 
 
@@ -47,7 +47,7 @@ class Chat:
             raise ValueError(f"the tokenizer in {tokenizer_path} has no chat template; take an instruction-tuned model")
         self.encoder = Encoder(tokenizer)
         self.template = Template(tokenizer)
-        self.stop_tokens = self.encoder.stop_tokens(Path(tokenizer_path))
+        self.stop_tokens = stop_tokens(Path(tokenizer_path))
         """Token ids that end a turn."""
         self._shapes: dict[bool, Shape | None] = {}
 

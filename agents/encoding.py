@@ -8,10 +8,30 @@ encoded in one piece with the template around it, as the model knows it from its
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+
+def stop_tokens(folder: Path) -> list[int]:
+    """The ids that end a turn: the tokenizer's end of sequence, then the model's own list.
+
+    Read from the folder's JSON alone: loading the tokenizer for it would add seconds to the start of an engine.
+    """
+    end = _json(folder / "tokenizer_config.json").get("eos_token")
+    text = end.get("content") if isinstance(end, dict) else end
+    added = _json(folder / "tokenizer.json").get("added_tokens", [])
+    stops = [token["id"] for token in added if token["content"] == text]
+    listed = _json(folder / "generation_config.json").get("eos_token_id")
+    if listed is None:
+        listed = _json(folder / "config.json").get("eos_token_id")
+    return list(dict.fromkeys([*stops, *(listed if isinstance(listed, list) else [] if listed is None else [listed])]))
+
+
+def _json(file: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    return content
 
 
 class Encoder:
@@ -62,14 +82,6 @@ class Encoder:
         stop = self._texts.get(last)
         stripped = closing.lstrip()
         return stripped[len(stop) :] if stop is not None and stripped.startswith(stop) else closing
-
-    def stop_tokens(self, folder: Path) -> list[int]:
-        """The ids that end a turn: the model's own list and the tokenizer's end of sequence."""
-        stops: list[int] = [] if self._eos is None else [self._eos]
-        file = folder / "generation_config.json"
-        listed = json.loads(file.read_text()).get("eos_token_id") if file.exists() else None
-        more: Iterable[int] = listed if isinstance(listed, list) else [] if listed is None else [listed]
-        return list(dict.fromkeys([*stops, *more]))
 
     def _encode(self, text: str, start: bool) -> list[int]:
         if start or not self._anchor:

@@ -21,6 +21,8 @@ from typing import Any, Literal, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from .encoding import stop_tokens
+
 ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "TORCH_COMPILE_DISABLE": "1",
@@ -89,7 +91,7 @@ class Engine:
         from .core import Core
 
         self._config = EngineConfig.model_validate(config)
-        self._core = Core(engine_arguments(self._config, model_path), _stop_tokens(model_path), _die)
+        self._core = Core(engine_arguments(self._config, model_path), stop_tokens(Path(model_path)), _die)
         self._incarnation = uuid.uuid4().hex[:8]
         self._version: int | None = None
         self._names = itertools.count()
@@ -217,14 +219,6 @@ def engine_arguments(config: EngineConfig, model_path: str) -> dict[str, Any]:
         "weight_backend": config.weight_backend,
     }
     return arguments if config.gpus else {**arguments, "enforce_eager": True}
-
-
-def _stop_tokens(model_path: str) -> list[int]:
-    from transformers import AutoTokenizer
-
-    from .encoding import Encoder
-
-    return Encoder(AutoTokenizer.from_pretrained(model_path)).stop_tokens(Path(model_path))
 
 
 def _die() -> NoReturn:
