@@ -214,8 +214,8 @@ async def info_contract(subject: Subject) -> str:
                 action = str(env.action_space.sample())
             _, _, terminated, truncated, info = env.step(action)
             lacking |= {"step_valid", "state_key"} - set(info)
-            told += info.get("success") is not None
             if terminated or truncated:
+                told = int(info.get("success") is not None)
                 break
         return lacking, told
 

@@ -2,8 +2,9 @@
 
 Three families of tasks: **find** a price that many sections name and one confirms; **login** with the values of the
 task, then open a section; **open** a section. Actions: ``click NAME``, ``fill FIELD VALUE``, ``back``, ``answer
-NUMBER``, ``done``. Only the first observation tells the task, so that it must be remembered; links not yet visited
-are listed first.
+NUMBER``, ``done``. Only the first observation tells the task, so that it must be remembered. Links not yet visited are
+listed first, a form lists what is left to do, and the word that decides most, the kind of page, comes last: a small
+policy cannot otherwise tell where a list of unknown length ends.
 
 Reward: 1 for success; -.3 for a wrong answer or a ``done`` elsewhere than at the goal; +.2 once each for the right
 user, the right password, being logged in and reaching the goal page; -.05 for what does not parse or apply (a free
@@ -13,7 +14,7 @@ no-op would invite it).
 from typing import Any
 
 from .base import Info, Obs, TurnEnv
-from .site_pages import FAMILIES, FIELDS, NAMES, NUMBERS, SPLITS, VOCABULARY, Site, draw
+from .site_pages import FAMILIES, FIELDS, NUMBERS, PASSWORDS, SPLITS, USERS, VOCABULARY, Site, draw
 from .spaces import FreeText
 
 HOME = "home"
@@ -23,7 +24,7 @@ WRONG = -0.3
 INVALID = -0.05
 MAX_CHARS = 400
 
-_NAMES = frozenset(NAMES)
+_VALUES = frozenset(USERS + PASSWORDS)
 _NUMBERS = frozenset(NUMBERS)
 
 
@@ -88,7 +89,7 @@ class SiteEnv(TurnEnv):
                 note = self._submit(parts)
             case ["click", name] if self._page == HOME and name in self._links():
                 note = self._open(name, parts)
-            case ["fill", field, value] if self._page == FORM and value in _NAMES and self._open_field(field):
+            case ["fill", field, value] if self._page == FORM and value in _VALUES and self._open_field(field):
                 note = self._fill(field, value, parts)
         if note == "invalid":
             parts["invalid"] = INVALID
@@ -148,16 +149,13 @@ class SiteEnv(TurnEnv):
             links = self._links()
             new = [link for link in links if link not in self._visited]
             seen = [link for link in links if link in self._visited]
-            return " ".join([HOME, "links", *new, *(["visited", *seen] if seen else [])])
+            return " ".join(["links", *new, *(["visited", *seen] if seen else []), HOME])
         if self._page == FORM:
-            left = [element for element in site.form if element not in self._filled]
-            return " ".join([FORM, *left, *(["filled", *self._filled] if self._filled else [])])
+            return " ".join([*(element for element in site.form if element not in self._filled), FORM])
         if site.family == "find":
-            at = site.links.index(self._page)
-            return f"page {self._page} {site.item} {site.prices[at]} {'confirmed' if self._at_goal() else 'rumour'}"
-        if site.family == "login" and not self._logged_in:
-            return f"page {self._page} locked"
-        return f"page {self._page}"
+            price = site.prices[site.links.index(self._page)]
+            return f"{self._page} {site.item} {price} {'confirmed' if self._at_goal() else 'rumour'}"
+        return f"{self._page} {'locked' if site.family == 'login' and not self._logged_in else 'page'}"
 
     def _info(self, valid: bool, parts: dict[str, float]) -> Info:
         key = f"{self._page}|{','.join(sorted(self._visited))}|{','.join(sorted(self._filled))}|{self._logged_in:d}"

@@ -23,14 +23,15 @@ def _words(text: str) -> tuple[str, ...]:
 
 ITEMS = _words("lamp chair desk rug clock vase kettle pan fork plate drill saw hammer rope tent boots")
 SECTIONS = _words("tools garden kitchen toys books music sports travel inbox orders help news photos cart")
-NAMES = _words("max ann bob eva tom liz sam zoe stu kim lee ray pam joe ida gus")
+USERS = _words("max ann bob eva tom liz sam zoe")
+PASSWORDS = _words("oak elm fig ash fir yew pine palm")
 FIELDS = ("user", "password")
 NUMBERS = tuple(str(number) for number in range(10, 100))
 GRAMMAR = _words(
-    "task find price of log in then open home links visited page confirmed rumour locked form submit filled wrong"
-    " invalid welcome login click fill back answer done ended right user password"
+    "task find price of open as links visited home page confirmed rumour locked form submit wrong invalid welcome login"
+    " click fill back answer done ended right"
 )
-VOCABULARY = tuple(dict.fromkeys(GRAMMAR + FIELDS + ITEMS + SECTIONS + NAMES + NUMBERS))
+VOCABULARY = GRAMMAR + FIELDS + ITEMS + SECTIONS + USERS + PASSWORDS + NUMBERS
 
 T = TypeVar("T")
 
@@ -75,10 +76,10 @@ def _find(rng: random.Random, count: int) -> tuple[Site, bool]:
 def _login(rng: random.Random, count: int) -> tuple[Site, bool]:
     sections = _pick(rng, SECTIONS, count - 1)
     links = _pick(rng, (*sections, "login"), count)
-    user, password = _pick(rng, NAMES, 2)
+    (user,), (password,) = _pick(rng, USERS, 1), _pick(rng, PASSWORDS, 1)
     form = _pick(rng, (*FIELDS, "submit"), 3)
     target = sections[0]
-    task = f"task log in user {user} password {password} then open {target}"
+    task = f"task open {target} as user {user} password {password}"
     return Site("login", task, links, target, secrets=(user, password), form=form), _held_out(user, password)
 
 

@@ -33,7 +33,7 @@ def rate(policy: Policy, family: str = "mix", horizon: int = 12, tasks: int = 20
 
 
 def uniform(seed: int = 0) -> Policy:
-    rng = random.Random(seed)  # noqa: S311
+    rng = random.Random(seed)
 
     def choose(env: SiteEnv) -> str:
         actions = env.valid_actions()
@@ -162,7 +162,7 @@ def test_only_the_first_observation_tells_the_task() -> None:
         for _ in range(8):
             observation, _, terminated, _, _ = env.step(uniform(seed)(env))
             assert isinstance(observation, str)
-            assert "task" not in observation.split()
+            assert not {"task", "as", "of"} & set(observation.split())
             lengths.append(len(observation.split()))
             if terminated:
                 break
@@ -206,7 +206,7 @@ def test_never_raises_and_stays_within_its_words(seed: int, family: str, actions
             earned += max(reward, 0.0)
             assert not truncated
             assert sum(info["reward_parts"].values()) == pytest.approx(reward)
-            assert (info["success"] is not None) <= terminated
+            assert info["success"] <= terminated
         assert isinstance(observation, str)
         assert len(observation) <= MAX_CHARS
         assert observation in env.observation_space
