@@ -10,6 +10,7 @@ their earlier tokens keep the log-probabilities and versions of the policy that 
 """
 
 import asyncio
+import gc
 import queue
 import threading
 import traceback
@@ -107,11 +108,14 @@ class Core:
         await asyncio.wrap_future(future)
 
     def _run(self, up: "Future[None]") -> None:
+        gc.disable()
         try:
             self._core = self._load()
         except BaseException as error:
             up.set_exception(error)
             return
+        finally:
+            gc.enable()
         up.set_result(None)
         try:
             while self._obey():
@@ -122,6 +126,7 @@ class Core:
             self._on_death()
 
     def _load(self) -> Any:
+        """Import vLLM and load the model; garbage collection, a quarter of the time this takes, is off meanwhile."""
         from vllm.config import WeightTransferConfig
         from vllm.engine.arg_utils import EngineArgs
         from vllm.usage.usage_lib import UsageContext
@@ -141,6 +146,7 @@ class Core:
             weight_transfer_config=WeightTransferConfig(backend=backend),
             **arguments,
         ).create_engine_config(UsageContext.ENGINE_CONTEXT)
+        gc.freeze()
         core = EngineCore(config, Executor.get_class(config), log_stats=False)
         core.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})
         return core
