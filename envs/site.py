@@ -97,8 +97,7 @@ class SiteEnv(TurnEnv):
         return text, sum(parts.values()), False, False, self._info(note != "invalid", parts)
 
     def _links(self) -> tuple[str, ...]:
-        links = self.site.links
-        return tuple(link for link in links if link != "login") if self._logged_in else links
+        return self.site.members if self._logged_in else self.site.links
 
     def _open_field(self, field: str) -> bool:
         return field in FIELDS and field not in self._filled
@@ -109,7 +108,7 @@ class SiteEnv(TurnEnv):
             parts[name] = STEP_REWARD
 
     def _at_goal(self) -> bool:
-        return self._page == self.site.target and (self.site.family != "login" or self._logged_in)
+        return self._page == self.site.target
 
     def _open(self, name: str, parts: dict[str, float]) -> str:
         self._page = FORM if name == "login" else name
@@ -155,7 +154,7 @@ class SiteEnv(TurnEnv):
         if site.family == "find":
             price = site.prices[site.links.index(self._page)]
             return f"{self._page} {site.item} {price} {'confirmed' if self._at_goal() else 'rumour'}"
-        return f"{self._page} {'locked' if site.family == 'login' and not self._logged_in else 'page'}"
+        return f"{self._page} page"
 
     def _info(self, valid: bool, parts: dict[str, float]) -> Info:
         key = f"{self._page}|{','.join(sorted(self._visited))}|{','.join(sorted(self._filled))}|{self._logged_in:d}"
