@@ -2,8 +2,9 @@
 anywhere.
 
 ``<run>/checkpoints/<version>/`` holds ``config.json`` and ``model.safetensors`` with the tokenizer (any tool loads
-it), ``optimizer.safetensors``, ``state.json``, and ``MANIFEST.json`` with the hash of each file. It is written aside,
-synced, renamed, and only then named in the database; so whatever dies, a checkpoint is there whole or not at all.
+it), and under ``training/`` what a resume needs: ``optimizer.safetensors``, ``state.json``, and ``MANIFEST.json`` with
+the hash of every file. It is written aside, synced, renamed, and only then named in the database; so whatever dies, a
+checkpoint is there whole or not at all.
 """
 
 import hashlib
@@ -20,7 +21,9 @@ from safetensors.torch import load_file, save_file
 from ..errors import TurnwiseError
 from .faults import point
 
-MANIFEST = "MANIFEST.json"
+MANIFEST = "training/MANIFEST.json"
+OPTIMIZER = "training/optimizer.safetensors"
+STATE = "training/state.json"
 
 
 class CheckpointBroken(TurnwiseError):
@@ -70,13 +73,13 @@ def save(
     for file in tokenizer_from.iterdir():
         if file.is_file() and not (aside / file.name).exists() and file.suffix in {".json", ".jinja", ".txt", ".model"}:
             shutil.copy2(file, aside / file.name)
-    for name in (MANIFEST, "state.json"):
-        (aside / name).unlink(missing_ok=True)
-    save_file(optimizer_tensors(model, optimizer), aside / "optimizer.safetensors")
-    (aside / "state.json").write_text(json.dumps(state))
-    files = sorted(file for file in aside.iterdir() if file.is_file())
-    (aside / MANIFEST).write_text(json.dumps({file.name: _digest(file) for file in files}, indent=1))
-    for file in [*files, aside / MANIFEST, aside]:
+    (aside / STATE).parent.mkdir()
+    save_file(optimizer_tensors(model, optimizer), aside / OPTIMIZER)
+    (aside / STATE).write_text(json.dumps(state))
+    files = sorted(file for file in aside.rglob("*") if file.is_file())
+    manifest = {str(file.relative_to(aside)): _digest(file) for file in files}
+    (aside / MANIFEST).write_text(json.dumps(manifest, indent=1))
+    for file in [*files, aside / MANIFEST, aside / "training", aside]:
         _sync(file)
     point("checkpoint_written")
     shutil.rmtree(final, ignore_errors=True)
@@ -97,7 +100,7 @@ def verify(path: Path) -> dict[str, Any]:
         for name, expected in manifest.items():
             if _digest(path / name) != expected:
                 raise CheckpointBroken(f"checkpoint {path}: {name} does not match its recorded hash")
-        state: dict[str, Any] = json.loads((path / "state.json").read_text())
+        state: dict[str, Any] = json.loads((path / STATE).read_text())
     except (OSError, ValueError) as error:
         raise CheckpointBroken(f"checkpoint {path} is incomplete: {error}") from error
     return state
@@ -105,7 +108,7 @@ def verify(path: Path) -> dict[str, Any]:
 
 def load_into(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
     """The optimiser's state of a verified checkpoint; its weights are loaded by ``from_pretrained``."""
-    load_optimizer(model, optimizer, load_file(path / "optimizer.safetensors"))
+    load_optimizer(model, optimizer, load_file(path / OPTIMIZER))
 
 
 def prune(folder: Path, keep: set[str]) -> None:

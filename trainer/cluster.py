@@ -6,6 +6,7 @@ CPU from Ray's count: what they share is the machine, and one thread each is wha
 
 import asyncio
 import os
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from ..errors import TurnwiseError
 from ..store.database import Database
 from .config import RunConfig
 from .protocols import RolloutController
+from .watchdog import watch
 from .workers import Workers
 
 START_DEADLINE = 180.0
@@ -40,6 +42,9 @@ QUIET: Mapping[str, str] = {
     "TOKENIZERS_PARALLELISM": "false",
     "HF_HUB_OFFLINE": "1",
 }
+
+
+_dogs: list["subprocess.Popen[str]"] = []
 
 
 def start_ray(address: str | None = None) -> None:
@@ -68,6 +73,8 @@ def start_ray(address: str | None = None) -> None:
         ray.init(log_to_driver=False, logging_level="ERROR", configure_logging=False, **settings)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
         raise TurnwiseError(f"Ray could not be {'reached at ' + address if address else 'started'}: {error}") from error
+    if not address:
+        _dogs.append(watch())
 
 
 def stop_ray() -> None:
@@ -76,6 +83,8 @@ def stop_ray() -> None:
 
     if ray.is_initialized():
         ray.shutdown()
+    while _dogs:
+        _dogs.pop().communicate(timeout=60)
 
 
 @dataclass(slots=True)

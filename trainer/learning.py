@@ -16,10 +16,11 @@ from typing import Any
 
 from ..agents.journal import Journal
 from ..errors import TurnwiseError
-from ..records import OUTCOMES, Group, PolicyVersion
+from ..records import OUTCOMES, Group, GroupState, PolicyVersion
 from ..store.leases import BatchItem
 from .batch import Batch, assemble
 from .config import RunConfig
+from .events import UpdateDone
 from .extensions import Extensions
 from .faults import point
 from .learner import Learner
@@ -129,6 +130,28 @@ class Learning:
         point("after_acknowledge")
         self.history[version] = PolicyVersion(self._run, version, parent.id, update)
         return Trained(version, update, metrics, waited)
+
+
+def update_done(trained: Trained, seconds: float, total: float, groups: Mapping[GroupState, int]) -> UpdateDone:
+    """The event of an update that took ``seconds``, after ``total`` seconds of training."""
+    values = trained.metrics
+    learned = values["learn_s"] + values["assemble_s"]
+    return UpdateDone(
+        update=trained.update,
+        version=trained.version,
+        success=values["success"],
+        reward=values["reward"],
+        horizon_turns=values["horizon_turns"],
+        staleness_mean=values["staleness_mean"],
+        staleness_max=values["staleness_max"],
+        tokens_per_s=values["tokens"] / seconds,
+        turns_per_s=values["turns"] / seconds,
+        groups=groups,
+        waiting="rollouts" if trained.waited > learned else "learner",
+        loss=values["loss"],
+        entropy=values["entropy"],
+        seconds=total,
+    )
 
 
 def items(batch: Batch) -> list[BatchItem]:

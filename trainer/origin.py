@@ -142,9 +142,5 @@ def _keep_tokenizer(model: Path, folder: Path) -> None:
     """A copy of the tokenizer's files, so that every checkpoint carries them whatever becomes of the model's folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for file in model.iterdir():
-        if (
-            file.is_file()
-            and file.suffix in TOKENIZER_FILES
-            and file.name not in ("state.json", checkpoint.MANIFEST, "config.json")
-        ):
+        if file.is_file() and file.suffix in TOKENIZER_FILES and file.name != "config.json":
             shutil.copy2(file, folder / file.name)

@@ -28,11 +28,11 @@ from .config import RunConfig
 from .dispatch import Dispatcher
 from .evaluation import EvalResult
 from .evaluator import Evaluator
-from .events import Event, Note, UpdateDone
+from .events import Event, Note
 from .extensions import Extensions
 from .faults import point
 from .identity import Identity, decide, hold
-from .learning import Learning, Trained
+from .learning import Learning, Trained, update_done
 from .metrics import Metrics
 from .origin import Origin, begin
 from .result import RunResult, draw_curve, result
@@ -343,26 +343,8 @@ class Run:
         checkpoint.prune(folder, {Path(one).name for one in kept[-self.config.checkpoint.keep :]} | {path.name})
 
     def _report(self, trained: Trained, seconds: float) -> None:
-        values = trained.metrics
-        counts = self._counts()
-        learned = values["learn_s"] + values["assemble_s"]
-        event = UpdateDone(
-            update=trained.update,
-            version=trained.version,
-            success=values["success"],
-            reward=values["reward"],
-            horizon_turns=values["horizon_turns"],
-            staleness_mean=values["staleness_mean"],
-            staleness_max=values["staleness_max"],
-            tokens_per_s=values["tokens"] / seconds,
-            turns_per_s=values["turns"] / seconds,
-            groups=counts,
-            waiting="rollouts" if trained.waited > learned else "learner",
-            loss=values["loss"],
-            entropy=values["entropy"],
-            seconds=self.trained_seconds,
-        )
-        self.metrics.write("update", trained.update, {**values, **asdict(event)})
+        event = update_done(trained, seconds, self.trained_seconds, self._counts())
+        self.metrics.write("update", trained.update, {**trained.metrics, **asdict(event)})
         self.tell(event)
 
     def _counts(self) -> dict[GroupState, int]:
