@@ -38,6 +38,7 @@ QUIET: Mapping[str, str] = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_worker_niceness": "0",
     "OMP_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
     "HF_HUB_OFFLINE": "1",
@@ -177,6 +178,17 @@ class Cluster:
             self.restarts = 0
             meta = self.meta
             await asyncio.gather(*(self._give(engine, meta, version) for engine in self.engines))
+
+    async def busy(self) -> dict[str, Any]:
+        """Sums over the engines: seconds computing, tokens; and the share of prompts served from the prefix cache."""
+        async with asyncio.timeout(PUSH_DEADLINE):
+            infos = await asyncio.gather(*(engine.info.remote() for engine in self.engines))
+        return {
+            "busy_s": sum(one["busy_s"] for one in infos),
+            "sampled_tokens": sum(one["sampled_tokens"] for one in infos),
+            "cached_share": sum(one["cached_tokens"] for one in infos)
+            / max(sum(one["prompt_tokens"] for one in infos), 1),
+        }
 
     async def serve_loaded(self, version: int) -> None:
         """Let every engine serve the weights of the folder it was started with, under this version."""

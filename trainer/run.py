@@ -222,6 +222,7 @@ class Run:
         self.dispatcher.paused = False
         await self.dispatcher.fill()
         last = waiting = monotonic()
+        idle = await self.cluster.busy()
         try:
             while not await self._done():
                 groups = await self._next_batch(waiting)
@@ -239,6 +240,9 @@ class Run:
                         last = monotonic()
                 await self.dispatcher.fill()
                 waiting = monotonic()
+            busy = await self.cluster.busy()
+            spent = {**busy, **{name: busy[name] - idle[name] for name in ("busy_s", "sampled_tokens")}}
+            self.metrics.write("engines", self.version.update, spent)
         finally:
             await self.dispatcher.cancel()
 
