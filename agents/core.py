@@ -13,12 +13,13 @@ import asyncio
 import gc
 import queue
 import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-from .weight_transfer import BACKEND
+from . import vllm_cpu
 
 
 class Finished(NamedTuple):
@@ -65,6 +66,8 @@ class Core:
         self.prompt_tokens = 0
         self.cached_tokens = 0
         self.sampled_tokens = 0
+        self.busy_s = 0.0
+        """Seconds spent computing."""
         up: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, args=(up,), name="vllm", daemon=True)
         self._thread.start()
@@ -134,7 +137,7 @@ class Core:
         from vllm.v1.executor import Executor
 
         arguments = dict(self._arguments)
-        backend = arguments.pop("weight_backend", BACKEND)
+        backend = arguments.pop("weight_backend")
         config = EngineArgs(
             skip_tokenizer_init=True,
             generation_config="vllm",
@@ -146,6 +149,8 @@ class Core:
             weight_transfer_config=WeightTransferConfig(backend=backend),
             **arguments,
         ).create_engine_config(UsageContext.ENGINE_CONTEXT)
+        if config.device_config.device_type == "cpu":
+            vllm_cpu.prepare()
         gc.freeze()
         core = EngineCore(config, Executor.get_class(config), log_stats=False)
         core.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})
@@ -165,7 +170,9 @@ class Core:
             wait = False
 
     def _step(self) -> None:
+        started = time.perf_counter()
         outputs, executed = self._core.step_fn()
+        self.busy_s += time.perf_counter() - started
         self._core.post_step(executed)
         finished: list[tuple[Done, Finished]] = []
         for batch in (outputs or {}).values():

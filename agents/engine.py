@@ -21,6 +21,7 @@ from typing import Any, Literal, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from . import vllm_cpu
 from .encoding import stop_tokens
 
 ENVIRONMENT = {
@@ -53,7 +54,7 @@ class EngineConfig(BaseModel):
     """Tokens computed in one engine step; on a CPU more than about 1,024 leave its cache, at a cost of a quarter."""
     kv_cache_mib: int = Field(default=256, gt=0)
     """Memory for the key-value cache; on the CPU all of it is resident."""
-    block_size: int = Field(default=32, gt=0, multiple_of=32)
+    block_size: int = Field(default=16, gt=0, multiple_of=16)
     """Grain of the prefix cache, in tokens."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     threads: int = Field(default=1, gt=0)
@@ -160,6 +161,7 @@ class Engine:
             "prompt_tokens": core.prompt_tokens,
             "cached_tokens": core.cached_tokens,
             "sampled_tokens": core.sampled_tokens,
+            "busy_s": core.busy_s,
             "cached_share": core.cached_tokens / core.prompt_tokens if core.prompt_tokens else 0.0,
         }
 
@@ -218,7 +220,9 @@ def engine_arguments(config: EngineConfig, model_path: str) -> dict[str, Any]:
         "block_size": config.block_size,
         "weight_backend": config.weight_backend,
     }
-    return arguments if config.gpus else {**arguments, "enforce_eager": True}
+    if config.gpus:
+        return arguments
+    return {**arguments, "enforce_eager": True, "block_size": vllm_cpu.block_size(config.block_size)}
 
 
 def _die() -> NoReturn:

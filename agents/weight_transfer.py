@@ -3,20 +3,16 @@
 vLLM's built-in backends (``nccl``, ``ipc``) need CUDA; this one maps the buffer that ``agents.weights`` fills and loads
 from it. Everything around it (pause, start, update, finish, resume, versions) is vLLM's and the same on both.
 
-vLLM imports this module in its worker, through ``worker_extension_cls``. Importing it registers the backend, and keeps
-linear layers unpacked: on the CPU vLLM packs their weights when it loads a model, and a later load then misses them, a
-tied output head silently. Plain parameters take the update in place.
+vLLM imports this module in its worker, through ``worker_extension_cls``; importing it registers the backend. Parameters
+must be plain (``agents.vllm_cpu``).
 """
 
 import mmap
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
-import vllm._custom_ops
-import vllm.model_executor.layers.utils
 from vllm.distributed.weight_transfer.base import (
     WeightTransferEngine,
     WeightTransferInitInfo,
@@ -99,14 +95,5 @@ def _tensors(buffer: mmap.mmap, update: ShmUpdate) -> Iterator[tuple[str, torch.
         yield name, flat.view(shape)
 
 
-def _keep_weights_plain() -> None:
-    custom_ops: Any = vllm._custom_ops
-    utils: Any = vllm.model_executor.layers.utils
-    custom_ops._supports_onednn = False
-    utils.check_cpu_sgl_kernel = lambda n, k, dtype: False
-
-
 if BACKEND not in WeightTransferEngineFactory._registry:
     WeightTransferEngineFactory.register_engine(BACKEND, ShmWeightTransferEngine)
-if not torch.cuda.is_available():
-    _keep_weights_plain()

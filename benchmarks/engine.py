@@ -1,9 +1,9 @@
 """Turns a second through ``PolicyClient`` and the Ray actor, beside vLLM's own ``AsyncLLM`` in this process.
 
 Many sessions at once each ask for turns of at most four tokens on a prompt that grows from 60 to 180 tokens, as an
-episode's does. Both play the same turns with the same model and settings, one after the other. The last line is JSON:
-``turns_per_s``, ``floor_turns_per_s``, their ``ratio``, and the processor time that each turn cost in all processes
-together.
+episode's does. Both play the same turns with the same model, one after the other, each with its best settings. The
+last line is JSON: ``turns_per_s``, ``floor_turns_per_s``, their ``ratio``, and the processor time that each turn cost in
+all processes together.
 """
 
 import argparse
@@ -103,8 +103,7 @@ async def through_async_llm(model: Path, options: argparse.Namespace) -> tuple[f
             skip_tokenizer_init=True,
             logprobs_mode="processed_logprobs",
             disable_log_stats=True,
-            worker_extension_cls="turnwise.agents.weight_transfer.WorkerExtension",
-            **arguments,
+            **{**arguments, "block_size": 32},
         )
     )
     sampling = SamplingParams(
