@@ -2,7 +2,7 @@
 
 Many sessions at once each ask for turns of at most four tokens on a prompt that grows from 60 to 180 tokens, as an
 episode's does. Both play the same turns with the same model, one after the other, each with its best settings. The
-last line is JSON: ``turns_per_s``, ``floor_turns_per_s``, their ``ratio``, and the processor time that each turn cost in
+last line is JSON: ``turns_per_s``, ``floor_turns_per_s``, their ``ratio``, and the processor time that a turn cost in
 all processes together.
 """
 
