@@ -17,6 +17,7 @@ from ..errors import TurnwiseError
 from ..store import queries
 from . import checkpoint
 from .config import RunConfig
+from .events import Note
 from .warmup import warm_up
 
 if TYPE_CHECKING:
@@ -81,7 +82,17 @@ def _begin(run: Run) -> Origin:
 
     def warm(learner: Learner) -> float:
         horizon = run.extensions.horizon.longest()
-        return warm_up(learner.model, Chat(model), config.environments, horizon, config.warmup, config.seed)
+        deadline = max(config.rollout.reset_deadline, config.rollout.step_deadline)
+        return warm_up(
+            learner.model,
+            Chat(model),
+            config.environments,
+            horizon,
+            config.warmup,
+            config.seed,
+            deadline,
+            lambda text: run.tell(Note(text)),
+        )
 
     return Origin(
         model=model,

@@ -19,12 +19,10 @@ from torch import Tensor
 from ..agents.chat import Chat
 from ..envs.base import TurnEnv
 from ..envs.observations import split
-from ..envs.registry import make
 from ..records import Horizon
 from . import attention
 from .config import EnvironmentConfig, WarmupConfig
-
-SEED_RANGE = 2**31
+from .rehearsal import rehearse
 
 
 @dataclass(slots=True)
@@ -47,9 +45,16 @@ def next_token(actions: Sequence[tuple[Sequence[int], float]], prefix: Sequence[
 
 
 def transcript(
-    env: TurnEnv, chat: Chat, ids_of: Callable[[str], list[int]], seed: int, turns: int, rng: Random
+    env: TurnEnv,
+    chat: Chat,
+    ids_of: Callable[[str], list[int]],
+    seed: int,
+    turns: int,
+    rng: Random,
+    beat: Callable[[], None],
 ) -> Transcript:
-    """One episode of the random policy."""
+    """One episode of the random policy; ``beat`` is called before each call of the environment."""
+    beat()
     observation, _ = env.reset(seed=seed, options={"split": "train"})
     conversation = chat.begin(env.instructions())
     out = Transcript([], [])
@@ -65,6 +70,7 @@ def transcript(
             out.targets.append(next_token(actions, ids[:depth]))
             out.ids.append(token)
         conversation.act(ids, [0.0] * len(ids), [0] * len(ids))
+        beat()
         observation, _, terminated, truncated, _ = env.step(listed[chosen][0])
         if terminated or truncated:
             break
@@ -72,14 +78,20 @@ def transcript(
 
 
 def transcripts(
-    environments: Sequence[EnvironmentConfig], chat: Chat, horizon: Horizon, rng: Random
+    environments: Sequence[EnvironmentConfig],
+    chat: Chat,
+    horizon: Horizon,
+    rng: Random,
+    deadline: float = 30.0,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> Iterator[Transcript]:
-    """Endless random episodes of the mixture, training split only."""
-    envs = [make(one.id, **one.options) for one in environments]
-    weights = [one.weight for one in environments]
+    """Endless random episodes of the mixture, training split only. See ``rehearse``."""
     ids_of = cache(chat.answer)
-    while True:
-        yield transcript(rng.choices(envs, weights)[0], chat, ids_of, rng.randrange(SEED_RANGE), horizon.turns, rng)
+
+    def play(env: TurnEnv, seed: int, rng: Random, beat: Callable[[], None]) -> Transcript:
+        return transcript(env, chat, ids_of, seed, horizon.turns, rng, beat)
+
+    return rehearse(environments, play, rng, deadline, tell)
 
 
 def loss(model: Any, batch: Sequence[Transcript], observation_weight: float) -> Tensor:
@@ -114,11 +126,18 @@ def warm_up(
     horizon: Horizon,
     config: WarmupConfig,
     seed: int,
-    progress: Callable[[int], None] = lambda step: None,
+    deadline: float = 30.0,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> float:
-    """Train ``model`` in place; returns the last loss. The learning rate falls linearly to 0."""
+    """Train ``model`` in place; returns the last loss. The learning rate falls linearly to 0.
+
+    ``deadline`` is for one call of an environment, in seconds; ``tell`` hears of those that are left out.
+
+    Raises:
+        NothingToRehearse: no environment can be played.
+    """
     rng = Random(seed)  # noqa: S311 - reproducible, not secret
-    source = transcripts(environments, chat, horizon, rng)
+    source = transcripts(environments, chat, horizon, rng, deadline, tell)
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
     last = float("nan")
     for step in range(config.steps):
@@ -130,5 +149,4 @@ def warm_up(
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         last = float(value.detach())
-        progress(step + 1)
     return last
