@@ -46,8 +46,8 @@ class LiveView:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._live.is_started:
             self._live.stop()
-        elif self._held_back:
-            self._print(self._held_back)
+        else:
+            self._catch_up()
 
     def __call__(self, event: "Event") -> None:
         """Show one event."""
@@ -57,8 +57,10 @@ class LiveView:
             case UpdateDone():
                 self._update(event)
             case Evaluated():
+                self._catch_up()
                 self._print(_evaluated(event))
             case Note():
+                self._catch_up()
                 self._print(clean(event.text))
 
     def _update(self, event: "UpdateDone") -> None:
@@ -70,9 +72,14 @@ class LiveView:
         line = "  ".join(f"{name} {value}" for name, value in zip(COLUMNS, row, strict=True))
         self._held_back = f"{line}  waiting on {one_line(event.waiting)}" if event.waiting else line
         if (now := time.monotonic()) >= self._next_line:
+            self._catch_up()
+            self._next_line = now + SECONDS_BETWEEN_LINES
+
+    def _catch_up(self) -> None:
+        """Print the update that was held back, so that what comes next is read in its order."""
+        if self._held_back:
             self._print(self._held_back)
             self._held_back = ""
-            self._next_line = now + SECONDS_BETWEEN_LINES
 
     def _print(self, line: str) -> None:
         self._out.print(Text(line), soft_wrap=True)

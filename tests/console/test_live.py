@@ -44,6 +44,11 @@ def test_plain_lines_hold_back_but_never_lose_the_last_update() -> None:
     assert lines[1].endswith("groups ready 3 open 12  waiting on rollouts")
 
 
+def test_what_follows_an_update_is_read_after_it() -> None:
+    lines = watch(update(1), update(2), Note("checkpoint written"), update(3)).splitlines()
+    assert [line.split("  ")[0] for line in lines] == ["update 1", "update 2", "checkpoint written", "update 3"]
+
+
 def test_every_line_comes_where_updates_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "SECONDS_BETWEEN_LINES", 0.0)
     assert len(watch(*(update(number) for number in range(1, 6))).splitlines()) == 5
