@@ -1,7 +1,7 @@
 """The nouns of turnwise: frozen, slotted carriers with no behaviour and no dependency.
 
-Every other part speaks in these. What a field means is said here once; how it is stored is ``store``'s affair and how it is
-made is ``envs``' and ``agents``'.
+Every other part speaks in these. What a field means is said here once; how it is stored is ``store``'s affair and how
+it is made is ``envs``' and ``agents``'.
 """
 
 from collections.abc import Mapping, Sequence
@@ -75,7 +75,9 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One problem: an environment, and what makes this instance of it. ``id`` is the hash of the rest (``envs.tasks``)."""
+    """One problem: an environment, and what makes this instance of it. ``id`` is the hash of the rest
+    (``envs.tasks``).
+    """
 
     id: str
     env_id: str
@@ -104,9 +106,9 @@ class Horizon:
 class Message:
     """One node of a trajectory's message tree: who spoke, and the tokens this message *adds* to its parent's context.
 
-    ``tokens``, ``mask``, ``logprobs`` and ``versions`` have one length. ``mask`` is 1 where the policy sampled the token;
-    there, ``logprobs`` is the behaviour log-probability and ``versions`` the policy version, both as the engine reported
-    them. Elsewhere ``logprobs`` is NaN and ``versions`` is ``NO_VERSION``.
+    ``tokens``, ``mask``, ``logprobs`` and ``versions`` have one length. ``mask`` is 1 where the policy sampled the
+    token; there, ``logprobs`` is the behaviour log-probability and ``versions`` the policy version, both as the
+    engine reported them. Elsewhere ``logprobs`` is NaN and ``versions`` is ``NO_VERSION``.
     """
 
     index: int
@@ -188,7 +190,9 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class PolicyVersion:
-    """A set of weights. ``id`` counts up within a run and is never reused; ``update`` is its place in the surviving history."""
+    """A set of weights. ``id`` counts up within a run and is never reused; ``update`` is its place in the surviving
+    history.
+    """
 
     run: str
     id: int

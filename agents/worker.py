@@ -7,6 +7,7 @@ replaces it once it is drained.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,11 +47,27 @@ class RolloutWorker:
         self._chat = Chat(spec.model)
         self._rollouts: Rollouts | None = None
         self._client: PolicyClient | None = None
+        self._journal: Journal | None = None
+        self._playing: set[asyncio.Task[list[Outcome]]] = set()
 
     async def play(self, group: Group, members: Sequence[tuple[int, int]]) -> tuple[list[Outcome], int]:
         """Outcomes of the ``(member, attempt)`` pairs, and how many threads this process has given up."""
         rollouts = self._rollouts or self._start()
-        return await rollouts.group(group, members), lost_threads()
+        task = asyncio.ensure_future(rollouts.group(group, members))
+        self._playing.add(task)
+        try:
+            return await task, lost_threads()
+        finally:
+            self._playing.discard(task)
+
+    async def cancel(self) -> None:
+        """Give up every episode under way; each is recorded as cancelled before this returns."""
+        playing = list(self._playing)
+        for task in playing:
+            task.cancel()
+        await asyncio.gather(*playing, return_exceptions=True)
+        if self._journal is not None:
+            await self._journal.flush()
 
     async def ping(self) -> bool:
         """Answer, to show that the process is up."""
@@ -66,8 +83,9 @@ class RolloutWorker:
     def _start(self) -> Rollouts:
         send = through_actor(self._writer) if self._writer else through_writer(open_database(self._spec.store_url))[0]
         self._client = PolicyClient(list(self._engines), temperature=self._spec.temperature)
+        self._journal = Journal(send)
         self._rollouts = Rollouts(
-            Journal(send), self._player, self._spec.deadlines, self._spec.concurrency, self._spec.controller
+            self._journal, self._player, self._spec.deadlines, self._spec.concurrency, self._spec.controller
         )
         return self._rollouts
 

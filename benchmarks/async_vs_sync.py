@@ -1,8 +1,9 @@
 """Asynchronous against synchronous training, on a world with heavy-tailed delays and on the same world without any.
 
-Four runs of one configuration that differ in the staleness bound (0 or 2) and the delay (mean 100 ms a turn, or none). The same
-``max_running``, batch and number of updates. Prints one JSON line last: ``ratio`` is updates per minute, staleness 2 over
-staleness 0, with delay; ``ratio_no_delay`` the same without; each run with its rate, its held-out success and its utilisation.
+Four runs of one configuration that differ in the staleness bound (0 or 2) and the delay (mean 100 ms a turn, or
+none). The same ``max_running``, batch and number of updates. Prints one JSON line last: ``ratio`` is updates per
+minute, staleness 2 over staleness 0, with delay; ``ratio_no_delay`` the same without; each run with its rate, its
+held-out success and its utilisation.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """``turnwise/Site-v0`` behind a slow and heavy-tailed world: each turn waits as a real page would.
 
-The wait of a turn is lognormal (mean ``mean_ms``, σ = 1); one episode in twenty waits ten times as long. What is seen and
-rewarded is the site's own, so the world stays deterministic in all but time.
+The wait of a turn is lognormal (mean ``mean_ms``, σ = 1); one episode in twenty waits ten times as long. What is seen
+and rewarded is the site's own, so the world stays deterministic in all but time.
 """
 
 import math

@@ -9,8 +9,10 @@
 Every one is a failure of the world, never a reward: the loop turns it into a trajectory's status and text.
 """
 
+from ..errors import TurnwiseError
 
-class EnvError(Exception):
+
+class EnvError(TurnwiseError):
     """Base of all that an environment may do to its runner."""
 
 

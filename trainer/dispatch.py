@@ -21,6 +21,7 @@ SURVIVORS = 2
 """Members a group needs to be compared at all."""
 LIVES = 3
 """Workers a group may lose before it fails."""
+ENDED = "the run ended while it was running"
 GIVE_UP_AFTER = 24
 """Groups that may fail in a row before the run ends with the last reason."""
 
@@ -52,6 +53,7 @@ class Dispatcher:
         self._members = members
         self._rng = rng
         self._tasks: set[asyncio.Task[None]] = set()
+        self._open: set[str] = set()
         self._failed_in_row = 0
         self._opening = asyncio.Lock()
         self.next_group = first_group
@@ -77,6 +79,7 @@ class Dispatcher:
             )
             groups = [self._draw() for _ in range(room)]
             await asyncio.gather(*(self._journal.commit("open_group", group=group) for group in groups))
+            self._open.update(group.id for group in groups)
             for group in groups:
                 task = asyncio.create_task(self._play(group))
                 self._tasks.add(task)
@@ -84,11 +87,17 @@ class Dispatcher:
             return room
 
     async def cancel(self) -> None:
-        """Give up every group under way."""
+        """Give up every group under way; each is closed as failed, its running members as cancelled."""
         self.paused = True
+        open_groups = list(self._open)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._workers.cancel()
+        for group in open_groups:
+            self._journal.put("cancel_trajectories", group=group, reason=ENDED)
+            self._journal.put("close_group", group=group, state=GroupState.FAILED, reason=ENDED)
+        await self._journal.flush()
 
     def _draw(self) -> Group:
         slots = self._extensions
@@ -128,6 +137,7 @@ class Dispatcher:
             reason = next((said for one in self._extensions.group_filters if (said := one.reject(brief))), "")
             state = GroupState.FILTERED if reason else GroupState.READY
         await self._journal.commit("close_group", group=group.id, state=state, reason=reason)
+        self._open.discard(group.id)
         self._failed_in_row = self._failed_in_row + 1 if state is GroupState.FAILED else 0
         if self._failed_in_row >= GIVE_UP_AFTER:
             raise TurnwiseError(f"{self._failed_in_row} groups in a row failed, the last because {reason}")

@@ -14,12 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM
+from transformers.utils import logging
 
 from ..errors import TurnwiseError
 from . import attention
 from .config import LearnerConfig
 from .packing import Pass, chunks, pack
 from .protocols import LossInputs, PolicyLoss, ProximalPolicy, TrainSample
+
+logging.disable_progress_bar()
 
 
 class NotFinite(TurnwiseError):

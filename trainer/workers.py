@@ -76,9 +76,9 @@ class Workers:
                 ray.kill(slot.actor)
         return list(outcomes)
 
-    def pids(self) -> list[Any]:
-        """The actors now in use."""
-        return [slot.actor for slot in self._slots]
+    async def cancel(self, deadline: float = 30.0) -> None:
+        """Have every worker give up what it plays, for at most ``deadline`` seconds."""
+        await asyncio.wait([asyncio.ensure_future(_cancel(slot.actor)) for slot in self._slots], timeout=deadline)
 
     def _replace(self, slot: _Slot) -> None:
         if slot.retiring:
@@ -90,6 +90,10 @@ class Workers:
     async def close(self, deadline: float = 10.0) -> None:
         """Let the workers close their environments, for at most ``deadline`` seconds."""
         await asyncio.wait([asyncio.ensure_future(_close(slot.actor)) for slot in self._slots], timeout=deadline)
+
+
+async def _cancel(actor: Any) -> None:
+    await actor.cancel.remote()
 
 
 async def _close(actor: Any) -> None:

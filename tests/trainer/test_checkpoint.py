@@ -42,7 +42,9 @@ def test_a_checkpoint_restores_weights_and_optimiser(learner: Learner, tmp_path:
         assert torch.equal(ours, theirs)
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "training/optimizer.safetensors", "training/state.json", "tokenizer.json"])
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "training/optimizer.safetensors", "training/state.json", "tokenizer.json"]
+)
 @pytest.mark.parametrize("harm", ["truncate", "flip", "remove"])
 def test_a_broken_file_is_named(learner: Learner, tmp_path: Path, name: str, harm: str) -> None:
     path = save(learner, tmp_path)
