@@ -100,6 +100,8 @@ class LearnerConfig(Strict):
     learning_rate: float = Field(1e-3, gt=0)
     final_learning_rate: float = Field(0.0, ge=0)
     """Reached linearly at the end of the budget."""
+    warmup_updates: int = Field(10, ge=0)
+    """Updates over which the rate rises to ``learning_rate``: AdamW's first steps know no scale yet."""
     betas: tuple[float, float] = (0.9, 0.95)
     weight_decay: float = 0.0
     max_grad_norm: float = Field(1.0, gt=0)

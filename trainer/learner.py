@@ -67,17 +67,19 @@ class Learner:
             ).logits[0]
             return token_logprobs(logits / self.temperature, one.targets)
 
-    def update(self, samples: Sequence[TrainSample], progress: float) -> dict[str, float]:
+    def update(self, samples: Sequence[TrainSample], progress: float, update: int) -> dict[str, float]:
         """Train on a batch.
 
         Args:
             samples: the batch; cut into ``steps_per_batch`` optimiser steps of whole samples, in order.
             progress: share of the budget spent, 0 to 1; the learning rate falls along it.
+            update: updates done before; the rate rises over the first ``warmup_updates``.
 
         Raises:
             NotFinite: the loss or gradient is NaN or infinite; the weights are as before the step.
         """
         rate = self.config.learning_rate + progress * (self.config.final_learning_rate - self.config.learning_rate)
+        rate *= min(1.0, (update + 1) / (self.config.warmup_updates + 1))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         steps = [part for part in split(samples, self.config.steps_per_batch) if part]

@@ -104,7 +104,7 @@ class Learning:
             return None
         assembled = monotonic()
         try:
-            trained = await asyncio.to_thread(self._learner.update, batch.samples, progress)
+            trained = await asyncio.to_thread(self._learner.update, batch.samples, progress, parent.update)
         except TurnwiseError:
             await self._journal.commit("release", run=self._run, owner=self._owner)
             raise

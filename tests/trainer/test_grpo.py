@@ -32,7 +32,7 @@ from turnwise.trainer.learner import Learner
 
 NAN = float("nan")
 WORDS = [f"w{i}" for i in range(20)]
-LEARNER = LearnerConfig(learning_rate=3e-4, final_learning_rate=3e-4, tokens_per_pass=64)
+LEARNER = LearnerConfig(learning_rate=3e-4, final_learning_rate=3e-4, warmup_updates=0, tokens_per_pass=64)
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def test_three_updates_equal_plain_synchronous_grpo(model: Path) -> None:
     for update in range(3):
         groups = batch(update, reference)
         _, made = assembled(groups, update)
-        learner.update(made.samples, 0.0)
+        learner.update(made.samples, 0.0, update)
         plain_grpo(reference, optimizer, groups)
         for (name, ours), (_, theirs) in zip(
             learner.model.named_parameters(), reference.named_parameters(), strict=True
@@ -175,6 +175,6 @@ def test_several_steps_a_batch_anchor_on_the_policy_at_its_start(model: Path) ->
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     slots, made = assembled(batch(1, policy))
     learner = Learner(model, LEARNER.model_copy(update={"steps_per_batch": 3}), slots.loss, slots.proximal, 1.0)
-    metrics = learner.update(made.samples, 0.0)
+    metrics = learner.update(made.samples, 0.0, 0)
     assert metrics["behaviour_kl"] > 0
     assert metrics["tokens"] == sum(sum(one.sample.mask) for one in made.samples)
