@@ -33,7 +33,7 @@ class Extension(BaseModel):
 
 
 SLOTS: dict[str, dict[str, str]] = {
-    "task_sampler": {"mixture": "tasks:Mixture"},
+    "task_sampler": {"frontier": "frontier:Frontier", "mixture": "tasks:Mixture"},
     "prompt_scaffold": {"none": "scaffold:NoScaffold"},
     "rollout_budget": {"constant": "budget:Constant"},
     "horizon": {

@@ -15,6 +15,7 @@ from random import Random
 from time import monotonic
 from typing import Generic, TypeVar
 
+from ..agents.rollouts import kind_of
 from ..envs.base import TurnEnv
 from ..envs.registry import make
 from ..errors import TurnwiseError
@@ -55,11 +56,11 @@ def rehearse(
             for answer in thread.answers():
                 if isinstance(answer, _LeftOut):
                     left = [one for one in left if one is not answer.environment]
-                    tell(f"{answer.environment.id} is left out of the format warm-up: {answer.reason}")
+                    name = kind_of(answer.environment.id, answer.environment.options)
+                    tell(f"{name} is left out of the format warm-up: {answer.reason}")
                     if not left:
                         raise NothingToRehearse(
-                            f"no environment can be played for the format warm-up; {answer.environment.id} last: "
-                            f"{answer.reason}"
+                            f"no environment can be played for the format warm-up; {name}: {answer.reason}"
                         )
                 else:
                     yield answer

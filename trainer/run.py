@@ -17,6 +17,7 @@ from typing import Any
 
 from .. import __version__
 from ..agents.episode import Outcome
+from ..envs.registry import spec
 from ..errors import TurnwiseError
 from ..records import GroupState, PolicyVersion, Status
 from ..store import queries, totals
@@ -52,6 +53,8 @@ def train(
         TurnwiseError: the run is refused, or something failed for good; the run's row says so too.
     """
     started = monotonic()
+    for one in config.environments:
+        spec(one.id)
     database = open_database(store_url, create=True)
     with database.read() as conn:
         identity = decide(config, lambda name: _row(conn, name), fork)
