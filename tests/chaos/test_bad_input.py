@@ -1,0 +1,45 @@
+"""Wrong input to ``train`` ends it at once: exit 2, one message that says what to do, and nothing begun."""
+
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import pytest
+from turnwise.store.database import open_database
+from turnwise.tests.chaos.harness import CONFIG, PROGRAM, sizes, url
+
+
+def train(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [PROGRAM, "train", *arguments, "--store", url(folder)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=90, check=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--set", 'environments.0.id="turnwise/Sit-v0"'], "did you mean 'turnwise/Site-v0'?"),
+        (["--set", 'environments.0.id="no_such_module:Id-v0"'], "cannot import 'no_such_module'"),
+        (["--set", "rollout.stalenes=1"], "staleness"),
+        (["--set", 'loss.name="decouple"'], "decoupled"),
+        (["--set", 'model.path="nowhere"'], "nowhere"),
+    ],
+)
+def test_what_is_misspelt_is_named(tmp_path: Path, arguments: list[str], told: str) -> None:
+    done = train(tmp_path, str(CONFIG), *arguments)
+    assert done.returncode == 2, done.stderr
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    if (tmp_path / "turnwise.db").exists():
+        assert sizes(tmp_path)["run"] == 0
+
+
+def test_a_database_of_another_revision_is_refused_with_the_one_command(tmp_path: Path) -> None:
+    open_database(url(tmp_path), create=True).close()
+    connection = sqlite3.connect(tmp_path / "turnwise.db")
+    with connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0000'")
+    connection.close()
+    done = train(tmp_path, str(CONFIG))
+    assert done.returncode == 2
+    assert f"turnwise db upgrade --store {url(tmp_path)}" in done.stderr
+    assert "Traceback" not in done.stderr

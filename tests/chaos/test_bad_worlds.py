@@ -1,0 +1,179 @@
+"""Worlds that raise, hang, answer NaN or fifty megabytes, beside healthy ones in one run; and a run of nothing else.
+
+Every bad world pays a reward that no healthy one pays before it goes wrong: had a failure been taken for an outcome,
+the batches' rewards would show it.
+"""
+
+import itertools
+import os
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+from sqlalchemy import text
+from turnwise.store import queries
+from turnwise.store.database import open_database
+from turnwise.tests.chaos.harness import Launch, check_finished, descendants, url
+from turnwise.trainer.dispatch import GIVE_UP_AFTER
+
+WORLDS = """
+import itertools
+import threading
+
+import gymnasium
+from turnwise.envs import FreeText, TurnEnv
+
+BRIBE = 1000.0
+episodes = itertools.count()
+
+
+class World(TurnEnv):
+    action_space = observation_space = FreeText(words=("go", "here"))
+
+    def __init__(self, fault):
+        self.fault = fault
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.turn = 0
+        self.breaks = self.fault != "flaky" or next(episodes) % 3 == 0
+        if self.fault == "reset":
+            raise LookupError("no such page")
+        return "here", {}
+
+    def step(self, action):
+        self.turn += 1
+        if self.turn == 1:
+            return "here", BRIBE if self.breaks else 0.25, False, False, {}
+        if not self.breaks:
+            return "here", 0.0, True, False, {"success": True}
+        match self.fault:
+            case "step" | "flaky":
+                raise LookupError("the page is gone")
+            case "hang":
+                threading.Event().wait()
+            case "nan":
+                return "here", float("nan"), True, False, {}
+            case "large":
+                return "x" * 50_000_000, 0.0, True, False, {}
+
+    def valid_actions(self):
+        return [("go", 1.0)]
+
+    def vocabulary(self):
+        return ["go", "here"]
+
+
+gymnasium.register("World-v0", entry_point=World)
+"""
+FAULTS = {"reset": "env_error", "step": "env_error", "hang": "timeout", "nan": "env_error", "large": "env_error"}
+KINDS = {"": 4.0, "flaky": 2.0, **dict.fromkeys(FAULTS, 1.0)}
+AT_ONCE = 8
+UPDATES = 3
+
+
+def environment(fault: str) -> str:
+    options = f'fault = "{fault}"' if fault else 'family = "find"'
+    env_id = "faulty_mod:World-v0" if fault else "turnwise/Site-v0"
+    return f'[[environments]]\nid = "{env_id}"\noptions = {{ {options} }}\nweight = {KINDS[fault]}\n'
+
+
+def config(folder: Path, *faults: str, seed: int = 0, warmup: int = 10) -> Path:
+    """A run of these worlds, with the folder of their module where Ray's workers look for modules."""
+    (folder / "faulty_mod.py").write_text(WORLDS)
+    rest = (
+        f'name = "small"\nseed = {seed}\n[budget]\nupdates = {UPDATES}\n'
+        f"[rollout]\ngroups_per_batch = 4\nmax_running = {AT_ONCE}\nstaleness = 1\n"
+        "reset_deadline = 8\nstep_deadline = 3\n"
+        "[rollout_budget]\ngroup_size = 4\n[horizon]\nturns = 3\ntokens_turn = 4\ncontext = 256\n"
+        "[engine]\nmax_context = 256\nkv_cache_mib = 32\n[model.new]\nhidden = 64\nheads = 2\n"
+        f"[warmup]\nsteps = {warmup}\nbatch = 4\n[evaluation]\ntasks = 0\n"
+    )
+    path = folder / "worlds.toml"
+    path.write_text(rest + "".join(map(environment, faults)))
+    return path
+
+
+def seed_that_draws_all() -> int:
+    """One with which every kind of world is among the groups that open first."""
+
+    def drawn(seed: int) -> set[str]:
+        rng, out = Random(seed), set()
+        for _ in range(AT_ONCE):
+            out.add(rng.choices(list(KINDS), list(KINDS.values()))[0])
+            rng.randrange(2**31)
+        return out
+
+    return next(seed for seed in itertools.count() if drawn(seed) == set(KINDS))
+
+
+@pytest.fixture
+def _importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path) + os.pathsep + os.environ.get("PYTHONPATH", ""))
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(500)
+@pytest.mark.usefixtures("_importable")
+def test_bad_worlds_beside_healthy_ones(tmp_path: Path) -> None:
+    launch = Launch.of(tmp_path, config=config(tmp_path, *KINDS, seed=seed_that_draws_all()))
+    workers: set[int] = set()
+    deadline = time.monotonic() + 420
+    while launch.process.poll() is None and time.monotonic() < deadline:
+        workers |= {one.pid for one in descendants(launch.process.pid) if "RolloutWorker" in _name(one)}
+        time.sleep(0.3)
+    assert launch.wait(1) == 0, launch.log()
+    check_finished(tmp_path, updates_wanted=UPDATES)
+    assert len(workers) >= 2, "a worker that gave up threads is replaced"
+    for fault in ("reset", "step", "hang"):
+        assert f'{{"fault": "{fault}"}} is left out of the format warm-up' in launch.log()
+
+    ended: dict[str, Counter[str]] = {fault: Counter() for fault in KINDS}
+    with open_database(url(tmp_path)).read() as conn:
+        rows = conn.execute(
+            text(
+                "SELECT json_extract(task.options, '$.fault') AS fault, trajectory.status, trajectory.error"
+                " FROM trajectory JOIN rollout_group ON rollout_group.id = group_id JOIN task ON task.id = task_id"
+            )
+        ).all()
+        for fault, status, error in rows:
+            ended[fault or ""][status] += 1
+            assert status in ("completed", "truncated") or error, (fault, status)
+        for fault, status in FAULTS.items():
+            assert ended[fault][status] >= 1, (fault, ended[fault])
+            assert set(ended[fault]) <= {status, "cancelled"}, (fault, ended[fault])
+        assert set(ended[""]) <= {"completed", "truncated", "cancelled"}
+        assert ended["flaky"]["completed"] >= 1
+
+        trained = text("SELECT DISTINCT status FROM batch_item JOIN trajectory ON trajectory.id = trajectory_id")
+        assert set(conn.execute(trained).scalars()) <= {"completed", "truncated"}
+        rewards = text("SELECT max(json_extract(metrics, '$.reward')) FROM train_batch")
+        assert conn.execute(rewards).scalar_one() < 10
+        assert conn.execute(text("SELECT max(size) FROM blob")).scalar_one() < 100_000
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(400)
+@pytest.mark.usefixtures("_importable")
+def test_nothing_but_bad_worlds_ends_the_run_with_the_reason(tmp_path: Path) -> None:
+    launch = Launch.of(tmp_path, config=config(tmp_path, "step", "nan", warmup=0))
+    assert launch.wait(300) == 2, launch.log()
+    assert f"{GIVE_UP_AFTER} groups in a row failed" in launch.log()
+    assert "Traceback" not in launch.log().rpartition("in a row failed")[0]
+    with open_database(url(tmp_path)).read() as conn:
+        row = queries.run_row(conn, "small")
+        assert row["status"] == "failed"
+        assert "groups in a row failed" in row["error"]
+        assert conn.execute(text("SELECT count(*) FROM train_batch")).scalar_one() == 0
+
+
+def _name(process: object) -> str:
+    import psutil
+
+    assert isinstance(process, psutil.Process)
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
