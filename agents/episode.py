@@ -58,6 +58,9 @@ class Player(Protocol):
             EngineFailed: the engine gave none.
         """
 
+    def close(self) -> None:
+        """The episode is over."""
+
 
 class Controller(Protocol):
     """See ``trainer.protocols.RolloutController``."""

@@ -47,6 +47,10 @@ class TokenPlayer:
         answer = self._transcript.act(said.tokens, said.logprobs, said.versions)
         return Answer(self._transcript.text(said.tokens), (asked, answer), len(said.tokens))
 
+    def close(self) -> None:
+        """The engine need not remember this session."""
+        self._client.release(self._session)
+
 
 class RandomPlayer:
     """Draws uniformly by weight from the actions the environment says are valid."""
@@ -61,6 +65,9 @@ class RandomPlayer:
         listed = await self._owner.run("valid_actions", lambda env: env.valid_actions(), self._deadline)
         return Answer(self._rng.choices([text for text, _ in listed], [weight for _, weight in listed])[0])
 
+    def close(self) -> None:
+        """Nothing is held."""
+
 
 class OraclePlayer:
     """Does what the environment says is right."""
@@ -72,6 +79,9 @@ class OraclePlayer:
     async def act(self, observation: str, images: Sequence[bytes]) -> Answer:
         """See ``episode.Player``."""
         return Answer(await self._owner.run("oracle", lambda env: env.oracle(), self._deadline))
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 class ChatPlayer:
@@ -91,6 +101,9 @@ class ChatPlayer:
         text = await asyncio.to_thread(self._ask)
         self._messages.append({"role": "assistant", "content": text})
         return Answer(text)
+
+    def close(self) -> None:
+        """Nothing is held."""
 
     def _ask(self) -> str:
         import httpx

@@ -105,11 +105,12 @@ class Rollouts:
         except EnvError as error:
             return await self._stillborn(trajectory, str(error))
         trajectory = replace(trajectory, deterministic=owner.deterministic)
+        player = self._player(owner, group, trajectory)
         outcome: Outcome | None = None
         try:
             outcome = await play(
                 owner,
-                self._player(owner, group, trajectory),
+                player,
                 group.task,
                 group.horizon,
                 trajectory,
@@ -118,6 +119,7 @@ class Rollouts:
                 self._controller,
             )
         finally:
+            player.close()
             if outcome is not None and outcome.status in OUTCOMES:
                 self._idle.setdefault(kind(group.task), []).append(owner)
             else:

@@ -87,7 +87,7 @@ class SiteEnv(TurnEnv):
                 self._page, note = HOME, ""
             case ["click", "submit"] if self._page == FORM:
                 note = self._submit(parts)
-            case ["click", name] if self._page == HOME and name in self._links():
+            case ["click", name] if self._page == HOME and name in self.site.links:
                 note = self._open(name, parts)
             case ["fill", field, value] if self._page == FORM and value in _VALUES and self._open_field(field):
                 note = self._fill(field, value, parts)
@@ -95,9 +95,6 @@ class SiteEnv(TurnEnv):
             parts["invalid"] = INVALID
         text = f"{note} {self._view()}" if note else self._view()
         return text, sum(parts.values()), False, False, self._info(note != "invalid", parts)
-
-    def _links(self) -> tuple[str, ...]:
-        return self.site.members if self._logged_in else self.site.links
 
     def _open_field(self, field: str) -> bool:
         return field in FIELDS and field not in self._filled
@@ -111,7 +108,7 @@ class SiteEnv(TurnEnv):
         return self._page == self.site.target
 
     def _open(self, name: str, parts: dict[str, float]) -> str:
-        self._page = FORM if name == "login" else name
+        self._page = FORM if self.site.family == "login" and not self._logged_in else name
         if name in self._visited:
             self._visited.remove(name)
         self._visited.append(name)
@@ -131,7 +128,6 @@ class SiteEnv(TurnEnv):
             return "wrong"
         self._logged_in = True
         self._page = HOME
-        self._visited = []
         self._earn("login", parts)
         return "welcome"
 
@@ -145,7 +141,7 @@ class SiteEnv(TurnEnv):
     def _view(self) -> str:
         site = self.site
         if self._page == HOME:
-            links = self._links()
+            links = self.site.links
             new = [link for link in links if link not in self._visited]
             seen = [link for link in links if link in self._visited]
             return " ".join(["links", *new, *(["visited", *seen] if seen else []), HOME])
@@ -165,7 +161,7 @@ class SiteEnv(TurnEnv):
         site = self.site
         done = [] if site.family == "find" else [("done", 0.5)]
         if self._page == HOME:
-            return [(f"click {link}", 1.0) for link in self._links()] + done
+            return [(f"click {link}", 1.0) for link in self.site.links] + done
         actions = [("back", 1.0), *done]
         if self._page == FORM:
             actions.append(("click submit", 1.0))
@@ -187,10 +183,8 @@ class SiteEnv(TurnEnv):
             if not self._at_goal():
                 return "back"
             return f"answer {site.prices[site.links.index(self._page)]}" if site.family == "find" else "done"
-        if site.family == "login" and not self._logged_in:
-            return "click login"
         if site.family == "find" and site.target not in self._visited:
-            return f"click {next(link for link in self._links() if link not in self._visited)}"
+            return f"click {next(link for link in self.site.links if link not in self._visited)}"
         return f"click {site.target}"
 
     def vocabulary(self) -> list[str]:

@@ -28,7 +28,7 @@ PASSWORDS = _words("oak elm fig ash fir yew pine palm")
 FIELDS = ("user", "password")
 NUMBERS = tuple(str(number) for number in range(10, 100))
 GRAMMAR = _words(
-    "task find price of open as links visited home page confirmed rumour form submit wrong invalid welcome login"
+    "task find price of open as links visited home page confirmed rumour form submit wrong invalid welcome"
     " click fill back answer done ended right"
 )
 VOCABULARY = GRAMMAR + FIELDS + ITEMS + SECTIONS + USERS + PASSWORDS + NUMBERS
@@ -43,7 +43,7 @@ class Site:
     family: str
     task: str
     links: tuple[str, ...]
-    """What the home page lists, in its order; in the login family ``login`` among them, and the target not."""
+    """What the home page lists, in its order."""
     target: str
     """The section that holds the goal."""
     item: str = ""
@@ -51,8 +51,6 @@ class Site:
     """Aligned with ``links``: what each section says the item costs; only the target's is confirmed."""
     secrets: tuple[str, str] = ("", "")
     """The right user and password."""
-    members: tuple[str, ...] = ()
-    """What the home page lists instead once logged in."""
     form: tuple[str, ...] = ()
     """The elements of the login form, in its order."""
 
@@ -76,14 +74,12 @@ def _find(rng: random.Random, count: int) -> tuple[Site, bool]:
 
 
 def _login(rng: random.Random, count: int) -> tuple[Site, bool]:
-    sections = _pick(rng, SECTIONS, 2 * count - 1)
-    links = _pick(rng, (*sections[count:], "login"), count)
-    target = sections[int(rng.random() * count)]
+    links = _pick(rng, SECTIONS, count)
+    target = links[int(rng.random() * count)]
     (user,), (password,) = _pick(rng, USERS, 1), _pick(rng, PASSWORDS, 1)
     form = _pick(rng, (*FIELDS, "submit"), 3)
     task = f"task open {target} as user {user} password {password}"
-    site = Site("login", task, links, target, secrets=(user, password), members=sections[:count], form=form)
-    return site, _held_out(user, password)
+    return Site("login", task, links, target, secrets=(user, password), form=form), _held_out(user, password)
 
 
 def _open(rng: random.Random, count: int) -> tuple[Site, bool]:
