@@ -124,7 +124,8 @@ def check_finished(folder: Path, run: str = "small", updates_wanted: int = 8) ->
     with database.read() as conn:
         assert queries.run_row(conn, run)["status"] == "finished"
         assert queries.double_consumed(conn, run) == []
-        made = conn.execute(text("SELECT update_no FROM train_batch WHERE NOT abandoned ORDER BY update_no")).scalars()
+        numbers = text("SELECT update_no FROM train_batch WHERE run_id = :run AND NOT abandoned ORDER BY update_no")
+        made = conn.execute(numbers, {"run": run}).scalars()
         assert list(made) == list(range(1, updates_wanted + 1))
         total = queries.accounting(conn, run)
         assert total["submitted"] == sum(total[part] for part in ("accepted", "filtered", "failed", "running"))

@@ -19,7 +19,7 @@ from turnwise.tests.chaos.harness import (
     url,
 )
 
-UPDATES = 80
+UPDATES = 40
 
 
 def command(folder: Path, *arguments: str, seconds: float) -> subprocess.CompletedProcess[str]:
