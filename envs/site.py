@@ -127,8 +127,10 @@ class SiteEnv(TurnEnv):
         if len(self._filled) < len(FIELDS):
             return "wrong"
         self._logged_in = True
-        self._page = HOME
+        self._page = self._visited[-1]
         self._earn("login", parts)
+        if self._at_goal():
+            self._earn("goal", parts)
         return "welcome"
 
     def _end(self, success: bool) -> tuple[Obs, float, bool, bool, Info]:
@@ -141,10 +143,8 @@ class SiteEnv(TurnEnv):
     def _view(self) -> str:
         site = self.site
         if self._page == HOME:
-            links = self.site.links
-            new = [link for link in links if link not in self._visited]
-            seen = [link for link in links if link in self._visited]
-            return " ".join(["links", *new, *(["visited", *seen] if seen else []), HOME])
+            new = [link for link in site.links if link not in self._visited]
+            return " ".join(["links", *new, *(["visited", *self._visited] if self._visited else []), HOME])
         if self._page == FORM:
             return " ".join([*(element for element in site.form if element not in self._filled), FORM])
         if site.family == "find":

@@ -71,7 +71,7 @@ def test_answering_the_first_page_is_at_most_half() -> None:
 
 @pytest.mark.parametrize("family", ["find", "login"])
 def test_a_longer_horizon_helps(family: str) -> None:
-    by_horizon = [rate(oracle, family, horizon) for horizon in (3, 5, 8, 12)]
+    by_horizon = [rate(oracle, family, horizon) for horizon in (2, 4, 8, 12)]
     assert by_horizon == sorted(by_horizon)
     assert by_horizon[1] <= 0.6
     assert by_horizon[-1] == 1.0
@@ -99,11 +99,18 @@ def test_each_reward_is_paid_once() -> None:
     env.reset(seed=5)
     site = env.site
     user, password = site.secrets
-    actions = ["click login", f"fill user {password}", f"fill user {user}", f"fill user {user}", "click submit"]
-    actions += [f"fill password {password}", "back", "click login", "click submit", f"click {site.target}", "back"]
-    actions += [f"click {site.target}", "done"]
+    other = next(link for link in site.links if link != site.target)
+    actions = [
+        f"click {site.target}",
+        f"fill user {password}",
+        f"fill user {user}",
+        f"fill user {user}",
+        "click submit",
+    ]
+    actions += [f"fill password {password}", "back", f"click {other}", "click submit", "back"]
+    actions += [f"click {site.target}", "back", f"click {site.target}", "done"]
     rewards = [env.step(action)[1] for action in actions]
-    assert rewards == pytest.approx([0, 0, 0.2, -0.05, 0, 0.2, 0, 0, 0.2, 0.2, 0, 0, 1.0])
+    assert rewards == pytest.approx([0, 0, 0.2, -0.05, 0, 0.2, 0, 0, 0.2, 0, 0.2, 0, 0, 1.0])
 
 
 @pytest.mark.parametrize(("family", "action"), [("find", "done"), ("open", "answer 20"), ("login", "done")])
