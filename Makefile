@@ -12,7 +12,7 @@ install: .venv/installed
 	@bash tools/install.sh
 
 quickstart: install ## a tiny policy trained until it visibly succeeds
-	$(VENV)/turnwise train examples/quickstart.toml
+	$(VENV)/turnwise train examples/quickstart.toml $(ARGS)
 
 test: install ## the system parts where missing, and every kind of test
 	@bash tools/system_parts.sh test
