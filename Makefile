@@ -20,7 +20,7 @@ test: install ## the system parts where missing, and every kind of test
 
 soak: install ## the same properties at full counts; long
 	@bash tools/system_parts.sh test
-	$(PYTEST) -m soak --timeout=0 $(ARGS)
+	OMP_NUM_THREADS=1 $(VENV)/python tests/soak/soak.py $(ARGS)
 
 lint: install
 	$(VENV)/ruff check .
