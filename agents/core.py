@@ -136,18 +136,17 @@ class Core:
         from vllm.v1.engine.core import EngineCore
         from vllm.v1.executor import Executor
 
-        arguments = dict(self._arguments)
-        backend = arguments.pop("weight_backend")
         config = EngineArgs(
             skip_tokenizer_init=True,
             generation_config="vllm",
             logprobs_mode="processed_logprobs",
             enable_prefix_caching=True,
             disable_log_stats=True,
+            async_scheduling=False,
             use_tqdm_on_load=False,
             worker_extension_cls=f"{__package__}.weight_transfer.WorkerExtension",
-            weight_transfer_config=WeightTransferConfig(backend=backend),
-            **arguments,
+            weight_transfer_config=WeightTransferConfig(backend="shm"),
+            **self._arguments,
         ).create_engine_config(UsageContext.ENGINE_CONTEXT)
         if config.device_config.device_type == "cpu":
             vllm_cpu.prepare()

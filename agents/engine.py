@@ -61,8 +61,6 @@ class EngineConfig(BaseModel):
     """CPU threads of one engine; over all busy processes no more than there are cores."""
     gpus: float = Field(default=0, ge=0)
     """GPUs of one engine; 0 is the CPU."""
-    weight_backend: Literal["shm", "nccl", "ipc"] = "shm"
-    """How weights reach the engine; ``shm`` on one machine's CPU, vLLM's own on GPUs."""
 
 
 def start_engine(config: EngineConfig, model_path: str | Path, *, name: str | None = None) -> Any:
@@ -218,7 +216,6 @@ def engine_arguments(config: EngineConfig, model_path: str) -> dict[str, Any]:
         "max_num_batched_tokens": config.max_batch_tokens,
         "kv_cache_memory_bytes": config.kv_cache_mib << 20,
         "block_size": config.block_size,
-        "weight_backend": config.weight_backend,
     }
     if config.gpus:
         return arguments

@@ -2,21 +2,22 @@
 
 Every wait has a deadline. A failure of the world, of the engine or of the clock ends the episode with a status that
 is never a reward; what the agent wrote, however wrong, is the environment's to answer. Each turn is in the journal
-before the next one is asked for, and the ending is awaited until it is durable.
+before the next one is asked for, and the ending is awaited until it is durable: once begun it is committed, whatever
+deadline comes meanwhile. A turn that the store lost is no status of the episode: it ends the run.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..envs.errors import EnvError, EnvTimeout
 from ..records import Horizon, Message, Status, Step, Task, Trajectory
-from .errors import EngineFailed, HorizonReached
+from .errors import CannotSee, EngineFailed, HorizonReached
 
 if TYPE_CHECKING:
     from ..envs.owner import EnvOwner
@@ -87,6 +88,7 @@ class _Progress:
     success: bool | None = None
     turns: int = 0
     tokens: int = 0
+    messages: int = 0
     final_hash: str = ""
     final_text: str = ""
 
@@ -103,11 +105,16 @@ async def play(
 ) -> Outcome:
     """Play one episode and record it under ``trajectory.id``.
 
+    Cancelled, it is recorded as it then stands and its outcome returned; what cancelled it is still to be seen in
+    ``asyncio.current_task().cancelling()``.
+
     Raises:
-        TurnwiseError: the store could not take the ending. Every failure of the episode itself is a status instead.
+        TurnwiseError: the store lost a part of it, or the policy cannot play this environment at all. Every failure
+            of the episode itself is a status instead.
     """
     journal.put("start_trajectory", trajectory=trajectory)
     now = _Progress()
+    hopeless: CannotSee | None = None
     try:
         await _turns(owner, player, task, horizon, trajectory.id, journal, deadlines, controller, now)
     except HorizonReached as error:
@@ -118,11 +125,13 @@ async def play(
         now.status, now.error = Status.ENV_ERROR, str(error)
     except (EngineFailed, TimeoutError) as error:
         now.status, now.error = Status.POLICY_ERROR, str(error) or f"no answer within {deadlines.turn:g} s"
+    except CannotSee as error:
+        now.status, now.error, hopeless = Status.POLICY_ERROR, f"{task.env_id}: {error}", error
     except asyncio.CancelledError:
         now.status, now.error = Status.CANCELLED, "cancelled while it was running"
-        await asyncio.shield(asyncio.ensure_future(_finish(journal, trajectory.id, now)))
-        raise
-    await _finish(journal, trajectory.id, now)
+    await to_the_end(_finish(journal, trajectory.id, now))
+    if hopeless is not None:
+        raise CannotSee(now.error) from hopeless
     return Outcome(
         trajectory.id,
         trajectory.member,
@@ -136,6 +145,19 @@ async def play(
     )
 
 
+async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Wait for work that must not be left half done, cancelled or not. It is bound by deadlines of its own; a
+    cancellation that came meanwhile is not raised, but still counted by ``asyncio.current_task().cancelling()``.
+    """
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            continue
+    task.result()
+
+
 async def _finish(journal: Journal, trajectory: str, now: _Progress) -> None:
     await journal.commit(
         "finish_trajectory",
@@ -146,6 +168,8 @@ async def _finish(journal: Journal, trajectory: str, now: _Progress) -> None:
         error=now.error,
         final_observation_hash=now.final_hash,
         final_observation=now.final_text,
+        n_steps=now.turns,
+        n_messages=now.messages,
     )
 
 
@@ -162,6 +186,7 @@ async def _turns(
 ) -> None:
     seen = await owner.reset(task.seed, task.split, deadlines.reset)
     for turn in range(horizon.turns):
+        journal.check(trajectory)
         started = perf_counter()
         async with asyncio.timeout(deadlines.turn):
             answer = await player.act(seen.text, seen.images)
@@ -171,6 +196,7 @@ async def _turns(
             seen = await owner.step(answer.text, deadlines.step)
         except EnvError:
             journal.put("append", trajectory=trajectory, steps=[], messages=answer.messages)
+            now.messages += len(answer.messages)
             raise
         images = {hashlib.sha256(image).hexdigest(): image for image in before.images}
         step = Step(
@@ -192,6 +218,7 @@ async def _turns(
         journal.put("append", trajectory=trajectory, steps=[step], messages=answer.messages, observations=images)
         now.reward += seen.reward
         now.turns += 1
+        now.messages += len(answer.messages)
         now.tokens += answer.tokens
         now.success = seen.success
         now.final_hash, now.final_text = seen.hash, seen.text

@@ -3,6 +3,9 @@
 On SQLite one process commits for all: the ``StoreWriter`` actor, to which each journal sends. On PostgreSQL each
 process has a ``Writer`` of its own behind its journal. Either way a future resolves after the commit, so awaiting it
 means durable. All operations are idempotent, so a call whose answer was lost is sent again.
+
+A trajectory of which one write was lost takes no other: the journal remembers the first error, and every later
+operation on that trajectory, its ending above all, fails with it.
 """
 
 import asyncio
@@ -27,6 +30,10 @@ DEADLINE = 120.0
 
 class StoreUnreachable(TurnwiseError):
     """The store did not answer before the deadline."""
+
+
+class NotStored(TurnwiseError):
+    """An earlier write of the same trajectory was lost."""
 
 
 async def run_operations(writer: Writer, operations: list[Operation]) -> list[Answer]:
@@ -99,9 +106,13 @@ class Journal:
         self._send = send
         self._queue: list[tuple[Operation, asyncio.Future[Any]]] = []
         self._task: asyncio.Task[None] | None = None
+        self._lost: dict[str, TurnwiseError] = {}
+        """The first error of each trajectory that lost a write."""
 
     def put(self, name: str, /, **arguments: Any) -> asyncio.Future[Any]:
-        """Queue an operation. The future need not be awaited; an error then stands in the next one that is."""
+        """Queue an operation. The future need not be awaited: where the operation is on a trajectory, its error fails
+        every later one on it too.
+        """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         future.add_done_callback(_retrieve)
         self._queue.append(((name, arguments), future))
@@ -110,12 +121,21 @@ class Journal:
         return future
 
     async def commit(self, name: str, /, **arguments: Any) -> Any:
-        """Queue an operation and wait until it, and all before it, is durable.
+        """Queue an operation and wait until it, and all before it on the same trajectory, is durable.
 
         Raises:
-            TurnwiseError: the store could not take it.
+            TurnwiseError: the store could not take it, or an earlier one on its trajectory.
         """
         return await self.put(name, **arguments)
+
+    def check(self, trajectory: str) -> None:
+        """Find out early that a write was lost, without waiting for those under way.
+
+        Raises:
+            TurnwiseError: the store could not take a write of this trajectory.
+        """
+        if (error := self._lost.get(trajectory)) is not None:
+            raise error
 
     async def flush(self) -> None:
         """Wait until all that was put is durable."""
@@ -125,18 +145,48 @@ class Journal:
     async def _drain(self) -> None:
         while self._queue:
             await asyncio.sleep(LINGER)
-            batch, self._queue = self._queue, []
+            queue, self._queue = self._queue, []
+            batch = [(operation, future) for operation, future in queue if not self._refused(operation, future)]
+            if not batch:
+                continue
             try:
                 answers = await self._send([operation for operation, _ in batch])
             except Exception as error:
                 answers = [(False, error)] * len(batch)
-            for (_, future), (done, answer) in zip(batch, answers, strict=True):
+            for (operation, future), (done, answer) in zip(batch, answers, strict=True):
+                if self._refused(operation, future):
+                    continue
+                if not done:
+                    self._remember(operation, answer)
                 if future.cancelled():
                     continue
                 if done:
                     future.set_result(answer)
                 else:
                     future.set_exception(answer)
+
+    def _refused(self, operation: Operation, future: asyncio.Future[Any]) -> bool:
+        """Fail an operation on a trajectory of which an earlier one was lost."""
+        error = self._lost.get(_trajectory(operation))
+        if error is not None and not future.done():
+            future.set_exception(error)
+        return error is not None
+
+    def _remember(self, operation: Operation, error: Exception) -> None:
+        trajectory = _trajectory(operation)
+        if not trajectory:
+            return
+        if not isinstance(error, TurnwiseError):
+            cause = error
+            error = NotStored(f"{operation[0]} of trajectory {trajectory} failed: {type(cause).__name__}: {cause}")
+            error.__cause__ = cause
+        self._lost[trajectory] = error
+
+
+def _trajectory(operation: Operation) -> str:
+    """The id of the trajectory an operation is on; empty for none."""
+    named = operation[1].get("trajectory", "")
+    return named if isinstance(named, str) else str(named.id)
 
 
 def _retrieve(future: asyncio.Future[Any]) -> None:

@@ -7,14 +7,24 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
+from ..errors import TurnwiseError
 from ..records import Horizon
 from .episode import Answer
-from .errors import EngineFailed, HorizonReached
+from .errors import CannotSee, EngineFailed, HorizonReached
 
 if TYPE_CHECKING:
     from ..envs.owner import EnvOwner
     from .chat import Transcript
     from .client import PolicyClient
+
+
+def _text_only(images: Sequence[bytes]) -> None:
+    """Raises CannotSee: there are images, and who would act reads text only."""
+    if images:
+        raise CannotSee(
+            f"the observation shows {len(images)} image{'s' if len(images) > 1 else ''}, and this policy reads text "
+            "only; it would act blind. Choose an environment (or an option of it) that tells its state in text"
+        )
 
 
 class TokenPlayer:
@@ -32,6 +42,7 @@ class TokenPlayer:
 
     async def act(self, observation: str, images: Sequence[bytes]) -> Answer:
         """See ``episode.Player``."""
+        _text_only(images)
         asked = self._transcript.observe(observation)
         prompt = self._transcript.prompt()
         limits = {
@@ -88,7 +99,18 @@ class ChatPlayer:
     """Any model behind an OpenAI-compatible server. It speaks in text, so what it says cannot be trained on."""
 
     def __init__(self, url: str, system: str, temperature: float, deadline: float) -> None:
-        """``url`` is the base, ``http://host:port/v1``; the model's name may follow a ``#``."""
+        """``url`` is the base, ``http://host:port/v1``; the model's name may follow a ``#``.
+
+        Raises:
+            TurnwiseError: ``httpx`` is not installed.
+        """
+        try:
+            import httpx
+        except ImportError as error:
+            raise TurnwiseError(
+                f"httpx is not installed, and {url} is asked through it; install it: pip install httpx"
+            ) from error
+        self._http = httpx
         base, _, self._model = url.partition("#")
         self._url = base.rstrip("/") + "/chat/completions"
         self._temperature = temperature
@@ -97,6 +119,7 @@ class ChatPlayer:
 
     async def act(self, observation: str, images: Sequence[bytes]) -> Answer:
         """See ``episode.Player``."""
+        _text_only(images)
         self._messages.append({"role": "user", "content": observation})
         text = await asyncio.to_thread(self._ask)
         self._messages.append({"role": "assistant", "content": text})
@@ -106,14 +129,12 @@ class ChatPlayer:
         """Nothing is held."""
 
     def _ask(self) -> str:
-        import httpx
-
         body: dict[str, object] = {"messages": self._messages, "temperature": self._temperature}
         if self._model:
             body["model"] = self._model
         try:
-            answer = httpx.post(self._url, json=body, timeout=self._deadline)
+            answer = self._http.post(self._url, json=body, timeout=self._deadline)
             answer.raise_for_status()
             return str(answer.json()["choices"][0]["message"]["content"])
-        except (httpx.HTTPError, ValueError, KeyError, IndexError, TypeError) as error:
+        except (self._http.HTTPError, ValueError, KeyError, IndexError, TypeError) as error:
             raise EngineFailed(f"{self._url} gave no answer: {type(error).__name__}: {error}") from error

@@ -1,31 +1,40 @@
 """Replay: play a stored trajectory's actions again, in a fresh environment, and hold what comes against what was
 stored.
 
-Compared are every observation hash, every reward (exactly: a deterministic environment computes the same float), and
-how the episode ended. What the store itself holds is checked first: an observation or token array that no longer has
-its hash is altered, and the step is named.
+Compared are every observation hash, every reward (exactly: a deterministic environment computes the same float), how
+the episode ended, and what the trajectory's head says of all that. Texts are compared as the environment normalises
+them, for the rest may differ from one time to the next: the text that is stored must still have the stored hash. What
+the store itself holds is checked first: an observation or token array that no longer has its hash is altered, and the
+step is named.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import fsum, isclose
 
 from ..envs.errors import EnvError
+from ..envs.observations import observation_hash
 from ..envs.owner import EnvOwner
 from ..envs.seen import Seen
-from ..records import Group, Status, Step, Trajectory
+from ..records import OUTCOMES, Group, Status, Step, Trajectory
 from ..store import queries
 from ..store.database import Database, open_database
 from ..store.errors import StepCorrupt
 
 DEADLINE = 60.0
 """Seconds for each call into the environment."""
+TOLERANCE = 1e-9
+"""Of the sum of the rewards, relative and absolute."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepVerdict:
-    """What the replay of one step came to. ``index`` is the number of steps for the observation after the last one."""
+    """What the replay of one step came to. ``index`` is the number of steps for the end: the last observation and the
+    trajectory's head.
+    """
 
     index: int
     matches: bool
@@ -35,7 +44,7 @@ class StepVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ReplayReport:
-    """The replay of one trajectory."""
+    """The replay of one trajectory; the last of ``steps`` is the verdict on its end."""
 
     trajectory: str
     matches: bool
@@ -58,6 +67,7 @@ async def replay_stored(database: Database, trajectory_id: str) -> ReplayReport:
         group = queries.group_of(conn, trajectory_id)
     try:
         trajectory = queries.load_trajectory(database, trajectory_id)
+        last = queries.final_observation(database, trajectory_id)
     except StepCorrupt as error:
         return ReplayReport(trajectory_id, False, str(error), [StepVerdict(error.step, False, str(error))])
     if trajectory.status is Status.RUNNING:
@@ -67,40 +77,74 @@ async def replay_stored(database: Database, trajectory_id: str) -> ReplayReport:
     owner = EnvOwner.of(group.task)
     try:
         await owner.make(DEADLINE)
-        steps = await _execute(owner, group, trajectory)
+        steps = await _execute(owner, group, trajectory, last)
     except EnvError as error:
         return ReplayReport(trajectory_id, False, f"the environment could not be re-executed: {error}")
     finally:
         await owner.close(DEADLINE)
     wrong = next((one for one in steps if not one.matches), None)
     if wrong is not None:
-        return ReplayReport(trajectory_id, False, f"step {wrong.index} differs: {wrong.differs}", steps)
+        where = f"step {wrong.index}" if wrong.index < len(trajectory.steps) else "the end"
+        return ReplayReport(trajectory_id, False, f"{where} differs: {wrong.differs}", steps)
     return ReplayReport(trajectory_id, True, f"all {len(trajectory.steps)} steps match", steps)
 
 
-async def _execute(owner: EnvOwner, group: Group, trajectory: Trajectory) -> list[StepVerdict]:
+async def _execute(owner: EnvOwner, group: Group, trajectory: Trajectory, last: str | None) -> list[StepVerdict]:
     seen = await owner.reset(group.task.seed, group.task.split, DEADLINE)
     verdicts: list[StepVerdict] = []
     for step in trajectory.steps:
+        text = await _text_hash(owner, step.observation) if not (step.images or seen.images) else None
         before, seen = seen, await owner.step(step.action, DEADLINE)
-        verdicts.append(compare(step, before, seen))
-    if trajectory.final_observation_hash:
-        same = seen.hash == trajectory.final_observation_hash
-        differs = (
-            "" if same else f"the last observation has hash {seen.hash}, stored was {trajectory.final_observation_hash}"
-        )
-        verdicts.append(StepVerdict(len(trajectory.steps), same, differs))
+        verdicts.append(compare(step, before, seen, text))
+    text = await _text_hash(owner, last) if last is not None and not seen.images else None
+    verdicts.append(compare_end(trajectory, seen, text))
     return verdicts
 
 
-def compare(step: Step, before: Seen, after: Seen) -> StepVerdict:
-    """One stored step against the observation before it and what it brought."""
-    for what, stored, came in (
-        ("observation hash", step.observation_hash, before.hash),
-        ("observation", step.observation, before.text),
-        ("reward", step.reward, after.reward),
-        ("end", (step.terminated, step.truncated), (after.terminated, after.truncated)),
-    ):
-        if stored != came:
-            return StepVerdict(step.index, False, f"{what} was {stored!r}, now {came!r}")
-    return StepVerdict(step.index, True)
+async def _text_hash(owner: EnvOwner, text: str) -> str:
+    return await owner.run("normalise", lambda env: observation_hash(env, text), DEADLINE)
+
+
+def compare(step: Step, before: Seen, after: Seen, text_hash: str | None = None) -> StepVerdict:
+    """One stored step against the observation before it and what it brought; ``text_hash`` is that of the stored text,
+    None where there is more than text.
+    """
+    return _verdict(
+        step.index,
+        (
+            ("observation hash", step.observation_hash, before.hash),
+            ("hash of the stored text (normalised)", step.observation_hash, text_hash),
+            ("reward", step.reward, after.reward),
+            ("end", (step.terminated, step.truncated), (after.terminated, after.truncated)),
+        ),
+    )
+
+
+def compare_end(trajectory: Trajectory, last: Seen, text_hash: str | None = None) -> StepVerdict:
+    """The last observation, and the head of an ended trajectory against its steps and the environment's verdict.
+
+    A trajectory whose worker died has a head that nobody reckoned, so heads count only where there was an outcome.
+    """
+    checks: list[tuple[str, object, object]] = []
+    if trajectory.final_observation_hash:
+        checks = [
+            ("last observation's hash", trajectory.final_observation_hash, last.hash),
+            ("hash of the stored last text (normalised)", trajectory.final_observation_hash, text_hash),
+        ]
+    if trajectory.status in OUTCOMES:
+        total = fsum(step.reward for step in trajectory.steps)
+        if not isclose(total, trajectory.reward, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+            checks.append(("reward in all", trajectory.reward, total))
+        if trajectory.steps:
+            checks.append(("success", trajectory.success, last.success))
+        status = Status.COMPLETED if last.terminated else Status.TRUNCATED
+        checks.append(("status", trajectory.status.value, status.value))
+    return _verdict(len(trajectory.steps), checks)
+
+
+def _verdict(index: int, checks: Iterable[tuple[str, object, object]]) -> StepVerdict:
+    """None as what came: there is nothing to compare."""
+    for what, stored, came in checks:
+        if came is not None and stored != came:
+            return StepVerdict(index, False, f"{what} was {stored!r}, now {came!r}")
+    return StepVerdict(index, True)

@@ -1,8 +1,8 @@
 """Groups of episodes at once in one asyncio loop: retries, deadlines, and a pool of environments.
 
-A failed member is retried once before its group's deadline; what is still running at the deadline is cancelled. An
-environment is re-used by the next episode of its kind unless it failed; one that is lost stays behind with its
-thread.
+A failed member is retried once before its group's deadline. What is still running at the deadline is cancelled; an
+ending that is being committed then is committed, and counts. An environment is re-used by the next episode of its kind
+unless it failed; one that is lost stays behind with its thread.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from time import monotonic
 
 from ..envs.errors import EnvError
 from ..envs.owner import EnvOwner
 from ..records import OUTCOMES, Group, Source, Status, Task, Trajectory
-from .episode import Controller, Deadlines, Outcome, Player, play
+from .episode import Controller, Deadlines, Outcome, Player, play, to_the_end
 from .journal import Journal
 
 RETRIES = 1
 """Times a failed member is played again."""
+CLOSING = 10.0
+"""Seconds an environment may take to close at most: they come on top of the group's deadline."""
 
 MakePlayer = Callable[[EnvOwner, Group, Trajectory], "Player"]
 
@@ -42,6 +45,7 @@ class Rollouts:
         self._journal = journal
         self._player = player
         self._deadlines = deadlines
+        self._closing = min(deadlines.step, CLOSING)
         self._controller = controller
         self._policy = policy
         self._source = source
@@ -59,7 +63,7 @@ class Rollouts:
         """Close the environments that wait for use."""
         owners = [owner for waiting in self._idle.values() for owner in waiting]
         self._idle.clear()
-        await asyncio.gather(*(owner.close(self._deadlines.step) for owner in owners))
+        await asyncio.gather(*(owner.close(self._closing) for owner in owners))
 
     async def _member(self, group: Group, member: int, attempt: int, deadline: float) -> Outcome:
         last = attempt + RETRIES
@@ -79,25 +83,20 @@ class Rollouts:
             source=self._source,
             policy=self._policy,
         )
-        slot = self._slots.get(kind(group.task))
+        late = f"its group's deadline of {self._deadlines.group:g} s came"
+        outcome = Outcome(trajectory.id, member, attempt, Status.CANCELLED, 0.0, None, 0, 0, late)
         try:
-            async with asyncio.timeout_at(asyncio.get_running_loop().time() + deadline - monotonic()):
-                if slot is None:
-                    return await self._episode(group, trajectory)
-                async with slot:
-                    return await self._episode(group, trajectory)
+            async with asyncio.timeout_at(asyncio.get_running_loop().time() + deadline - monotonic()) as limit:
+                async with self._slots.get(kind(group.task)) or nullcontext():
+                    outcome = await self._episode(group, trajectory)
         except TimeoutError:
-            return Outcome(
-                trajectory.id,
-                member,
-                attempt,
-                Status.CANCELLED,
-                0.0,
-                None,
-                0,
-                0,
-                f"its group's deadline of {self._deadlines.group:g} s came",
-            )
+            return outcome
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
+        if limit.expired() and outcome.status is Status.CANCELLED:
+            return replace(outcome, error=late)
+        return outcome
 
     async def _episode(self, group: Group, trajectory: Trajectory) -> Outcome:
         try:
@@ -105,9 +104,10 @@ class Rollouts:
         except EnvError as error:
             return await self._stillborn(trajectory, str(error))
         trajectory = replace(trajectory, deterministic=owner.deterministic)
-        player = self._player(owner, group, trajectory)
+        player: Player | None = None
         outcome: Outcome | None = None
         try:
+            player = self._player(owner, group, trajectory)
             outcome = await play(
                 owner,
                 player,
@@ -119,16 +119,26 @@ class Rollouts:
                 self._controller,
             )
         finally:
-            player.close()
+            if player is not None:
+                player.close()
             if outcome is not None and outcome.status in OUTCOMES:
                 self._idle.setdefault(kind(group.task), []).append(owner)
             else:
-                await asyncio.shield(asyncio.ensure_future(owner.close(self._deadlines.step)))
+                await to_the_end(owner.close(self._closing))
         return outcome
 
     async def _stillborn(self, trajectory: Trajectory, error: str) -> Outcome:
         self._journal.put("start_trajectory", trajectory=trajectory)
-        await self._journal.commit("finish_trajectory", trajectory=trajectory.id, status=Status.ENV_ERROR, error=error)
+        await to_the_end(
+            self._journal.commit(
+                "finish_trajectory",
+                trajectory=trajectory.id,
+                status=Status.ENV_ERROR,
+                error=error,
+                n_steps=0,
+                n_messages=0,
+            )
+        )
         return Outcome(trajectory.id, trajectory.member, trajectory.attempt, Status.ENV_ERROR, 0.0, None, 0, 0, error)
 
     async def _take(self, task: Task) -> EnvOwner:

@@ -110,12 +110,16 @@ def finish_trajectory(
     error: str = "",
     final_observation_hash: str = "",
     final_observation: str = "",
+    n_steps: int | None = None,
+    n_messages: int | None = None,
 ) -> None:
     """Ends a trajectory and tallies its steps, sampled tokens and versions. The same ending again changes nothing.
 
+    ``n_steps`` and ``n_messages`` are how many its player wrote; None where nobody counted.
+
     Raises:
         NotFound: there is no such trajectory.
-        StoreConflict: it ended with another status before.
+        StoreConflict: it ended with another status before, or what is stored of it is not all that was written.
     """
     if status is Status.RUNNING:
         raise ValueError("a trajectory cannot end as running")
@@ -126,6 +130,9 @@ def finish_trajectory(
         if stored.status == status.value:
             return
         raise StoreConflict(f"trajectory {trajectory} ended as {stored.status}; it cannot end as {status}")
+    tally, messages = _tally(tx.conn, trajectory)
+    _check_whole(trajectory, "steps", n_steps, tally["n_steps"])
+    _check_whole(trajectory, "messages", n_messages, messages)
     content = escape(final_observation).encode()
     name = digest(content)
     tx.blobs.put(tx.conn, {name: content})
@@ -138,21 +145,33 @@ def finish_trajectory(
         "final_observation_blob": name,
         "ended_at": tx.now,
     }
-    tx.conn.execute(_END, {"key": trajectory, **_tally(tx.conn, trajectory), **values})
+    tx.conn.execute(_END, {"key": trajectory, **tally, **values})
+
+
+def _check_whole(trajectory: str, what: str, written: int | None, stored: int | None) -> None:
+    if written is not None and written != stored:
+        raise StoreConflict(
+            f"trajectory {trajectory} has {stored} {what} in the store, but {written} were written; it cannot end with "
+            "a part of it lost"
+        )
 
 
 _END = update(trajectory_table).where(trajectory_table.c.id == bindparam("key"))
 _COUNT_STEPS = select(func.count()).select_from(step).where(step.c.trajectory_id == bindparam("key"))
-_COUNT_TOKENS = select(
-    func.coalesce(func.sum(message.c.n_sampled), 0), func.min(message.c.min_version), func.max(message.c.max_version)
+_COUNT_MESSAGES = select(
+    func.count(),
+    func.coalesce(func.sum(message.c.n_sampled), 0),
+    func.min(message.c.min_version),
+    func.max(message.c.max_version),
 ).where(message.c.trajectory_id == bindparam("key"))
 
 
-def _tally(conn: Connection, trajectory: str) -> dict[str, int | None]:
+def _tally(conn: Connection, trajectory: str) -> tuple[dict[str, int | None], int]:
+    """What a head says of its steps and tokens, and how many messages there are."""
     key = {"key": trajectory}
-    tokens, oldest, newest = conn.execute(_COUNT_TOKENS, key).one()
+    messages, tokens, oldest, newest = conn.execute(_COUNT_MESSAGES, key).one()
     steps = conn.execute(_COUNT_STEPS, key).scalar_one()
-    return {"n_steps": steps, "n_tokens": tokens, "min_version": oldest, "max_version": newest}
+    return {"n_steps": steps, "n_tokens": tokens, "min_version": oldest, "max_version": newest}, messages
 
 
 @operation
@@ -168,7 +187,7 @@ def end_running(tx: Transaction, trajectories: Sequence[str], reason: str, statu
     """Ends running ``trajectories`` with a failure's ``status``, keeping every step they had."""
     for name in trajectories:
         ended = {"status": status.value, "error": escape(reason), "ended_at": tx.now}
-        tx.conn.execute(_END, {"key": name, **_tally(tx.conn, name), **ended})
+        tx.conn.execute(_END, {"key": name, **_tally(tx.conn, name)[0], **ended})
     return len(trajectories)
 
 

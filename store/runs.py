@@ -58,11 +58,15 @@ def finish_run(tx: Transaction, *, run: str, status: str, error: str = "") -> No
 
     Raises:
         ValueError: ``status`` is none of these.
+        StoreConflict: it has ended as finished.
         NotFound: there is no such run.
     """
     if status not in END_STATUSES:
         raise ValueError(f"a run ends as one of {', '.join(END_STATUSES)}, not {status!r}")
-    if lock_run(tx, run).status != status:
+    stored = lock_run(tx, run).status
+    if stored == "finished" and status != stored:
+        raise StoreConflict(f"run {run} is finished; it cannot end as {status}")
+    if stored != status:
         statement = update(run_table).where(run_table.c.id == run)
         tx.conn.execute(statement.values(status=status, error=error.replace("\x00", ""), ended_at=tx.now))
 

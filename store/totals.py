@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, and_, false, func, select
 
-from ..records import Purpose
+from ..records import GroupState, Purpose
 from .schema import batch_item, policy_version, rollout_group, train_batch, trajectory
 
 
@@ -45,10 +45,31 @@ def batch_metrics(conn: Connection, run: str) -> list[dict[str, Any]]:
     return [{**metrics, "update": update, "version": version} for update, version, metrics in conn.execute(which)]
 
 
-def count_groups(conn: Connection, run: str) -> int:
-    """Groups ever opened for training in a run, abandoned ones included."""
-    which = select(func.count()).where(rollout_group.c.run_id == run, rollout_group.c.purpose == Purpose.TRAIN.value)
-    return int(conn.execute(which).scalar_one())
+ACTIVE = (GroupState.OPEN, GroupState.READY, GroupState.LEASED)
+"""The states of a group that is under way or waits to be trained on."""
+
+
+def active_groups(conn: Connection, run: str) -> dict[GroupState, int]:
+    """How many training groups are in each active state. Its cost does not grow with the groups that are done."""
+    counts = (
+        select(rollout_group.c.state, func.count())
+        .where(
+            rollout_group.c.run_id == run,
+            rollout_group.c.purpose == Purpose.TRAIN.value,
+            rollout_group.c.state.in_([state.value for state in ACTIVE]),
+        )
+        .group_by(rollout_group.c.state)
+    )
+    return {GroupState(state): count for state, count in conn.execute(counts)}
+
+
+def next_group(conn: Connection, run: str) -> int:
+    """A number above that of every group ever opened for training in a run; ids are ``run:number``."""
+    which = select(rollout_group.c.id).where(
+        rollout_group.c.run_id == run, rollout_group.c.purpose == Purpose.TRAIN.value
+    )
+    numbers = (name.rpartition(":")[2] for name in conn.execute(which).scalars())
+    return max((int(number) for number in numbers if number.isdecimal()), default=-1) + 1
 
 
 def group_members(conn: Connection, group: str) -> list[RowMapping]:

@@ -36,9 +36,11 @@ def packed_attention(
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
     dropout: float = 0.0,
-    **_: Any,
+    **other: Any,
 ) -> tuple[torch.Tensor, None]:
     """Causal attention within each sequence. ``query`` is (1, heads, tokens, dim); returns (1, tokens, heads, dim)."""
+    if odd := [name for name in ("sliding_window", "softcap") if other.get(name) is not None]:
+        raise NotImplementedError(f"packed attention does not do {odd[0]}: set another attention for this model")
     if not _lengths:
         raise RuntimeError("packed attention outside packed(lengths): the lengths of the sequences are not known")
     lengths = _lengths[-1]

@@ -59,13 +59,14 @@ def load_optimizer(
     parameters = dict(model.named_parameters())
     for key, value in tensors.items():
         name, _, moment = key.rpartition("/")
-        optimizer.state[parameters[name]][moment] = value
+        parameter = parameters[name]
+        optimizer.state[parameter][moment] = value if moment == "step" else value.to(parameter.device)
 
 
 def save(
     folder: Path, version: int, model: Any, optimizer: Any, tokenizer_from: Path, state: Mapping[str, Any]
 ) -> Path:
-    """Write ``folder/<version>`` whole, and return it. An older folder of that name is replaced."""
+    """Write ``folder/<version>`` whole, and return it. What stands there under that name is taken to be broken."""
     folder.mkdir(parents=True, exist_ok=True)
     aside, final = folder / f".writing-{version}", folder / str(version)
     shutil.rmtree(aside, ignore_errors=True)

@@ -180,14 +180,20 @@ class Cluster:
             await asyncio.gather(*(self._give(engine, meta, version) for engine in self.engines))
 
     async def busy(self) -> dict[str, Any]:
-        """Sums over the engines: seconds computing, tokens; and the share of prompts served from the prefix cache."""
-        async with asyncio.timeout(PUSH_DEADLINE):
-            infos = await asyncio.gather(*(engine.info.remote() for engine in self.engines))
+        """Sums over the engines since each was started: seconds computing, and tokens. Zeros where one cannot say."""
+        import ray.exceptions
+
+        infos: list[dict[str, Any]] = []
+        try:
+            async with asyncio.timeout(PUSH_DEADLINE):
+                infos = await asyncio.gather(*(engine.info.remote() for engine in self.engines))
+        except (ray.exceptions.RayError, TimeoutError):
+            pass
         return {
             "busy_s": sum(one["busy_s"] for one in infos),
             "sampled_tokens": sum(one["sampled_tokens"] for one in infos),
-            "cached_share": sum(one["cached_tokens"] for one in infos)
-            / max(sum(one["prompt_tokens"] for one in infos), 1),
+            "prompt_tokens": sum(one["prompt_tokens"] for one in infos),
+            "cached_tokens": sum(one["cached_tokens"] for one in infos),
         }
 
     async def serve_loaded(self, version: int) -> None:
@@ -230,8 +236,12 @@ class Cluster:
                             "See Ray's logs of the Engine actors"
                         )
                         return
-                    async with self._pushing:
-                        await self._give(engine, self.meta, self.version)
+                    try:
+                        async with self._pushing:
+                            await self._give(engine, self.meta, self.version)
+                    except TurnwiseError as error:
+                        self.failure = error
+                        return
 
     async def close(self) -> None:
         """Let everything finish writing, then end the actors."""

@@ -177,7 +177,7 @@ class RunConfig(Strict):
     rollout_controller: Choice = {"name": "play_on"}
     reward_shapers: list[Choice] = []
     group_filters: list[Choice] = []
-    advantage: Choice = {"name": "turn_return"}
+    advantage: Choice = {"name": "group_mean"}
     sample_filters: list[Choice] = []
     loss: Choice = {"name": "decoupled"}
     proximal: Choice = {"name": "recompute"}
@@ -207,8 +207,9 @@ class RunConfig(Strict):
         return self.model_dump(mode="json")
 
     def digest(self) -> str:
-        """Hash of the resolved configuration, by which a run knows its own."""
-        return hashlib.sha256(json.dumps(self.resolved(), sort_keys=True).encode()).hexdigest()
+        """Hash of the resolved configuration but for the name, by which a run knows its own."""
+        settings = {key: value for key, value in self.resolved().items() if key != "name"}
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def override(raw: dict[str, Any], assignment: str) -> None:

@@ -125,6 +125,8 @@ class Dispatcher:
         )
         survivors = [one for one in outcomes if one.status in OUTCOMES]
         state, reason = GroupState.READY, ""
+        brief = GroupOutcome(group.id, group.task, group.horizon, survivors)
+        self._extensions.task_sampler.update(brief)
         if len(survivors) < SURVIVORS:
             errors = [f"{one.status}: {one.error}" for one in outcomes if one.status not in OUTCOMES]
             state, reason = (
@@ -132,8 +134,6 @@ class Dispatcher:
                 f"{len(survivors)} of {group.size} members survived; {errors[-1] if errors else ''}",
             )
         else:
-            brief = GroupOutcome(group.id, group.task, group.horizon, survivors)
-            self._extensions.task_sampler.update(brief)
             reason = next((said for one in self._extensions.group_filters if (said := one.reject(brief))), "")
             state = GroupState.FILTERED if reason else GroupState.READY
         await self._journal.commit("close_group", group=group.id, state=state, reason=reason)

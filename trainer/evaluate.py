@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 from time import monotonic, strftime
 from typing import Any
+from uuid import uuid4
 
 from .. import __version__
 from ..agents.engine import EngineConfig
@@ -62,9 +64,8 @@ def evaluate(
     environment = EnvironmentConfig(id=env_id, options=dict(options or {}))
     problems = held_out([environment], tasks, split, SEED + seed)
     name = Path(policy).name if _is_model(policy) else policy
-    run = (
-        f"eval-{name.split('/')[-1]}-{strftime('%Y%m%d-%H%M%S')}-{hashlib.sha256(f'{began}'.encode()).hexdigest()[:4]}"
-    )
+    short = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:40]
+    run = f"eval-{short}-{strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:4]}"
     if _is_model(policy):
         played = _with_engine(policy, environment, database, run, problems, turns, temperature)
     elif policy in ("random", "oracle") or "://" in policy:
@@ -73,7 +74,7 @@ def evaluate(
         raise TurnwiseError(
             f"--policy {policy}: neither random, oracle, human, a folder with a model (no config.json there), nor a URL"
         )
-    return summarise(policy, run, [environment], played, monotonic() - began)
+    return summarise(policy, run, [environment], played, tasks, monotonic() - began)
 
 
 def _is_model(policy: str) -> bool:

@@ -44,10 +44,12 @@ class EvalResult:
         return asdict(self)
 
 
-def label(environment: EnvironmentConfig) -> str:
-    """Short name of one environment of a mixture: its options' values if it has any, else its id."""
-    values = "-".join(str(value) for value in environment.options.values())
-    return values or environment.id
+def labels(environments: Sequence[EnvironmentConfig]) -> list[str]:
+    """Names of a mixture's environments: their options' values where that tells them apart, else their ids with
+    options.
+    """
+    short = ["-".join(str(value) for value in one.options.values()) or one.id for one in environments]
+    return short if len(set(short)) == len(short) else [kind_of(one.id, one.options) for one in environments]
 
 
 def held_out(
@@ -72,21 +74,22 @@ def summarise(
     run: str,
     environments: Sequence[EnvironmentConfig],
     played: Sequence[tuple[Task, Outcome]],
+    asked: int,
     seconds: float,
 ) -> EvalResult:
-    """The result of an evaluation from how its episodes ended."""
+    """The result of an evaluation of ``asked`` tasks from how their episodes ended."""
     good = [(task, outcome) for task, outcome in played if outcome.status in OUTCOMES]
     verdicts = [outcome.success for _, outcome in good]
     low, high = wilson(sum(verdict is True for verdict in verdicts), len(verdicts))
     families = {}
-    for environment in environments:
+    for environment, name_of in zip(environments, labels(environments), strict=True):
         key = kind_of(environment.id, environment.options)
-        families[label(environment)] = success_rate([outcome.success for task, outcome in good if kind(task) == key])
+        families[name_of] = success_rate([outcome.success for task, outcome in good if kind(task) == key])
     return EvalResult(
         name=name,
         run=run,
         tasks=len(good),
-        failed=len(played) - len(good),
+        failed=asked - len(good),
         success=success_rate(verdicts),
         low=low,
         high=high,

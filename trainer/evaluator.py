@@ -3,14 +3,20 @@
 import asyncio
 from collections.abc import Callable
 from time import monotonic
+from uuid import uuid4
 
+from ..errors import TurnwiseError
 from ..records import GroupState, Horizon
 from .cluster import Cluster
 from .config import RunConfig
 from .dispatch import Survivors, play_out
 from .evaluation import EvalResult, groups_of, held_out, summarise
 from .events import Evaluated, Event
+from .faults import point
 from .metrics import Metrics, finite
+
+MAX_FAILED = 0.05
+"""Share of the episodes that may fail before a rate over the others says nothing."""
 
 
 class Evaluator:
@@ -40,10 +46,13 @@ class Evaluator:
         settings = self._config.evaluation
         if not settings.tasks:
             return
+        point("evaluating")
         began = monotonic()
         cluster, journal = self._cluster, self._cluster.journal
         tasks = held_out(self._config.environments, settings.tasks)
-        groups = groups_of(self._run, f"{name.replace(' ', '-')}-v{cluster.version}", tasks, self._horizon)
+        groups = groups_of(
+            self._run, f"{name.replace(' ', '-')}-v{cluster.version}-{uuid4().hex[:6]}", tasks, self._horizon
+        )
         await asyncio.gather(*(journal.commit("open_group", group=group) for group in groups))
         deadline = self._config.rollout.group_deadline
         outcomes = await asyncio.gather(
@@ -52,10 +61,27 @@ class Evaluator:
         closing = {"state": GroupState.FILTERED, "reason": "evaluation"}
         await asyncio.gather(*(journal.commit("close_group", group=group.id, **closing) for group in groups))
         played = [(group.task, one) for group, ended in zip(groups, outcomes, strict=True) for one in ended]
-        result = summarise(name, self._run, self._config.environments, played, monotonic() - began)
+        result = summarise(name, self._run, self._config.environments, played, settings.tasks, monotonic() - began)
         self.results[name] = result
         await journal.commit(
             "add_metrics", run=self._run, update=update, metrics=finite(result.json()), kind=f"evaluation {name}"
         )
         self._metrics.write("evaluation", update, result.json())
-        self._tell(Evaluated(name, result.success, result.low, result.high, result.families, result.seconds))
+        self._tell(
+            Evaluated(
+                name,
+                result.success,
+                result.low,
+                result.high,
+                result.families,
+                result.seconds,
+                result.tasks,
+                result.failed,
+            )
+        )
+        if result.failed > MAX_FAILED * settings.tasks:
+            errors = [one.error for ended in outcomes for one in ended if one.error]
+            raise TurnwiseError(
+                f"evaluation {name!r}: {result.failed} of {settings.tasks} episodes failed, the last because "
+                f"{errors[-1] if errors else 'their workers were lost'}"
+            )

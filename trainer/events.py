@@ -50,8 +50,12 @@ class Evaluated:
     low: float
     high: float
     families: Mapping[str, float]
-    """Success by the environment's own families, where it tells them."""
+    """Success by environment of the mixture."""
     seconds: float
+    tasks: int
+    """Episodes that ended with an outcome."""
+    failed: int
+    """Episodes that failed for the world's reasons; they are in no rate."""
 
 
 Event = Note | UpdateDone | Evaluated

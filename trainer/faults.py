@@ -13,6 +13,7 @@ POINTS = (
     "after_optimizer",
     "after_acknowledge",
     "after_push",
+    "evaluating",
     "checkpoint_written",
     "checkpoint_renamed",
     "checkpoint_committed",

@@ -46,7 +46,7 @@ class Frontier(Extension):
     def update(self, closed: GroupOutcome) -> None:
         """Move the estimate of the group's environment."""
         returns = [one.reward for one in closed.outcomes]
-        told = float(max(returns) - min(returns) > SPREAD)
+        told = float(len(returns) > 1 and max(returns) - min(returns) > SPREAD)
         key = kind(closed.task)
         old = self._promise.get(key, 1.0)
         self._promise[key] = old + self.rate * (told - old)

@@ -4,6 +4,8 @@ A schedule moves the limit on turns with the number of updates done; the token l
 members are compared, so they must play the same game.
 """
 
+from typing import Annotated
+
 from pydantic import Field, model_validator
 
 from ..records import Horizon, Task
@@ -41,7 +43,7 @@ class Constant(Extension):
 class Staged(Constant):
     """``stages[k]`` turns until ``boundaries[k]`` updates are done; the last stage has no end."""
 
-    stages: list[int] = Field([10, 20, 30], min_length=1)
+    stages: list[Annotated[int, Field(ge=1)]] = Field([10, 20, 30], min_length=1)
     boundaries: list[int] = Field([1, 3])
 
     @model_validator(mode="after")

@@ -4,13 +4,18 @@ One process at a time holds a run, by a lock on a file in its folder that ends w
 """
 
 import fcntl
+import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from sqlalchemy import func, select
+
 from ..errors import TurnwiseError
+from ..store.database import Database
 from .config import RunConfig
 
 
@@ -40,29 +45,44 @@ def decide(config: RunConfig, row: Callable[[str], Any | None], fork: bool) -> I
     Raises:
         RunRefused: see above; the message says what to do.
     """
-    name, number, last = config.name, 1, None
-    while (found := row(name)) is not None:
-        last = found
-        if found["status"] != "finished":
-            break
-        number += 1
-        name = f"{config.name}-{number}"
-    if found is None:
-        forked = last["id"] if fork and last is not None else None
-        return Identity(name, resumes=False, parent=forked)
-    if found["config_hash"] == config.digest() and not fork:
-        return Identity(name, resumes=True)
-    if fork:
-        parent = name
-        while row(name) is not None:
-            number += 1
-            name = f"{config.name}-{number}"
-        return Identity(name, resumes=False, parent=parent)
-    raise RunRefused(
-        f"run {name!r} is unfinished ({found['status']}) and has another configuration: give back the old "
-        "one to resume it, "
-        "change `name`, or add --fork to start a new run from its newest checkpoint"
-    )
+    chain: list[Any] = []
+    while (found := row(_numbered(config.name, len(chain) + 1))) is not None:
+        chain.append(found)
+    fresh = _numbered(config.name, len(chain) + 1)
+    unfinished = [one for one in chain if one["status"] != "finished"]
+    mine = [one for one in unfinished if one["config_hash"] == config.digest() and (not fork or one["parent_id"])]
+    if mine:
+        return Identity(mine[-1]["id"], resumes=True, parent=mine[-1]["parent_id"])
+    if fork and chain:
+        return Identity(fresh, resumes=False, parent=chain[-1]["id"])
+    if unfinished:
+        name = unfinished[-1]["id"]
+        raise RunRefused(
+            f"run {name!r} is unfinished ({unfinished[-1]['status']}) and has another configuration: give back the old "
+            "one to resume it, change `name`, or add --fork to start a new run from its newest checkpoint"
+        )
+    return Identity(fresh, resumes=False)
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}-{number}"
+
+
+@contextmanager
+def hold_in(database: Database, name: str) -> Iterator[None]:
+    """Hold the run in a PostgreSQL store, for drivers on other hosts; on SQLite the file of ``hold`` does.
+
+    Raises:
+        RunRefused: another process holds it.
+    """
+    if database.engine.dialect.name != "postgresql":
+        yield
+        return
+    key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
+    with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as conn:
+        if not conn.execute(select(func.pg_try_advisory_lock(key))).scalar_one():
+            raise RunRefused(f"run {name!r} is being run by another process on this store")
+        yield
 
 
 def hold(folder: Path) -> IO[str]:

@@ -49,7 +49,7 @@ class Learner:
         self.model: Any = AutoModelForCausalLM.from_pretrained(
             model, dtype=torch.float32, attn_implementation=attention.NAME, local_files_only=True
         ).to(config.device)
-        self.model.train()
+        self.model.eval()
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=config.learning_rate, betas=config.betas, weight_decay=config.weight_decay
         )

@@ -7,7 +7,7 @@ nothing twice.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from statistics import fmean
@@ -117,14 +117,15 @@ class Learning:
             "learn_s": monotonic() - assembled,
         }
         update = parent.update + 1
+        fresh = {group.id for group in groups}
         version = await self._journal.commit(
             "acknowledge",
             run=self._run,
             owner=self._owner,
-            groups=list(batch.groups),
+            groups=[group for group in batch.groups if group in fresh],
             update=update,
             parent=parent.id,
-            items=items(batch),
+            items=items(batch, fresh),
             metrics=metrics,
         )
         point("after_acknowledge")
@@ -149,24 +150,28 @@ def update_done(trained: Trained, seconds: float, total: float, groups: Mapping[
         groups=groups,
         waiting="rollouts" if trained.waited > learned else "learner",
         loss=values["loss"],
-        entropy=values["entropy"],
+        entropy=values.get("entropy", float("nan")),
         seconds=total,
     )
 
 
-def items(batch: Batch) -> list[BatchItem]:
-    """What each trajectory gave to the update."""
+def items(batch: Batch, fresh: Collection[str]) -> list[BatchItem]:
+    """What each trajectory gave to the update; those of groups not in ``fresh`` are declared as reuse."""
     tokens: Counter[str] = Counter()
     oldest: dict[str, int] = {}
+    reused: dict[str, bool] = {}
     advantages: dict[str, list[float]] = {}
     for one in batch.samples:
         key = one.sample.trajectory
         for weight, age, advantage in zip(one.weights, one.staleness, one.advantages, strict=True):
             if weight > 0:
+                reused[key] = one.group not in fresh
                 tokens[key] += 1
                 oldest[key] = max(oldest.get(key, 0), age)
                 advantages.setdefault(key, []).append(advantage)
-    return [BatchItem(key, count, oldest[key], fmean(advantages[key])) for key, count in tokens.items()]
+    return [
+        BatchItem(key, count, oldest[key], fmean(advantages[key]), not reused[key]) for key, count in tokens.items()
+    ]
 
 
 def described(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:

@@ -66,6 +66,8 @@ def _begin(run: Run) -> Origin:
         model = Path(config.model.path) if config.model.path else _new(config, run.folder / "model")
     if not (model / "config.json").exists():
         raise TurnwiseError(f"model.path: {model} is not a Hugging Face model folder (no config.json)")
+    if found is not None and not run.identity.resumes:
+        model = _borrowed(model, run.folder / "model")
     _keep_tokenizer(model, run.folder / "tokenizer")
     resumes = run.identity.resumes and bool(state)
     is_new = config.model.path is None and found is None
@@ -147,6 +149,19 @@ def _new(config: RunConfig, path: Path) -> Path:
             max_context=config.engine.max_context,
         )
     )
+
+
+def _borrowed(checkpoint_folder: Path, folder: Path) -> Path:
+    """The model of another run's checkpoint under this run's folder, by hard links: the other run may prune its own."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for file in checkpoint_folder.iterdir():
+        if file.is_file():
+            try:
+                (folder / file.name).hardlink_to(file)
+            except OSError:
+                shutil.copy2(file, folder / file.name)
+    return folder
 
 
 def _keep_tokenizer(model: Path, folder: Path) -> None:

@@ -53,7 +53,7 @@ class TaskSampler(Stateful, Protocol):
         """The next task to play."""
 
     def update(self, closed: GroupOutcome) -> None:
-        """Learn from a group that closed."""
+        """Learn from a group that closed; one that failed has fewer than two outcomes."""
 
 
 class PromptScaffold(Stateful, Protocol):

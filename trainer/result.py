@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any
 
 from ..store import totals
-from ..store.database import Database
+from ..store.database import Database, shown
 from . import curve
 from .evaluation import EvalResult
 from .metrics import finite
@@ -67,7 +67,7 @@ def result(
         max_staleness=summed.max_staleness,
         families_after=finite(after.families) if after else {},
         stale_share=round(1 - tokens[0] / tokens.total(), 4) if tokens else 0.0,
-        store=database.url,
+        store=shown(database.url),
         folder=str(folder),
     )
 

@@ -9,37 +9,31 @@ killed leaves it running, and the same command goes on from the newest checkpoin
 import asyncio
 import signal
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from time import monotonic, time
 from typing import Any
 
 from .. import __version__
-from ..agents.episode import Outcome
 from ..envs.registry import spec
 from ..errors import TurnwiseError
-from ..records import GroupState, PolicyVersion, Status
-from ..store import queries, totals
+from ..records import PolicyVersion
+from ..store import queries
 from ..store.database import Database, open_database
 from ..store.errors import NotFound
-from . import checkpoint
 from .cluster import Cluster, start_ray, stop_ray
 from .config import RunConfig
-from .dispatch import Dispatcher
 from .evaluation import EvalResult
 from .evaluator import Evaluator
 from .events import Event, Note
 from .extensions import Extensions
-from .faults import point
-from .identity import Identity, decide, hold
-from .learning import Learning, Trained, update_done
+from .identity import Identity, decide, hold, hold_in
+from .loop import Loop, members
 from .metrics import Metrics
 from .origin import Origin, begin
 from .result import RunResult, draw_curve, result
+from .saver import Saver
 
-NOTE_EVERY = 15.0
-"""Seconds the learner waits before it says for what."""
 BEFORE_WARMUP = -1
 """Place in the history of a new model's weights before the format warm-up; those it trains from are 0."""
 
@@ -59,7 +53,7 @@ def train(
     with database.read() as conn:
         identity = decide(config, lambda name: _row(conn, name), fork)
     folder = run_folder(database, identity.name)
-    with hold(folder):
+    with hold(folder), hold_in(database, identity.name):
         start_ray(config.ray_address)
         try:
             return asyncio.run(Run(config, database, identity, folder, on_event, started).main())
@@ -111,7 +105,7 @@ class Run:
             self.config,
             self.extensions.horizon.longest(),
             self.cluster,
-            self._members,
+            lambda group: members(self.database, group),
             self.metrics,
             self.tell,
         )
@@ -119,13 +113,16 @@ class Run:
         try:
             await self._record(origin)
             await self._prepare(origin)
-            await self._train()
-            status = "stopped" if self.stopping else "finished"
-            if status == "finished":
+            await Loop(self).train()
+            if not self.stopping:
                 await self.evaluator.evaluate("after", self.version.update)
+            status = "stopped" if self.stopping else "finished"
             return self._result(status)
         except TurnwiseError as failure:
             error = str(failure)
+            raise
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            status, error = "stopped", "interrupted"
             raise
         except BaseException as failure:
             error = f"{type(failure).__name__}: {failure}"
@@ -161,6 +158,16 @@ class Run:
         commit = self.cluster.journal.commit
         self.learner = await asyncio.to_thread(origin.make_learner)
         self.weights = origin.make_weights(self.learner)
+        self.saver = Saver(
+            self.name,
+            self.folder,
+            self.learner,
+            self.cluster.journal,
+            self.database,
+            self.config.checkpoint.keep,
+            origin.model,
+            self._state,
+        )
         if origin.version is None and origin.warms_up:
             before = await commit("add_version", run=self.name, update=BEFORE_WARMUP, parent=None)
             await self.cluster.write(self.weights)
@@ -187,143 +194,31 @@ class Run:
                 self.rng.setstate((kind, tuple(words), gauss))
             await self.cluster.push(self.weights, self.version.id)
             if origin.version is None:
-                await self.evaluator.evaluate("untrained", 0)
+                await self.evaluator.evaluate("untrained" if self.identity.parent is None else "forked", 0)
         if origin.version is None:
-            await self._checkpoint()
+            await self.saver.save(self.version.id)
 
     async def _first_version(self, parent: int | None) -> PolicyVersion:
         number = await self.cluster.journal.commit("add_version", run=self.name, update=0, parent=parent)
         return PolicyVersion(self.name, number, parent, 0)
 
-    async def _train(self) -> None:
-        with self.database.read() as conn:
-            history = queries.versions(conn, self.name)
-            first_group = totals.count_groups(conn, self.name)
-        history[self.version.id] = self.version
-        self.dispatcher = Dispatcher(
-            self.name,
-            self.config,
-            self.extensions,
-            self.cluster.workers,
-            self.cluster.journal,
-            self._counts,
-            self._members,
-            self.rng,
-            first_group,
-        )
-        self.learning = Learning(
-            self.name,
-            self.config,
-            self.extensions,
-            self.learner,
-            self.cluster.journal,
-            lambda ids: queries.load_groups(self.database, ids),
-            history,
-            self.rng,
-        )
-        self.dispatcher.update = self.version.update
-        self.dispatcher.paused = False
-        await self.dispatcher.fill()
-        last = waiting = monotonic()
-        idle = await self.cluster.busy()
-        try:
-            while not await self._done():
-                groups = await self._next_batch(waiting)
-                if not groups:
-                    break
-                ready = monotonic()
-                trained = await self.learning.update(groups, self.version, self._progress(), ready - waiting)
-                if trained is not None:
-                    await self._publish(trained)
-                    now = monotonic()
-                    self.trained_seconds += now - last
-                    self._report(trained, now - last)
-                    last = now
-                    if await self._pauses(trained.update):
-                        last = monotonic()
-                await self.dispatcher.fill()
-                waiting = monotonic()
-            busy = await self.cluster.busy()
-            spent = {**busy, **{name: busy[name] - idle[name] for name in ("busy_s", "sampled_tokens")}}
-            self.metrics.write("engines", self.version.update, spent)
-        finally:
-            await self.dispatcher.cancel()
-
-    async def _next_batch(self, since: float) -> Any:
-        """Groups to train on; waits for them, says for what, and not for ever."""
-        noted = since
-        deadline = since + 2 * self.config.rollout.group_deadline + 120
-        while True:
-            self.dispatcher.closed.clear()
-            if failure := self.dispatcher.failure or self.cluster.failure:
-                raise failure
-            if self.stopping:
-                return None
-            if groups := await self.learning.lease():
-                return groups
-            await self.dispatcher.fill()
-            now = monotonic()
-            if now - noted > NOTE_EVERY:
-                counts = self._counts()
-                noted = now
-                self.tell(
-                    Note(
-                        f"the learner waits for groups, {now - since:.0f} s so far: "
-                        f"{counts.get(GroupState.READY, 0)} ready, {counts.get(GroupState.OPEN, 0)} running"
-                    )
-                )
-            if now > deadline:
-                raise TurnwiseError(
-                    f"no batch came together within {deadline - since:.0f} s; see run {self.name}'s failed groups"
-                )
-            try:
-                async with asyncio.timeout(1.0):
-                    await self.dispatcher.closed.wait()
-            except TimeoutError:
-                continue
-
-    async def _publish(self, trained: Trained) -> None:
-        """The engines get the new weights before another group opens."""
-        self.dispatcher.paused = True
-        self.version = self.learning.history[trained.version]
-        await self.cluster.push(self.weights, trained.version)
-        point("after_push")
-        self.dispatcher.update = trained.update
-        self.dispatcher.paused = False
-
-    async def _pauses(self, update: int) -> bool:
-        """Checkpoint and evaluate where due; whether anything was."""
-        due = update % self.config.checkpoint.every == 0
-        if due:
-            await self._checkpoint()
-        if self.config.evaluation.every and update % self.config.evaluation.every == 0:
-            self.dispatcher.paused = True
-            await self.evaluator.evaluate(f"update {update}", update)
-            self.dispatcher.paused = False
-            due = True
-        return due
-
-    def _progress(self) -> float:
+    def progress(self) -> float:
+        """Share of the budget spent, 0 to 1."""
         budget = self.config.budget
         spent = self.version.update / budget.updates
         return min(1.0, max(spent, self.trained_seconds / budget.seconds if budget.seconds else 0.0))
 
-    async def _done(self) -> bool:
-        if self._progress() >= 1.0:
-            await self._checkpoint()
-            return True
-        with self.database.read() as conn:
-            row = queries.run_row(conn, self.name)
-        if row["stop_requested"] and not self.stopping:
-            self._stop("asked to stop")
-        if self.stopping:
-            await self._checkpoint()
-            return True
-        return False
+    def asked_to_stop(self) -> bool:
+        """Whether a signal or ``turnwise runs stop`` asked for it."""
+        if not self.stopping:
+            with self.database.read() as conn:
+                if queries.run_row(conn, self.name)["stop_requested"]:
+                    self._stop("asked to stop")
+        return bool(self.stopping)
 
-    async def _checkpoint(self) -> None:
+    def _state(self) -> dict[str, Any]:
         kind, words, gauss = self.rng.getstate()
-        state = {
+        return {
             "run": self.name,
             "update": self.version.update,
             "version": self.version.id,
@@ -333,62 +228,30 @@ class Run:
             "rng": [kind, list(words), gauss],
             "saved_at": time(),
         }
-        folder = self.folder / "checkpoints"
-        path = await asyncio.to_thread(
-            checkpoint.save,
-            folder,
-            self.version.id,
-            self.learner.model,
-            self.learner.optimizer,
-            self.folder / "tokenizer",
-            state,
-        )
-        await self.cluster.journal.commit("set_checkpoint", run=self.name, version=self.version.id, path=str(path))
-        point("checkpoint_committed")
-        with self.database.read() as conn:
-            kept = [one.checkpoint for one in queries.checkpoints(conn, self.name)]
-        checkpoint.prune(folder, {Path(one).name for one in kept[-self.config.checkpoint.keep :]} | {path.name})
-
-    def _report(self, trained: Trained, seconds: float) -> None:
-        event = update_done(trained, seconds, self.trained_seconds, self._counts())
-        self.metrics.write("update", trained.update, {**trained.metrics, **asdict(event)})
-        self.tell(event)
-
-    def _counts(self) -> dict[GroupState, int]:
-        with self.database.read() as conn:
-            return queries.group_counts(conn, self.name)
-
-    def _members(self, group: str) -> list[Outcome]:
-        with self.database.read() as conn:
-            rows = totals.group_members(conn, group)
-        return [
-            Outcome(
-                row["id"],
-                row["member"],
-                row["attempt"],
-                Status(row["status"]),
-                row["reward"],
-                row["success"],
-                row["n_steps"],
-                row["n_tokens"],
-                row["error"],
-            )
-            for row in rows
-        ]
 
     def _result(self, status: str) -> RunResult:
         held = self.evaluator.results
         return result(self.name, status, self.version.update, held, self.database, self.folder, self.started)
 
     async def _end(self, status: str, error: str) -> None:
+        """Record how the run ended and end its actors; what fails here does not hide why it ended."""
         try:
             await self.cluster.journal.commit("finish_run", run=self.name, status=status, error=error[:4000])
             if hasattr(self, "version"):
                 held = self.evaluator.results
                 await asyncio.to_thread(draw_curve, self.name, self.version.update, held, self.database, self.folder)
+        except Exception as failure:
+            if not error:
+                raise
+            self.tell(Note(f"the end of the run could not be recorded: {failure}"))
         finally:
-            await self.cluster.close()
             self.metrics.close()
+            try:
+                await self.cluster.close()
+            except Exception as failure:
+                if not error:
+                    raise
+                self.tell(Note(f"the run's processes did not end in order: {failure}"))
 
 
 def _row(conn: Any, name: str) -> Any:

@@ -99,8 +99,9 @@ def loss(model: Any, batch: Sequence[Transcript], observation_weight: float) -> 
     tokens.
     """
     lengths = [len(one.ids) for one in batch]
-    ids = torch.tensor([token for one in batch for token in one.ids])
-    positions = torch.cat([torch.arange(length) for length in lengths])
+    device = next(model.parameters()).device
+    ids = torch.tensor([token for one in batch for token in one.ids], device=device)
+    positions = torch.cat([torch.arange(length, device=device) for length in lengths])
     with attention.packed(lengths):
         logp = (
             model(input_ids=ids[None], position_ids=positions[None], use_cache=False).logits[0].float().log_softmax(-1)
@@ -110,7 +111,7 @@ def loss(model: Any, batch: Sequence[Transcript], observation_weight: float) -> 
     action_rows = [(row - 1, target) for row, target in enumerate(targets) if target is not None]
     at = torch.tensor([row for row, target in action_rows for _ in target])
     tokens = torch.tensor([token for _, target in action_rows for token in target])
-    mass = torch.tensor([share for _, target in action_rows for share in target.values()])
+    mass = torch.tensor([share for _, target in action_rows for share in target.values()], device=device)
     action: Tensor = -(mass * logp[at, tokens]).sum() / max(len(action_rows), 1)
     observed = torch.tensor([row for row, target in enumerate(targets) if target is None and not first[row]])
     if not observation_weight or not len(observed):

@@ -40,11 +40,15 @@ class Workers:
         Raises:
             TurnwiseError: one did not within ``deadline`` seconds.
         """
+        import ray.exceptions
+
         try:
             async with asyncio.timeout(deadline):
                 await asyncio.gather(*(slot.actor.ping.remote() for slot in self._slots))
         except TimeoutError:
             raise TurnwiseError(f"the rollout workers did not start within {deadline:g} s") from None
+        except ray.exceptions.RayError as error:
+            raise TurnwiseError(f"a rollout worker could not start: {str(error).strip().splitlines()[-1]}") from error
 
     async def play(self, group: Group, members: Sequence[tuple[int, int]], deadline: float) -> list[Outcome]:
         """Play members of a group on the least busy worker.
@@ -64,7 +68,7 @@ class Workers:
             self._replace(slot)
             ray.kill(slot.actor)
             raise WorkerLost(
-                f"the rollout worker of group {group.id} was lost: {error or f'silent for {deadline:g} s'}"
+                f"the rollout worker of group {group.id} was lost: {str(error) or f'silent for {deadline:g} s'}"
             ) from error
         finally:
             slot.running -= len(members)

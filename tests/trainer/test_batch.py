@@ -137,7 +137,7 @@ def test_a_trajectory_over_two_versions_keeps_its_fresh_tokens() -> None:
     made = assembled([group(trajectory("a", 0.0, 1.0, versions=(0, 3)), trajectory("b", 0.0, versions=(3,)))])
     first = next(one for one in made.samples if one.sample.trajectory == "a")
     assert first.weights == [0, 0, 0, 0, 0, 0, 1, 1]
-    assert {item.trajectory: (item.tokens_trained, item.max_staleness) for item in items(made)} == {
+    assert {item.trajectory: (item.tokens_trained, item.max_staleness) for item in items(made, {"g"})} == {
         "a": (2, 0),
         "b": (2, 0),
     }

@@ -104,8 +104,8 @@ def plain_grpo(model: torch.nn.Module, optimizer: torch.optim.Optimizer, groups:
     optimizer.step()
 
 
-def assembled(groups: list[Group], update: int = 0, advantage: str = "group_mean", failed_too: bool = True):
-    config = parse_config({"name": "t", "environments": [{"id": "e"}], "advantage": {"name": advantage}})
+def assembled(groups: list[Group], update: int = 0, **chosen: dict[str, str]):
+    config = parse_config({"name": "t", "environments": [{"id": "e"}], **chosen})
     slots = Extensions.of(config)
     history = {0: PolicyVersion("r", 0, None, update)}
     return slots, assemble(
@@ -164,8 +164,8 @@ def test_failed_members_change_no_ones_advantage(model: Path, advantage: str) ->
             )
             for one in groups
         ]
-        _, clean = assembled(groups, advantage=advantage)
-        _, dirty = assembled(with_failures, advantage=advantage)
+        _, clean = assembled(groups, advantage={"name": advantage})
+        _, dirty = assembled(with_failures, advantage={"name": advantage})
         assert [one.sample.trajectory for one in dirty.samples] == [one.sample.trajectory for one in clean.samples]
         for a, b in zip(clean.samples, dirty.samples, strict=True):
             assert b.advantages == pytest.approx(a.advantages, abs=1e-6)

@@ -23,7 +23,7 @@ sys.stdin.read()
 
 def rows(**status: str):
     return lambda name: (
-        {"id": name, "status": status[name.replace("-", "_")], "config_hash": CONFIG.digest()}
+        {"id": name, "status": status[name.replace("-", "_")], "config_hash": CONFIG.digest(), "parent_id": None}
         if name.replace("-", "_") in status
         else None
     )
@@ -48,6 +48,16 @@ def test_a_finished_run_makes_room_for_a_new_one() -> None:
 def test_a_fork_is_a_new_run_with_a_parent() -> None:
     assert decide(OTHER, rows(r="stopped"), True) == Identity("r-2", resumes=False, parent="r")
     assert decide(OTHER, rows(r="finished"), True) == Identity("r-2", resumes=False, parent="r")
+
+
+def test_a_fork_is_resumed_by_the_command_that_made_it() -> None:
+    stored = {
+        "r": {"id": "r", "status": "stopped", "config_hash": CONFIG.digest(), "parent_id": None},
+        "r-2": {"id": "r-2", "status": "running", "config_hash": OTHER.digest(), "parent_id": "r"},
+    }
+    assert decide(OTHER, stored.get, True) == Identity("r-2", resumes=True, parent="r")
+    assert decide(OTHER, stored.get, False) == Identity("r-2", resumes=True, parent="r")
+    assert decide(CONFIG, stored.get, False) == Identity("r", resumes=True)
 
 
 def test_one_process_at_a_time_holds_a_run(tmp_path: Path) -> None:

@@ -1,0 +1,193 @@
+"""The training loop: wait for a batch, learn from it, publish the version, save and evaluate where due.
+
+The other side, the dispatcher, runs in the same event loop beside it; the two meet in the store's counts and in
+``_publish``, which holds new groups back until the engines serve the new version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from ..agents.episode import Outcome
+from ..errors import TurnwiseError
+from ..records import Group, GroupState, Status
+from ..store import queries, totals
+from .dispatch import Dispatcher
+from .events import Note
+from .faults import point
+from .learning import Learning, Trained, update_done
+
+if TYPE_CHECKING:
+    from ..store.database import Database
+    from .run import Run
+
+NOTE_EVERY = 15.0
+"""Seconds the learner waits before it says for what."""
+MARGIN = 120.0
+"""Seconds beyond two group deadlines before a batch that does not come together ends the run."""
+
+
+class Loop:
+    """Trains one run from its current version until its budget is spent or it is stopped."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        with run.database.read() as conn:
+            history = queries.versions(conn, run.name)
+            first_group = totals.next_group(conn, run.name)
+        history[run.version.id] = run.version
+        self._dispatcher = Dispatcher(
+            run.name,
+            run.config,
+            run.extensions,
+            run.cluster.workers,
+            run.cluster.journal,
+            lambda: active(run.database, run.name),
+            lambda group: members(run.database, group),
+            run.rng,
+            first_group,
+        )
+        self._learning = Learning(
+            run.name,
+            run.config,
+            run.extensions,
+            run.learner,
+            run.cluster.journal,
+            lambda ids: queries.load_groups(run.database, ids),
+            history,
+            run.rng,
+        )
+
+    async def train(self) -> None:
+        """Update until done.
+
+        Raises:
+            TurnwiseError: no batch comes together, groups or engines keep failing, or an update is not finite.
+        """
+        run, dispatcher = self._run, self._dispatcher
+        dispatcher.update = run.version.update
+        dispatcher.paused = False
+        await dispatcher.fill()
+        last = waiting = monotonic()
+        idle = await run.cluster.busy()
+        try:
+            while not await self._done():
+                groups = await self._next_batch(waiting)
+                if not groups:
+                    continue
+                trained = await self._learning.update(groups, run.version, run.progress(), monotonic() - waiting)
+                if trained is not None:
+                    await self._publish(trained)
+                    now = monotonic()
+                    run.trained_seconds += now - last
+                    self._report(trained, now - last)
+                    last = now
+                    if await self._pauses(trained.update):
+                        last = monotonic()
+                await dispatcher.fill()
+                waiting = monotonic()
+            busy = await run.cluster.busy()
+            run.metrics.write("engines", run.version.update, {name: busy[name] - idle[name] for name in busy})
+        finally:
+            await dispatcher.cancel()
+
+    async def _next_batch(self, since: float) -> list[Group]:
+        """Groups to train on; none if the run is to stop. Says what it waits for, and does not wait for ever."""
+        run = self._run
+        noted = since
+        deadline = since + 2 * run.config.rollout.group_deadline + MARGIN
+        while True:
+            self._dispatcher.closed.clear()
+            if failure := self._dispatcher.failure or run.cluster.failure:
+                raise failure
+            if run.asked_to_stop():
+                return []
+            if groups := await self._learning.lease():
+                return groups
+            await self._dispatcher.fill()
+            now = monotonic()
+            if now - noted > NOTE_EVERY:
+                counts = active(run.database, run.name)
+                noted = now
+                run.tell(
+                    Note(
+                        f"the learner waits for groups, {now - since:.0f} s so far: "
+                        f"{counts.get(GroupState.READY, 0)} ready, {counts.get(GroupState.OPEN, 0)} running"
+                    )
+                )
+            if now > deadline:
+                raise TurnwiseError(
+                    f"no batch came together within {deadline - since:.0f} s; see run {run.name}'s failed groups"
+                )
+            try:
+                async with asyncio.timeout(1.0):
+                    await self._dispatcher.closed.wait()
+            except TimeoutError:
+                continue
+
+    async def _publish(self, trained: Trained) -> None:
+        """The engines get the new weights before another group opens."""
+        run = self._run
+        self._dispatcher.paused = True
+        run.version = self._learning.history[trained.version]
+        await run.cluster.push(run.weights, trained.version)
+        point("after_push")
+        self._dispatcher.update = trained.update
+        self._dispatcher.paused = False
+
+    async def _pauses(self, update: int) -> bool:
+        """Evaluate and save where due; whether anything was."""
+        run = self._run
+        settings = run.config
+        evaluates = settings.evaluation.every > 0 and update % settings.evaluation.every == 0
+        saves = update % settings.checkpoint.every == 0
+        if evaluates:
+            self._dispatcher.paused = True
+            await run.evaluator.evaluate(f"update {update}", update)
+            self._dispatcher.paused = False
+        if saves:
+            await run.saver.save(run.version.id)
+        return evaluates or saves
+
+    async def _done(self) -> bool:
+        run = self._run
+        done = run.progress() >= 1.0 or run.asked_to_stop()
+        if done:
+            await run.saver.save(run.version.id)
+        return done
+
+    def _report(self, trained: Trained, seconds: float) -> None:
+        run = self._run
+        event = update_done(trained, seconds, run.trained_seconds, active(run.database, run.name))
+        run.metrics.write("update", trained.update, {**trained.metrics, **asdict(event)})
+        run.tell(event)
+
+
+def active(database: Database, run: str) -> Mapping[GroupState, int]:
+    """Groups under way or waiting, by state: what capacity is reckoned from."""
+    with database.read() as conn:
+        return totals.active_groups(conn, run)
+
+
+def members(database: Database, group: str) -> list[Outcome]:
+    """What the store knows of a group's members: the last attempt of each."""
+    with database.read() as conn:
+        rows: Any = totals.group_members(conn, group)
+    return [
+        Outcome(
+            row["id"],
+            row["member"],
+            row["attempt"],
+            Status(row["status"]),
+            row["reward"],
+            row["success"],
+            row["n_steps"],
+            row["n_tokens"],
+            row["error"],
+        )
+        for row in rows
+    ]
