@@ -175,6 +175,29 @@ def test_nothing_joins_what_is_closed(database: Database) -> None:
         call(database, "expire_groups", groups=["g"], reason="too old")
 
 
+@pytest.mark.parametrize(
+    ("counted", "message"),
+    [
+        ({"n_steps": 3, "n_messages": 4}, "has 2 steps in the store, but 3 were written"),
+        ({"n_steps": 2, "n_messages": 6}, "has 4 messages in the store, but 6 were written"),
+        ({"n_steps": 1}, "has 2 steps in the store, but 1 were written"),
+    ],
+)
+def test_a_trajectory_does_not_end_with_a_part_of_it_lost(
+    database: Database, counted: dict[str, int], message: str
+) -> None:
+    start(database)
+    call(database, "open_group", group=group())
+    call(database, "start_trajectory", trajectory=trajectory("t"))
+    for index in range(2):
+        call(database, "append", trajectory="t", **turn(index))
+    with pytest.raises(StoreConflict, match=message):
+        call(database, "finish_trajectory", trajectory="t", status=Status.COMPLETED, **counted)
+    assert load_trajectory(database, "t").status is Status.RUNNING
+    call(database, "finish_trajectory", trajectory="t", status=Status.COMPLETED, n_steps=2, n_messages=4)
+    assert load_trajectory(database, "t").status is Status.COMPLETED
+
+
 def test_a_group_does_not_close_while_a_member_plays(database: Database) -> None:
     start(database)
     call(database, "open_group", group=group())

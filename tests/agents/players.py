@@ -1,0 +1,125 @@
+"""What the tests of the episode loop share: a store, groups, and small players that say what they are told to. They
+stand in for the engine only to inject its faults.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from turnwise.agents.episode import Answer, Deadlines, Outcome
+from turnwise.agents.journal import Journal, Send, through_writer
+from turnwise.agents.rollouts import Rollouts
+from turnwise.envs.owner import EnvOwner
+from turnwise.envs.tasks import make_task
+from turnwise.records import Group, Horizon, Message, Role, Source, Task, Trajectory
+from turnwise.store.database import Database, open_database
+
+SITE = "turnwise/Site-v0"
+HORIZON = Horizon(turns=6, tokens_turn=8, tokens_total=64, context=512)
+QUICK = Deadlines(reset=5.0, step=0.3, turn=5.0, group=20.0)
+
+
+def group(task: Task, size: int = 1, horizon: Horizon = HORIZON, name: str = "g") -> Group:
+    return Group(name, "r", task, horizon, size)
+
+
+def site(family: str = "open") -> Task:
+    return make_task(SITE, 3, "train", {"family": family})
+
+
+class PlayOn:
+    """Never stops an episode."""
+
+    def stop(self, trajectory: str, turn: int, reward: float) -> str:
+        return ""
+
+
+Say = Callable[[str], Awaitable[str]]
+
+
+@dataclass
+class Scripted:
+    """Says what ``say`` answers, each time as two messages of one token."""
+
+    say: Say
+    turn: int = 0
+    closed: bool = False
+
+    async def act(self, observation: str, images: Sequence[bytes]) -> Answer:
+        text = await self.say(observation)
+        at = 2 * self.turn
+        self.turn += 1
+        parent = at - 1 if at else None
+        asked = Message(at, parent, Role.USER, Source.POLICY, [1], [0], [float("nan")], [-1])
+        said = Message(at + 1, at, Role.ASSISTANT, Source.POLICY, [2], [1], [-0.5], [0])
+        return Answer(text, (asked, said), 1)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def always(text: str) -> Say:
+    async def say(_: str) -> str:
+        return text
+
+    return say
+
+
+@dataclass
+class Stage:
+    """Rollouts into a real store, through a ``send`` that a test may wrap."""
+
+    database: Database
+    send: Send
+    players: list[Scripted] = field(default_factory=list)
+    owners: list[EnvOwner] = field(default_factory=list)
+
+    async def play(
+        self,
+        say: Callable[[EnvOwner, Trajectory], Say],
+        of: Group,
+        deadlines: Deadlines = QUICK,
+        concurrency: int = 8,
+    ) -> list[Outcome]:
+        journal = Journal(self.send)
+        await journal.commit("create_run", run="r", config={}, config_hash="c", kind="train", code_version="0")
+        await journal.commit("open_group", group=of)
+
+        def player(owner: EnvOwner, _: Group, trajectory: Trajectory) -> Any:
+            made = Scripted(say(owner, trajectory))
+            self.players.append(made)
+            self.owners.append(owner)
+            return made
+
+        rollouts = Rollouts(journal, player, deadlines, {}, PlayOn())
+        try:
+            return await rollouts.group(of, [(member, 0) for member in range(of.size)])
+        finally:
+            await rollouts.close()
+
+
+def on_stage(tmp_path: Path, scenario: Callable[[Stage], Awaitable[Any]]) -> Any:
+    """Run a scenario on a fresh SQLite store, for a minute at most."""
+
+    async def bounded() -> Any:
+        database = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
+        send, writer = through_writer(database)
+        try:
+            async with asyncio.timeout(60):
+                return await scenario(Stage(database, send))
+        finally:
+            writer.close()
+            database.close()
+
+    return asyncio.run(bounded())
+
+
+def oracle(owner: EnvOwner, _: Trajectory) -> Say:
+    """Does what is right."""
+
+    async def say(observation: str) -> str:
+        return await owner.run("oracle", lambda env: env.oracle(), 5)
+
+    return say
