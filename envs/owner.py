@@ -68,8 +68,8 @@ class _Thread(threading.Thread):
                 result, error = None, raised
             deliver(result, error)
             del job, work, deliver, result, error
-        if self.given_up and self.env is not None:
-            # It came back after all; what it holds is still released, and nobody waits for that.
+        if self.env is not None:
+            # Given up, it came back after all; or it could not be made whole. What it holds is released all the same.
             with contextlib.suppress(BaseException):
                 self.env.close()
 
@@ -99,7 +99,7 @@ class EnvOwner:
         return cls(task.env_id, task.options)
 
     async def make(self, deadline: float) -> None:
-        """Start the thread and construct the environment in it.
+        """Start the thread and construct the environment in it. Cancelled meanwhile, the thread is given up.
 
         Raises:
             UnknownEnvironment: no such id; and as said of the class.
@@ -116,6 +116,10 @@ class EnvOwner:
             self.deterministic = await self._wait("make", construct, deadline)
         except EnvError:
             thread.inbox.put(None)
+            self._thread = None
+            raise
+        except BaseException:
+            self._give_up()
             raise
 
     async def reset(self, seed: int, split: str, deadline: float) -> Seen:

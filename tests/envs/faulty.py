@@ -13,9 +13,13 @@ FAULTY = "turnwise.tests.envs.faulty:faults/Faulty-v0"
 HANG = threading.Event()
 """What a hanging environment waits on; nothing sets it but the end of a test."""
 
+MADE: "list[FaultyEnv]" = []
+"""Every one whose constructor ended."""
+
 
 class FaultyEnv(TurnEnv):
-    """``fault`` happens on the action ``fault``; with ``where`` of make, reset or close it happens there instead."""
+    """``fault`` happens on the action ``fault``; with ``where`` of make, instructions, reset or close it happens
+    there instead."""
 
     def __init__(self, fault: str = "", where: str = "step") -> None:
         self.action_space = FreeText(words=("go", "fault"))
@@ -25,6 +29,12 @@ class FaultyEnv(TurnEnv):
         self.closed = False
         if where == "make":
             self._go_wrong()
+        MADE.append(self)
+
+    def instructions(self) -> str:
+        if self.where == "instructions":
+            self._go_wrong()
+        return ""
 
     def _go_wrong(self) -> Any:
         match self.fault:

@@ -10,7 +10,7 @@ import pytest
 from turnwise.envs.errors import EnvError, EnvironmentBroken, EnvironmentFailed, EnvTimeout, UnknownEnvironment
 from turnwise.envs.owner import EnvOwner, lost_threads
 from turnwise.envs.tasks import make_task
-from turnwise.tests.envs.faulty import FAULTY, HANG, FaultyEnv
+from turnwise.tests.envs.faulty import FAULTY, HANG, MADE, FaultyEnv
 
 
 @pytest.fixture(autouse=True)
@@ -108,6 +108,37 @@ def test_a_hang_ends_at_the_deadline_and_the_thread_is_given_up(where: str) -> N
     assert lost_threads() == 1
 
 
+def test_one_cancelled_while_it_is_made_is_counted_and_closed() -> None:
+    async def cancel() -> EnvOwner:
+        owner = EnvOwner(FAULTY, {"fault": "hang", "where": "make"})
+        making = asyncio.ensure_future(owner.make(5))
+        await asyncio.sleep(0.05)
+        making.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await making
+        return owner
+
+    owner = asyncio.run(cancel())
+    assert owner.lost
+    assert lost_threads() == 1
+
+
+def test_one_that_cannot_be_made_whole_is_closed() -> None:
+    async def make() -> None:
+        owner = EnvOwner(FAULTY, {"fault": "raise", "where": "instructions"})
+        with pytest.raises(EnvironmentFailed, match="Faulty-v0 make raised"):
+            await owner.make(5)
+        with pytest.raises(EnvironmentFailed, match="not made, or already closed"):
+            await owner.reset(0, "train", 5)
+
+    MADE.clear()
+    asyncio.run(make())
+    ends = time.monotonic() + 5
+    while not MADE[-1].closed and time.monotonic() < ends:
+        threading.Event().wait(0.005)
+    assert MADE[-1].closed
+
+
 def test_a_hanging_close_is_left_behind() -> None:
     async def hang() -> None:
         owner = EnvOwner(FAULTY, {"fault": "hang", "where": "close"})
@@ -189,7 +220,7 @@ def test_what_is_seen_is_complete() -> None:
     owner, first, second, last = asyncio.run(look())
     assert owner.deterministic
     assert first.text.startswith("task open ")
-    assert (first.reward, first.terminated, first.valid, first.success, first.images) == (0.0, False, True, None, ())
+    assert (first.reward, first.terminated, first.valid, first.success, first.images) == (0.0, False, True, False, ())
     assert (second.reward, dict(second.reward_parts)) == (0.2, {"goal": 0.2})
     assert (last.reward, last.terminated, last.success) == (1.0, True, True)
     assert len({first.hash, second.hash, last.hash}) == 3
