@@ -1,0 +1,58 @@
+"""Environments for the tests of the episode loop, registered in any process that asks for them by ``module:id``."""
+
+import itertools
+import re
+from typing import Any
+
+import gymnasium
+import numpy as np
+from turnwise.envs.base import Info, Obs, TurnEnv
+from turnwise.envs.spaces import FreeText
+
+CLOCK = "turnwise.tests.agents.worlds:loop/Clock-v0"
+PICTURE = "turnwise.tests.agents.worlds:loop/Picture-v0"
+_ticks = itertools.count(1000)
+
+
+class Clock(TurnEnv):
+    """Tells a number that is never the same twice, and normalises it away; ends with success at the third step."""
+
+    def __init__(self) -> None:
+        self.action_space = FreeText(words=("go",))
+        self.observation_space = FreeText(100)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
+        super().reset(seed=seed)
+        self.turn = 0
+        return self._look(), {}
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        self.turn += 1
+        ended = self.turn == 3
+        return self._look(), 0.1, ended, False, {"success": True} if ended else {}
+
+    def _look(self) -> str:
+        return f"turn {self.turn} pid {next(_ticks)}"
+
+    def normalise(self, observation: Obs) -> Obs:
+        assert isinstance(observation, str)
+        return re.sub(r"pid \d+", "pid", observation)
+
+
+class Picture(TurnEnv):
+    """Shows an image and nothing else."""
+
+    def __init__(self) -> None:
+        self.action_space = FreeText(words=("go",))
+        self.observation_space = gymnasium.spaces.Box(0, 255, (2, 2, 3), np.uint8)  # type: ignore[assignment]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
+        super().reset(seed=seed)
+        return np.zeros((2, 2, 3), np.uint8), {}
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        return np.zeros((2, 2, 3), np.uint8), 1.0, True, False, {"success": True}
+
+
+gymnasium.register("loop/Clock-v0", entry_point=Clock)
+gymnasium.register("loop/Picture-v0", entry_point=Picture)
