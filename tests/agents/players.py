@@ -37,6 +37,7 @@ class PlayOn:
 
 
 Say = Callable[[str], Awaitable[str]]
+Script = Callable[[EnvOwner, Trajectory], Say]
 
 
 @dataclass
@@ -75,19 +76,22 @@ class Stage:
     send: Send
     players: list[Scripted] = field(default_factory=list)
     owners: list[EnvOwner] = field(default_factory=list)
+    player: Any = None
+    """Plays instead of a scripted one."""
 
     async def play(
         self,
-        say: Callable[[EnvOwner, Trajectory], Say],
+        say: Script,
         of: Group,
         deadlines: Deadlines = QUICK,
-        concurrency: int = 8,
     ) -> list[Outcome]:
         journal = Journal(self.send)
         await journal.commit("create_run", run="r", config={}, config_hash="c", kind="train", code_version="0")
         await journal.commit("open_group", group=of)
 
         def player(owner: EnvOwner, _: Group, trajectory: Trajectory) -> Any:
+            if self.player is not None:
+                return self.player
             made = Scripted(say(owner, trajectory))
             self.players.append(made)
             self.owners.append(owner)

@@ -1,0 +1,178 @@
+"""Groups of episodes: one retry a member, a deadline for all, endings that are committed whatever comes."""
+
+import asyncio
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from turnwise.agents.journal import Answer, Operation
+from turnwise.agents.rollouts import CLOSING
+from turnwise.envs.owner import EnvOwner, lost_threads
+from turnwise.envs.tasks import make_task
+from turnwise.records import Status, Trajectory
+from turnwise.store.errors import NotFound
+from turnwise.store.queries import load_trajectory
+from turnwise.tests.agents.players import QUICK, Say, Script, Stage, group, on_stage, oracle, site
+from turnwise.tests.envs.faulty import FAULTY, HANG
+
+
+def failing(attempts: int) -> Script:
+    """A script of member 0 that fails its first ``attempts`` attempts, and does what is right otherwise."""
+
+    def script(owner: EnvOwner, trajectory: Trajectory) -> Say:
+        if trajectory.member == 0 and trajectory.attempt < attempts:
+
+            async def fail(_: str) -> str:
+                raise TimeoutError("the engine is slow")
+
+            return fail
+        return oracle(owner, trajectory)
+
+    return script
+
+
+@pytest.mark.parametrize("attempts", [0, 1, 2])
+def test_a_failed_member_is_played_again_once(tmp_path: Path, attempts: int) -> None:
+    async def scenario(stage: Stage) -> None:
+        outcomes = await stage.play(failing(attempts), group(site(), 3))
+        assert [one.member for one in outcomes] == [0, 1, 2]
+        assert [one.status for one in outcomes[1:]] == [Status.COMPLETED] * 2
+        last = min(attempts, 1)
+        assert outcomes[0].attempt == last
+        assert outcomes[0].status is (Status.POLICY_ERROR if attempts == 2 else Status.COMPLETED)
+        assert len(stage.players) == 3 + last
+        if attempts:
+            assert load_trajectory(stage.database, "g-0").status is Status.POLICY_ERROR
+        with pytest.raises(NotFound):
+            load_trajectory(stage.database, "g-0.2")
+
+    on_stage(tmp_path, scenario)
+
+
+def test_an_environment_is_used_again_unless_it_failed(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.play(failing(1), group(site()))
+        assert stage.owners[0] is not stage.owners[1]
+
+    on_stage(tmp_path, scenario)
+
+
+def never(owner: EnvOwner, trajectory: Trajectory) -> Say:
+    """Member 0 does not answer its second turn."""
+    turns: list[str] = []
+
+    async def wait(observation: str) -> str:
+        turns.append(observation)
+        if len(turns) > 1 and trajectory.member == 0:
+            await asyncio.get_running_loop().create_future()
+        return await oracle(owner, trajectory)(observation)
+
+    return wait
+
+
+def test_the_deadline_of_a_group_cancels_what_still_runs(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        began = time.monotonic()
+        late, good = await stage.play(never, group(site(), 2), replace(QUICK, group=1.0))
+        assert time.monotonic() - began < 5
+        assert good.status is Status.COMPLETED
+        assert (late.status, late.turns, late.attempt) == (Status.CANCELLED, 1, 0)
+        assert late.error == "its group's deadline of 1 s came"
+        stored = load_trajectory(stage.database, "g-0")
+        assert (stored.status, len(stored.steps)) == (Status.CANCELLED, 1)
+
+    on_stage(tmp_path, scenario)
+
+
+def test_an_ending_that_is_being_committed_at_the_deadline_is_committed(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        send = stage.send
+
+        async def slow(operations: list[Operation]) -> list[Answer]:
+            if any(name == "finish_trajectory" for name, _ in operations):
+                await asyncio.sleep(1.5)
+            return await send(operations)
+
+        stage.send = slow
+        (outcome,) = await stage.play(oracle, group(site()), replace(QUICK, group=1.0))
+        assert (outcome.status, outcome.success, outcome.error) == (Status.COMPLETED, True, "")
+        stored = load_trajectory(stage.database, "g-0")
+        assert (stored.status, stored.reward) == (Status.COMPLETED, outcome.reward)
+
+    on_stage(tmp_path, scenario)
+
+
+def test_so_is_that_of_an_episode_without_an_environment(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        send = stage.send
+
+        async def slow(operations: list[Operation]) -> list[Answer]:
+            if any(name == "finish_trajectory" for name, _ in operations):
+                await asyncio.sleep(1.0)
+            return await send(operations)
+
+        stage.send = slow
+        broken = make_task(FAULTY, 0, "train", {"fault": "raise", "where": "make"})
+        (outcome,) = await stage.play(oracle, group(broken), replace(QUICK, group=0.5))
+        assert (outcome.status, outcome.attempt) == (Status.ENV_ERROR, 0)
+        assert "the page is gone" in outcome.error
+        assert load_trajectory(stage.database, "g-0").status is Status.ENV_ERROR
+
+    on_stage(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_a_cancelled_group_is_recorded_and_is_not_played_again(tmp_path: Path, slow: bool) -> None:
+    async def scenario(stage: Stage) -> None:
+        send, ending = stage.send, asyncio.Event()
+
+        async def watched(operations: list[Operation]) -> list[Answer]:
+            if slow and any(name == "finish_trajectory" for name, _ in operations):
+                ending.set()
+                await asyncio.sleep(0.5)
+            return await send(operations)
+
+        stage.send = watched
+        playing = asyncio.ensure_future(stage.play(failing(2) if slow else never, group(site())))
+        if slow:
+            await ending.wait()
+        else:
+            await asyncio.sleep(0.5)
+        playing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await playing
+        stored = load_trajectory(stage.database, "g-0")
+        assert stored.status is (Status.POLICY_ERROR if slow else Status.CANCELLED)
+        assert len(stage.players) == 1
+        assert stage.players[0].closed
+
+    on_stage(tmp_path, scenario)
+
+
+def test_closing_after_the_deadline_is_bound(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        hanging = make_task(FAULTY, 0, "train", {"fault": "hang"})
+
+        def step_into_it(owner: EnvOwner, trajectory: Trajectory) -> Say:
+            async def say(_: str) -> str:
+                return "fault"
+
+            return say
+
+        began = time.monotonic()
+        (outcome,) = await stage.play(step_into_it, group(hanging), replace(QUICK, step=60.0, group=0.5))
+        took = time.monotonic() - began
+        assert outcome.status is Status.CANCELLED
+        assert took < 0.5 + 1.0 + 3.0
+        assert lost_threads() == 1
+
+    HANG.clear()
+    patch = pytest.MonkeyPatch()
+    patch.setattr("turnwise.agents.rollouts.CLOSING", 1.0)
+    try:
+        on_stage(tmp_path, scenario)
+    finally:
+        patch.undo()
+        HANG.set()
+    assert CLOSING <= 10.0
