@@ -3,15 +3,17 @@ stand in for the engine only to inject its faults.
 """
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from turnwise.agents.episode import Answer, Deadlines, Outcome
 from turnwise.agents.journal import Journal, Send, through_writer
 from turnwise.agents.rollouts import Rollouts
-from turnwise.envs.owner import EnvOwner
+from turnwise.envs.owner import EnvOwner, lost_threads
 from turnwise.envs.tasks import make_task
 from turnwise.records import Group, Horizon, Message, Role, Source, Task, Trajectory
 from turnwise.store.database import Database, open_database
@@ -127,3 +129,12 @@ def oracle(owner: EnvOwner, _: Trajectory) -> Say:
         return await owner.run("oracle", lambda env: env.oracle(), 5)
 
     return say
+
+
+def until_no_thread_is_lost() -> None:
+    """Wait, for five seconds at most, until the threads that were given up have ended."""
+    for _ in range(500):
+        if not lost_threads():
+            return
+        threading.Event().wait(0.01)
+    pytest.fail(f"{lost_threads()} threads are still lost")

@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +15,24 @@ from turnwise.agents.journal import Answer as Committed
 from turnwise.agents.journal import Operation
 from turnwise.agents.model import new_model
 from turnwise.agents.players import ChatPlayer, TokenPlayer
-from turnwise.envs.owner import EnvOwner, lost_threads
+from turnwise.envs.owner import EnvOwner
 from turnwise.envs.tasks import make_task
 from turnwise.errors import TurnwiseError
 from turnwise.records import Horizon, Source, Status, Trajectory
 from turnwise.store.errors import StoreConflict, StoreFull
 from turnwise.store.queries import load_trajectory
-from turnwise.tests.agents.players import HORIZON, QUICK, Say, Stage, always, group, on_stage, oracle, site
+from turnwise.tests.agents.players import (
+    HORIZON,
+    QUICK,
+    Say,
+    Stage,
+    always,
+    group,
+    on_stage,
+    oracle,
+    site,
+    until_no_thread_is_lost,
+)
 from turnwise.tests.agents.worlds import PICTURE
 from turnwise.tests.envs.faulty import FAULTY, HANG
 
@@ -53,14 +63,6 @@ def ended(tmp_path: Path, fault: str, say: Say | None = None) -> tuple[Trajector
         return both
     finally:
         HANG.set()
-
-
-def until_no_thread_is_lost() -> None:
-    for _ in range(500):
-        if not lost_threads():
-            return
-        threading.Event().wait(0.01)
-    pytest.fail(f"{lost_threads()} threads are still lost")
 
 
 @pytest.mark.parametrize(

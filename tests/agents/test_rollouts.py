@@ -8,12 +8,24 @@ from pathlib import Path
 import pytest
 from turnwise.agents.journal import Answer, Operation
 from turnwise.agents.rollouts import CLOSING
+from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.owner import EnvOwner, lost_threads
 from turnwise.envs.tasks import make_task
+from turnwise.errors import TurnwiseError
 from turnwise.records import Status, Trajectory
 from turnwise.store.errors import NotFound
 from turnwise.store.queries import load_trajectory
-from turnwise.tests.agents.players import QUICK, Say, Script, Stage, group, on_stage, oracle, site
+from turnwise.tests.agents.players import (
+    QUICK,
+    Say,
+    Script,
+    Stage,
+    group,
+    on_stage,
+    oracle,
+    site,
+    until_no_thread_is_lost,
+)
 from turnwise.tests.envs.faulty import FAULTY, HANG
 
 
@@ -56,6 +68,37 @@ def test_an_environment_is_used_again_unless_it_failed(tmp_path: Path) -> None:
         assert stage.owners[0] is not stage.owners[1]
 
     on_stage(tmp_path, scenario)
+
+
+def test_an_environment_whose_player_cannot_be_made_is_closed(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        owners: list[EnvOwner] = []
+
+        def refuse(owner: EnvOwner, _: Trajectory) -> Say:
+            owners.append(owner)
+            raise TurnwiseError("httpx is not installed")
+
+        with pytest.raises(TurnwiseError, match="httpx is not installed"):
+            await stage.play(refuse, group(site()))
+        with pytest.raises(EnvironmentFailed, match="already closed"):
+            await owners[0].step("back", 5)
+
+    on_stage(tmp_path, scenario)
+
+
+def test_an_environment_whose_making_overruns_the_group_is_given_up(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        hanging = make_task(FAULTY, 0, "train", {"fault": "hang", "where": "make"})
+        (outcome,) = await stage.play(oracle, group(hanging), replace(QUICK, group=0.5))
+        assert outcome.status is Status.CANCELLED
+        assert lost_threads() == 1
+
+    HANG.clear()
+    try:
+        on_stage(tmp_path, scenario)
+    finally:
+        HANG.set()
+    until_no_thread_is_lost()
 
 
 def never(owner: EnvOwner, trajectory: Trajectory) -> Say:
@@ -175,4 +218,5 @@ def test_closing_after_the_deadline_is_bound(tmp_path: Path) -> None:
     finally:
         patch.undo()
         HANG.set()
+    until_no_thread_is_lost()
     assert CLOSING <= 10.0
