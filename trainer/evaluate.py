@@ -10,7 +10,8 @@ import asyncio
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 from time import monotonic, strftime
@@ -19,13 +20,13 @@ from uuid import uuid4
 
 from .. import __version__
 from ..agents.engine import EngineConfig
-from ..agents.episode import Deadlines
+from ..agents.episode import Deadlines, Outcome
 from ..agents.journal import Journal, through_writer
 from ..agents.players import ChatPlayer, OraclePlayer, RandomPlayer
 from ..agents.rollouts import Rollouts
 from ..envs.owner import EnvOwner
 from ..errors import TurnwiseError
-from ..records import Group, GroupState, Horizon, Source, Trajectory
+from ..records import Group, GroupState, Horizon, Source, Task, Trajectory
 from ..store.database import Database, open_database
 from .config import EnvironmentConfig, RolloutConfig, RunConfig
 from .controller import PlayOn
@@ -81,6 +82,19 @@ def _is_model(policy: str) -> bool:
     return (Path(policy) / "config.json").is_file()
 
 
+@asynccontextmanager
+async def _recorded(journal: Journal, run: str, policy: str, settings: Mapping[str, Any]) -> AsyncIterator[None]:
+    """The evaluation as a run of its own: begun here, ended as finished or failed."""
+    await journal.commit("create_run", **_begin(run, policy, settings))
+    try:
+        yield
+    except BaseException as error:
+        journal.put("finish_run", run=run, status="failed", error=f"{type(error).__name__}: {error}"[:4000])
+        await asyncio.shield(journal.flush())
+        raise
+    await journal.commit("finish_run", run=run, status="finished")
+
+
 def _begin(run: str, policy: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     config = {"policy": policy, **settings}
     digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
@@ -107,7 +121,6 @@ async def _with_player(
     rollouts = Rollouts(journal, player, deadlines, {}, PlayOn(), policy, source)
     gate = asyncio.Semaphore(CONCURRENCY)
     try:
-        await journal.commit("create_run", **_begin(run, policy, {"turns": turns, "seed": seed}))
 
         async def one(group: Group) -> Any:
             async with gate:
@@ -116,9 +129,8 @@ async def _with_player(
                 await journal.commit("close_group", group=group.id, state=GroupState.FILTERED, reason="evaluation")
             return group.task, outcome
 
-        played = await asyncio.gather(*(one(group) for group in groups_of(run, "eval", problems, horizon)))
-        await journal.commit("finish_run", run=run, status="finished")
-        return list(played)
+        async with _recorded(journal, run, policy, {"turns": turns, "seed": seed}):
+            return await asyncio.gather(*(one(group) for group in groups_of(run, "eval", problems, horizon)))
     finally:
         await rollouts.close()
         await asyncio.to_thread(writer.close)
@@ -135,6 +147,7 @@ def _with_engine(
 ) -> list[Any]:
     from .cluster import Cluster, start_ray, stop_ray
     from .dispatch import play_out
+    from .loop import members
 
     window = int(json.loads((Path(policy) / "config.json").read_text()).get("max_position_embeddings", 1024))
     context = min(window, 4096)
@@ -146,28 +159,29 @@ def _with_engine(
         horizon={"turns": turns, "context": context},
     )
     horizon = Horizon(turns, 256, 1 << 20, context)
-    nobody: Callable[[str], list[Any]] = lambda group: []  # noqa: E731
+
+    def known(group: str) -> list[Outcome]:
+        return members(database, group)
 
     async def main() -> list[Any]:
         cluster = Cluster.start(config, database, Path(policy).resolve(), PlayOn())
         try:
             await cluster.ready()
             await cluster.serve_loaded(0)
-            await cluster.journal.commit("create_run", **_begin(run, policy, {"turns": turns}))
             groups = groups_of(run, "eval", problems, horizon)
             deadline = config.rollout.group_deadline
 
-            async def one(group: Group) -> Any:
+            async def one(group: Group) -> list[tuple[Task, Outcome]]:
                 await cluster.journal.commit("open_group", group=group)
-                (outcome,) = await play_out(cluster.workers, cluster.journal, nobody, group, deadline)
+                ended = await play_out(cluster.workers, cluster.journal, known, group, deadline)
                 await cluster.journal.commit(
                     "close_group", group=group.id, state=GroupState.FILTERED, reason="evaluation"
                 )
-                return group.task, outcome
+                return [(group.task, outcome) for outcome in ended]
 
-            played = await asyncio.gather(*(one(group) for group in groups))
-            await cluster.journal.commit("finish_run", run=run, status="finished")
-            return list(played)
+            async with _recorded(cluster.journal, run, policy, {"turns": turns}):
+                played = await asyncio.gather(*(one(group) for group in groups))
+            return [pair for pairs in played for pair in pairs]
         finally:
             await cluster.close()
 
