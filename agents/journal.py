@@ -178,7 +178,8 @@ class Journal:
             return
         if not isinstance(error, TurnwiseError):
             cause = error
-            error = NotStored(f"{operation[0]} of trajectory {trajectory} failed: {type(cause).__name__}: {cause}")
+            why = (str(cause).strip() or "no reason given").splitlines()[0]
+            error = NotStored(f"{operation[0]} of trajectory {trajectory} failed: {type(cause).__name__}: {why}")
             error.__cause__ = cause
         self._lost[trajectory] = error
 
