@@ -59,7 +59,10 @@ class TurnEnv(gymnasium.Env[Obs, str]):
         raise NotImplementedError(f"{type(self).__name__} has no closed vocabulary")
 
     def normalise(self, observation: Obs) -> Obs:
-        """The observation without what cannot be the same twice (timings, pids); this is what gets hashed."""
+        """The observation without what cannot be the same twice (timings, pids); this is what gets hashed.
+
+        A function of the observation alone: replay applies it, in another instance, to what was stored.
+        """
         return observation
 
 

@@ -144,7 +144,7 @@ class SiteEnv(TurnEnv):
         site = self.site
         if self._page == HOME:
             new = [link for link in site.links if link not in self._visited]
-            return " ".join(["links", *new, *(["visited", *self._visited] if self._visited else []), HOME])
+            return " ".join(["click", *new, *(["visited", *self._visited] if self._visited else []), HOME])
         if self._page == FORM:
             return " ".join([*(element for element in site.form if element not in self._filled), FORM])
         if site.family == "find":

@@ -64,6 +64,10 @@ class Workers:
         try:
             async with asyncio.timeout(deadline):
                 outcomes, lost = await slot.actor.play.remote(group, members)
+        except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, TurnwiseError):
+                raise error.cause from None
+            raise
         except (ray.exceptions.RayActorError, TimeoutError) as error:
             self._replace(slot)
             ray.kill(slot.actor)

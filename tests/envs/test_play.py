@@ -16,7 +16,7 @@ def test_an_episode_is_played_to_its_end() -> None:
     assert (played.turns, played.ended, played.success) == (2, True, True)
     assert played.reward == 1.2
     assert written[0] == HELP
-    assert written[1].startswith(f"task open {goal} links ")
+    assert written[1].startswith(f"task open {goal} click ")
     assert written[2] == f"click {goal}"
     assert f"  click {goal}" in written[3].splitlines()
     assert written[-1] == "success after 2 turns, reward 1.20"
