@@ -2,9 +2,10 @@
 
 Three families of tasks: **find** a price that many sections name and one confirms; **login** with the values of the
 task, then open a section; **open** a section. Actions: ``click NAME``, ``fill FIELD VALUE``, ``back``, ``answer
-NUMBER``, ``done``. Only the first observation tells the task, so that it must be remembered. Links not yet visited are
-listed first, a form lists what is left to do, and the word that decides most, the kind of page, comes last: a small
-policy cannot otherwise tell where a list of unknown length ends.
+NUMBER``, ``done``. Only the first observation tells the task, so that it must be remembered. Links not yet visited
+are listed first, a form lists what is left to do, and the word that decides most, the kind of page, comes last: a
+small policy cannot otherwise tell where a list of unknown length ends. The list of links begins with the word that
+begins the action, ``click``, which lets such a policy find the list by its own word rather than by its distance.
 
 Reward: 1 for success; -.3 for a wrong answer or a ``done`` elsewhere than at the goal; +.2 once each for the right
 user, the right password, being logged in and reaching the goal page; -.05 for what does not parse or apply (a free
