@@ -105,6 +105,8 @@ class LearnerConfig(Strict):
     betas: tuple[float, float] = (0.9, 0.95)
     weight_decay: float = 0.0
     max_grad_norm: float = Field(1.0, gt=0)
+    max_kl: float | None = Field(None, gt=0)
+    """Trust region: a step that moves the policy further than this on its own tokens, in nats a token, is shortened."""
     steps_per_batch: int = Field(1, ge=1)
     """Optimiser steps a batch is split into."""
     tokens_per_pass: int = Field(2048, ge=1)

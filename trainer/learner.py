@@ -5,6 +5,7 @@ that the current log-probabilities are those of the distribution the engine samp
 gradient is not finite is refused before it touches the weights.
 """
 
+import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
@@ -21,6 +22,11 @@ from . import attention
 from .config import LearnerConfig
 from .packing import Pass, chunks, pack
 from .protocols import LossInputs, PolicyLoss, ProximalPolicy, TrainSample
+
+PER_STEP = ("loss", "grad_norm", "step_share")
+"""Metrics of a step rather than of its tokens."""
+SHORTENINGS = 3
+"""Times a step that went too far is shortened at most."""
 
 logging.disable_progress_bar()
 
@@ -94,11 +100,10 @@ class Learner:
             for name, value in self._step(step, anchor).items():
                 totals[name] = totals.get(name, 0.0) + value
         tokens = sum(float((one.weights > 0).sum()) for step in passes for one in step)
-        means = {name: value / max(tokens, 1.0) for name, value in totals.items() if name not in ("loss", "grad_norm")}
+        means = {name: value / max(tokens, 1.0) for name, value in totals.items() if name not in PER_STEP}
         return {
             **means,
-            "loss": totals.get("loss", 0.0) / max(len(passes), 1),
-            "grad_norm": totals.get("grad_norm", 0.0) / max(len(passes), 1),
+            **{name: totals.get(name, 0.0) / max(len(passes), 1) for name in PER_STEP},
             "learning_rate": rate,
             "tokens": tokens,
         }
@@ -106,11 +111,13 @@ class Learner:
     def _step(self, passes: Sequence[Pass], anchors: Sequence[Tensor | None]) -> dict[str, float]:
         denominator = sum(float(one.weights.sum()) for one in passes)
         totals: dict[str, float] = {"loss": 0.0}
+        before: list[Tensor] = []
         self.optimizer.zero_grad(set_to_none=True)
         for one, anchor in zip(passes, anchors, strict=True):
             if not len(one.at):
                 continue
             logprobs, entropy = self.score(one)
+            before.append(logprobs.detach())
             proximal = self.proximal.logprobs(logprobs if anchor is None else anchor, one.behaviour)
             loss, metrics = self.loss(
                 LossInputs(
@@ -127,9 +134,35 @@ class Learner:
             raise NotFinite(
                 f"loss {totals['loss']} with gradient norm {norm}: the update was not applied; lower the learning rate"
             )
+        origin = [one.detach().clone() for one in self.model.parameters()] if self.config.max_kl else []
         self.optimizer.step()
+        share = self._shorten(passes, before, origin, self.config.max_kl) if self.config.max_kl else 1.0
         self.proximal.after_step(self.model)
-        return {**totals, "grad_norm": norm}
+        return {**totals, "grad_norm": norm, "step_share": share}
+
+    def _shorten(
+        self, passes: Sequence[Pass], before: Sequence[Tensor], origin: Sequence[Tensor], limit: float
+    ) -> float:
+        """Go back along a step that moved the policy too far; the share of it that is kept.
+
+        The divergence is measured on the step's own tokens. It grows with the square of a small step, hence the root;
+        after a large one that falls short, so it is measured again.
+        """
+        trained = [one for one in passes if len(one.at)]
+        kept = 1.0
+        for _ in range(SHORTENINGS):
+            gaps = torch.cat(
+                [self.score(one, gradient=False)[0] - old for one, old in zip(trained, before, strict=True)]
+            )
+            moved = float((gaps.exp() - 1 - gaps).mean())
+            if moved <= limit:
+                break
+            share = math.sqrt(limit / moved)
+            kept *= share
+            with torch.no_grad():
+                for parameter, start in zip(self.model.parameters(), origin, strict=True):
+                    parameter.lerp_(start, 1 - share)
+        return kept
 
 
 def split(samples: Sequence[TrainSample], parts: int) -> list[list[TrainSample]]:

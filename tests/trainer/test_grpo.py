@@ -29,6 +29,7 @@ from turnwise.trainer.batch import assemble
 from turnwise.trainer.config import LearnerConfig, parse_config
 from turnwise.trainer.extensions import Extensions
 from turnwise.trainer.learner import Learner
+from turnwise.trainer.packing import chunks, pack
 
 NAN = float("nan")
 WORDS = [f"w{i}" for i in range(20)]
@@ -178,3 +179,20 @@ def test_several_steps_a_batch_anchor_on_the_policy_at_its_start(model: Path) ->
     metrics = learner.update(made.samples, 0.0, 0)
     assert metrics["behaviour_kl"] > 0
     assert metrics["tokens"] == sum(sum(one.sample.mask) for one in made.samples)
+
+
+def test_a_step_that_moves_the_policy_too_far_is_shortened(model: Path) -> None:
+    policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    slots, made = assembled(batch(1, policy))
+    moved = {}
+    for limit in (None, 1e-3):
+        config = LEARNER.model_copy(update={"learning_rate": 3e-2, "final_learning_rate": 3e-2, "max_kl": limit})
+        learner = Learner(model, config, slots.loss, slots.proximal, 1.0)
+        passes = [pack(part) for part in chunks(made.samples, config.tokens_per_pass)]
+        before = [learner.score(one, gradient=False)[0] for one in passes]
+        share = learner.update(made.samples, 0.0, 0)["step_share"]
+        gaps = torch.cat([learner.score(one, gradient=False)[0] - old for one, old in zip(passes, before, strict=True)])
+        moved[limit] = float((gaps.exp() - 1 - gaps).mean())
+        assert (share < 1) is (limit is not None)
+    assert moved[None] > 1e-2
+    assert moved[1e-3] < 3e-3
