@@ -99,7 +99,7 @@ class LearnerConfig(Strict):
 
     learning_rate: float = Field(1e-3, gt=0)
     final_learning_rate: float = Field(0.0, ge=0)
-    """Reached linearly at the end of the budget."""
+    """Reached at the end of the budget, along the square of the share spent."""
     warmup_updates: int = Field(10, ge=0)
     """Updates over which the rate rises to ``learning_rate``: AdamW's first steps know no scale yet."""
     betas: tuple[float, float] = (0.9, 0.95)

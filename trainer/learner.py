@@ -84,7 +84,7 @@ class Learner:
         Raises:
             NotFinite: the loss or gradient is NaN or infinite; the weights are as before the step.
         """
-        rate = self.config.learning_rate + progress * (self.config.final_learning_rate - self.config.learning_rate)
+        rate = self.config.learning_rate + progress**2 * (self.config.final_learning_rate - self.config.learning_rate)
         rate *= min(1.0, (update + 1) / (self.config.warmup_updates + 1))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
