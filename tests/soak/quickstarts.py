@@ -8,7 +8,7 @@ from typing import Any
 from turnwise.tests.chaos.harness import PROGRAM
 
 CONFIG = Path(__file__).parents[2] / "examples" / "quickstart.toml"
-SUCCESS, FAMILY, WARMUP, WALL_S, STALENESS = 0.85, 0.7, 0.3, 200.0, 2
+SUCCESS, FAMILY, WARMUP, WALL_S, STALENESS, STALE_SHARE = 0.85, 0.7, 0.3, 200.0, 2, 0.2
 
 
 def quickstart(folder: Path, seed: int) -> dict[str, Any]:
@@ -32,6 +32,7 @@ def misses(found: dict[str, Any]) -> list[str]:
         "success_warmup": found["success_warmup"] <= WARMUP,
         "wall_s": found["wall_s"] <= WALL_S,
         "max_staleness": found["max_staleness"] <= STALENESS,
+        "stale_share": found["stale_share"] >= STALE_SHARE,
         **{f"family {name}": rate >= FAMILY for name, rate in found["families_after"].items()},
     }
     return [name for name, reached in bounds.items() if not reached]

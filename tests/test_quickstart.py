@@ -1,0 +1,87 @@
+"""The quickstart, for less than half of its time: it learns, keeps its staleness bound, and what it stored replays.
+
+The whole of it, over ten seeds and with its thresholds, is ``make soak``'s.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from turnwise.store import queries
+from turnwise.store.database import Database, open_database
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAM = str(Path(sys.executable).with_name("turnwise"))
+SECONDS = 60
+
+
+def turnwise(*arguments: str, status: int = 0) -> str:
+    done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=400, check=False)
+    assert done.returncode == status, f"{arguments}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"sqlite:///{tmp_path_factory.mktemp('quickstart')}/turnwise.db"
+
+
+@pytest.fixture(scope="module")
+def said(url: str) -> dict[str, Any]:
+    smaller = ["--set", f"budget.seconds={SECONDS}", "--set", "evaluation.tasks=102"]
+    out = turnwise("train", str(ROOT / "examples" / "quickstart.toml"), "--json", "--store", url, *smaller)
+    return json.loads(out.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def database(url: str, said: dict[str, Any]) -> Database:
+    return open_database(url)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(500)
+def test_it_learns_within_its_staleness_bound(said: dict[str, Any]) -> None:
+    assert said["status"] == "finished"
+    assert said["success_untrained"] <= 0.1
+    assert said["success_warmup"] <= 0.3
+    assert said["success_after"] >= said["success_warmup"] + 0.15
+    assert said["max_staleness"] <= 2
+    assert said["stale_share"] >= 0.2
+    assert (Path(said["folder"]) / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+    assert (Path(said["folder"]) / "metrics.jsonl").read_text().count('"kind": "update"') == said["updates"]
+
+
+def ended(database: Database) -> list[str]:
+    with database.read() as conn:
+        rows = queries.list_trajectories(conn, limit=100_000, status=["completed", "truncated"])
+    return [row["id"] for row in rows]
+
+
+@pytest.mark.slow
+def test_fifty_random_trajectories_of_it_replay(url: str, database: Database) -> None:
+    chosen = Random(0).sample(ended(database), 50)
+    reports = json.loads(turnwise("replay", *chosen, "--json", "--store", url))
+    assert len(reports) == 50
+    assert all(report["matches"] for report in reports)
+
+
+@pytest.mark.slow
+def test_an_altered_observation_is_found_and_its_step_named(url: str, database: Database) -> None:
+    trajectory = next(one for one in ended(database) if len(queries.load_trajectory(database, one).steps) >= 3)
+    with database.transaction() as tx:
+        name = tx.conn.execute(
+            text("SELECT observation_blob FROM step WHERE trajectory_id = :id AND idx = 2"), {"id": trajectory}
+        ).scalar_one()
+        kept = tx.conn.execute(text("SELECT data FROM blob WHERE hash = :name"), {"name": name}).scalar_one()
+        tx.conn.execute(text("UPDATE blob SET data = :data WHERE hash = :name"), {"data": b"altered", "name": name})
+    try:
+        out = turnwise("replay", trajectory, "--store", url, status=1)
+        assert "step 2" in out
+    finally:
+        with database.transaction() as tx:
+            tx.conn.execute(text("UPDATE blob SET data = :data WHERE hash = :name"), {"data": kept, "name": name})
