@@ -45,6 +45,9 @@ QUIET: Mapping[str, str] = {
 }
 
 
+LOOPBACK: Mapping[str, str] = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+"""On any system, this is what keeps a Ray that is started here, and all its actors, to the loopback interface."""
+
 _dogs: list["subprocess.Popen[str]"] = []
 
 
@@ -54,7 +57,7 @@ def start_ray(address: str | None = None) -> None:
     Raises:
         TurnwiseError: Ray could not be reached or started.
     """
-    for name, value in QUIET.items():
+    for name, value in {**QUIET, **({} if address else LOOPBACK)}.items():
         os.environ.setdefault(name, value)
     import ray
 
