@@ -2,10 +2,10 @@
 
 Three families of tasks: **find** a price that many sections name and one confirms; **login** with the values of the
 task, then open a section; **open** a section. Actions: ``click NAME``, ``fill FIELD VALUE``, ``back``, ``answer
-NUMBER``, ``done``. Only the first observation tells the task, so that it must be remembered. Links not yet visited
-are listed first, a form lists what is left to do, and the word that decides most, the kind of page, comes last: a
-small policy cannot otherwise tell where a list of unknown length ends. The list of links begins with the word that
-begins the action, ``click``, which lets such a policy find the list by its own word rather than by its distance.
+NUMBER``, ``done``. Only the first observation tells the task, so that it must be remembered. A page lists what can be
+done on it: while searching, the links not yet read (all anew once all are); of a form, what is left to fill, then
+``submit``. A list begins with the word that begins the action, and the kind of page comes last: a small policy finds
+both by their words, and cannot otherwise tell where a list of unknown length ends.
 
 Reward: 1 for success; -.3 for a wrong answer or a ``done`` elsewhere than at the goal; +.2 once each for the right
 user, the right password, being logged in and reaching the goal page; -.05 for what does not parse or apply (a free
@@ -64,7 +64,8 @@ class SiteEnv(TurnEnv):
         number = int(self.np_random.integers(2**31)) if seed is None else seed
         self._site = draw(number, split, self.family)
         self._page = HOME
-        self._visited: list[str] = []
+        self._wanted = ""
+        self._read: list[str] = []
         self._filled: list[str] = []
         self._logged_in = False
         self._earned: set[str] = set()
@@ -86,19 +87,20 @@ class SiteEnv(TurnEnv):
                 return self._end(self._at_goal() and site.family != "find")
             case ["back"] if self._page != HOME:
                 self._page, note = HOME, ""
-            case ["click", "submit"] if self._page == FORM:
+            case ["click", "submit"] if self._page == FORM and len(self._filled) == len(FIELDS):
                 note = self._submit(parts)
-            case ["click", name] if self._page == HOME and name in self.site.links:
+            case ["click", name] if self._page == HOME and name in self._links():
                 note = self._open(name, parts)
-            case ["fill", field, value] if self._page == FORM and value in _VALUES and self._open_field(field):
+            case ["fill", field, value] if self._page == FORM and value in _VALUES and field in self._left():
                 note = self._fill(field, value, parts)
         if note == "invalid":
             parts["invalid"] = INVALID
         text = f"{note} {self._view()}" if note else self._view()
         return text, sum(parts.values()), False, False, self._info(note != "invalid", parts)
 
-    def _open_field(self, field: str) -> bool:
-        return field in FIELDS and field not in self._filled
+    def _links(self) -> tuple[str, ...]:
+        links = self.site.links
+        return tuple(link for link in links if link not in self._read) if self.site.family == "find" else links
 
     def _earn(self, name: str, parts: dict[str, float]) -> None:
         if name not in self._earned:
@@ -109,10 +111,9 @@ class SiteEnv(TurnEnv):
         return self._page == self.site.target
 
     def _open(self, name: str, parts: dict[str, float]) -> str:
+        self._wanted = name
         self._page = FORM if self.site.family == "login" and not self._logged_in else name
-        if name in self._visited:
-            self._visited.remove(name)
-        self._visited.append(name)
+        self._read = [*self._read, name] if len(self._read) + 1 < len(self.site.links) else []
         if self._at_goal():
             self._earn("goal", parts)
         return ""
@@ -125,10 +126,8 @@ class SiteEnv(TurnEnv):
         return ""
 
     def _submit(self, parts: dict[str, float]) -> str:
-        if len(self._filled) < len(FIELDS):
-            return "wrong"
         self._logged_in = True
-        self._page = self._visited[-1]
+        self._page = self._wanted
         self._earn("login", parts)
         if self._at_goal():
             self._earn("goal", parts)
@@ -144,17 +143,20 @@ class SiteEnv(TurnEnv):
     def _view(self) -> str:
         site = self.site
         if self._page == HOME:
-            new = [link for link in site.links if link not in self._visited]
-            return " ".join(["click", *new, *(["visited", *self._visited] if self._visited else []), HOME])
+            return " ".join(["click", *self._links(), HOME])
         if self._page == FORM:
-            return " ".join([*(element for element in site.form if element not in self._filled), FORM])
+            left = self._left()
+            return " ".join(["fill", *left, FORM] if left else ["click", "submit", FORM])
         if site.family == "find":
             price = site.prices[site.links.index(self._page)]
-            return f"{self._page} {site.item} {price} {'confirmed' if self._at_goal() else 'rumour'}"
+            return f"{site.item} {price} {'confirmed' if self._at_goal() else 'rumour'}"
         return f"{self._page} page"
 
+    def _left(self) -> list[str]:
+        return [field for field in self.site.form if field not in self._filled]
+
     def _info(self, valid: bool, parts: dict[str, float]) -> Info:
-        key = f"{self._page}|{','.join(sorted(self._visited))}|{','.join(sorted(self._filled))}|{self._logged_in:d}"
+        key = f"{self._page}|{','.join(sorted(self._read))}|{','.join(sorted(self._filled))}|{self._logged_in:d}"
         return {"step_valid": valid, "state_key": key, "env_error": None, "success": False, "reward_parts": parts}
 
     def valid_actions(self) -> list[tuple[str, float]]:
@@ -162,12 +164,11 @@ class SiteEnv(TurnEnv):
         site = self.site
         done = [] if site.family == "find" else [("done", 0.5)]
         if self._page == HOME:
-            return [(f"click {link}", 1.0) for link in self.site.links] + done
+            return [(f"click {link}", 1.0) for link in self._links()] + done
         actions = [("back", 1.0), *done]
         if self._page == FORM:
-            actions.append(("click submit", 1.0))
-            open_fields = [field for field in FIELDS if field not in self._filled]
-            actions += [(f"fill {field} {value}", 1.0) for field in open_fields for value in site.secrets]
+            fills = [(f"fill {field} {value}", 1.0) for field in self._left() for value in site.secrets]
+            actions += fills or [("click submit", 1.0)]
         elif site.family == "find":
             actions.append((f"answer {site.prices[site.links.index(self._page)]}", 0.5))
         return actions
@@ -176,17 +177,13 @@ class SiteEnv(TurnEnv):
         """The right next action of one who reads every page: it knows nothing the pages have not shown."""
         site = self.site
         if self._page == FORM:
-            for element in site.form:
-                if self._open_field(element):
-                    return f"fill {element} {site.secrets[FIELDS.index(element)]}"
-            return "click submit"
-        if self._page != HOME:
-            if not self._at_goal():
-                return "back"
-            return f"answer {site.prices[site.links.index(self._page)]}" if site.family == "find" else "done"
-        if site.family == "find" and site.target not in self._visited:
-            return f"click {next(link for link in self.site.links if link not in self._visited)}"
-        return f"click {site.target}"
+            left = self._left()
+            return f"fill {left[0]} {site.secrets[FIELDS.index(left[0])]}" if left else "click submit"
+        if site.family == "find" and "goal" in self._earned:
+            return f"answer {site.prices[site.links.index(site.target)]}"
+        if self._page == HOME:
+            return f"click {self._links()[0] if site.family == 'find' else site.target}"
+        return "done" if self._at_goal() else "back"
 
     def vocabulary(self) -> list[str]:
         """The closed set of words of every observation and valid action."""

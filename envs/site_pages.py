@@ -2,7 +2,7 @@
 
 An instance is a pure function of (seed, split, family). Draws use only ``random.Random.random``, the one generator
 method Python promises to keep, so that a stored trajectory replays under any later Python. Whether a combination
-(item and price; user and password; target and set of links) is held out is a hash of it: the two splits share no
+(item and price; user and password; target and set of links) is held out is a function of it: the two splits share no
 combination, whatever the seed.
 """
 
@@ -15,6 +15,8 @@ FAMILIES = ("find", "login", "open")
 SPLITS = ("train", "test")
 HELD_OUT_SHARE = 5
 """One combination in this many is of the test split."""
+HELD_OUT_DIAGONALS = 4
+"""Of users and passwords, so few that a hash would hold out nearly all of one word's, one diagonal in this many."""
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -28,7 +30,7 @@ PASSWORDS = _words("oak elm fig ash fir yew pine palm")
 FIELDS = ("user", "password")
 NUMBERS = tuple(str(number) for number in range(10, 100))
 GRAMMAR = _words(
-    "task find price of open as visited home page confirmed rumour form submit wrong invalid welcome"
+    "task find price of open as home page confirmed rumour form submit wrong invalid welcome"
     " click fill back answer done ended right"
 )
 VOCABULARY = GRAMMAR + FIELDS + ITEMS + SECTIONS + USERS + PASSWORDS + NUMBERS
@@ -52,7 +54,7 @@ class Site:
     secrets: tuple[str, str] = ("", "")
     """The right user and password."""
     form: tuple[str, ...] = ()
-    """The elements of the login form, in its order."""
+    """The fields of the login form, in its order."""
 
 
 def _pick(rng: random.Random, options: tuple[T, ...], count: int) -> tuple[T, ...]:
@@ -77,9 +79,10 @@ def _login(rng: random.Random, count: int) -> tuple[Site, bool]:
     links = _pick(rng, SECTIONS, count)
     target = links[int(rng.random() * count)]
     (user,), (password,) = _pick(rng, USERS, 1), _pick(rng, PASSWORDS, 1)
-    form = _pick(rng, (*FIELDS, "submit"), 3)
+    form = _pick(rng, FIELDS, 2)
     task = f"task open {target} as user {user} password {password}"
-    return Site("login", task, links, target, secrets=(user, password), form=form), _held_out(user, password)
+    held_out = (USERS.index(user) + PASSWORDS.index(password)) % HELD_OUT_DIAGONALS == 0
+    return Site("login", task, links, target, secrets=(user, password), form=form), held_out
 
 
 def _open(rng: random.Random, count: int) -> tuple[Site, bool]:

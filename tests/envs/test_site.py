@@ -110,7 +110,7 @@ def test_each_reward_is_paid_once() -> None:
     actions += [f"fill password {password}", "back", f"click {other}", "click submit", "back"]
     actions += [f"click {site.target}", "back", f"click {site.target}", "done"]
     rewards = [env.step(action)[1] for action in actions]
-    assert rewards == pytest.approx([0, 0, 0.2, -0.05, 0, 0.2, 0, 0, 0.2, 0, 0.2, 0, 0, 1.0])
+    assert rewards == pytest.approx([0, 0, 0.2, -0.05, -0.05, 0.2, 0, 0, 0.2, 0, 0.2, 0, 0, 1.0])
 
 
 @pytest.mark.parametrize(("family", "action"), [("find", "done"), ("open", "answer 20"), ("login", "done")])
