@@ -146,7 +146,7 @@ class SiteEnv(TurnEnv):
             return " ".join(["click", *self._links(), HOME])
         if self._page == FORM:
             left = self._left()
-            return " ".join(["fill", *left, FORM] if left else ["click", "submit", FORM])
+            return " ".join(["fill", *left, FORM]) if left else "click submit filled"
         if site.family == "find":
             price = site.prices[site.links.index(self._page)]
             return f"{site.item} {price} {'confirmed' if self._at_goal() else 'rumour'}"

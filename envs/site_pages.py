@@ -30,7 +30,7 @@ PASSWORDS = _words("oak elm fig ash fir yew pine palm")
 FIELDS = ("user", "password")
 NUMBERS = tuple(str(number) for number in range(10, 100))
 GRAMMAR = _words(
-    "task find price of open as home page confirmed rumour form submit wrong invalid welcome"
+    "task find price of open as home page confirmed rumour form filled submit wrong invalid welcome"
     " click fill back answer done ended right"
 )
 VOCABULARY = GRAMMAR + FIELDS + ITEMS + SECTIONS + USERS + PASSWORDS + NUMBERS
