@@ -15,6 +15,9 @@ def ray() -> Iterator[Any]:
     """An in-process Ray, for the whole test session."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        import os
+
+        os.environ.setdefault("RAY_worker_niceness", "0")
         import ray as module
 
         started = not module.is_initialized()
@@ -37,10 +40,10 @@ Run = Callable[[Awaitable[Any]], Any]
 
 @pytest.fixture(scope="session")
 def run(loop: asyncio.Runner) -> Run:
-    """Run an awaitable to its end, within a minute."""
+    """Run an awaitable to its end, within three minutes: an engine starts slowly where much else runs."""
 
     async def bounded(awaitable: Awaitable[Any]) -> Any:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             return await awaitable
 
     return lambda awaitable: loop.run(bounded(awaitable))

@@ -43,7 +43,7 @@ def engine(ray: Any, run: Any, model: Path) -> Iterator[Any]:
     ray.kill(actor)
 
 
-async def info(engine: Any, seconds: float = 50) -> dict[str, Any]:
+async def info(engine: Any, seconds: float = 150) -> dict[str, Any]:
     """The engine's info, as soon as it is up."""
     from ray.exceptions import RayError
 
