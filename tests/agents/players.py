@@ -20,7 +20,7 @@ from turnwise.store.database import Database, open_database
 
 SITE = "turnwise/Site-v0"
 HORIZON = Horizon(turns=6, tokens_turn=8, tokens_total=64, context=512)
-QUICK = Deadlines(reset=5.0, step=0.3, turn=5.0, group=20.0)
+QUICK = Deadlines(reset=5.0, step=1.0, turn=5.0, group=20.0)
 
 
 def group(task: Task, size: int = 1, horizon: Horizon = HORIZON, name: str = "g") -> Group:
