@@ -57,7 +57,10 @@ def test_every_line_comes_where_updates_are_slow(monkeypatch: pytest.MonkeyPatch
 def test_notes_and_evaluations_are_lines_of_their_own() -> None:
     held_out = Evaluated("warmup", 0.21, 0.16, 0.27, {"find": 0.4, "login": 0.0}, 3.0, 198, 2)
     lines = watch(Note("resumed at update 40"), held_out).splitlines()
-    assert lines == ["resumed at update 40", "warmup: success 0.210 [0.160, 0.270]  find 0.40  login 0.00  (2 episodes failed)"]
+    assert lines == [
+        "resumed at update 40",
+        "warmup: success 0.210 [0.160, 0.270]  find 0.40  login 0.00  (2 episodes failed)",
+    ]
 
 
 def test_a_terminal_gets_a_table_that_says_what_is_waited_on() -> None:
