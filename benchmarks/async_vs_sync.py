@@ -51,15 +51,25 @@ context = 256
 max_context = 256
 kv_cache_mib = 64
 
+[learner]
+learning_rate = 2e-3
+max_kl = 0.012
+
+[advantage]
+name = "turn_return"
+
 [loss]
 behaviour_cap = 2.0
 reject = "truncate"
+entropy_bonus = 0.005
 
 [model]
 {model}
 
 [warmup]
-steps = 250
+steps = 800
+batch = 6
+observation_weight = 0.1
 
 [evaluation]
 tasks = {tasks}

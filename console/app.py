@@ -14,6 +14,11 @@ from ..errors import TurnwiseError
 from . import db, doctor, envs, evaluate, model, replay, runs, train, trajectories
 from .safe import clean
 
+EXTRAS = frozenset(
+    {"httpx", "matplotlib", "psutil", "ray", "safetensors", "tokenizers", "torch", "transformers", "vllm"}
+)
+"""What training needs and the core does not: missing, it is a matter for the user."""
+
 app = typer.Typer(
     name="turnwise",
     help="Train language-model agents by reinforcement learning in real multi-turn environments.",
@@ -52,6 +57,14 @@ def main() -> None:
         app()
     except TurnwiseError as error:
         sys.stderr.write(f"turnwise: {clean(str(error))}\n")
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in EXTRAS:
+            raise
+        sys.stderr.write(
+            f"turnwise: this command needs {error.name}, which is not installed: make install, "
+            'or pip install "turnwise[cpu]" ([gpu] on a machine with one)\n'
+        )
         sys.exit(2)
 
 

@@ -1,5 +1,6 @@
 """``turnwise train``: run a configuration, or go on with the unfinished run of its name."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -15,13 +16,17 @@ def train(
     fork: Annotated[
         bool, typer.Option("--fork", help="Go on from the run of this name although its configuration differs.")
     ] = False,
+    ray_address: Annotated[
+        str | None, typer.Option("--ray-address", help="A Ray cluster to run on, instead of one started here.")
+    ] = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
     """Train; a run that was interrupted goes on from its last checkpoint by the same command."""
     from ..trainer.config import load_config
 
-    chosen = [*(overrides or []), *([f"name={name}"] if name else [])]
+    flags = {"name": name, "ray_address": ray_address}
+    chosen = [*(overrides or []), *(f"{key}={json.dumps(value)}" for key, value in flags.items() if value)]
     start(load_config(config, chosen), store=store, fork=fork, as_json=as_json)
 
 

@@ -209,8 +209,8 @@ class RunConfig(Strict):
         return self.model_dump(mode="json")
 
     def digest(self) -> str:
-        """Hash of the resolved configuration but for the name, by which a run knows its own."""
-        settings = {key: value for key, value in self.resolved().items() if key != "name"}
+        """Hash of what the run does, by which it knows its own: not what it is called, nor where it runs."""
+        settings = {key: value for key, value in self.resolved().items() if key not in ("name", "ray_address")}
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 

@@ -149,7 +149,11 @@ def check_finished(folder: Path, run: str = "small", updates_wanted: int = 8) ->
         made = conn.execute(numbers, {"run": run}).scalars()
         assert list(made) == list(range(1, updates_wanted + 1))
         total = queries.accounting(conn, run)
-        assert total["submitted"] == sum(total[part] for part in ("accepted", "filtered", "failed", "running"))
+        played = text("SELECT count(*) FROM trajectory WHERE run_id = :run AND purpose = 'train'")
+        assert conn.execute(played, {"run": run}).scalar_one() == total["submitted"]
+        assert total["submitted"] == sum(total[part] for part in ("accepted", "filtered", "failed"))
+        used = text("SELECT count(DISTINCT trajectory_id) FROM batch_item WHERE run_id = :run AND NOT abandoned")
+        assert 0 < conn.execute(used, {"run": run}).scalar_one() <= total["accepted"]
         twice = text(
             "SELECT group_id FROM batch_group WHERE NOT abandoned AND fresh GROUP BY group_id HAVING count(*) > 1"
         )

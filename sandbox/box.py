@@ -1,0 +1,113 @@
+"""A sandbox with a step server in it: the one implementation of ``protocol.Sandbox``, whatever holds the box.
+
+A backend starts the box and hands over the link; hanging up ends the box from inside. ``ended`` is what else the
+backend does when a box is closed, and must not raise.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from time import monotonic
+
+from .errors import FileError, SandboxLost
+from .link import Link
+from .protocol import Finished
+from .spec import SandboxSpec
+
+GRACE = 5.0
+"""Seconds beyond a command's deadline within which the step server must have ended it and answered."""
+ENVIRONMENT: Mapping[str, str] = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/tmp",  # noqa: S108 - the sandbox's own
+    "LANG": "C.UTF-8",
+    "TERM": "dumb",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+"""All a command finds in its environment but what it is given: nothing of the host's."""
+
+
+class Box:
+    """See ``protocol.Sandbox`` for every method."""
+
+    def __init__(
+        self, name: str, spec: SandboxSpec, link: Link, ended: Callable[[], Awaitable[None]], digest: str = ""
+    ) -> None:
+        self._name = name
+        self._spec = spec
+        self._link = link
+        self._ended = ended
+        self._closed = False
+        self.digest = digest
+        """What the image was, exactly; empty where there is none."""
+        self.expires = monotonic() + spec.ttl
+
+    @property
+    def id(self) -> str:
+        """See ``protocol.Sandbox``."""
+        return self._name
+
+    @property
+    def spec(self) -> SandboxSpec:
+        """See ``protocol.Sandbox``."""
+        return self._spec
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be used, as far as is known without asking it."""
+        return self._link.alive
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        deadline: float,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        output_kib: int | None = None,
+    ) -> Finished:
+        """See ``protocol.Sandbox``."""
+        request = {
+            "op": "exec",
+            "argv": list(argv),
+            "deadline": deadline,
+            "cap": (output_kib or self._spec.output_kib) << 10,
+            "env": {**ENVIRONMENT, **(env or {})},
+        }
+        answer, data = await self._link.call(request, stdin, deadline=deadline + GRACE)
+        if "error" in answer:
+            # The step server could not even fork: what the agent left running uses up the limit on processes.
+            return Finished(127, b"", f"{argv[0]}: {answer['error']}".encode())
+        cut = answer.pop("stdout")
+        return Finished(stdout=data[:cut], stderr=data[cut:], **answer)
+
+    async def read(self, path: str, *, deadline: float) -> dict[str, bytes]:
+        """See ``protocol.Sandbox``."""
+        request = {"op": "read", "path": path, "cap": self._spec.read_mib << 20}
+        answer, data = await self._link.call(request, deadline=deadline)
+        if "error" in answer:
+            raise FileError(f"cannot read {path} in sandbox {self._name}: {answer['error']}")
+        files, offset = {}, 0
+        for name, length in answer["files"]:
+            files[str(name)] = data[offset : offset + length]
+            offset += length
+        return files
+
+    async def write(self, files: Mapping[str, bytes], *, deadline: float, executable: bool = False) -> None:
+        """See ``protocol.Sandbox``."""
+        names = [[name, len(content)] for name, content in files.items()]
+        request = {"op": "write", "files": names, "executable": executable}
+        answer, _ = await self._link.call(request, b"".join(files.values()), deadline=deadline)
+        if "error" in answer:
+            raise FileError(f"cannot write in sandbox {self._name}: {answer['error']}")
+
+    async def reset(self, *, deadline: float) -> None:
+        """See ``protocol.Sandbox``."""
+        answer, _ = await self._link.call({"op": "reset"}, deadline=deadline)
+        if "error" in answer:
+            self._link.close("it could not be cleared")
+            raise SandboxLost(f"sandbox {self._name} could not be cleared: {answer['error']}")
+
+    async def close(self) -> None:
+        """See ``protocol.Sandbox``."""
+        if not self._closed:
+            self._closed = True
+            self._link.close()
+            await self._ended()

@@ -1,0 +1,97 @@
+"""Files, as the payload sees them: whoever calls has taken on its rights. Links are not followed, and nothing but
+regular files is opened for reading.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+
+WORKSPACE = "/workspace"
+LIMIT_FILES = 20_000
+
+
+def read_tree(path: str, cap: int) -> tuple[list[tuple[str, int]], bytes]:
+    """The names and lengths of the files below a path, and their contents in a row.
+
+    Raises:
+        ValueError: they are more than ``cap`` bytes, or too many.
+        OSError: there is nothing.
+    """
+    names, data, left = [], [], cap
+    for name, full in walk(os.path.join(WORKSPACE, path)):
+        content = read_regular(full, left)
+        if content is not None:
+            names.append((name, len(content)))
+            data.append(content)
+            left -= len(content)
+        if len(names) > LIMIT_FILES:
+            raise ValueError(f"{path}: more than {LIMIT_FILES} files")
+    return names, b"".join(data)
+
+
+def write_tree(files: list[tuple[str, int]], data: bytes, mode: int) -> None:
+    """Write files given as names and lengths, with their contents in a row. Raises OSError."""
+    offset = 0
+    for name, length in files:
+        full = os.path.join(WORKSPACE, name)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        end = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK, mode)
+        try:
+            view = memoryview(data)[offset : offset + length]
+            while view:
+                view = view[os.write(end, view) :]
+        finally:
+            os.close(end)
+        offset += length
+
+
+def walk(top: str) -> Iterator[tuple[str, str]]:
+    """Every path below ``top`` that is no folder, with its name relative to it; links are not followed."""
+    if not stat.S_ISDIR(os.lstat(top).st_mode):
+        yield ".", top
+        return
+    for folder, _, names in os.walk(top, onerror=None, followlinks=False):
+        for name in sorted(names):
+            full = os.path.join(folder, name)
+            yield os.path.relpath(full, top), full
+
+
+def read_regular(path: str, cap: int) -> bytes | None:
+    """The content of a regular file of the payload's; None for anything else, and for one it may not read.
+
+    Raises:
+        ValueError: it is longer than ``cap``.
+    """
+    try:
+        end = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.ELOOP, errno.ENXIO, errno.ENOENT):
+            return None
+        raise
+    with open(end, "rb") as file:
+        about = os.fstat(end)
+        if not stat.S_ISREG(about.st_mode):
+            return None
+        if about.st_size > cap:
+            raise ValueError(f"{path}: {about.st_size} bytes are more than may be read at once")
+        content = file.read(cap + 1)
+    if len(content) > cap:
+        raise ValueError(f"{path}: it grew beyond what may be read at once")
+    return content
+
+
+def empty(folder: str) -> None:
+    """Remove everything below a folder, whatever rights were taken from it."""
+    with contextlib.suppress(PermissionError):
+        os.chmod(folder, os.stat(folder).st_mode | 0o700)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                empty(entry.path)
+                os.rmdir(entry.path)
+            else:
+                os.unlink(entry.path)

@@ -1,0 +1,109 @@
+"""A leased sandbox, for code that blocks: environments live in threads of their own and know no event loop.
+
+Where it comes from is a ``Source``: a pool in this process (``here``), or the hosts of a Ray cluster (``hosts``). A
+process has one source at a time: a rollout worker is told its own when it starts, and everyone else gets a pool in this
+process when first asked.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from .protocol import Finished
+from .spec import SandboxSpec
+
+Ask = Callable[[str, dict[str, Any], float], Any]
+"""Do an operation of ``protocol.Sandbox`` with these arguments, within this many seconds; blocks."""
+
+
+class Leased:
+    """One lease, from ``Source.lease`` to ``give_back``. The methods are those of ``protocol.Sandbox``, blocking, and
+    raise the same.
+    """
+
+    def __init__(self, name: str, spec: SandboxSpec, digest: str, ask: Ask, back: Callable[[], None]) -> None:
+        self.id = name
+        self.spec = spec
+        self.digest = digest
+        """The image's, for the record; empty where there is none."""
+        self._ask = ask
+        self._back = back
+        self._lock = threading.Lock()
+        self._over = False
+
+    def __enter__(self) -> Self:
+        """For ``with``: given back at its end."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """See ``__enter__``."""
+        self.give_back()
+
+    def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        deadline: float,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        output_kib: int | None = None,
+    ) -> Finished:
+        """See ``protocol.Sandbox``."""
+        asked = {"argv": list(argv), "stdin": stdin, "env": dict(env or {}), "output_kib": output_kib}
+        done = self._ask("exec", asked, deadline)
+        assert isinstance(done, Finished)  # noqa: S101 - what exec gives
+        return done
+
+    def read(self, path: str, *, deadline: float) -> dict[str, bytes]:
+        """See ``protocol.Sandbox``."""
+        return dict(self._ask("read", {"path": path}, deadline))
+
+    def write(self, files: Mapping[str, bytes], *, deadline: float, executable: bool = False) -> None:
+        """See ``protocol.Sandbox``."""
+        self._ask("write", {"files": dict(files), "executable": executable}, deadline)
+
+    def reset(self, *, deadline: float) -> None:
+        """See ``protocol.Sandbox``."""
+        self._ask("reset", {}, deadline)
+
+    def give_back(self) -> None:
+        """End the lease: the sandbox is cleared for the next. Raises nothing; twice is the same as once."""
+        with self._lock:
+            if self._over:
+                return
+            self._over = True
+        self._back()
+
+
+class Source(Protocol):
+    """Where leases come from."""
+
+    def lease(self, spec: SandboxSpec, *, deadline: float, holds: float | None = None) -> Leased:
+        """A clean sandbox within ``deadline`` seconds, for ``holds`` seconds at most. Raises as ``pool.Pool.lease``."""
+        ...
+
+
+_source: Source | None = None
+_choosing = threading.Lock()
+
+
+def use(source: Source | None) -> None:
+    """From now on this process's leases come from here; None: from a pool in this process."""
+    global _source
+    with _choosing:
+        _source = source
+
+
+def lease(spec: SandboxSpec, *, deadline: float, holds: float | None = None) -> Leased:
+    """A clean sandbox from this process's source. Raises as ``pool.Pool.lease``."""
+    global _source
+    with _choosing:
+        if _source is None:
+            from .here import Here
+
+            _source = Here()
+        source = _source
+    return source.lease(spec, deadline=deadline, holds=holds)
