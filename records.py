@@ -169,6 +169,8 @@ class Trajectory:
     """Why it failed, for a person."""
     final_observation_hash: str = ""
     deterministic: bool = True
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What the environment told of the episode for the record, as JSON values: its sandbox's image, tampering found."""
     steps: Sequence[Step] = ()
     messages: Sequence[Message] = ()
 

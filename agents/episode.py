@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -91,6 +91,7 @@ class _Progress:
     messages: int = 0
     final_hash: str = ""
     final_text: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
 async def play(
@@ -168,6 +169,7 @@ async def _finish(journal: Journal, trajectory: str, now: _Progress) -> None:
         error=now.error,
         final_observation_hash=now.final_hash,
         final_observation=now.final_text,
+        facts=now.facts,
         n_steps=now.turns,
         n_messages=now.messages,
     )
@@ -185,6 +187,7 @@ async def _turns(
     now: _Progress,
 ) -> None:
     seen = await owner.reset(task.seed, task.split, deadlines.reset)
+    now.facts.update(seen.facts)
     for turn in range(horizon.turns):
         journal.check(trajectory)
         started = perf_counter()
@@ -222,6 +225,7 @@ async def _turns(
         now.tokens += answer.tokens
         now.success = seen.success
         now.final_hash, now.final_text = seen.hash, seen.text
+        now.facts.update(seen.facts)
         if seen.terminated or seen.truncated:
             now.status = Status.COMPLETED if seen.terminated else Status.TRUNCATED
             return

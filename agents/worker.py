@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..envs.owner import EnvOwner, lost_threads
+from ..envs.sandboxes import lease_from
 from ..records import Group, Trajectory
 from ..store.database import open_database
 from .chat import Chat
@@ -34,6 +35,8 @@ class WorkerSpec:
     deadlines: Deadlines
     concurrency: Mapping[str, int]
     controller: Controller
+    sandboxes: str = ""
+    """The run whose hosts give sandboxes to environments; empty where none of them asks for any."""
 
 
 class RolloutWorker:
@@ -81,6 +84,8 @@ class RolloutWorker:
             await self._client.close()
 
     def _start(self) -> Rollouts:
+        if self._spec.sandboxes:
+            lease_from(self._spec.sandboxes)
         send = through_actor(self._writer) if self._writer else through_writer(open_database(self._spec.store_url))[0]
         self._client = PolicyClient(list(self._engines), temperature=self._spec.temperature)
         self._journal = Journal(send)

@@ -1,9 +1,9 @@
 """Asynchronous against synchronous training, on a world with heavy-tailed delays and on the same world without any.
 
-Four runs of one configuration that differ in the staleness bound (0 or 2) and the delay (mean 100 ms a turn, or
-none). The same ``max_running``, batch and number of updates. Prints one JSON line last: ``ratio`` is updates per
-minute, staleness 2 over staleness 0, with delay; ``ratio_no_delay`` the same without; each run with its rate, its
-held-out success and its utilisation.
+Four runs of the quickstart's configuration that differ in the staleness bound (0 or 2) and the delay (mean 100 ms a
+turn, or none), from one warmed-up model. The same ``max_running``, batch and number of updates. Prints one JSON line
+last: ``ratio`` is updates per minute, staleness 2 over staleness 0, with delay; ``ratio_no_delay`` the same without;
+each run with its rate, its held-out success and its utilisation.
 """
 
 import argparse
@@ -12,101 +12,60 @@ import os
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import text
 from turnwise.store.database import open_database
 from turnwise.store.totals import batch_metrics
+from turnwise.trainer.budget import Constant
 
 HERE = Path(__file__).resolve().parent
+CONFIG = HERE.parent / "examples" / "quickstart.toml"
 PROGRAM = Path(sys.executable).with_name("turnwise")
-MAX_RUNNING = 16
-GROUP_SIZE = 4
-CONFIG = """
-name = "{name}"
+FAMILIES = {"find": 1.5, "login": 1.0, "open": 1.0}
+"""With the weights that the quickstart gives them."""
+SLOTS = tomllib.loads(CONFIG.read_text())["rollout"]["max_running"] * Constant().group_size
+"""Episodes that may be under way at once."""
+PATIENCE = 5400
+"""Seconds a run may take."""
 
-[[environments]]
-id = "delayed_site:DelayedSite-v0"
-options = {{ family = "find", mean_ms = {mean_ms} }}
 
-[budget]
-updates = {updates}
-
-[rollout]
-groups_per_batch = 8
-max_running = {max_running}
-staleness = {staleness}
-step_deadline = 120
-
-[rollout_budget]
-group_size = {group_size}
-
-[horizon]
-turns = 6
-tokens_turn = 4
-context = 256
-
-[engine]
-max_context = 256
-kv_cache_mib = 64
-
-[learner]
-learning_rate = 2e-3
-max_kl = 0.012
-
-[advantage]
-name = "turn_return"
-
-[loss]
-behaviour_cap = 2.0
-reject = "truncate"
-entropy_bonus = 0.005
-
-[model]
-{model}
-
-[warmup]
-steps = 800
-batch = 6
-observation_weight = 0.1
-
-[evaluation]
-tasks = {tasks}
-
-[checkpoint]
-every = 1000
-"""
+def environments(mean_ms: float) -> str:
+    """The quickstart's mixture, late, as TOML."""
+    one = '{{ id = "delayed_site:DelayedSite-v0", weight = {}, options = {{ family = "{}", mean_ms = {} }} }}'
+    return f"[{', '.join(one.format(weight, family, mean_ms) for family, weight in FAMILIES.items())}]"
 
 
 def train(
     folder: Path, name: str, mean_ms: float, staleness: int, updates: int, model: str = "", tasks: int = 200
 ) -> tuple[dict[str, Any], str]:
     """One run: what its last line says, and its store."""
-    config, store = folder / f"{name}.toml", f"sqlite:///{folder}/{name}.db"
-    config.write_text(
-        CONFIG.format(
-            name=name,
-            mean_ms=mean_ms,
-            staleness=staleness,
-            updates=updates,
-            max_running=MAX_RUNNING,
-            group_size=GROUP_SIZE,
-            model=model,
-            tasks=tasks,
-        )
-    )
+    store = f"sqlite:///{folder}/{name}.db"
+    overrides = {
+        "environments": environments(mean_ms),
+        "budget.updates": updates,
+        "budget.seconds": PATIENCE,
+        "rollout.staleness": staleness,
+        "rollout.step_deadline": 120,
+        "evaluation.tasks": tasks,
+        "checkpoint.every": 1000,
+        **({"model.path": model} if model else {}),
+    }
+    command = [str(PROGRAM), "train", str(CONFIG), "--name", name, "--json", "--store", store]
+    for key, value in overrides.items():
+        command += ["--set", f"{key}={value}"]
     environment = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
-    command = [str(PROGRAM), "train", str(config), "--json", "--store", store]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment, timeout=1200)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment, timeout=PATIENCE)
     return json.loads(done.stdout.splitlines()[-1]), store
 
 
 def warmed_up(folder: Path) -> str:
-    """The configuration's line for a model that knows the format, made in the world without delay."""
+    """The folder of a model that knows the format, made in the world without delay."""
     said, _ = train(folder, "warmup", 0.0, 0, 1, tasks=0)
     newest = max((Path(said["folder"]) / "checkpoints").iterdir(), key=lambda path: int(path.name))
-    return f'path = "{newest}"'
+    return str(newest)
 
 
 def measure(folder: Path, mean_ms: float, staleness: int, updates: int, model: str) -> dict[str, Any]:
@@ -129,7 +88,7 @@ def measure(folder: Path, mean_ms: float, staleness: int, updates: int, model: s
         "success_before": said["success_untrained"],
         "max_staleness": said["max_staleness"],
         "busy_learner": round(sum(one["learn_s"] for one in batches) / seconds, 3),
-        "busy_environments": round(waited / 1000 / made[-1]["seconds"] / (MAX_RUNNING * GROUP_SIZE), 3),
+        "busy_environments": round(waited / 1000 / made[-1]["seconds"] / SLOTS, 3),
         "busy_engine": round(engines[-1]["busy_s"] / made[-1]["seconds"], 3),
     }
 
@@ -137,7 +96,7 @@ def measure(folder: Path, mean_ms: float, staleness: int, updates: int, model: s
 def main() -> None:
     """Measure and print."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--updates", type=int, default=30)
+    options.add_argument("--updates", type=int, default=120)
     updates = options.parse_args().updates
     with tempfile.TemporaryDirectory() as folder:
         model = warmed_up(Path(folder))

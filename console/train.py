@@ -19,6 +19,9 @@ def train(
     ray_address: Annotated[
         str | None, typer.Option("--ray-address", help="A Ray cluster to run on, instead of one started here.")
     ] = None,
+    allow_local_sandbox: Annotated[
+        bool, typer.Option("--allow-local-sandbox", help="Let bubblewrap hold tasks that are not declared trusted.")
+    ] = False,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
@@ -27,6 +30,7 @@ def train(
 
     flags = {"name": name, "ray_address": ray_address}
     chosen = [*(overrides or []), *(f"{key}={json.dumps(value)}" for key, value in flags.items() if value)]
+    chosen += ["sandboxes.allow_local_sandbox=true"] if allow_local_sandbox else []
     start(load_config(config, chosen), store=store, fork=fork, as_json=as_json)
 
 

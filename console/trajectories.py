@@ -75,6 +75,7 @@ def show(
     facts = {"id": found.id, "run": found.run, "group": f"{found.group}, member {found.member}"}
     facts |= {"environment": group.task.env_id, "seed": f"{group.task.seed} ({group.task.split})"}
     facts |= {"status": found.status.value, "success": str(found.success), "reward": f"{found.reward:g}"}
+    facts |= {name: clean(str(value)) for name, value in found.facts.items()}
     print_facts({**facts, **({"error": found.error} if found.error else {})})
     out = console()
     for step in found.steps:

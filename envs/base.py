@@ -8,7 +8,7 @@ for all:
 * ``info`` of ``reset`` and ``step`` may carry ``step_valid`` (the action could be parsed and applied),
   ``state_key`` (a name of the state now reached, the one the next action is taken in), ``env_error`` (the world
   failed: a text), ``success`` (at the end: the environment's own verdict), ``reward_parts`` (the named addends of
-  the reward).
+  the reward), ``facts`` (JSON values for the record, added up over the episode: which image a sandbox was made of).
 * Bad text from an agent is an outcome (an observation), never an exception.
 """
 
@@ -29,6 +29,8 @@ class TurnEnv(gymnasium.Env[Obs, str]):
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium declares it an instance variable
     deterministic: bool = True
     """Whether the same seed, options and actions give the same observations and rewards."""
+    sandboxed: bool = False
+    """Whether it leases sandboxes: a run then keeps a host for them on every node (``envs.sandboxes``)."""
 
     def instructions(self) -> str:
         """The system prompt; empty for none."""

@@ -4,6 +4,7 @@
 environment: types, a finite reward, the size of the observation, and the keys of ``info`` that have a meaning.
 """
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from .observations import observation_hash, parts, png
 
 _NUMBERS = (int, float, np.integer, np.floating, np.bool_)
 _FLAGS = (bool, np.bool_)
+MAX_FACTS_CHARS = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Seen:
     """Of the state now reached: the one the next action is taken in."""
     success: bool | None
     reward_parts: Mapping[str, float]
+    facts: Mapping[str, Any]
+    """``info["facts"]``: JSON values for the record."""
     ms: float
     """Time the environment took."""
 
@@ -86,8 +90,23 @@ def _seen(
         state_key=key,
         success=None if success is None else _flag("info['success']", success),
         reward_parts={str(name): _number(f"info['reward_parts'][{name!r}]", value) for name, value in addends.items()},
+        facts=_facts(info.get("facts")),
         ms=ms,
     )
+
+
+def _facts(facts: Any) -> dict[str, Any]:
+    if facts is None:
+        return {}
+    if not isinstance(facts, dict):
+        raise EnvironmentBroken(f"info['facts'] is {type(facts).__name__}, not dict")
+    try:
+        written = json.dumps(facts, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise EnvironmentBroken(f"info['facts'] holds what JSON cannot: {error}") from error
+    if len(written) > MAX_FACTS_CHARS:
+        raise EnvironmentBroken(f"info['facts'] is {len(written)} characters of JSON; {MAX_FACTS_CHARS} is the most")
+    return dict(json.loads(written))
 
 
 def seen_at_reset(env: TurnEnv, answer: Any, ms: float = 0.0) -> Seen:

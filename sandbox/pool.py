@@ -59,6 +59,7 @@ class Health:
 @dataclass(slots=True, eq=False)
 class _Waiter:
     spec: SandboxSpec
+    holds: float
     found: asyncio.Future[Box]
 
 
@@ -105,25 +106,28 @@ class Pool:
             raise SandboxError("the sandbox pool is closed")
         holds = min(holds or spec.ttl, spec.ttl)
         box = self._take(spec, holds)
-        if box is None:
-            waiter = _Waiter(spec, asyncio.get_running_loop().create_future())
-            self._waiting.append(waiter)
-            self._fill()
-            try:
-                async with asyncio.timeout(deadline):
-                    box = await waiter.found
-            except TimeoutError:
-                raise LeaseTimeout(f"no sandbox of image {spec.image} within {deadline:g} s: {self._why()}") from None
-            finally:
-                if waiter in self._waiting:
-                    self._waiting.remove(waiter)
-                elif box is None and _came(waiter.found):
-                    # It came in the very moment in which the waiting was given up.
-                    self._back(waiter.found.result())
-        self._leased[box.id] = (box, monotonic() + holds)
-        self._counts["leases"] += 1
+        if box is not None:
+            self._lend(box, holds)
+            return box
+        waiter = _Waiter(spec, holds, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiter)
         self._fill()
-        return box
+        try:
+            async with asyncio.timeout(deadline):
+                return await waiter.found
+        except BaseException as error:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+            elif waiter.found.done() and not waiter.found.cancelled() and not waiter.found.exception():
+                # It came in the very moment in which the waiting was given up.
+                self.give_back(waiter.found.result())
+            if isinstance(error, TimeoutError):
+                raise LeaseTimeout(f"no sandbox of image {spec.image} within {deadline:g} s: {self._why()}") from None
+            raise
+
+    def has_room(self) -> bool:
+        """Whether a lease would not have to wait for somebody else's to end."""
+        return not self.breaker.is_open and len(self._leased) + len(self._waiting) < self.capacity
 
     def give_back(self, box: Box) -> None:
         """End a lease; clearing goes on in the background. A box that is not leased is left alone."""
@@ -168,11 +172,17 @@ class Pool:
             self._spawn(box.close())
         return None
 
+    def _lend(self, box: Box, holds: float) -> None:
+        self._leased[box.id] = (box, monotonic() + holds)
+        self._counts["leases"] += 1
+        self._fill()
+
     def _back(self, box: Box) -> None:
         """A clean sandbox: to whoever waited longest for one like it, or idle."""
         for waiter in self._waiting:
             if waiter.spec == box.spec and not waiter.found.done():
                 self._waiting.remove(waiter)
+                self._lend(box, waiter.holds)
                 waiter.found.set_result(box)
                 return
         self._idle.setdefault(box.spec, deque()).append(box)
@@ -297,7 +307,3 @@ class Pool:
         if now.breaker_open:
             return f"{said}; starting failed {self.breaker.failures} times in a row, last: {self.breaker.reason}"
         return f"{said}; last failure: {self.breaker.reason}" if self.breaker.reason else said
-
-
-def _came(found: asyncio.Future[Box]) -> bool:
-    return found.done() and not found.cancelled() and found.exception() is None

@@ -2,7 +2,8 @@
 happens between.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, select, update
 from sqlalchemy.exc import IntegrityError
@@ -110,12 +111,14 @@ def finish_trajectory(
     error: str = "",
     final_observation_hash: str = "",
     final_observation: str = "",
+    facts: Mapping[str, Any] | None = None,
     n_steps: int | None = None,
     n_messages: int | None = None,
 ) -> None:
     """Ends a trajectory and tallies its steps, sampled tokens and versions. The same ending again changes nothing.
 
-    ``n_steps`` and ``n_messages`` are how many its player wrote; None where nobody counted.
+    ``facts`` are JSON values for the record. ``n_steps`` and ``n_messages`` are how many its player wrote; None where
+    nobody counted.
 
     Raises:
         NotFound: there is no such trajectory.
@@ -143,6 +146,7 @@ def finish_trajectory(
         "error": escape(error),
         "final_observation_hash": final_observation_hash,
         "final_observation_blob": name,
+        "facts": dict(facts or {}),
         "ended_at": tx.now,
     }
     tx.conn.execute(_END, {"key": trajectory, **tally, **values})

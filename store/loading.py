@@ -224,6 +224,7 @@ def _trajectory(row: Row[Any], steps: Sequence[Step], messages: Sequence[Message
         error=unescape(row.error),
         final_observation_hash=row.final_observation_hash,
         deterministic=row.deterministic,
+        facts=row.facts,
         steps=tuple(steps),
         messages=tuple(messages),
     )

@@ -143,6 +143,7 @@ trajectory = Table(
     Column("branched_at", Integer),
     Column("created_at", UtcDateTime, nullable=False),
     Column("ended_at", UtcDateTime),
+    Column("facts", JSON, nullable=False, server_default=text("'{}'")),
     UniqueConstraint("group_id", "member", "attempt"),
     CheckConstraint(
         "status IN ('running', 'completed', 'truncated', 'env_error', 'policy_error', 'timeout', 'cancelled')",

@@ -18,6 +18,7 @@ from ..agents.journal import Journal, Send, StoreWriter, through_actor, through_
 from ..agents.rollouts import kind_of
 from ..agents.weights import WeightWriter
 from ..agents.worker import RolloutWorker, WorkerSpec
+from ..envs.sandboxes import Keeper, any_sandboxed, lease_from
 from ..errors import TurnwiseError
 from ..store.database import Database
 from .config import RunConfig
@@ -67,6 +68,8 @@ def start_ray(address: str | None = None) -> None:
         {"address": address}
         if address
         else {
+            # Without it, Ray joins whatever cluster it finds on this machine.
+            "address": "local",
             "num_cpus": os.cpu_count(),
             "include_dashboard": False,
             "object_store_memory": 100 << 20,
@@ -103,6 +106,8 @@ class Cluster:
     writer: Any | None
     """The ``StoreWriter`` actor, or None where this process writes for itself."""
     local_writer: Any | None
+    keeper: Keeper | None
+    """Of the nodes' sandboxes; None where no environment asks for any."""
     meta: Any = None
     version: int | None = None
     restarts: int = 0
@@ -126,6 +131,11 @@ class Cluster:
         else:
             send, local = through_writer(database)
         engines = [start_engine(config.engine, str(model)) for _ in range(config.rollout.engines)]
+        keeper = None
+        if any_sandboxed(one.id for one in config.environments):
+            keeper = Keeper(config.name, config.sandboxes)
+            keeper.open()
+            lease_from(config.name)
         rollout = config.rollout
         spec = WorkerSpec(
             store_url=database.url,
@@ -136,10 +146,11 @@ class Cluster:
             ),
             concurrency={kind_of(one.id, one.options): one.concurrency for one in config.environments},
             controller=controller,
+            sandboxes=config.name if keeper else "",
         )
         remote = ray.remote(RolloutWorker).options(num_cpus=0, max_restarts=0, max_concurrency=10_000)
         workers = Workers(lambda: remote.remote(spec, engines, writer), rollout.workers)
-        return cls(database, engines, workers, Journal(send), send, writer, local)
+        return cls(database, engines, workers, Journal(send), send, writer, local, keeper)
 
     async def ready(self) -> None:
         """Wait until engines, workers and writer answer, then keep watch over the engines.
@@ -254,6 +265,8 @@ class Cluster:
             self._watch.cancel()
         await self.workers.close()
         await self.journal.flush()
+        if self.keeper is not None:
+            await self.keeper.close()
         for engine in self.engines:
             try:
                 async with asyncio.timeout(15):

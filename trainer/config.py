@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from ..agents.engine import EngineConfig
+from ..envs.sandboxes import HostSettings
 from .registry import SLOTS, ConfigError, build, explain
 
 HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
@@ -169,6 +170,8 @@ class RunConfig(Strict):
     warmup: WarmupConfig = WarmupConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
+    sandboxes: HostSettings = HostSettings()
+    """For environments that lease them."""
     ray_address: str | None = None
     """A Ray cluster to run on; None starts one in this process."""
     tensorboard: bool = False

@@ -73,7 +73,7 @@ def become(ends: Pipes, argv: list[str], env: dict[str, str], user: int | None, 
     for name, most in limits.items():
         resource.setrlimit(getattr(resource, "RLIMIT_" + name), (most, most))
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGPIPE, signal.SIGCHLD):
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     os.umask(0o022)
     os.chdir(WORKSPACE)

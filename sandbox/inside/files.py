@@ -41,6 +41,8 @@ def write_tree(files: list[tuple[str, int]], data: bytes, mode: int) -> None:
         os.makedirs(os.path.dirname(full), exist_ok=True)
         end = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK, mode)
         try:
+            if mode & 0o100:
+                os.fchmod(end, mode)
             view = memoryview(data)[offset : offset + length]
             while view:
                 view = view[os.write(end, view) :]
@@ -54,10 +56,16 @@ def walk(top: str) -> Iterator[tuple[str, str]]:
     if not stat.S_ISDIR(os.lstat(top).st_mode):
         yield ".", top
         return
-    for folder, _, names in os.walk(top, onerror=None, followlinks=False):
-        for name in sorted(names):
-            full = os.path.join(folder, name)
-            yield os.path.relpath(full, top), full
+    # A stack, not os.walk: that calls itself once a level, and a tree may have thousands.
+    folders = [top]
+    while folders:
+        folder = folders.pop()
+        with contextlib.suppress(OSError):
+            for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                else:
+                    yield os.path.relpath(entry.path, top), entry.path
 
 
 def read_regular(path: str, cap: int) -> bytes | None:
@@ -82,16 +90,3 @@ def read_regular(path: str, cap: int) -> bytes | None:
     if len(content) > cap:
         raise ValueError(f"{path}: it grew beyond what may be read at once")
     return content
-
-
-def empty(folder: str) -> None:
-    """Remove everything below a folder, whatever rights were taken from it."""
-    with contextlib.suppress(PermissionError):
-        os.chmod(folder, os.stat(folder).st_mode | 0o700)
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                empty(entry.path)
-                os.rmdir(entry.path)
-            else:
-                os.unlink(entry.path)

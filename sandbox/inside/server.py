@@ -16,14 +16,13 @@ import time
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+from .clearing import clear, modes
 from .commands import Wake, Watched, attend, start
-from .files import WORKSPACE, empty, read_tree, write_tree
+from .files import read_tree, write_tree
 from .processes import count_ooms, end_all, kill_all, kill_since, reap
 
 FRAME = struct.Struct("!II")
-EMPTIED = (WORKSPACE, "/tmp", "/dev/shm", "/dev/mqueue")  # noqa: S108 - these are the sandbox's own
 TICK = os.sysconf("SC_CLK_TCK")
-IPC = (("shm", "-m"), ("msg", "-q"), ("sem", "-s"))
 PR_SET_DUMPABLE = 4
 
 Answer = tuple["dict[str, Any]", bytes]
@@ -45,6 +44,7 @@ class Server:
         self.ends = time.monotonic() + ttl
         self.wake = Wake()
         self.ooms = count_ooms()
+        self.places = modes()
 
     def serve(self) -> NoReturn:
         """Answer until the host is gone. Raises Gone."""
@@ -104,25 +104,10 @@ class Server:
     def do_reset(self, payload: bytes) -> Answer:
         """Leave the box as it was when it started."""
         end_all()
-        self.clear_ipc()
-        for folder in EMPTIED:
-            if os.path.isdir(folder):
-                empty(folder)
         with self.as_payload():
-            os.chmod(WORKSPACE, 0o755)  # noqa: S103
+            clear(self.places)
         self.ooms = count_ooms()
         return {}, b""
-
-    def clear_ipc(self) -> None:
-        """Remove what the payload left in System V's tables; only its owner may."""
-        for table, flag in IPC:
-            with open("/proc/sysvipc/" + table) as file:
-                ids = [line.split()[1] for line in file.readlines()[1:]]
-            for one in ids:
-                child, pipes = start(["ipcrm", flag, one], {"PATH": "/usr/bin:/bin"}, self.user, self.limits)
-                for end in pipes:
-                    os.close(end)
-                os.waitpid(child, 0)
 
     @contextlib.contextmanager
     def as_payload(self) -> Iterator[None]:

@@ -33,7 +33,7 @@ from turnwise.tests.agents.players import (
     site,
     until_no_thread_is_lost,
 )
-from turnwise.tests.agents.worlds import PICTURE
+from turnwise.tests.agents.worlds import CLOCK, PICTURE
 from turnwise.tests.envs.faulty import FAULTY, HANG
 
 
@@ -248,3 +248,11 @@ def test_a_missing_http_library_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(TurnwiseError, match="pip install httpx"):
         ChatPlayer("http://localhost:1/v1", "", 1.0, 1.0)
+
+
+def test_the_facts_of_an_episode_are_kept_with_it(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> Trajectory:
+        await stage.play(lambda *_: always("go"), group(make_task(CLOCK, 0, "train", {})))
+        return load_trajectory(stage.database, "g-0")
+
+    assert on_stage(tmp_path, scenario).facts == {"made_of": "brass", "struck": [3]}

@@ -77,6 +77,8 @@ class FaultyEnv(TurnEnv):
             "parts": ("on", 0.0, False, False, {"reward_parts": {"goal": float("nan")}}),
             "success": ("on", 0.0, True, False, {"success": 1}),
             "key": ("on", 0.0, False, False, {"state_key": 3}),
+            "facts": ("on", 0.0, False, False, {"facts": {"when": object()}}),
+            "many": ("on", 0.0, False, False, {"facts": {"log": "x" * 20_000}}),
         }
         answer: tuple[Obs, float, bool, bool, Info] = answers[self.fault]
         return answer

@@ -51,6 +51,8 @@ async def fault(fault: str, where: str = "step", deadline: float = 5.0) -> EnvOw
         ("parts", r"info\['reward_parts'\]\['goal'\] is nan"),
         ("success", r"info\['success'\] is int"),
         ("key", r"info\['state_key'\] is int"),
+        ("facts", r"info\['facts'\] holds what JSON cannot"),
+        ("many", r"info\['facts'\] is 200\d\d characters of JSON; 16384 is the most"),
     ],
 )
 def test_a_broken_answer_is_named(kind: str, message: str) -> None:

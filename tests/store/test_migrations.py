@@ -1,5 +1,6 @@
 """The migrations make exactly the tables of ``schema``, all or nothing, and a store at another revision is refused."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,7 +32,7 @@ def ddl(conn: Connection) -> dict[str, list[str]]:
 
 def _normal(sql: str) -> list[str]:
     """The clauses of a definition in one order: it means the same in any."""
-    return sorted(line.strip().rstrip(",") for line in sql.splitlines())
+    return sorted(clause.strip() for clause in re.split(r",\s+(?![^(]*\))|\n", sql) if clause.strip())
 
 
 def test_the_migrations_make_the_tables_of_the_schema(database: Database, server: Server, tmp_path: Path) -> None:

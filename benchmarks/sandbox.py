@@ -1,0 +1,199 @@
+"""What a sandbox costs: leasing, a command, a reset, a cold start, memory; beside the floor (fork and exec, ``runc
+run``) and the usual way (``exec_run`` of the Docker SDK), all measured in one run on the Docker backend.
+
+Times are medians in milliseconds. Prints one JSON line last. Needs a Docker engine and the image ``code``.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import docker
+from turnwise.sandbox import SandboxSpec
+from turnwise.sandbox.box import Box
+from turnwise.sandbox.docker import DockerBackend, reference
+from turnwise.sandbox.host import HostSettings
+from turnwise.sandbox.hosts import Hosts, Keeper
+from turnwise.sandbox.pool import Pool
+
+SPEC = SandboxSpec(memory_mib=128, disk_mib=16)
+TRUE = ["true"]
+CROWDS = (1, 8, 32)
+
+
+def timed(work: Callable[[], Any], times: int) -> float:
+    """Median milliseconds of something that blocks."""
+    taken = []
+    for _ in range(times):
+        began = perf_counter()
+        work()
+        taken.append(perf_counter() - began)
+    return round(1e3 * median(taken), 3)
+
+
+async def timed_async(work: Callable[[], Awaitable[Any]], times: int) -> float:
+    """Median milliseconds of something to be awaited."""
+    taken = []
+    for _ in range(times):
+        began = perf_counter()
+        await work()
+        taken.append(perf_counter() - began)
+    return round(1e3 * median(taken), 3)
+
+
+def floors(times: int) -> dict[str, float]:
+    """What the machine itself takes to run a command, and a container without an engine around it."""
+    found = {"fork_exec_ms": timed(lambda: subprocess.run(TRUE, check=True), times)}
+    runc = shutil.which("runc", path=f"{os.environ['PATH']}:/usr/sbin")
+    if runc is None:
+        return found
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([runc, "spec", "--bundle", folder], check=True)
+        file = Path(folder) / "config.json"
+        config = json.loads(file.read_text())
+        root = Path(folder) / "rootfs"
+        for name in ("usr", "proc", "dev", "sys"):
+            (root / name).mkdir(parents=True)
+        for name in ("bin", "lib", "lib64"):
+            (root / name).symlink_to(f"usr/{name}")
+        config["root"] = {"path": str(root), "readonly": True}
+        config["process"] |= {"args": TRUE, "terminal": False}
+        config["mounts"] = [one for one in config["mounts"] if one["type"] != "cgroup"]
+        config["mounts"] += [{"destination": "/usr", "type": "bind", "source": "/usr", "options": ["rbind", "ro"]}]
+        file.write_text(json.dumps(config))
+        command = [runc, "run", "--bundle", folder, f"turnwise-bench-{os.getpid()}"]
+        found["runc_run_ms"] = timed(
+            lambda: subprocess.run(command, check=True, capture_output=True), max(5, times // 10)
+        )
+    return found
+
+
+def usual(times: int) -> dict[str, float]:
+    """``exec_run`` in a container of the same image."""
+    client = docker.from_env()
+    container = client.containers.run(reference(SPEC.image), ["sleep", "600"], detach=True, network_mode="none")
+    try:
+        return {"exec_run_ms": timed(lambda: container.exec_run(TRUE), max(10, times // 5))}
+    finally:
+        container.remove(force=True)
+        client.close()
+
+
+def resident_mib(name: str) -> float:
+    """Memory that a sandbox's processes hold, in MiB: their proportional share."""
+    client = docker.APIClient()
+    rows = client.top(name)["Processes"]
+    client.close()
+    total = 0
+    for row in rows:
+        lines = Path(f"/proc/{row[1]}/smaps_rollup").read_text().splitlines()
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return round(total / 1024, 1)
+
+
+async def commands_a_second(pool: Pool, count: int, seconds: float = 3.0) -> float:
+    """Commands that so many sandboxes run together."""
+    boxes = [await pool.lease(SPEC, deadline=120) for _ in range(count)]
+    ends = perf_counter() + seconds
+
+    async def busy(box: Box) -> int:
+        done = 0
+        while perf_counter() < ends:
+            await box.exec(TRUE, deadline=10)
+            done += 1
+        return done
+
+    done = sum(await asyncio.gather(*map(busy, boxes)))
+    for box in boxes:
+        pool.give_back(box)
+    return round(done / seconds, 1)
+
+
+async def pooled(times: int) -> dict[str, Any]:
+    """Everything that goes through a pool."""
+    backend = DockerBackend("benchmark")
+    found: dict[str, Any] = {}
+    cold = []
+    for _ in range(5):
+        began = perf_counter()
+        box = await backend.start(SPEC)
+        cold.append(perf_counter() - began)
+        await box.close()
+    found["cold_start_ms"] = round(1e3 * median(cold), 1)
+    pool = await Pool(backend, capacity=max(CROWDS), warm=1).open()
+    try:
+        box = await pool.lease(SPEC, deadline=60)
+        found["round_trip_ms"] = await timed_async(lambda: box.exec(TRUE, deadline=10), times)
+        found["memory_mib"] = resident_mib(box.id)
+
+        async def used() -> float:
+            await box.exec(["sh", "-c", "echo x > file; mkdir -p a/b; echo y > a/b/c; sleep 100 &"], deadline=10)
+            began = perf_counter()
+            await box.reset(deadline=10)
+            return perf_counter() - began
+
+        found["reset_ms"] = round(1e3 * median([await used() for _ in range(times // 5)]), 3)
+        pool.give_back(box)
+        leases = []
+        for _ in range(times):
+            await asyncio.sleep(0.01)
+            began = perf_counter()
+            box = await pool.lease(SPEC, deadline=60)
+            leases.append(perf_counter() - began)
+            pool.give_back(box)
+        found["warm_lease_ms"] = round(1e3 * median(leases), 3)
+        found["commands_per_second"] = {str(count): await commands_a_second(pool, count) for count in CROWDS}
+    finally:
+        await pool.close()
+    return found
+
+
+async def through_ray(times: int) -> dict[str, float]:
+    """The same round trip and lease, from a process that reaches the sandbox through its host, a Ray actor."""
+    import ray
+
+    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    ray.init(address="local", log_to_driver=False, logging_level="ERROR", include_dashboard=False, num_cpus=2)
+    keeper = Keeper("benchmark", HostSettings(backend="docker", per_node=4, warm=2))
+    keeper.open()
+    try:
+        source = Hosts("benchmark")
+
+        def measure() -> dict[str, float]:
+            with source.lease(SPEC, deadline=60) as box:
+                trip = timed(lambda: box.exec(TRUE, deadline=10), times)
+
+            def borrow() -> None:
+                source.lease(SPEC, deadline=60).give_back()
+
+            return {"ray_round_trip_ms": trip, "ray_lease_ms": timed(borrow, times // 5)}
+
+        return await asyncio.to_thread(measure)
+    finally:
+        await keeper.close()
+        ray.shutdown()
+
+
+def main() -> None:
+    """Measure and print."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--times", type=int, default=300)
+    times = options.parse_args().times
+    found = {"benchmark": "sandbox", **floors(times), **usual(times), **asyncio.run(pooled(times))}
+    found |= asyncio.run(through_ray(times))
+    found["exec_run_over_round_trip"] = round(found["exec_run_ms"] / found["round_trip_ms"], 1)
+    found["ray_adds_ms"] = round(found["ray_round_trip_ms"] - found["round_trip_ms"], 3)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

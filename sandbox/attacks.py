@@ -1,0 +1,45 @@
+"""The table of isolation attacks (``turnwise sandbox check --attacks``): each is tried, and either held or not.
+
+A backend's claims are held against it: what it says that it contains, it must; what it says it does not is told as
+``not contained``. Nothing is sent outside this machine.
+"""
+
+from collections.abc import Callable
+
+from .attack_network import NETWORK
+from .attack_resources import RESOURCES
+from .attack_rights import RIGHTS
+from .backend import Backend
+from .bench import Boxes, Case
+from .leftovers import LEFTOVERS
+from .ring import Attack, Outcome, Ring, attacked
+
+
+def _leftover(name: str, case: Case) -> Attack:
+    """What is left after a reset, as an attack."""
+
+    async def work(ring: Ring) -> str:
+        async def make(**changes: object) -> object:
+            return ring.box
+
+        return await case(make)  # type: ignore[arg-type]
+
+    return Attack(name, work)
+
+
+ATTACKS = (*RESOURCES, *NETWORK, *RIGHTS, *(_leftover(name, case) for name, case in LEFTOVERS.items()))
+
+
+async def attack(backend: Backend, told: Callable[[Outcome], None] | None = None) -> list[Outcome]:
+    """Make every attack; ``told`` hears of each as it ends. The backend stays open. Raises SandboxError where boxes
+    cannot be started.
+    """
+    boxes, outcomes = Boxes(backend), list[Outcome]()
+    try:
+        for each in ATTACKS:
+            outcomes.append(await attacked(each, boxes))
+            if told is not None:
+                told(outcomes[-1])
+    finally:
+        await boxes.close()
+    return outcomes

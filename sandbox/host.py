@@ -1,0 +1,88 @@
+"""The sandboxes of one node: an async Ray actor that owns the node's pool.
+
+One actor a node, never one a sandbox: an actor costs 40 MiB, a sandbox 8. When it dies, its sandboxes hang up and end
+by themselves; what was leased from it raises ``HostLost``, and Ray starts it again with an empty pool. Everything that
+crosses is plain: a spec as JSON values, names, bytes.
+"""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .backend import backend
+from .box import Box
+from .errors import SandboxLost
+from .pool import Pool
+from .spec import SandboxSpec
+
+
+class HostSettings(BaseModel):
+    """How the sandboxes of every node are held."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    backend: str = Field("auto", pattern="^(auto|docker|local)$")
+    """``docker``, ``local`` (bubblewrap), or ``auto``: Docker where an engine answers, else local."""
+    per_node: int = Field(32, ge=1)
+    """Sandboxes a node may hold at once."""
+    warm: int = Field(2, ge=0)
+    """Kept ready beyond those that are leased, as far as ``per_node`` goes."""
+    allow_local_sandbox: bool = False
+    """Let the local backend hold tasks that are not declared trusted."""
+    runtime: str | None = None
+    """Another OCI runtime of Docker, such as ``runsc``."""
+
+
+class SandboxHost:
+    """See the module. Nothing is started before the first call."""
+
+    def __init__(self, run: str, settings: dict[str, Any]) -> None:
+        self._run = run
+        self._settings = HostSettings.model_validate(settings)
+        self._pool: Pool | None = None
+        self._leased: dict[str, Box] = {}
+
+    async def lease(
+        self, spec: dict[str, Any], deadline: float, holds: float | None, *, patient: bool
+    ) -> tuple[str, str] | None:
+        """The id and image digest of a leased sandbox. Impatient: None at once where neither a sandbox nor room for one
+        is to be had. Raises as ``Pool.lease``.
+        """
+        pool = await self._opened()
+        if not patient and not pool.has_room():
+            return None
+        box = await pool.lease(SandboxSpec.model_validate(spec), deadline=deadline, holds=holds)
+        self._leased[box.id] = box
+        return box.id, box.digest
+
+    async def call(self, name: str, what: str, arguments: dict[str, Any], deadline: float) -> Any:
+        """Do an operation of a leased sandbox. Raises as ``protocol.Sandbox``."""
+        box = self._leased.get(name)
+        if box is None or what not in ("exec", "read", "write", "reset"):
+            raise SandboxLost(f"sandbox {name} is not leased from this host (it may have been restarted): {what}")
+        return await getattr(box, what)(deadline=deadline, **arguments)
+
+    async def give_back(self, name: str) -> None:
+        """End a lease; one that is unknown is none."""
+        box = self._leased.pop(name, None)
+        if box is not None and self._pool is not None:
+            self._pool.give_back(box)
+
+    async def health(self) -> dict[str, Any]:
+        """The pool in numbers; see ``pool.Health``. Raises NoEngine."""
+        return (await self._opened()).health().json()
+
+    async def close(self) -> None:
+        """End every sandbox."""
+        if self._pool is not None:
+            await self._pool.close()
+
+    async def _opened(self) -> Pool:
+        if self._pool is None:
+            chosen = self._settings
+            held = backend(
+                chosen.backend, self._run, allow_untrusted=chosen.allow_local_sandbox, runtime=chosen.runtime
+            )
+            self._pool = Pool(held, capacity=chosen.per_node, warm=chosen.warm)
+            await self._pool.open()
+        return self._pool
