@@ -5,6 +5,7 @@ CPU from Ray's count: what they share is the machine, and one thread each is wha
 """
 
 import asyncio
+import logging
 import os
 import subprocess
 from collections.abc import Mapping
@@ -64,6 +65,7 @@ def start_ray(address: str | None = None) -> None:
 
     if ray.is_initialized():
         return
+    logging.getLogger("ray").setLevel(logging.ERROR)
     settings: dict[str, Any] = (
         {"address": address}
         if address

@@ -4,6 +4,7 @@ A schedule moves the limit on turns with the number of updates done; the token l
 members are compared, so they must play the same game.
 """
 
+from abc import abstractmethod
 from typing import Annotated
 
 from pydantic import Field, model_validator
@@ -12,10 +13,9 @@ from ..records import Horizon, Task
 from .registry import Extension
 
 
-class Constant(Extension):
-    """One number of turns for the whole run."""
+class Schedule(Extension):
+    """The token limits of every schedule; what it gives in turns is its own."""
 
-    turns: int = Field(12, ge=1)
     tokens_turn: int = Field(32, ge=1)
     """Sampled tokens in one turn."""
     tokens_total: int = Field(4096, ge=1)
@@ -23,13 +23,13 @@ class Constant(Extension):
     context: int = Field(1024, ge=2)
     """Prompt and answer together."""
 
+    @abstractmethod
     def turns_at(self, update: int) -> int:
         """Turns allowed after ``update`` updates."""
-        return self.turns
 
+    @abstractmethod
     def most(self) -> int:
         """The most turns this schedule ever gives."""
-        return self.turns
 
     def horizon(self, task: Task, update: int) -> Horizon:
         """See ``protocols.HorizonSchedule``."""
@@ -40,7 +40,21 @@ class Constant(Extension):
         return Horizon(self.most(), self.tokens_turn, self.tokens_total, self.context)
 
 
-class Staged(Constant):
+class Constant(Schedule):
+    """One number of turns for the whole run."""
+
+    turns: int = Field(12, ge=1)
+
+    def turns_at(self, update: int) -> int:
+        """Turns allowed after ``update`` updates."""
+        return self.turns
+
+    def most(self) -> int:
+        """The most turns this schedule ever gives."""
+        return self.turns
+
+
+class Staged(Schedule):
     """``stages[k]`` turns until ``boundaries[k]`` updates are done; the last stage has no end."""
 
     stages: list[Annotated[int, Field(ge=1)]] = Field([10, 20, 30], min_length=1)

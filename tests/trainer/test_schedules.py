@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from turnwise.records import GroupState, Task
 from turnwise.trainer.admission import capacity
-from turnwise.trainer.horizon import Additive, Constant, Multiplicative, Staged
+from turnwise.trainer.horizon import Additive, Multiplicative, Schedule, Staged
 
 TASK = Task("t", "e", "0", 0, "train")
 
 
-def turns(schedule: Constant, updates: int) -> list[int]:
+def turns(schedule: Schedule, updates: int) -> list[int]:
     return [schedule.horizon(TASK, update).turns for update in range(updates)]
 
 
@@ -28,6 +28,8 @@ def test_additive_and_multiplicative_grow_to_the_limit() -> None:
 def test_stages_and_boundaries_must_fit() -> None:
     with pytest.raises(ValidationError, match="one fewer"):
         Staged(stages=[4, 8], boundaries=[])
+    with pytest.raises(ValidationError, match="turns"):
+        Staged(turns=12)  # type: ignore[call-arg]
 
 
 COUNT = st.integers(0, 100)
