@@ -14,6 +14,7 @@ from ..errors import TurnwiseError
 from ..records import OUTCOMES, Group, GroupState, Purpose, Status
 from .config import RunConfig
 from .extensions import Extensions
+from .outage import Outage
 from .protocols import GroupOutcome
 from .workers import WorkerLost, Workers
 
@@ -22,8 +23,6 @@ SURVIVORS = 2
 LIVES = 3
 """Workers a group may lose before it fails."""
 ENDED = "the run ended while it was running"
-GIVE_UP_AFTER = 24
-"""Groups that may fail in a row before the run ends with the last reason."""
 
 Survivors = Callable[[str], Sequence[Outcome]]
 """What the store knows of a group's members: the last attempt of each."""
@@ -54,7 +53,7 @@ class Dispatcher:
         self._rng = rng
         self._tasks: set[asyncio.Task[None]] = set()
         self._open: set[str] = set()
-        self._failed_in_row = 0
+        self.outage = Outage()
         self._opening = asyncio.Lock()
         self.next_group = first_group
         """Number of the next group; group ids are never used twice."""
@@ -77,6 +76,7 @@ class Dispatcher:
                 staleness=rollout.staleness,
                 batch=rollout.groups_per_batch,
             )
+            room = self.outage.room(room, len(self._open))
             groups = [self._draw() for _ in range(room)]
             await asyncio.gather(*(self._journal.commit("open_group", group=group) for group in groups))
             self._open.update(group.id for group in groups)
@@ -138,9 +138,12 @@ class Dispatcher:
             state = GroupState.FILTERED if reason else GroupState.READY
         await self._journal.commit("close_group", group=group.id, state=state, reason=reason)
         self._open.discard(group.id)
-        self._failed_in_row = self._failed_in_row + 1 if state is GroupState.FAILED else 0
-        if self._failed_in_row >= GIVE_UP_AFTER:
-            raise TurnwiseError(f"{self._failed_in_row} groups in a row failed, the last because {reason}")
+        if state is GroupState.FAILED:
+            self.outage.happened(reason)
+        else:
+            self.outage.succeeded()
+        if why := self.outage.hopeless():
+            raise TurnwiseError(why)
         await self.fill()
 
 

@@ -117,8 +117,12 @@ class Loop:
                     Note(
                         f"the learner waits for groups, {now - since:.0f} s so far: "
                         f"{counts.get(GroupState.READY, 0)} ready, {counts.get(GroupState.OPEN, 0)} running"
+                        + self._outage()
                     )
                 )
+            if self._dispatcher.outage.lasts:
+                # It has a deadline of its own.
+                deadline = max(deadline, now + run.config.rollout.group_deadline + MARGIN)
             if now > deadline:
                 raise TurnwiseError(
                     f"no batch came together within {deadline - since:.0f} s; see run {run.name}'s failed groups"
@@ -128,6 +132,12 @@ class Loop:
                     await self._dispatcher.closed.wait()
             except TimeoutError:
                 continue
+
+    def _outage(self) -> str:
+        outage = self._dispatcher.outage
+        if not outage.lasts:
+            return ""
+        return f"; {outage.failed} groups in a row failed, so only one at a time is tried; the last: {outage.reason}"
 
     async def _publish(self, trained: Trained) -> None:
         """The engines get the new weights before another group opens."""

@@ -16,7 +16,7 @@ from sqlalchemy import text
 from turnwise.store import queries
 from turnwise.store.database import open_database
 from turnwise.tests.chaos.harness import Launch, check_finished, descendants, url
-from turnwise.trainer.dispatch import GIVE_UP_AFTER
+from turnwise.trainer.outage import GIVE_UP_AFTER
 
 WORLDS = """
 import itertools
