@@ -5,13 +5,16 @@ one's advantage by anything but their absence.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from ..records import OUTCOMES, Group, PolicyVersion, Source
 from .protocols import AdvantageEstimator, PerTurn, PolicyLoss, RewardShaper, SampleFilter, TrainSample
 from .samples import samples
 from .staleness import staleness, sweep
+
+SURVIVORS = 2
+"""Members a group needs to be compared at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,34 +25,34 @@ class Batch:
     groups: Sequence[str]
     """Groups that are trained on."""
     expired: Sequence[str]
-    """Groups the sweep left with nothing to train on."""
+    """Groups with nothing left to train on: too old, or too few members with a score."""
     sampled_tokens: int
     swept_tokens: int
     swept_by_turns: Mapping[int, tuple[int, int]]
     """Episode length in turns -> (tokens swept, tokens sampled): staleness must not quietly select short episodes."""
+    unscored: int = 0
+    """Members that a reward shaper had no score for: absent, like those that failed."""
 
 
-def shaped(group: Group, shapers: Sequence[RewardShaper]) -> PerTurn:
-    """Step rewards of a group's members: the environment's own, then each shaper in turn."""
+def shaped(group: Group, shapers: Sequence[RewardShaper]) -> tuple[Group, PerTurn]:
+    """Step rewards of a group's members: the environment's own, then each shaper in turn. The group comes back without
+    the members that could not be scored.
+    """
     rewards: PerTurn = [[step.reward for step in one.steps] for one in group.trajectories]
     for shaper in shapers:
-        rewards = shaper(group, rewards)
-    return rewards
+        scored = [
+            (one, turns)
+            for one, turns in zip(group.trajectories, shaper(group, rewards), strict=True)
+            if turns is not None
+        ]
+        group = replace(group, trajectories=[one for one, _ in scored])
+        rewards = [turns for _, turns in scored]
+    return group, rewards
 
 
 def survivors(group: Group) -> Group:
     """The group without the members that failed."""
-    return Group(
-        id=group.id,
-        run=group.run,
-        task=group.task,
-        horizon=group.horizon,
-        size=group.size,
-        purpose=group.purpose,
-        scaffold=group.scaffold,
-        state=group.state,
-        trajectories=[one for one in group.trajectories if one.status in OUTCOMES],
-    )
+    return replace(group, trajectories=[one for one in group.trajectories if one.status in OUTCOMES])
 
 
 def assemble(
@@ -75,10 +78,15 @@ def assemble(
     kept: list[TrainSample] = []
     trained: list[str] = []
     expired: list[str] = []
-    sampled = swept = 0
+    sampled = swept = unscored = 0
     by_turns: dict[int, tuple[int, int]] = {}
-    for group in map(survivors, groups):
-        credit = advantage(shaped(group, shapers))
+    for there in map(survivors, groups):
+        group, rewards = shaped(there, shapers)
+        unscored += len(there.trajectories) - len(group.trajectories)
+        if len(group.trajectories) < min(SURVIVORS, len(there.trajectories)):
+            expired.append(group.id)
+            continue
+        credit = advantage(rewards)
         trainable = False
         for trajectory, turns in zip(group.trajectories, credit, strict=True):
             if trajectory.source not in loss.accepts:
@@ -99,4 +107,4 @@ def assemble(
         (trained if trainable else expired).append(group.id)
     for one in filters:
         kept = one(kept, rng)
-    return Batch(kept, trained, expired, sampled, swept, by_turns)
+    return Batch(kept, trained, expired, sampled, swept, by_turns, unscored)

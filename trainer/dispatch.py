@@ -12,14 +12,13 @@ from ..agents.episode import Outcome
 from ..agents.journal import Journal
 from ..errors import TurnwiseError
 from ..records import OUTCOMES, Group, GroupState, Purpose, Status
+from .batch import SURVIVORS
 from .config import RunConfig
 from .extensions import Extensions
 from .outage import Outage
 from .protocols import GroupOutcome
 from .workers import WorkerLost, Workers
 
-SURVIVORS = 2
-"""Members a group needs to be compared at all."""
 LIVES = 3
 """Workers a group may lose before it fails."""
 ENDED = "the run ended while it was running"

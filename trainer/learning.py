@@ -99,7 +99,9 @@ class Learning:
             rng=self._rng,
         )
         if batch.expired:
-            await self._journal.commit("expire_groups", groups=list(batch.expired), reason="every token is too old")
+            await self._journal.commit(
+                "expire_groups", groups=list(batch.expired), reason="every token is too old, or unscored"
+            )
         if not batch.groups:
             return None
         assembled = monotonic()
@@ -197,6 +199,7 @@ def described(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
             str(turns): old / max(seen, 1) for turns, (old, seen) in batch.swept_by_turns.items() if old
         },
         "groups_expired": len(batch.expired),
+        "unscored": batch.unscored,
     }
 
 

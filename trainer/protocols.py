@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 PerTurn = list[list[float]]
 """A number for each turn of each trajectory of a group."""
+Shaped = Sequence[list[float] | None]
+"""The same; None for a trajectory that could not be scored and is left out of its group."""
 
 
 class Stateful(Protocol):
@@ -90,8 +92,10 @@ class RolloutController(Stateful, Protocol):
 class RewardShaper(Stateful, Protocol):
     """Step rewards: the environment's own to begin with, each shaper given the last one's."""
 
-    def __call__(self, group: Group, rewards: PerTurn) -> PerTurn:
-        """Shaped rewards, of the same shape."""
+    def __call__(self, group: Group, rewards: PerTurn) -> Shaped:
+        """Shaped rewards, of the same shape, or None where there is no score. Called off the event loop: it may wait,
+        with a deadline.
+        """
 
 
 class GroupFilter(Stateful, Protocol):

@@ -43,7 +43,7 @@ SLOTS: dict[str, dict[str, str]] = {
         "multiplicative": "horizon:Multiplicative",
     },
     "rollout_controller": {"play_on": "controller:PlayOn"},
-    "reward_shaper": {"length_penalty": "shaping:LengthPenalty"},
+    "reward_shaper": {"judge": "judge:Judge", "length_penalty": "shaping:LengthPenalty"},
     "group_filter": {"informative": "group_filter:Informative"},
     "advantage": {
         "group_mean": "advantage:GroupMean",

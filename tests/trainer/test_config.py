@@ -69,10 +69,14 @@ def test_the_resolved_configuration_reads_back_as_itself() -> None:
     assert load_config(QUICKSTART, ["seed=1"]).digest() != config.digest()
 
 
+NEEDS = {"judge": {"url": "http://127.0.0.1:1/v1", "model": "m", "rubric": "r"}}
+"""What has no default."""
+
+
 def test_every_registered_extension_builds_with_its_defaults_and_keeps_its_state() -> None:
     for slot, names in SLOTS.items():
         for name in names:
-            one = build(slot, {"name": name})
+            one = build(slot, {"name": name, **NEEDS.get(name, {})})
             one.load_state_dict(one.state_dict())
     slots = Extensions.of(load_config(QUICKSTART))
     slots.load_state_dict(slots.state_dict())
