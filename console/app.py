@@ -11,7 +11,7 @@ import typer
 
 from .. import __version__
 from ..errors import TurnwiseError
-from . import db, doctor, envs, evaluate, model, replay, runs, train, trajectories
+from . import db, doctor, envs, evaluate, model, replay, runs, sandbox, train, trajectories
 from .safe import clean
 
 EXTRAS = frozenset(
@@ -35,6 +35,7 @@ app.add_typer(runs.app, name="runs")
 app.add_typer(trajectories.app, name="trajectories")
 app.add_typer(envs.app, name="envs")
 app.add_typer(model.app, name="model")
+app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(db.app, name="db")
 
 

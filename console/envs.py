@@ -59,14 +59,19 @@ def list_envs(as_json: Json = False) -> None:
 @app.command()
 def check(env_id: EnvId, option: EnvOptions = None, as_json: Json = False) -> None:
     """Check an environment's contract: determinism, bounds, reset after failure; exit 1 if it is broken."""
+    from ..envs.checker import Finding
     from ..envs.checker import check as check_env
 
-    report = check_env(env_id, read_options(option))
+    def tell(finding: Finding) -> None:
+        if not as_json:
+            console().print(clean(finding.line()), soft_wrap=True)
+
+    report = check_env(env_id, read_options(option), tell=tell)
     if as_json:
         print_json({"ok": report.ok, **jsonable(report)})
     else:
-        for line in report.lines():
-            console().print(clean(line), soft_wrap=True)
+        for line in report.latencies():
+            console().print(line, soft_wrap=True)
     if not report.ok:
         raise typer.Exit(1)
 

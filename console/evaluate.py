@@ -55,10 +55,11 @@ def evaluate(
     )
     if as_json:
         print_json(result.json(), indent=None)
-    else:
+    elif result.tasks:
         print_facts(result.json())
     if not result.tasks:
-        console(stderr=True).print(f"no episode had an outcome: {clean(_first_failure(store, result.run))}")
+        said = f"turnwise: no episode had an outcome: {clean(_first_failure(store, result.run))}"
+        console(stderr=True).print(said, soft_wrap=True)
         raise typer.Exit(1)
 
 

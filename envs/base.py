@@ -12,6 +12,7 @@ for all:
 * Bad text from an agent is an outcome (an observation), never an exception.
 """
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -69,12 +70,13 @@ class TurnEnv(gymnasium.Env[Obs, str]):
 
 
 class Adapted(TurnEnv):
-    """Any other Gymnasium environment of text actions, wrappers included, seen as a ``TurnEnv``."""
+    """Any other Gymnasium environment of text actions, wrappers included, seen as a ``TurnEnv``: what it has of the
+    optional methods is used.
+    """
 
     def __init__(self, inner: gymnasium.Env[Any, Any]) -> None:
         self.inner = inner
-        core = inner.unwrapped
-        self._core = core if isinstance(core, TurnEnv) else None
+        self._core = core = inner.unwrapped
         self.spec = inner.spec
         self.action_space = inner.action_space
         self.observation_space = inner.observation_space
@@ -94,21 +96,33 @@ class Adapted(TurnEnv):
         self.inner.close()
 
     def instructions(self) -> str:
-        """The core environment's."""
-        return self._core.instructions() if self._core else super().instructions()
+        """The core environment's, if it has any."""
+        return str(self._own("instructions")()) if hasattr(self._core, "instructions") else ""
 
     def oracle(self) -> str:
         """The core environment's."""
-        return self._core.oracle() if self._core else super().oracle()
+        return str(self._own("oracle")())
 
     def valid_actions(self) -> list[tuple[str, float]]:
         """The core environment's."""
-        return self._core.valid_actions() if self._core else super().valid_actions()
+        return list(self._own("valid_actions")())
 
     def vocabulary(self) -> list[str]:
         """The core environment's."""
-        return self._core.vocabulary() if self._core else super().vocabulary()
+        return list(self._own("vocabulary")())
 
     def normalise(self, observation: Obs) -> Obs:
-        """The core environment's."""
-        return self._core.normalise(observation) if self._core else super().normalise(observation)
+        """The core environment's, or the observation as it is."""
+        own: Obs = self._own("normalise")(observation) if hasattr(self._core, "normalise") else observation
+        return own
+
+    def _own(self, method: str) -> Callable[..., Any]:
+        """A method of the core environment, whatever its class: having it is enough.
+
+        Raises:
+            NotImplementedError: it has none of that name.
+        """
+        found = getattr(self._core, method, None)
+        if not callable(found):
+            raise NotImplementedError(f"{type(self._core).__name__} has no {method}()")
+        return found  # type: ignore[no-any-return]

@@ -1,18 +1,21 @@
 """``check``: does an environment hold to its contract? Every check runs, each against a deadline, and all are
-reported."""
+reported, but that after a call that hung no other is begun."""
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from .checks import CHECKS, Check, CheckFailed, Skipped, Subject
-from .errors import EnvError
+from .errors import EnvError, EnvTimeout
 from .registry import spec
 
 CALL_DEADLINE_S = 30.0
 CHECK_DEADLINE_S = 120.0
+WIDTH = max(map(len, CHECKS))
+"""Of the column that names the check."""
 
 
 class Verdict(StrEnum):
@@ -30,6 +33,12 @@ class Finding:
     check: str
     verdict: Verdict
     detail: str
+    hopeless: str = ""
+    """Why no further check is worth its time."""
+
+    def line(self) -> str:
+        """For a person."""
+        return f"{self.verdict:<7}  {self.check:<{WIDTH}}  {self.detail}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +72,15 @@ class Report:
         return all(finding.verdict is not Verdict.FAILED for finding in self.findings)
 
     def lines(self) -> list[str]:
-        """The report for a person."""
-        width = max(len(finding.check) for finding in self.findings)
-        lines = [f"{finding.verdict:<7}  {finding.check:<{width}}  {finding.detail}" for finding in self.findings]
+        """The whole report, for a person."""
+        return [*(finding.line() for finding in self.findings), *self.latencies()]
+
+    def latencies(self) -> list[str]:
+        """What was measured, for a person."""
+        lines = []
         for name, latency in (("reset", self.reset_ms), ("step", self.step_ms)):
             if latency is not None:
-                lines.append(f"latency  {name:<{width}}  p50 {latency.p50:.3f} ms, p95 {latency.p95:.3f} ms")
+                lines.append(f"latency  {name:<{WIDTH}}  p50 {latency.p50:.3f} ms, p95 {latency.p95:.3f} ms")
         return lines
 
 
@@ -80,6 +92,8 @@ async def _run(name: str, check: Check, subject: Subject, deadline: float) -> Fi
         return Finding(name, Verdict.SKIPPED, str(skipped))
     except TimeoutError:
         return Finding(name, Verdict.FAILED, f"not finished after {deadline:g} s")
+    except EnvTimeout as hung:
+        return Finding(name, Verdict.FAILED, str(hung), hopeless="a call of it hung")
     except (CheckFailed, EnvError) as failure:
         return Finding(name, Verdict.FAILED, str(failure))
 
@@ -91,24 +105,36 @@ def check(
     call_deadline: float = CALL_DEADLINE_S,
     check_deadline: float = CHECK_DEADLINE_S,
     deadline: float = 600.0,
+    tell: Callable[[Finding], None] = lambda finding: None,
 ) -> Report:
-    """Run every check; ``call_deadline`` bounds one call of the environment, ``deadline`` the whole, in seconds.
+    """Run every check; ``call_deadline`` bounds one call of the environment, ``deadline`` the whole, in seconds;
+    ``tell`` hears of each as it ends. After a call that hung the rest is not begun: it would hang again.
 
     Raises:
         UnknownEnvironment: no such id.
+        EnvironmentFailed: it cannot be made with these options.
+        EnvTimeout: nor within ``call_deadline``.
     """
     spec(env_id)
     subject = Subject(env_id, dict(options or {}), call_deadline)
     ends = time.monotonic() + deadline
 
     async def run() -> list[Finding]:
-        findings = []
+        async with subject.made():
+            pass
+        findings: list[Finding] = []
+        hopeless = ""
         for name, each in CHECKS.items():
             left = min(check_deadline, ends - time.monotonic())
-            if left <= 0:
-                findings.append(Finding(name, Verdict.FAILED, f"not begun: the whole took over {deadline:g} s"))
+            if hopeless:
+                found = Finding(name, Verdict.SKIPPED, f"not begun: {hopeless}")
+            elif left <= 0:
+                found = Finding(name, Verdict.FAILED, f"not begun: the whole took over {deadline:g} s")
             else:
-                findings.append(await _run(name, each, subject, left))
+                found = await _run(name, each, subject, left)
+                hopeless = found.hopeless
+            findings.append(found)
+            tell(found)
         return findings
 
     findings = asyncio.run(run())

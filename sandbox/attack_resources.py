@@ -1,6 +1,6 @@
 """Attacks that use up what a sandbox shares with the machine: processes, memory, disk, output, cpu."""
 
-from .bench import Failed, expect, python, sh
+from .bench import expect, python, sh
 from .ring import Attack, Ring
 from .spec import SHM_MIB
 
@@ -28,6 +28,24 @@ while len(held) * step < most:
     held.append(bytearray(b"x") * step)
     print(len(held) * step >> 20, flush=True)
 time.sleep(float(sys.argv[2]))
+print("held")
+"""
+HIDE = """
+import os, sys, time
+try:
+    open("/proc/self/oom_score_adj", "w").write("0")
+except OSError:
+    pass
+step, many, each = 128 << 10, int(sys.argv[1]), int(sys.argv[2]) << 20
+for _ in range(many):
+    if os.fork() == 0:
+        held = []
+        while len(held) * step < each:
+            held.append(bytearray(b"x") * step)
+            time.sleep(0.001)
+        time.sleep(0.5)
+        os._exit(0)
+time.sleep(1.5)
 """
 FILL = """
 import sys
@@ -78,7 +96,8 @@ while kept < int(sys.argv[1]) << 20:
         kept += 8192
     if before == kept:
         break
-    print(kept >> 20, flush=True)
+    if kept >> 20 > before >> 20:
+        print(kept >> 20, flush=True)
 """
 SEMAPHORES = """
 import ctypes, sys
@@ -121,8 +140,7 @@ async def fork_bomb(ring: Ring) -> str:
     made = int(await python(ring.box, FORKS))
     expect(made <= ring.spec.pids, f"{made} processes, over {ring.spec.pids}")
     await ring.box.reset(deadline=10)
-    done = await ring.box.exec(["sh", "-c", BOMB], deadline=1.0)
-    expect(done.timed_out, "it did not run")
+    await ring.box.exec(["sh", "-c", BOMB], deadline=1.0)
     return f"{made} of {ring.spec.pids} processes"
 
 
@@ -146,12 +164,20 @@ async def memory_bomb(ring: Ring) -> str:
 
 async def memory_of_many(ring: Ring) -> str:
     """All processes together cannot hold more than the limit."""
-    each = int(ring.spec.memory_mib * 0.6)
-    argv = ["sh", "-c", f'for i in 1 2 3; do python3 -c "$0" {each} 1 > $i & done; wait; tail -qn1 1 2 3', EAT]
-    done = await ring.box.exec(argv, deadline=20)
-    held = sum(map(int, done.stdout.split()))
-    expect(held <= ring.spec.memory_mib * 1.3, f"{held} MiB at once, over {ring.spec.memory_mib}")
-    return f"{held} MiB reached by three, not at once"
+    each, many = int(ring.spec.memory_mib * 0.6), 3
+    script = f'for i in $(seq {many}); do python3 -c "$0" {each} 1 > $i & done; wait; cat * | grep -c held'
+    done = await ring.box.exec(["sh", "-c", script, EAT], deadline=20)
+    held = int(done.stdout.split()[-1]) * each
+    expect(held <= ring.spec.memory_mib, f"{held} MiB at once, over {ring.spec.memory_mib}")
+    return f"{held} MiB at once"
+
+
+async def hiding(ring: Ring) -> str:
+    """When memory ends it is never the step server that is killed, however small each process makes itself."""
+    many = ring.spec.pids - 8
+    await ring.box.exec(["python3", "-c", HIDE, str(many), str(2 * ring.spec.memory_mib // many)], deadline=20)
+    await ring.answers()
+    return f"{many} processes; the box lives"
 
 
 async def swap(ring: Ring) -> str:
@@ -226,8 +252,7 @@ async def everything_full(ring: Ring) -> str:
     await ring.box.exec(["python3", "-c", EAT, str(ring.spec.memory_mib), "0"], deadline=20)
     for _ in range(3):
         found = await ring.box.read("/dev/shm/full", deadline=10)  # noqa: S108
-        if found and len(found["."]) > ring.spec.read_mib << 20:
-            raise Failed("more than read_mib was read")
+        expect(len(found["."]) == SHM_MIB << 20, "it was read in part")
         await ring.answers()
     return "files are read, commands run"
 
@@ -245,7 +270,8 @@ async def busy(ring: Ring) -> str:
     """Eight busy processes get the cpu that was allotted."""
     used = float(await python(ring.box, SPIN))
     expect(used <= ring.spec.cpus * 1.4, f"{used:.1f} cpus, over {ring.spec.cpus:g}")
-    return f"{used:.2f} of {ring.spec.cpus:g} cpus"
+    untried = "" if used > 0.7 * ring.spec.cpus else ": the machine gave no more, so the limit was not met"
+    return f"{used:.2f} of {ring.spec.cpus:g} cpus{untried}"
 
 
 async def open_files(ring: Ring) -> str:
@@ -261,6 +287,7 @@ RESOURCES = (
     Attack("fork bomb left behind", fork_bomb_left),
     Attack("memory bomb", memory_bomb),
     Attack("memory of many processes", memory_of_many, NO_CGROUP),
+    Attack("hiding from the killer", hiding, NO_CGROUP),
     Attack("swap", swap, NO_CGROUP),
     Attack("disk fill", disk_fill),
     Attack("inode fill", inode_fill, NO_CGROUP),
@@ -268,8 +295,8 @@ RESOURCES = (
     Attack("shared memory bomb", segments, NO_CGROUP),
     Attack("message bomb", messages, NO_CGROUP),
     Attack("semaphore bomb", semaphores, NO_CGROUP),
-    Attack("everything full", everything_full),
+    Attack("everything full", everything_full, changes={"read_mib": SHM_MIB}),
     Attack("output flood", flood),
-    Attack("busy loops", busy, NO_CGROUP),
+    Attack("busy loops", busy, NO_CGROUP, {"cpus": 0.25}),
     Attack("open files, cores", open_files),
 )

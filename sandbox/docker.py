@@ -9,6 +9,7 @@ container.
 """
 
 import asyncio
+import contextlib
 import os
 import shutil
 import tempfile
@@ -32,6 +33,7 @@ CAPABILITIES = ("SETUID", "SETGID", "KILL", "DAC_OVERRIDE")
 ENGINE_SECONDS = 30.0
 """How long any answer of the engine may take."""
 START_SECONDS = 60.0
+CLOSE_SECONDS = 10.0
 LATE_SECONDS = 120.0
 """How long after a start was given up its container may still appear."""
 OWN_IMAGES = ("code", "web", "gui")
@@ -59,6 +61,7 @@ class DockerBackend:
         self.runtime = runtime
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="docker")
         self._local = threading.local()
+        self._clients: list[Any] = []
         self._late: dict[str, float] = {}
         self._digests: dict[str, str] = {}
         self.folder = Path(tempfile.mkdtemp(prefix="tw-", dir=os.environ.get("TURNWISE_SOCKETS")))
@@ -126,7 +129,12 @@ class DockerBackend:
 
     async def close(self) -> None:
         """Forget the engine; boxes that are still open end when their links do."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        letting_go = asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
+        # What was given up half-way is still being removed; a frozen engine is not waited for.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(letting_go), CLOSE_SECONDS)
+        for client in self._clients:
+            client.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     async def _call(self, work: Any) -> Any:
@@ -145,6 +153,7 @@ class DockerBackend:
         if not hasattr(self._local, "client"):
             settings = docker.utils.kwargs_from_env()
             self._local.client = docker.APIClient(timeout=ENGINE_SECONDS, **settings)
+            self._clients.append(self._local.client)
         return self._local.client
 
     def _digest(self, image: str) -> str:
@@ -159,7 +168,6 @@ class DockerBackend:
         writable = f"nr_inodes={spec.inodes},nosuid,nodev,exec"
         host = client.create_host_config(
             auto_remove=True,
-            binds={str(inside): {"bind": INSIDE, "mode": "ro"}},
             cap_add=list(CAPABILITIES),
             cap_drop=["ALL"],
             init=True,
@@ -167,6 +175,8 @@ class DockerBackend:
             log_config={"type": "none"},
             mem_limit=spec.memory_mib << 20,
             memswap_limit=spec.memory_mib << 20,
+            # Not ``binds``: of those the engine makes what is no longer there.
+            mounts=[{"Type": "bind", "Source": str(inside), "Target": INSIDE, "ReadOnly": True}],
             nano_cpus=int(spec.cpus * 1e9),
             network_mode="none",
             pids_limit=spec.pids,

@@ -84,7 +84,13 @@ class Listener:
 
     async def __aenter__(self) -> Self:
         """Listen."""
-        self._server = await asyncio.start_unix_server(self._accept, self.path, limit=1 << 20)
+        self._server = await asyncio.start_unix_server(self._accept, self.path, limit=1 << 20, start_serving=False)
+        try:
+            await self._server.start_serving()
+        except BaseException:
+            # Given up in just this moment: nobody else would close it.
+            self._server.close()
+            raise
         return self
 
     async def __aexit__(self, *raised: object) -> None:

@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from .box import Box
 from .errors import NoEngine, NotTrusted, StartFailed
-from .link import Listener
+from .link import Link, Listener
 from .spec import SHM_MIB, SandboxSpec
 from .step_server import INSIDE, command, prepare
 
@@ -89,7 +89,7 @@ class LocalBackend:
                     start_new_session=True,
                     **user,
                 )
-                link = await listener.link(START_SECONDS)
+                link = await _linked(listener, process)
         except (OSError, EOFError, TimeoutError) as error:
             said = await _killed(process) if process else ""
             shutil.rmtree(inside, ignore_errors=True)
@@ -97,6 +97,7 @@ class LocalBackend:
         except BaseException:
             if process:
                 process.kill()
+                self._await_end(process)
             shutil.rmtree(inside, ignore_errors=True)
             raise
         self._open[name] = spec
@@ -104,9 +105,7 @@ class LocalBackend:
         async def ended() -> None:
             self._open.pop(name, None)
             shutil.rmtree(inside, ignore_errors=True)
-            task = asyncio.create_task(_end(process))
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
+            self._await_end(process)
 
         return Box(name, spec, link, ended)
 
@@ -122,6 +121,11 @@ class LocalBackend:
         """Wait for boxes that are ending."""
         await asyncio.gather(*self._ending, return_exceptions=True)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _await_end(self, process: asyncio.subprocess.Process) -> None:
+        task = asyncio.create_task(_end(process))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
 
     def _user(self) -> dict[str, Any]:
         if os.geteuid() != 0:
@@ -160,7 +164,7 @@ class LocalBackend:
                 "sandbox",
             ),
             *("--uid", PAYLOAD, "--gid", PAYLOAD, "--ro-bind", "/usr", "/usr", *shown),
-            *("--proc", "/proc", "--dev", "/dev", "--mqueue", "/dev/mqueue"),
+            *("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev", "--mqueue", "/dev/mqueue"),
             *("--remount-ro", "/dev"),
             *memory(SHM_MIB, "/dev/shm"),  # noqa: S108
             *memory(spec.disk_mib, "/tmp"),  # noqa: S108
@@ -168,6 +172,20 @@ class LocalBackend:
             *("--ro-bind", str(inside), INSIDE, "--chdir", "/workspace", "--remount-ro", "/"),
             *command(self.python, "-", spec.ttl, json.dumps(limits)),
         ]
+
+
+async def _linked(listener: Listener, process: asyncio.subprocess.Process) -> Link:
+    """The link of a process, unless it ends first. Raises as ``Listener.link``."""
+    linking = asyncio.create_task(listener.link(START_SECONDS))
+    ending = asyncio.create_task(process.wait())
+    try:
+        await asyncio.wait((linking, ending), return_when=asyncio.FIRST_COMPLETED)
+        if not linking.done():
+            raise EOFError("it ended")
+        return linking.result()
+    finally:
+        linking.cancel()
+        ending.cancel()
 
 
 async def _killed(process: asyncio.subprocess.Process) -> str:

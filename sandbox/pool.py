@@ -20,7 +20,7 @@ from typing import Any
 from .backend import Backend
 from .box import Box
 from .breaker import Breaker
-from .errors import LeaseTimeout, NoEngine, NoImage, NotTrusted, SandboxError
+from .errors import LeaseTimeout, NoEngine, NoImage, NotTrusted, SandboxError, classify
 from .spec import SandboxSpec
 
 RESET_SECONDS = 10.0
@@ -197,7 +197,8 @@ class Pool:
             wanted[waiter.spec] = wanted.get(waiter.spec, 0) + 1
         for spec, count in wanted.items():
             for _ in range(count - self._starting.get(spec, 0)):
-                if not ((self._room() or self._evict(spec)) and self._start(spec)):
+                # Nothing is evicted for what may not be started yet.
+                if self._throttled() or not ((self._room() or self._evict(spec)) and self._start(spec)):
                     break
         used = {box.spec for box, _ in self._leased.values()}
         for spec in used:
@@ -217,9 +218,12 @@ class Pool:
                 return True
         return False
 
+    def _throttled(self) -> bool:
+        return sum(self._starting.values()) >= (1 if self.breaker.is_open else self._starts)
+
     def _start(self, spec: SandboxSpec) -> bool:
         """Begin starting one; False where the throttle or the breaker forbids it for now."""
-        if sum(self._starting.values()) >= (1 if self.breaker.is_open else self._starts) or not self.breaker.allows():
+        if self._throttled() or not self.breaker.allows():
             return False
         self._starting[spec] = self._starting.get(spec, 0) + 1
         self._spawn(self._started(spec))
@@ -232,9 +236,11 @@ class Pool:
         except HOPELESS as error:
             self._counts["start_failures"] += 1
             self._tell(spec, error)
-        except SandboxError as error:
+            # Where nobody waited it would fail again at once, and for ever: the next tick is soon enough.
+            return
+        except Exception as error:
             self._counts["start_failures"] += 1
-            self.breaker.failed(str(error))
+            self.breaker.failed(str(classify(error, f"starting a sandbox of image {spec.image}")))
         else:
             self._counts["started"] += 1
             self.breaker.succeeded()
@@ -260,7 +266,7 @@ class Pool:
             if box.alive:
                 await box.reset(deadline=RESET_SECONDS)
                 clean = True
-        except SandboxError:
+        except Exception:
             self._counts["reset_failures"] += 1
         finally:
             self._clearing -= 1

@@ -10,7 +10,7 @@ from typing import Any
 
 from .bench import SPEC, Boxes, Failed, expect
 from .box import Box
-from .errors import SandboxError
+from .errors import FileError, SandboxError
 from .spec import SandboxSpec
 
 ATTACK_SECONDS = 60.0
@@ -89,7 +89,7 @@ async def attacked(attack: Attack, boxes: Boxes) -> Outcome:
                 detail = await attack.work(ring)
         except TimeoutError:
             verdict, detail = Verdict.BROKE, f"not over after {ATTACK_SECONDS:g} s"
-        except Failed as failed:
+        except (Failed, FileError) as failed:
             verdict, detail = Verdict.BROKE, str(failed)
         except SandboxError as error:
             detail, lost = str(error), True

@@ -24,6 +24,8 @@ from ..agents.episode import Deadlines, Outcome
 from ..agents.journal import Journal, through_writer
 from ..agents.players import ChatPlayer, OraclePlayer, RandomPlayer
 from ..agents.rollouts import Rollouts
+from ..envs.base import TurnEnv
+from ..envs.errors import EnvError
 from ..envs.owner import EnvOwner
 from ..errors import TurnwiseError
 from ..records import Group, GroupState, Horizon, Source, Task, Trajectory
@@ -58,7 +60,7 @@ def evaluate(
         seed: added to the first task's number; 0 gives the tasks a training run is evaluated on.
 
     Raises:
-        TurnwiseError: the policy is none of these, or the environment is unknown.
+        TurnwiseError: the policy is none of these, or the environment is unknown or cannot be played by it.
     """
     began = monotonic()
     database = open_database(store_url, create=True)
@@ -67,6 +69,7 @@ def evaluate(
     name = Path(policy).name if _is_model(policy) else policy
     short = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:40]
     run = f"eval-{short}-{strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:4]}"
+    asyncio.run(_can_be_played(policy, environment))
     if _is_model(policy):
         played = _with_engine(policy, environment, database, run, problems, turns, temperature)
     elif policy in ("random", "oracle") or "://" in policy:
@@ -76,6 +79,29 @@ def evaluate(
             f"--policy {policy}: neither random, oracle, human, a folder with a model (no config.json there), nor a URL"
         )
     return summarise(policy, run, [environment], played, tasks, monotonic() - began)
+
+
+async def _can_be_played(policy: str, environment: EnvironmentConfig) -> None:
+    """Find out before anything is stored that the environment cannot be made, or not be played by this policy.
+
+    Raises:
+        EnvError: it cannot be made.
+        TurnwiseError: it lacks the method that the policy is made of.
+    """
+    deadlines = Deadlines()
+    owner = EnvOwner(environment.id, environment.options)
+    await owner.make(deadlines.reset)
+    asks = {"random": TurnEnv.valid_actions, "oracle": TurnEnv.oracle}.get(policy)
+    try:
+        if asks is not None:
+            await owner.reset(SEED, "test", deadlines.reset)
+            await owner.run(policy, lambda env: getattr(env, asks.__name__)(), deadlines.step)
+    except EnvError as error:
+        # Whatever else goes wrong now may go better in an episode of its own.
+        if isinstance(error.__cause__, NotImplementedError):
+            raise TurnwiseError(f"--policy {policy} cannot play {environment.id}: {error.__cause__}") from error
+    finally:
+        await owner.close(deadlines.step)
 
 
 def _is_model(policy: str) -> bool:

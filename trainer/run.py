@@ -150,6 +150,8 @@ class Run:
             lost = await self.cluster.journal.commit("rewind", run=self.name, version=origin.version)
             what = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in lost.items() if count)
             self.tell(Note(f"resuming run {self.name} at update {origin.update}: {what or 'nothing was lost'}"))
+        elif self.name != self.config.name:
+            self.tell(Note(f"run {self.config.name} is there already and ended; this is {self.name}"))
         for note in origin.notes:
             self.tell(Note(note))
 
@@ -172,6 +174,8 @@ class Run:
             before = await commit("add_version", run=self.name, update=BEFORE_WARMUP, parent=None)
             await self.cluster.write(self.weights)
             warming = asyncio.create_task(asyncio.to_thread(origin.warm_up, self.learner))
+            # Where the evaluation fails first, that is what is told.
+            warming.add_done_callback(lambda task: None if task.cancelled() else task.exception())
             await self.cluster.ready()
             await self.cluster.push(None, before)
             await self.evaluator.evaluate("untrained", BEFORE_WARMUP)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from random import Random
+from time import monotonic
 from typing import Any
 
 import torch
@@ -23,6 +24,9 @@ from ..records import Horizon
 from . import attention
 from .config import EnvironmentConfig, WarmupConfig
 from .rehearsal import rehearse
+
+TELL_EVERY = 15.0
+"""Seconds between two words on how far the warm-up is."""
 
 
 @dataclass(slots=True)
@@ -132,7 +136,8 @@ def warm_up(
 ) -> float:
     """Train ``model`` in place; returns the last loss. The learning rate falls linearly to 0.
 
-    ``deadline`` is for one call of an environment, in seconds; ``tell`` hears of those that are left out.
+    ``deadline`` is for one call of an environment, in seconds; ``tell`` hears how far it is, and of those that are
+    left out.
 
     Raises:
         NothingToRehearse: no environment can be played.
@@ -140,7 +145,7 @@ def warm_up(
     rng = Random(seed)  # noqa: S311 - reproducible, not secret
     source = transcripts(environments, chat, horizon, rng, deadline, tell)
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
-    last = float("nan")
+    last, told = float("nan"), monotonic()
     for step in range(config.steps):
         for group in optimizer.param_groups:
             group["lr"] = config.learning_rate * (1 - step / config.steps)
@@ -150,4 +155,7 @@ def warm_up(
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         last = float(value.detach())
+        if (now := monotonic()) - told > TELL_EVERY:
+            told = now
+            tell(f"format warm-up: {step + 1} of {config.steps} steps")
     return last
