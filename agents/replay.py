@@ -46,14 +46,15 @@ class StepVerdict:
 class ReplayReport:
     """The replay of one trajectory; the last of ``steps`` is the verdict on its end."""
 
-    trajectory: str
+    id: str
+    """The trajectory's."""
     matches: bool
     message: str
     steps: list[StepVerdict] = field(default_factory=list)
 
 
 def replay(store_url: str, trajectory_id: str) -> ReplayReport:
-    """Re-execute a stored trajectory.
+    """Re-execute a stored trajectory. One without a step has nothing that could match.
 
     Raises:
         NotFound: there is no such trajectory, or no such store.
@@ -72,6 +73,9 @@ async def replay_stored(database: Database, trajectory_id: str) -> ReplayReport:
         return ReplayReport(trajectory_id, False, str(error), [StepVerdict(error.step, False, str(error))])
     if trajectory.status is Status.RUNNING:
         return ReplayReport(trajectory_id, False, "it is still running")
+    if not trajectory.steps:
+        why = f"nothing to replay: it ended as {trajectory.status} before its first step"
+        return ReplayReport(trajectory_id, False, why)
     if not trajectory.deterministic:
         return ReplayReport(trajectory_id, False, f"{group.task.env_id} does not declare itself deterministic")
     owner = EnvOwner.of(group.task)
@@ -86,7 +90,8 @@ async def replay_stored(database: Database, trajectory_id: str) -> ReplayReport:
     if wrong is not None:
         where = f"step {wrong.index}" if wrong.index < len(trajectory.steps) else "the end"
         return ReplayReport(trajectory_id, False, f"{where} differs: {wrong.differs}", steps)
-    return ReplayReport(trajectory_id, True, f"all {len(trajectory.steps)} steps match", steps)
+    count = len(trajectory.steps)
+    return ReplayReport(trajectory_id, True, f"all {count} steps match" if count > 1 else "its one step matches", steps)
 
 
 async def _execute(owner: EnvOwner, group: Group, trajectory: Trajectory, last: str | None) -> list[StepVerdict]:

@@ -8,7 +8,7 @@ from ..errors import TurnwiseError
 from .envs import EnvOptions, read_options
 from .opening import opened
 from .options import DEFAULT_STORE, Json, Store
-from .output import console, print_facts, print_json
+from .output import console, print_facts, print_json, result_facts
 from .play import play_episode
 from .safe import clean
 
@@ -56,7 +56,7 @@ def evaluate(
     if as_json:
         print_json(result.json(), indent=None)
     elif result.tasks:
-        print_facts(result.json())
+        print_facts(result_facts(result.json()))
     if not result.tasks:
         said = f"turnwise: no episode had an outcome: {clean(_first_failure(store, result.run))}"
         console(stderr=True).print(said, soft_wrap=True)

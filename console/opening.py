@@ -13,7 +13,7 @@ def opened(url: str) -> "Iterator[Database]":
     """The store at ``url``, which must be there and at this program's revision.
 
     Raises:
-        WrongRevision: it is at another revision; the message holds the one command to run.
+        WrongRevision: it is at another revision; the message says what to do.
         StoreError: there is none, or it does not answer.
     """
     from ..store.database import open_database

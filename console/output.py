@@ -75,6 +75,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
         out.print(empty)
 
 
+def none_of(noun: str, filters: Mapping[str, object]) -> str:
+    """What an empty list says: of the filters that were given, or of the store where there were none."""
+    given = ", ".join(f"{name} {value!r}" for name, value in filters.items() if value is not None)
+    return f"no {noun} matches {given}" if given else f"no {noun} in this store"
+
+
 def print_facts(facts: Mapping[str, object]) -> None:
     """Names and values, one a line; what is None or empty is left out."""
     out = console()
@@ -91,6 +97,26 @@ def in_words(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return "" if value is None else str(value)
+
+
+RATES = ("success", "families", "stale_share")
+"""What the names of shares begin with in the results of ``train`` and ``eval``."""
+
+
+def result_facts(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A result of ``train`` or ``eval`` for ``print_facts``: its shares in per cent, success with its interval."""
+    facts = {name: _percent(value) if name.startswith(RATES) else value for name, value in result.items()}
+    low, high = (_percent(facts.pop(name, None)) for name in ("low", "high"))
+    if low and high:
+        facts["success"] += f" [{low}, {high}] (95% interval)"
+    return facts
+
+
+def _percent(value: Any) -> Any:
+    """``93.8%``; each of a mapping's values so; None where there is no number."""
+    if isinstance(value, Mapping):
+        return {name: _percent(item) for name, item in value.items()}
+    return None if value is None or not math.isfinite(value) else f"{value:.1%}"
 
 
 def ago(moment: datetime | None, now: datetime) -> str:

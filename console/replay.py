@@ -6,9 +6,10 @@ from typing import Annotated
 import typer
 
 from ..errors import TurnwiseError
+from ..records import OUTCOMES
 from .opening import opened
 from .options import DEFAULT_STORE, Json, Store
-from .output import console, jsonable, print_json
+from .output import console, print_json
 from .safe import clean
 
 NEWEST = 10_000
@@ -38,10 +39,10 @@ def replay(
     reports = []
     for trajectory in chosen:
         report = replay_one(store, trajectory)
-        reports.append({"id": trajectory, **jsonable(report)})
+        reports.append(report)
         if not as_json:
             console().print(f"{clean(trajectory)}: {clean(report.message)}", soft_wrap=True)
-    matching = sum(bool(report["matches"]) for report in reports)
+    matching = sum(report.matches for report in reports)
     if as_json:
         print_json(reports)
     elif len(reports) > 1:
@@ -51,13 +52,17 @@ def replay(
 
 
 def _drawn(store: str, run: str, sample: int, seed: int) -> list[str]:
-    """Trajectories of a run that have ended, in environments that say they are deterministic."""
+    """Trajectories of a run with a step and an outcome, in environments that say they are deterministic."""
     from ..store import queries
 
     with opened(store) as database, database.read() as conn:
         queries.run_row(conn, run)
-        rows = queries.list_trajectories(conn, run=run, deterministic=True, limit=NEWEST)
-    ended = [row["id"] for row in rows if row["status"] != "running"]
-    if not ended:
-        raise NothingToReplay(f"run {run} has no ended trajectory in a deterministic environment")
-    return Random(seed).sample(ended, min(sample, len(ended)))  # noqa: S311 - a draw to be repeated, not a secret
+        statuses = [status.value for status in OUTCOMES]
+        rows = queries.list_trajectories(conn, run=run, status=statuses, deterministic=True, limit=NEWEST)
+    played = [row["id"] for row in rows if row["n_steps"]]
+    if not played:
+        raise NothingToReplay(
+            f"run {run} has nothing to replay: no trajectory with a step was completed or truncated in an environment "
+            "that declares itself deterministic"
+        )
+    return Random(seed).sample(played, min(sample, len(played)))  # noqa: S311 - a draw to be repeated, not a secret

@@ -2,18 +2,23 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ..errors import TurnwiseError
 from .opening import opened
 from .options import DEFAULT_STORE, After, Json, Limit, Overrides, Store
-from .output import ago, in_words, print_facts, print_json, print_table
+from .output import ago, in_words, none_of, print_facts, print_json, print_table
 from .safe import one_line
+
+if TYPE_CHECKING:
+    pass
 
 app = typer.Typer(help="The runs of a store.", no_args_is_help=True)
 
+RunStatus = Literal["running", "finished", "failed", "stopped"]
+RunKind = Literal["train", "eval"]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's name.")]
 LIST = ("id", "kind", "status", "parent_id", "created_at", "ended_at", "stop_requested", "error")
 LAST_METRICS = ("success", "reward", "horizon_turns", "staleness_mean", "staleness_max", "loss", "entropy")
@@ -29,7 +34,8 @@ class NotForkable(TurnwiseError):
 
 @app.command("list")
 def list_runs(
-    status: Annotated[str | None, typer.Option(help="running, finished, failed or stopped.")] = None,
+    status: Annotated[RunStatus | None, typer.Option(help="In this state only.")] = None,
+    kind: Annotated[RunKind | None, typer.Option(help="Of this kind only.")] = None,
     limit: Limit = 100,
     after: After = None,
     store: Store = DEFAULT_STORE,
@@ -38,8 +44,9 @@ def list_runs(
     """List runs, newest first."""
     from ..store import queries
 
+    filters = {"status": status, "kind": kind}
     with opened(store) as database, database.read() as conn:
-        rows = queries.list_runs(conn, limit=limit, after=after, status=status)
+        rows = queries.list_runs(conn, limit=limit, after=after, **filters)
     if as_json:
         print_json([{name: row[name] for name in LIST} for row in rows])
         return
@@ -48,7 +55,8 @@ def list_runs(
         (r["id"], r["kind"], r["status"], ago(r["created_at"], now), r["parent_id"], one_line(r["error"], 100))
         for r in rows
     ]
-    print_table(("run", "kind", "status", "started", "forked from", "error"), shown, empty="no run in this store")
+    empty = none_of("run", {**filters, "after": after})
+    print_table(("run", "kind", "status", "started", "forked from", "error"), shown, empty=empty)
 
 
 @app.command()
@@ -60,9 +68,10 @@ def show(run: Run, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
         return
     facts = {name: found[name] for name in LIST if found[name] not in (None, "", False)}
     facts["updates"] = found["updates"]
-    facts["checkpoint"] = found["checkpoint"] or "none"
+    at = f"version {found['checkpoint_version']}: {found['checkpoint']}"
+    facts["checkpoint"] = at if found["checkpoint"] else "none"
     facts["groups"] = _counts(found["groups"])
-    facts["trajectories"] = _counts(found["accounting"])
+    facts["trajectories"] = _counts(found["accounting"] | {"failed": _failed(found)})
     last = found["last_metrics"] or {}
     facts["last update"] = {name: last[name] for name in LAST_METRICS if last.get(name) is not None}
     print_facts(facts)
@@ -107,14 +116,23 @@ def _gather(run: str, store: str) -> dict[str, Any]:
         row = dict(queries.run_row(conn, run))
         surviving = [version for version in queries.versions(conn, run).values() if not version.abandoned]
         metrics = totals.batch_metrics(conn, run)
-        row["updates"] = max((version.update for version in surviving), default=0)
+        row["updates"] = max([0, *(version.update for version in surviving)])
         newest = queries.latest_checkpoint(conn, run)
         row["checkpoint"] = newest.checkpoint if newest else ""
+        row["checkpoint_version"] = newest.id if newest else None
         row["groups"] = queries.group_counts(conn, run)
         row["accounting"] = queries.accounting(conn, run)
+        row["failures"] = totals.failures(conn, run)
         row["last_metrics"] = metrics[-1] if metrics else None
     return row
 
 
-def _counts(counts: Mapping[Any, int]) -> str:
+def _failed(found: Mapping[str, Any]) -> str:
+    """What the accounting calls failed, split: those that failed themselves, and others of the groups that did."""
+    total, failures = found["accounting"]["failed"], found["failures"]
+    others = {"others of their groups": total - sum(failures.values())}
+    return f"{total} ({_counts(failures | others)})" if total else ""
+
+
+def _counts(counts: Mapping[Any, object]) -> str:
     return in_words({name: count for name, count in counts.items() if count}) or "none"

@@ -39,7 +39,7 @@ def start(config: object, *, store: str, fork: bool, as_json: bool) -> None:
     from ..trainer.config import RunConfig
     from ..trainer.run import train as run
     from .live import LiveView
-    from .output import print_facts, print_json
+    from .output import print_facts, print_json, result_facts
 
     assert isinstance(config, RunConfig)  # noqa: S101 - typed as object to keep the configuration's import lazy
     with LiveView(config.name, stderr=as_json) as view:
@@ -47,4 +47,4 @@ def start(config: object, *, store: str, fork: bool, as_json: bool) -> None:
     if as_json:
         print_json(result.json(), indent=None)
     else:
-        print_facts(result.json())
+        print_facts(result_facts(result.json()))

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
+from ..records import Purpose, Status
 from .opening import opened
 from .options import DEFAULT_STORE, After, Json, Limit, Store
-from .output import ago, console, jsonable, print_facts, print_json, print_table
+from .output import ago, console, jsonable, none_of, print_facts, print_json, print_table
 from .safe import clean
 
 app = typer.Typer(help="The episodes of a store.", no_args_is_help=True)
@@ -17,9 +18,9 @@ app = typer.Typer(help="The episodes of a store.", no_args_is_help=True)
 @app.command("list")
 def list_trajectories(
     run: Annotated[str | None, typer.Option(help="Of this run only.")] = None,
-    status: Annotated[str | None, typer.Option(help="completed, truncated, env_error, …")] = None,
+    status: Annotated[Status | None, typer.Option(help="In this state only.")] = None,
     env: Annotated[str | None, typer.Option(metavar="ID", help="Of this environment only.")] = None,
-    purpose: Annotated[str | None, typer.Option(help="train or eval.")] = None,
+    purpose: Annotated[Purpose | None, typer.Option(help="Played for this only.")] = None,
     policy: Annotated[
         str | None, typer.Option(help="random, oracle, …; the run's own policy is the empty name.")
     ] = None,
@@ -35,7 +36,8 @@ def list_trajectories(
     """List trajectories, newest first."""
     from ..store import queries
 
-    filters = {"run": run, "status": status, "env": env, "purpose": purpose, "policy": policy, "success": success}
+    filters: dict[str, str | bool | None] = {"run": run, "env": env, "policy": policy, "success": success}
+    filters |= {"status": status and status.value, "purpose": purpose and purpose.value}
     with opened(store) as database, database.read() as conn:
         if run is not None:
             queries.run_row(conn, run)
@@ -50,7 +52,8 @@ def list_trajectories(
     now = datetime.now(UTC)
     names = ("id", "status", "success", "reward", "n_steps", "n_tokens")
     shown = [(*(row[name] for name in names), ago(row["created_at"], now)) for row in rows]
-    print_table(("id", "status", "success", "reward", "turns", "tokens", "age"), shown, empty="no such trajectory")
+    empty = none_of("trajectory", {**filters, "after": after})
+    print_table(("id", "status", "success", "reward", "turns", "tokens", "age"), shown, empty=empty)
 
 
 @app.command()

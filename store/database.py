@@ -69,14 +69,15 @@ class Database:
 
 
 def open_database(url: str, *, create: bool = False, blobs: str | None = None) -> Database:
-    """Opens the store at ``url`` (an SQLAlchemy URL, or the path of an SQLite file).
+    """Opens the store at ``url`` (an SQLAlchemy URL, or the path of an SQLite file: with a ``/``, or in ``.db`` or
+    ``.sqlite``).
 
     ``create`` makes a missing or empty database; an existing one is never upgraded silently. ``blobs`` (or
     ``?blobs=`` in the URL, or ``TURNWISE_BLOBS``) is the folder or fsspec URL of large content: by default ``blobs``
     beside an SQLite file, and on PostgreSQL none, which keeps all content in the database.
 
     Raises:
-        WrongRevision: the schema is not this program's; the message holds the one command to run.
+        WrongRevision: the schema is not this program's; the message says what to do.
         StoreError: there is no database there, or it cannot be opened.
     """
     database = _connect(url, blobs, create)
@@ -89,6 +90,7 @@ def open_database(url: str, *, create: bool = False, blobs: str | None = None) -
                 f"{shown(url)} holds no turnwise store; make one with `turnwise db upgrade --store {shown(url)}`"
             )
         elif revision != migrate.head():
+            migrate.refuse_unknown(revision, f"the store {shown(url)}")
             raise WrongRevision(
                 f"the store {shown(url)} is at revision {revision}, this turnwise needs {migrate.head()}; "
                 f"run `turnwise db upgrade --store {shown(url)}`"
@@ -169,6 +171,11 @@ def _connect(given: str, blobs: str | None, create: bool) -> Database:
 
 def _parse(given: str) -> URL:
     if "://" not in given:
+        if "/" not in given and not given.endswith((".db", ".sqlite")):
+            raise StoreError(
+                f"{given!r} names no store; write sqlite:///FILE or postgresql://USER@HOST/NAME, "
+                "or a path that ends in .db or .sqlite"
+            )
         return URL.create("sqlite", database=given)
     try:
         url = make_url(given)

@@ -48,6 +48,17 @@ def is_empty(conn: Connection) -> bool:
     return not inspect(conn).get_table_names()
 
 
+def refuse_unknown(revision: str, what: str) -> None:
+    """Nothing, if this program has a migration to ``revision``.
+
+    Raises:
+        WrongRevision: it has none; ``what`` is of a newer program.
+    """
+    known = {script.revision for script in ScriptDirectory.from_config(configuration()).walk_revisions()}
+    if revision not in known:
+        raise WrongRevision(f"{what} is at revision {revision}, which this turnwise does not know; use a newer one")
+
+
 def upgrade_to_head(conn: Connection) -> None:
     """Runs the missing migrations on ``conn``, which is in a transaction.
 
@@ -60,9 +71,6 @@ def upgrade_to_head(conn: Connection) -> None:
     revision = revision_of(conn)
     if revision is None and not is_empty(conn):
         raise StoreError("the database holds tables, but none of turnwise's; give it a database of its own")
-    known = {script.revision for script in ScriptDirectory.from_config(configuration()).walk_revisions()}
-    if revision is not None and revision not in known:
-        raise WrongRevision(
-            f"the database is at revision {revision}, which this turnwise does not know; use a newer one"
-        )
+    if revision is not None:
+        refuse_unknown(revision, "the database")
     command.upgrade(configuration(conn), "head")

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, and_, false, func, select
 
-from ..records import GroupState, Purpose
+from ..records import OUTCOMES, GroupState, Purpose, Status
 from .schema import batch_item, policy_version, rollout_group, train_batch, trajectory
 
 
@@ -43,6 +43,18 @@ def batch_metrics(conn: Connection, run: str) -> list[dict[str, Any]]:
         .order_by(train_batch.c.update_no)
     )
     return [{**metrics, "update": update, "version": version} for update, version, metrics in conn.execute(which)]
+
+
+def failures(conn: Connection, run: str) -> dict[str, int]:
+    """How many of a run's training trajectories ended without an outcome, by how they ended."""
+    counts = (
+        select(trajectory.c.status, func.count())
+        .where(trajectory.c.run_id == run, trajectory.c.purpose == Purpose.TRAIN.value)
+        .where(trajectory.c.status.not_in([status.value for status in (*OUTCOMES, Status.RUNNING)]))
+        .group_by(trajectory.c.status)
+        .order_by(trajectory.c.status)
+    )
+    return {status: count for status, count in conn.execute(counts)}
 
 
 ACTIVE = (GroupState.OPEN, GroupState.READY, GroupState.LEASED)

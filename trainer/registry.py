@@ -96,6 +96,8 @@ def explain(error: ValidationError, prefix: str = "", known: list[str] | None = 
         if item["type"] == "extra_forbidden":
             names = known if known is not None else fields_at(model, item["loc"][:-1])
             lines.append(f"{path}: unknown key{nearest(str(item['loc'][-1]), names)}")
+        elif item["type"] == "list_type" and isinstance(item["input"], dict):
+            lines.append(f"{path}: a table where a list is expected; a list of tables has double brackets: [[{path}]]")
         else:
             lines.append(f"{path}: {item['msg']}, got {item['input']!r}"[:300])
     return "; ".join(lines)

@@ -8,12 +8,12 @@ from turnwise.agents.replay import ReplayReport, replay
 from turnwise.envs.tasks import make_task
 from turnwise.records import Status
 from turnwise.tests.agents.players import Stage, always, group, on_stage, oracle, site
-from turnwise.tests.agents.worlds import CLOCK
+from turnwise.tests.agents.worlds import CLOCK, PICTURE
 
 
 def played(tmp_path: Path, world: str, alteration: str = "") -> ReplayReport:
     """Plays one episode, alters it in the database, replays it."""
-    task = site() if world == "site" else make_task(CLOCK, 3, "train", {})
+    task = site() if world == "site" else make_task({"clock": CLOCK, "picture": PICTURE}[world], 3, "train", {})
 
     async def scenario(stage: Stage) -> str:
         say = oracle if world == "site" else lambda *_: always("go")
@@ -32,6 +32,10 @@ def played(tmp_path: Path, world: str, alteration: str = "") -> ReplayReport:
 def test_what_was_played_replays(tmp_path: Path, world: str) -> None:
     report = played(tmp_path, world)
     assert report.matches, report.message
+
+
+def test_one_step_is_told_as_one(tmp_path: Path) -> None:
+    assert played(tmp_path, "picture").message == "its one step matches"
 
 
 SWAP = "UPDATE step SET observation_blob = (SELECT observation_blob FROM step WHERE idx = 1) WHERE idx = 0"

@@ -37,7 +37,7 @@ def test_a_database_of_another_revision_is_refused_with_the_one_command(tmp_path
     open_database(url(tmp_path), create=True).close()
     connection = sqlite3.connect(tmp_path / "turnwise.db")
     with connection:
-        connection.execute("UPDATE alembic_version SET version_num = '0000'")
+        connection.execute("UPDATE alembic_version SET version_num = '0001'")
     connection.close()
     done = train(tmp_path, str(CONFIG))
     assert done.returncode == 2

@@ -5,8 +5,16 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from turnwise.console import doctor
+from turnwise.console.parts import Part
+from turnwise.console.runs import RunStatus
+from turnwise.records import GroupState, Status, Trajectory
+from turnwise.store import operations
+from turnwise.store.database import open_database
+from turnwise.store.runs import END_STATUSES
 
 from .conftest import ENV, Turnwise
 
@@ -24,6 +32,50 @@ def test_runs_show_accounts_for_every_trajectory(turnwise: Turnwise, store: str)
     assert "trajectories  submitted 2" in turnwise("runs", "show", "demo", "--store", store).out
 
 
+def test_runs_list_filters_by_kind(turnwise: Turnwise, store: str) -> None:
+    assert "demo" in turnwise("runs", "list", "--kind", "train", "--store", store).out
+    assert turnwise("runs", "list", "--kind", "eval", "--store", store).out == "no run matches kind 'eval'\n"
+
+
+def test_an_empty_store_says_so(turnwise: Turnwise, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/empty.db"
+    open_database(url, create=True).close()
+    assert turnwise("runs", "list", "--store", url).out == "no run in this store\n"
+    assert turnwise("trajectories", "list", "--store", url).out == "no trajectory in this store\n"
+
+
+def test_the_statuses_of_runs_are_the_stores() -> None:
+    assert get_args(RunStatus) == ("running", *END_STATUSES)
+
+
+def test_runs_show_before_the_first_update_and_at_a_checkpoint(turnwise: Turnwise, store: str) -> None:
+    database = open_database(store)
+    with database.transaction() as tx:
+        operations.create_run(tx, run="new", config={}, config_hash="n", kind="train", code_version="c")
+        operations.add_version(tx, run="new", update=-1, parent=None)
+    assert json.loads(turnwise("runs", "show", "new", "--json", "--store", store).out)["updates"] == 0
+    with database.transaction() as tx:
+        operations.add_version(tx, run="new", update=0, parent=0)
+        operations.set_checkpoint(tx, run="new", version=1, path="new/checkpoints/1")
+    database.close()
+    shown = turnwise("runs", "show", "new", "--store", store).out
+    assert "updates       0" in shown
+    assert "version 1: new/checkpoints/1" in shown
+
+
+def test_runs_show_splits_what_failed(turnwise: Turnwise, store: str) -> None:
+    database = open_database(store)
+    with database.transaction() as tx:
+        operations.start_trajectory(tx, trajectory=Trajectory("t2", "demo", "g1", 0, 1))
+        operations.finish_trajectory(tx, trajectory="t2", status=Status.CANCELLED, reward=0.0)
+        operations.close_group(tx, group="g1", state=GroupState.FAILED, reason="the run ended")
+    database.close()
+    shown = json.loads(turnwise("runs", "show", "demo", "--json", "--store", store).out)
+    assert (shown["accounting"]["failed"], shown["failures"]) == (3, {"cancelled": 1})
+    told = turnwise("runs", "show", "demo", "--store", store).out
+    assert "submitted 3, failed 3 (cancelled 1, others of their groups 2)" in told
+
+
 def test_a_run_is_asked_to_stop_once_it_runs(turnwise: Turnwise, store: str) -> None:
     assert turnwise("runs", "stop", "demo", "--store", store).code == 0
     assert json.loads(turnwise("runs", "show", "demo", "--json", "--store", store).out)["stop_requested"] is True
@@ -36,6 +88,8 @@ def test_trajectories_are_listed_and_paged(turnwise: Turnwise, store: str) -> No
     assert [row["id"] for row in json.loads(turnwise(*every, "--after", "t0").out)] == ["t1"]
     assert json.loads(turnwise(*every, "--status", "completed").out) == []
     assert {row["status"] for row in json.loads(turnwise(*every).out)} == {"truncated"}
+    told = turnwise("trajectories", "list", "--status", "completed", "--success", "--store", store).out
+    assert told == "no trajectory matches success True, status 'completed'\n"
 
 
 def test_what_an_agent_wrote_is_shown_inert(turnwise: Turnwise, store: str) -> None:
@@ -58,6 +112,10 @@ def test_json_of_a_trajectory_keeps_what_was_written(turnwise: Turnwise, store: 
         (["trajectories", "list", "--run", "nope"], "no run nope"),
         (["trajectories", "list", "--sort", "nope"], "created_at"),
         (["trajectories", "list", "--after", "nope"], "nope"),
+        (["trajectories", "list", "--status", "compelted"], "'completed', 'truncated'"),
+        (["trajectories", "list", "--purpose", "trian"], "'train', 'eval'"),
+        (["runs", "list", "--status", "finihsed"], "'finished', 'failed'"),
+        (["runs", "list", "--kind", "evals"], "'train', 'eval'"),
         (["runs", "fork", "demo", "--set", "budget.updates"], "expected key=value"),
     ],
 )
@@ -84,12 +142,20 @@ def test_no_store_is_told_with_what_to_do(turnwise: Turnwise, tmp_path: Path) ->
 
 def test_a_store_of_another_revision_is_refused_with_the_one_command(turnwise: Turnwise, store: str) -> None:
     with sqlite3.connect(store.removeprefix("sqlite:///")) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '0000'")
+        connection.execute("UPDATE alembic_version SET version_num = '0001'")
     connection.close()
     ended = turnwise("runs", "list", "--store", store)
     assert ended.code == 2
     assert f"turnwise db upgrade --store {store}" in ended.err
     assert turnwise("db", "current", "--store", store).code == 1
+
+
+def test_a_word_is_not_taken_for_a_file(turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = turnwise("db", "upgrade", "--store", "foo")
+    assert ended.code == 2
+    assert "'foo' names no store; write sqlite:///FILE" in ended.err
+    assert not list(tmp_path.iterdir())
 
 
 def test_db_upgrade_makes_a_store_and_may_be_repeated(turnwise: Turnwise, tmp_path: Path) -> None:
@@ -119,6 +185,21 @@ def test_doctor_finds_what_training_needs(turnwise: Turnwise) -> None:
     assert all(part["get"] for part in parts.values() if not part["found"])
 
 
+def test_doctor_marks_what_training_needs(turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [Part("torch", False, "", "the learner", "pip", needed=True), Part("Xvfb", False, "", "desktops", "apt")]
+    monkeypatch.setattr(doctor, "look", lambda: parts)
+    ended = turnwise("doctor")
+    torch, xvfb, last = ended.out.splitlines()[1:]
+    assert ended.code == 1
+    assert "missing, needed" in torch
+    assert "needed" not in xvfb
+    assert last == "training needs torch"
+    monkeypatch.setattr(doctor, "look", lambda: parts[1:])
+    ended = turnwise("doctor")
+    assert ended.code == 0
+    assert ended.out.endswith("training needs nothing that is missing\n")
+
+
 @pytest.mark.parametrize("command", [[], ["runs"], ["trajectories"], ["envs"], ["model"], ["db"]])
 def test_a_group_alone_shows_its_commands(turnwise: Turnwise, command: list[str]) -> None:
     ended = turnwise(*command)
@@ -135,6 +216,7 @@ def test_the_installed_program_starts() -> None:
     ("text", "arguments", "told"),
     [
         ('name = "x"\nenviroments = []\n', [], "environments"),
+        ('name = "x"\n[environments]\nid = "a"\n', [], "double brackets: [[environments]]"),
         ('name = "x"\n[[environments]]\nid = "a"\n[rollout]\nstalenes = 1\n', [], "staleness"),
         ('name = "x"\n[[environments]]\nid = "a"\n', ["--set", "budget.updats=3"], "updates"),
         ('name = "x"\n[[environments]]\nid = "a"\n', ["--set", "budget.updates=many"], "budget.updates"),

@@ -41,7 +41,8 @@ def test_an_altered_observation_is_found_and_its_step_named(turnwise: Turnwise, 
     assert ended.code == 1
     assert "step 1" in ended.out
     (report,) = json.loads(turnwise("replay", trajectory, "--json", "--store", store).out)
-    assert report["matches"] is False
+    assert (report["id"], report["matches"]) == (trajectory, False)
+    assert "trajectory" not in report
 
 
 @pytest.mark.parametrize(
@@ -60,6 +61,22 @@ def test_a_world_that_breaks_is_a_failure_with_its_reason(
     stored = json.loads(turnwise("trajectories", "list", "--json", "--store", store).out)
     assert {row["status"] for row in stored} == {"env_error"}
     assert all(row["n_steps"] == 2 for row in stored)
+
+
+def test_what_never_began_is_no_match(turnwise: Turnwise, store: str) -> None:
+    played = ["--env", BROKEN, "--tasks", "4", "--json", "--store", store]
+    none = json.loads(turnwise("eval", "--option", "fault=reset", *played).out)["run"]
+    ended = turnwise("replay", "--run", none, "--store", store)
+    assert ended.code == 2
+    assert f"run {none} has nothing to replay" in ended.err
+    half = json.loads(turnwise("eval", "--option", "fault=odd", *played).out)["run"]
+    ended = turnwise("replay", "--run", half, "--store", store)
+    assert (ended.code, ended.out.splitlines()[-1]) == (0, "2 of 2 match")
+    failed = turnwise("trajectories", "list", "--run", half, "--status", "env_error", "--ids", "--store", store).out
+    ended = turnwise("replay", *failed.split()[:2], "--run", half, "--store", store)
+    assert ended.code == 1
+    assert ended.out.count("nothing to replay: it ended as env_error before its first step") == 2
+    assert "2 of 4 match" in ended.out
 
 
 def test_an_unknown_policy_is_told(turnwise: Turnwise, store: str) -> None:

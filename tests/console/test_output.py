@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from turnwise.console.output import ago, in_words, jsonable, print_json
+from turnwise.console.output import ago, in_words, jsonable, print_json, result_facts
 from turnwise.records import Status
 
 VALUES = st.recursive(
@@ -63,6 +63,19 @@ def test_one_document_on_stdout_with_control_characters_escaped(capsys: pytest.C
 def test_ages_are_short(seconds: int, shown: str) -> None:
     now = datetime(2026, 1, 2, tzinfo=UTC)
     assert ago(now - timedelta(seconds=seconds), now) == shown
+
+
+def test_a_result_has_its_shares_in_per_cent_and_success_with_its_interval() -> None:
+    evaluated = {"tasks": 50, "success": 0.98, "low": 0.8951, "high": 0.9965, "families": {"find": 1.0}, "reward": 0.5}
+    assert result_facts(evaluated) == {
+        "tasks": 50,
+        "success": "98.0% [89.5%, 99.7%] (95% interval)",
+        "families": {"find": "100.0%"},
+        "reward": 0.5,
+    }
+    trained = {"success_untrained": None, "success_after": 0.5, "stale_share": 0.9592}
+    assert result_facts(trained) == {"success_untrained": None, "success_after": "50.0%", "stale_share": "95.9%"}
+    assert result_facts(dict.fromkeys(("success", "low", "high"), math.nan)) == {"success": None}
 
 
 def test_numbers_and_mappings_in_words() -> None:

@@ -10,7 +10,9 @@ BROKEN = "turnwise.tests.console.worlds:broken/World-v0"
 
 
 class BrokenWorld(TurnEnv):
-    """``fault``: ``raise``, ``nan``, ``large``, ``report``, or ``none`` of these."""
+    """``fault``: ``reset``, ``raise``, ``nan``, ``large``, ``report``, or ``none`` of these; ``odd`` fails to reset at
+    odd seeds.
+    """
 
     def __init__(self, fault: str = "none") -> None:
         self.action_space = self.observation_space = FreeText(words=("go", "on"))
@@ -18,6 +20,8 @@ class BrokenWorld(TurnEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
         super().reset(seed=seed)
+        if self.fault == "reset" or (self.fault == "odd" and seed is not None and seed % 2):
+            raise LookupError("no page at all")
         self.turn = 0
         return "on", {}
 

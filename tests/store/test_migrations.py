@@ -66,17 +66,20 @@ def test_a_missing_store_is_made_only_on_demand(empty_url: str) -> None:
     upgrade(empty_url)
 
 
-@pytest.mark.parametrize("revision", ["0000", "9999"])
-def test_a_store_at_another_revision_is_refused(url: str, revision: str) -> None:
+@pytest.mark.parametrize("revision", ["0001", "0000", "9999"])
+def test_a_store_at_another_revision_is_told_what_to_do(url: str, revision: str) -> None:
     database = open_database(url)
     with database.transaction() as tx:
         tx.conn.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
     database.close()
+    unknown = f"at revision {revision}, which this turnwise does not know; use a newer one"
+    upgradable = f"at revision {revision}.*turnwise db upgrade --store"
     for create in (False, True):
-        with pytest.raises(WrongRevision, match=f"at revision {revision}.*turnwise db upgrade --store"):
+        with pytest.raises(WrongRevision, match=upgradable if revision == "0001" else unknown):
             open_database(url, create=create)
-    with pytest.raises(WrongRevision, match="does not know; use a newer one"):
-        upgrade(url)
+    if revision != "0001":
+        with pytest.raises(WrongRevision, match=unknown):
+            upgrade(url)
 
 
 def test_other_peoples_tables_are_left_alone(empty_url: str, tmp_path: Path) -> None:
@@ -117,6 +120,9 @@ upgrade(sys.argv[1])
         ("sqlite://", "name a file"),
         ("mysql://host/name", "SQLite or PostgreSQL, not mysql"),
         ("://", "no database URL"),
+        ("foo", "'foo' names no store; write sqlite:///FILE"),
+        ("foo/bar", "there is no store at foo/bar"),
+        ("foo.sqlite", "there is no store at foo.sqlite"),
         ("sqlite:////nowhere/at/all.db", "there is no store at /nowhere/at/all.db"),
     ],
 )
