@@ -21,15 +21,20 @@ from .errors import EnvironmentFailed, UnknownEnvironment
 
 ENTRY_POINTS = "turnwise.envs"
 SITE = "turnwise/Site-v0"
+OURS = {
+    SITE: "turnwise.envs.site:SiteEnv",
+    "turnwise/Code-v0": "turnwise.envs.code.env:CodeEnv",
+    "turnwise/TinyCode-v0": "turnwise.envs.code.tiny:TinyCodeEnv",
+}
+"""Imported when made."""
 
 
 @cache
 def _plugins() -> dict[str, str]:
     """Load the entry points once; gives those that would not load, with why: one bad package must not hide the rest."""
-    if SITE not in gymnasium.registry:
-        gymnasium.register(
-            SITE, entry_point="turnwise.envs.site:SiteEnv", order_enforce=False, disable_env_checker=True
-        )
+    for env_id, entry_point in OURS.items():
+        if env_id not in gymnasium.registry:
+            gymnasium.register(env_id, entry_point=entry_point, order_enforce=False, disable_env_checker=True)
     broken = {}
     for point in entry_points(group=ENTRY_POINTS):
         try:

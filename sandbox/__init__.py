@@ -5,9 +5,9 @@ comes from (Docker or bubblewrap, this process or a Ray cluster) is not the borr
 in its ``Finished``; what is raised is the world's failure, but for ``FileError``.
 """
 
-from .errors import FileError, SandboxError
+from .errors import FileError, SandboxError, SandboxLost
 from .leased import Leased, lease, use
 from .protocol import Finished
 from .spec import SandboxSpec
 
-__all__ = ["FileError", "Finished", "Leased", "SandboxError", "SandboxSpec", "lease", "use"]
+__all__ = ["FileError", "Finished", "Leased", "SandboxError", "SandboxLost", "SandboxSpec", "lease", "use"]

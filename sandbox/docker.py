@@ -9,12 +9,11 @@ container.
 """
 
 import asyncio
-import contextlib
 import os
 import shutil
 import tempfile
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic, time
 from typing import Any, TypeVar
@@ -62,6 +61,7 @@ class DockerBackend:
         self._threads = ThreadPoolExecutor(8, thread_name_prefix="docker")
         self._local = threading.local()
         self._clients: list[Any] = []
+        self._removing: list[Future[bool]] = []
         self._late: dict[str, float] = {}
         self._digests: dict[str, str] = {}
         self.folder = Path(tempfile.mkdtemp(prefix="tw-", dir=os.environ.get("TURNWISE_SOCKETS")))
@@ -96,7 +96,8 @@ class DockerBackend:
                 link = await listener.link(max(1.0, START_SECONDS - (monotonic() - began)))
         except BaseException as error:
             self._late[name] = monotonic()
-            self._threads.submit(self._remove, name)
+            self._removing = [one for one in self._removing if not one.done()]
+            self._removing.append(self._threads.submit(self._remove, name))
             shutil.rmtree(inside, ignore_errors=True)
             if not isinstance(error, Exception):
                 raise
@@ -129,10 +130,10 @@ class DockerBackend:
 
     async def close(self) -> None:
         """Forget the engine; boxes that are still open end when their links do."""
-        letting_go = asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
         # What was given up half-way is still being removed; a frozen engine is not waited for.
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(letting_go), CLOSE_SECONDS)
+        if removing := [asyncio.wrap_future(one) for one in self._removing if not one.done()]:
+            await asyncio.wait(removing, timeout=CLOSE_SECONDS)
+        self._threads.shutdown(wait=False, cancel_futures=True)
         for client in self._clients:
             client.close()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .backend import backend
 from .box import Box
-from .errors import SandboxLost
+from .errors import HostLost
 from .pool import Pool
 from .spec import SandboxSpec
 
@@ -56,10 +56,12 @@ class SandboxHost:
         return box.id, box.digest
 
     async def call(self, name: str, what: str, arguments: dict[str, Any], deadline: float) -> Any:
-        """Do an operation of a leased sandbox. Raises as ``protocol.Sandbox``."""
+        """Do an operation of a leased sandbox. Raises as ``protocol.Sandbox``, and HostLost where there is no such
+        lease.
+        """
         box = self._leased.get(name)
         if box is None or what not in ("exec", "read", "write", "reset"):
-            raise SandboxLost(f"sandbox {name} is not leased from this host (it may have been restarted): {what}")
+            raise HostLost(f"sandbox {name} is not leased from this host (it may have been restarted): {what}")
         return await getattr(box, what)(deadline=deadline, **arguments)
 
     async def give_back(self, name: str) -> None:

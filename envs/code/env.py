@@ -1,0 +1,196 @@
+"""``turnwise/Code-v0``: repair, write or change something in a small repository, with a shell, and submit it.
+
+What an episode is worth is found out in a fresh sandbox (``grading``) on the files that were left: 1 if every hidden
+check passes, else 0. With ``step_reward`` each turn also earns the change in the share of checks that pass, so that all
+turns together earn the final share and nothing can be earned twice. ``info["facts"]["tamper"]`` lists what was done
+beside the task; it costs ``tamper_cost``, by default nothing, since none of it reaches the grader.
+
+An agent may break its sandbox. Then the files are judged as they last were and the episode is over: what could not be
+saved is not worth more than what was submitted. A sandbox that cannot be had, or fails in grading, is the world's
+failure and raised.
+"""
+
+import hashlib
+from dataclasses import replace
+from typing import Any
+
+from ...sandbox import FileError, Leased, SandboxLost
+from ..base import Info, Obs, TurnEnv
+from ..spaces import FreeText
+from .acting import act, bounded, listing
+from .actions import Malformed, Submit, parse
+from .departure import Left, leave
+from .grading import FILE_SECONDS, Verdict, grade, made_of, open_box
+from .instances import MIX, Instances
+from .task import CodeTask, Files, changed
+
+INSTRUCTIONS = """You work in a repository, through one tool call a turn. The first line of your answer names the tool:
+bash COMMAND            run a command, or the script on the lines below it
+view PATH [FIRST LAST]  show a file with line numbers, or what a folder holds
+edit PATH               followed by one or more blocks of
+<<<<<<<
+old lines, which occur exactly once
+=======
+new lines
+>>>>>>>
+write PATH              followed by the whole new content
+submit                  when you are done: the files are judged by checks you do not see"""
+WORDS = ("bash", "ls", "cat", "view", ".", "README.md", "submit", "echo", "python3")
+
+
+class CodeEnv(TurnEnv):
+    """The repository. ``family``: ``mix`` or one of ``families.FAMILIES``; ``folder``: tasks of one's own instead.
+
+    Costs are subtracted: ``turn_cost`` each turn, ``invalid_cost`` for what is no action or cannot be applied.
+    ``trusted`` says that whatever acts here means no harm, so that a local sandbox may hold it. ``max_chars`` bounds
+    observations.
+
+    Raises:
+        ValueError: no such family or, at reset, split.
+        BadTask: the folder holds no task.
+        SandboxError: at reset or in grading: the world failed.
+    """
+
+    deterministic = False
+
+    def __init__(
+        self,
+        family: str = MIX,
+        folder: str | None = None,
+        step_reward: bool = False,
+        turn_cost: float = 0.0,
+        invalid_cost: float = 0.0,
+        tamper_cost: float = 0.0,
+        max_chars: int = 4000,
+        trusted: bool = False,
+    ) -> None:
+        self._instances = Instances(family, folder)
+        self._step_reward = step_reward
+        self._costs = {"turn": turn_cost, "invalid": invalid_cost, "tamper": tamper_cost}
+        self._max_chars = max_chars
+        self._trusted = trusted
+        self._box: Leased | None = None
+        self._task: CodeTask | None = None
+        self._over = True
+        self.action_space = FreeText(words=WORDS)
+        self.observation_space = FreeText(2 * max_chars + 100, words=WORDS)
+
+    @property
+    def task(self) -> CodeTask:
+        """The current instance.
+
+        Raises:
+            RuntimeError: before the first reset.
+        """
+        if self._task is None:
+            raise RuntimeError("turnwise/Code-v0 was stepped before its first reset")
+        return self._task
+
+    def instructions(self) -> str:
+        """The tools."""
+        return INSTRUCTIONS
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
+        """A clean sandbox with the workspace of the task of this seed."""
+        super().reset(seed=seed)
+        self.close()
+        number = int(self.np_random.integers(2**31)) if seed is None else seed
+        task = self._instances.draw(number, (options or {}).get("split", "train"))
+        self._task = replace(task, spec=task.spec.model_copy(update={"trusted": self._trusted}))
+        self._files: Files = dict(task.workspace)
+        self._box = open_box(self._task.spec, self._files)
+        self._over = False
+        self._judged: Files = self._files
+        self._share = grade(self._task, self._files).share if self._step_reward else 0.0
+        text = f"{task.instruction}\n\nFiles:\n{listing(list(self._files))}"
+        return bounded(text, 2 * self._max_chars), self._info(True, {}) | {"facts": made_of(self._box)}
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        """Do what the text asks for."""
+        task = self.task
+        if self._over or self._box is None:
+            return "the episode is over", 0.0, True, False, self._info(False, {})
+        try:
+            asked = parse(action)
+        except Malformed as error:
+            return self._turn(str(error), valid=False)
+        box, lost = self._box, None
+        try:
+            if isinstance(asked, Submit):
+                left = leave(box)
+            else:
+                done = act(box, asked, task.command_seconds)
+                self._files = _read(box, self._files)
+        except (SandboxLost, FileError) as error:
+            lost = Left(self._files, (f"the sandbox broke: {error}"[:200],))
+        # Grading stands outside of that: what fails there is no doing of the agent's.
+        if lost:
+            return self._end(lost, "the sandbox broke")
+        return self._end(left, "submitted") if isinstance(asked, Submit) else self._turn(done.text, done.applied)
+
+    def close(self) -> None:
+        """Give the sandbox back."""
+        box, self._box = self._box, None
+        if box is not None:
+            box.give_back()
+
+    def oracle(self) -> str:
+        """The next file of the task's solution, then ``submit``."""
+        if self.task.solution is None:
+            raise NotImplementedError(f"task {self.task.name} has no solution/")
+        wanted = changed(self.task.workspace, self.task.solution)
+        for path in sorted(set(wanted) | set(self._files)):
+            if path in wanted and self._files.get(path) != wanted[path]:
+                return f"write {path}\n{wanted[path].decode()}"
+            if path not in wanted and path in self.task.workspace:
+                return f"bash rm -- '{path}'"
+        return "submit"
+
+    def _turn(self, text: str, valid: bool) -> tuple[Obs, float, bool, bool, Info]:
+        """An episode that goes on."""
+        parts = self._cost(valid)
+        if self._step_reward and self._files != self._judged:
+            self._progress(grade(self.task, self._files), parts)
+        return bounded(text, self._max_chars), sum(parts.values()), False, False, self._info(valid, parts)
+
+    def _end(self, left: Left, how: str) -> tuple[Obs, float, bool, bool, Info]:
+        """Judge. The agent's sandbox is given back first: a full pool must not wait for itself."""
+        self._over = True
+        self.close()
+        if left.files is not None:
+            self._files = left.files
+            verdict = grade(self.task, left.files)
+        else:
+            verdict = Verdict(0, 1, ("left more files than can be judged",))
+        tamper = [*dict.fromkeys([*left.tamper, *verdict.tamper])]
+        parts = self._cost(valid=True)
+        parts["success"] = float(verdict.success)
+        if self._step_reward:
+            self._progress(verdict, parts)
+        if tamper:
+            parts["tamper"] = 0.0 - self._costs["tamper"]
+        info = self._info(True, parts) | {"success": verdict.success, "facts": {"tamper": tamper} if tamper else {}}
+        text = f"{how}: {'every check passes' if verdict.success else 'a check fails'}"
+        return text, sum(parts.values()), True, False, info
+
+    def _progress(self, verdict: Verdict, parts: dict[str, float]) -> None:
+        parts["passing"] = verdict.share - self._share
+        self._share, self._judged = verdict.share, self._files
+
+    def _cost(self, valid: bool) -> dict[str, float]:
+        parts = {"turn": -self._costs["turn"]} if self._costs["turn"] else {}
+        if not valid and self._costs["invalid"]:
+            parts["invalid"] = -self._costs["invalid"]
+        return parts
+
+    def _info(self, valid: bool, parts: dict[str, float]) -> Info:
+        digest = hashlib.sha256(repr(sorted(self._files.items())).encode()).hexdigest()[:16]
+        return {"step_valid": valid, "state_key": digest, "env_error": None, "success": False, "reward_parts": parts}
+
+
+def _read(box: Leased, before: Files) -> Files:
+    """The files of the work folder; those of ``before`` if there are more than can be read."""
+    try:
+        return box.read(".", deadline=FILE_SECONDS)
+    except FileError:
+        return before

@@ -1,0 +1,112 @@
+"""Repair a limit that is one off: who counts, how many are in the window, how many pages it takes, what is skipped."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ..task import CodeTask
+from .program import program_task, text
+from .words import Words
+
+PROGRAM = '''
+"""Readings of <first>, one number a line, checked against those of <second>; <third> reads the answer."""
+
+import sys
+
+<upper> = <number>
+
+
+def answer(values):
+    return <formula>
+
+
+print("<third>", answer([int(line) for line in sys.stdin if line.strip()]))
+'''
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One way of being one off. Formulas are of ``values`` and the constant N; the first wrong one is the bug."""
+
+    asked: str
+    right: str
+    wrong: Mapping[str, str]
+    compute: Callable[[list[int], int], int]
+
+
+KINDS = {
+    "limit": Kind(
+        "how many readings are N or more",
+        "sum(value >= N for value in values)",
+        {
+            "strictly more": "sum(value > N for value in values)",
+            "exactly": "sum(value == N for value in values)",
+            "one less counts too": "sum(value >= N - 1 for value in values)",
+        },
+        lambda values, n: sum(value >= n for value in values),
+    ),
+    "window": Kind(
+        "the sum of the last N readings (of all of them, if there are fewer)",
+        "sum(values[-N:])",
+        {
+            "without the newest": "sum(values[-N:-1])",
+            "one more": "sum(values[-N - 1 :])",
+            "the first": "sum(values[:N])",
+        },
+        lambda values, n: sum(values[-n:]),
+    ),
+    "pages": Kind(
+        "how many pages of N readings it takes to print all of them",
+        "(len(values) + N - 1) // N",
+        {
+            "always one more": "len(values) // N + 1",
+            "rounded down": "len(values) // N",
+            "readings": "len(values)",
+        },
+        lambda values, n: (len(values) + n - 1) // n,
+    ),
+    "skip": Kind(
+        "the sum of the readings from the Nth on (the first reading is number 1)",
+        "sum(values[N - 1 :])",
+        {"from the one after": "sum(values[N:])", "from the one before": "sum(values[N - 2 :])", "all": "sum(values)"},
+        lambda values, n: sum(values[n - 1 :]),
+    ),
+}
+
+
+def boundary(words: Words) -> CodeTask:
+    """The task of these words."""
+    kind = words.pick(tuple(KINDS))
+    chosen, number, path = KINDS[kind], words.number(3, 7), f"{words.first}.py"
+
+    def source(formula: str) -> str:
+        return text(
+            PROGRAM,
+            first=words.first,
+            second=words.second,
+            third=words.third,
+            upper=words.second.upper(),
+            number=number,
+            formula=formula.replace("N", words.second.upper()),
+        )
+
+    def reading(count: int) -> str:
+        around = [number - 1, number, number, number + 1, number + words.number(2, 9)]
+        values = words.shuffled(around) + [words.number(number + 2, 60) for _ in range(count)]
+        return "".join(f"{value}\n" for value in values)
+
+    def reference(given: str) -> str:
+        return f"{words.third} {chosen.compute([int(line) for line in given.split()], number)}\n"
+
+    wrong = {what: source(formula) for what, formula in chosen.wrong.items()}
+    return program_task(
+        name=f"boundary-{kind}",
+        instruction=f"{path} reads whole numbers from its standard input, one a line, and must print the word "
+        f"{words.third} and {chosen.asked.replace('N', str(number))}. It is one off. Repair it.",
+        path=path,
+        given=next(iter(wrong.values())),
+        right=source(chosen.right),
+        wrong=wrong,
+        # A multiple of N, and one more, besides: so many are where a page is full and where one begins.
+        inputs=[reading(number), reading(2 * number - 5 if number > 2 else 1), reading(3 * number - 4), reading(9)],
+        reference=reference,
+    )

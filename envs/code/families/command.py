@@ -1,0 +1,66 @@
+"""Repair a command line that fails: a path, an option, a name with a space, a variable."""
+
+from ..task import Case, CodeTask
+from .program import text
+from .words import Words
+
+RIGHT = """
+#!/bin/sh
+# Tells the largest amount of <first>, for <third>.
+set -eu
+source="data/<first> <second>.txt"
+largest=$(cut -d' ' -f2 "$source" | sort -n | tail -n 1)
+echo "<third> $largest"
+"""
+SLIPS = {
+    "wrong path": ('source="data/<first>', 'source="<third>/<first>'),
+    "no such option": ("sort -n", "sort --numerical"),
+    "name with a space": ('-f2 "$source"', "-f2 $source"),
+    "no such variable": ('echo "<third> $largest"', 'echo "<third> $larger"'),
+    "wrong column": ("-f2", "-f"),
+}
+WRONG = {
+    "sorted as text": ("sort -n", "sort"),
+    "the smallest": ("tail -n 1", "head -n 1"),
+    "the other column": ("-f2", "-f1"),
+    "failures hidden": ("largest=$(cut -d' ' -f2 \"$source\" | sort -n | tail -n 1)", "largest=$(true)"),
+}
+
+
+def command(words: Words) -> CodeTask:
+    """The task of these words."""
+    kind = words.pick(tuple(SLIPS))
+    names = {"first": words.first, "second": words.second, "third": words.third}
+    data = f"data/{words.first} {words.second}.txt"
+
+    def source(old: str = "", new: str = "") -> bytes:
+        return text(RIGHT.replace(old, new) if old else RIGHT, **names).encode()
+
+    def table() -> tuple[bytes, int]:
+        amounts = words.shuffled([words.number(100, 499), words.number(50, 99), words.number(5, 9)])
+        return "".join(f"day{day} {amount}\n" for day, amount in enumerate(amounts, 1)).encode(), max(amounts)
+
+    shown, largest = table()
+    hidden = [table() for _ in range(3)]
+    right = source()
+    mutations = {what: {"run.sh": source(*slip)} for what, slip in WRONG.items()}
+    mutations["the answer by heart"] = {"run.sh": f'#!/bin/sh\necho "{words.third} {largest}"\n'.encode()}
+    return CodeTask(
+        name=f"command-{kind.replace(' ', '-')}",
+        instruction=f"`sh run.sh` must print {words.third} and the largest amount of the second column of the file in "
+        "data/, whatever that file holds; as it is, the command fails. Repair it.",
+        workspace={
+            "run.sh": source(*SLIPS[kind]),
+            data: shown,
+            f"notes/{words.third}.md": f"{words.first} comes before {words.second}.\n".encode(),
+        },
+        cases=(
+            Case(("sh", "run.sh"), f"{words.third} {largest}\n".encode(), files={data: shown}),
+            *(
+                Case(("sh", "run.sh"), f"{words.third} {most}\n".encode(), files={data: content})
+                for content, most in hidden
+            ),
+        ),
+        solution={"run.sh": right},
+        mutations=mutations,
+    )

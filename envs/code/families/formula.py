@@ -1,0 +1,114 @@
+"""Implement a function from what its docstring says step by step, and from an example."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..task import CodeTask
+from .program import program_task, text
+from .words import NOUNS, Words
+
+PROGRAM = '''
+"""Labels of <first>, made from the words of <second> for <third>."""
+
+import sys
+
+
+def label(words):
+    """<doc>"""
+<body>
+
+
+for line in sys.stdin:
+    print(label(line.split()))
+'''
+STUB = "    raise NotImplementedError"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing done to a list of words."""
+
+    said: str
+    code: str
+    do: Callable[[list[str]], list[str]]
+
+
+def _steps(size: int) -> tuple[Step, ...]:
+    return (
+        Step(
+            f"leave out words of fewer than {size + 3} letters",
+            f"words = [word for word in words if len(word) >= {size + 3}]",
+            lambda words: [word for word in words if len(word) >= size + 3],
+        ),
+        Step(
+            f"keep the first {size} letters of each word",
+            f"words = [word[:{size}] for word in words]",
+            lambda words: [word[:size] for word in words],
+        ),
+        Step(
+            "write each word backwards",
+            "words = [word[::-1] for word in words]",
+            lambda words: [word[::-1] for word in words],
+        ),
+        Step("sort the words", "words = sorted(words)", sorted),
+        Step(
+            "leave out every word that was there before",
+            "words = list(dict.fromkeys(words))",
+            lambda words: list(dict.fromkeys(words)),
+        ),
+        Step("turn the order of the words round", "words = words[::-1]", lambda words: words[::-1]),
+        Step(
+            "write each word in capitals",
+            "words = [word.upper() for word in words]",
+            lambda words: [word.upper() for word in words],
+        ),
+    )
+
+
+def formula(words: Words) -> CodeTask:
+    """The task of these words."""
+    mark, path = words.pick(("-", "_", ".", "/", "+")), f"{words.first}.py"
+    steps, inputs = _visible(words)
+
+    def source(chosen: Sequence[Step], joint: str = mark, said: str = "") -> str:
+        done = f"First {steps[0].said}; then {steps[1].said}; then {steps[2].said}; join them with {mark}."
+        body = "".join(f"    {step.code}\n" for step in chosen) + f"    return {joint!r}.join(words)"
+        return text(PROGRAM, first=words.first, second=words.second, third=words.third, doc=done, body=said or body)
+
+    wrong = {f"without: {step.said}": source([other for other in steps if other is not step]) for step in steps}
+    return program_task(
+        name="formula",
+        instruction=f"Write the function `label` of {path}; its docstring says what it does.",
+        path=path,
+        given=source(steps, said=STUB),
+        right=source(steps),
+        wrong={**wrong, "joined otherwise": source(steps, " ")},
+        inputs=inputs,
+        reference=lambda given: _labels(given, steps, mark),
+    )
+
+
+def _visible(words: Words) -> tuple[list[Step], list[str]]:
+    """Three steps, and inputs that show each of them: without it, some hidden output is another; and none is empty."""
+
+    def lines() -> str:
+        some = [words.first, words.second, *words.several(NOUNS, 4)]
+        return "".join(" ".join(words.shuffled([*some, words.pick(some)])) + "\n" for _ in range(4))
+
+    while True:
+        steps, inputs = words.several(_steps(words.number(2, 3)), 3), [lines() for _ in range(3)]
+        right = [_labels(each, steps, " ") for each in inputs]
+        without = [[other for other in steps if other is not step] for step in steps]
+        shown = all([_labels(each, left, " ") for each in inputs[1:]] != right[1:] for left in without)
+        if shown and all(" " in line for each in right for line in each.splitlines()):
+            return steps, inputs
+
+
+def _labels(given: str, steps: Sequence[Step], mark: str) -> str:
+    out = ""
+    for line in given.splitlines():
+        found = line.split()
+        for step in steps:
+            found = step.do(found)
+        out += mark.join(found) + "\n"
+    return out

@@ -1,0 +1,57 @@
+"""Repair the order in which records come out: numbers sorted as text, ties, directions."""
+
+from ..task import CodeTask
+from .program import program_task, text
+from .words import Words
+
+PROGRAM = '''
+"""The <count> best of <first>: lines of a name and a score, ordered for <second>, as <third> wants them."""
+
+import sys
+
+records = [line.split() for line in sys.stdin if line.strip()]
+records.sort(<order>)
+for name, score in records[:<count>]:
+    print("<second>", name, score)
+'''
+RIGHT = "key=lambda record: (-int(record[1]), record[0])"
+WRONG = {
+    "numbers as text": "key=lambda record: (record[1], record[0]), reverse=True",
+    "ties as they came": "key=lambda record: -int(record[1])",
+    "ties backwards": "key=lambda record: (int(record[1]), record[0]), reverse=True",
+    "smallest first": "key=lambda record: (int(record[1]), record[0])",
+    "by name": "key=lambda record: record[0]",
+}
+
+
+def ordering(words: Words) -> CodeTask:
+    """The task of these words."""
+    kind, path, count = words.pick(tuple(WRONG)), f"{words.first}.py", words.number(4, 6)
+
+    def source(order: str) -> str:
+        return text(PROGRAM, first=words.first, second=words.second, third=words.third, count=count, order=order)
+
+    def scores() -> str:
+        high, low = words.number(100, 180), words.number(20, 90)
+        tied = [("zeta", high), ("beta", high), ("mu", high)]
+        rest = [(words.third, high + 7), ("alpha", low), ("eta", low + 3), ("xi", 9), ("pi", 8)]
+        # The tied ones come in an order that is neither right nor its reverse.
+        lines = [*words.shuffled(rest), *tied]
+        return "".join(f"{name} {score}\n" for name, score in lines)
+
+    def reference(given: str) -> str:
+        records = sorted((-int(score), name) for name, score in map(str.split, given.splitlines()))
+        return "".join(f"{words.second} {name} {-score}\n" for score, name in records[:count])
+
+    return program_task(
+        name=f"ordering-{kind.replace(' ', '-')}",
+        instruction=f"{path} reads lines of a name and a whole number from its standard input. It must print the "
+        f"{count} with the largest numbers, the largest first, each after the word {words.second}; where numbers are "
+        "equal, in the order of the alphabet. The order is wrong. Repair it.",
+        path=path,
+        given=source(WRONG[kind]),
+        right=source(RIGHT),
+        wrong={what: source(order) for what, order in WRONG.items()},
+        inputs=[scores() for _ in range(3)],
+        reference=reference,
+    )

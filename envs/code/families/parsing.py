@@ -1,0 +1,85 @@
+"""Repair a reader of ``key = value`` lines which gets one thing of the format wrong."""
+
+from ..task import CodeTask
+from .program import program_task, text
+from .words import Words
+
+PROGRAM = '''
+"""Reads the settings of <first> as <second> writes them, and prints them for <third>."""
+
+import sys
+
+
+def parse(line):
+<body>
+
+
+for line in sys.stdin:
+    pair = parse(line.rstrip("\\n"))
+    if pair is not None:
+        print("<third>", pair[0], "is", repr(pair[1]))
+'''
+RIGHT = """
+    line = line.strip()
+    if not line or line.startswith("#"):
+        return None
+    key, _, value = line.partition("=")
+    value = value.strip()
+    if len(value) > 1 and value[0] == value[-1] == '"':
+        value = value[1:-1]
+    return key.strip().lower(), value
+"""
+SLIPS = {
+    "cut at a later equals sign": ('key, _, value = line.partition("=")', 'key, value = line.split("=")[:2]'),
+    "spaces kept": ("value = value.strip()", "value = value.rstrip()"),
+    "comments read": ('if not line or line.startswith("#"):', "if not line:"),
+    "empty lines read": ('if not line or line.startswith("#"):', 'if line.startswith("#"):'),
+    "quotes kept": ("value = value[1:-1]", "pass"),
+    "letters kept as they are": ("key.strip().lower()", "key.strip()"),
+    "comments anywhere": ("line = line.strip()", 'line = line.split("#")[0].strip()'),
+}
+
+
+def parsing(words: Words) -> CodeTask:
+    """The task of these words."""
+    kind, path = words.pick(tuple(SLIPS)), f"{words.first}.py"
+
+    def source(body: str) -> str:
+        return text(PROGRAM, first=words.first, second=words.second, third=words.third, body=body.strip("\n"))
+
+    def settings() -> str:
+        key, number = words.second, words.number(10, 99)
+        lines = [
+            f"{key}_path = a={number}&b=2",
+            f"   {words.third} =   {number} items  ",
+            f"# {key} = {number}",
+            "",
+            f'{key}_title = "the {words.third}"',
+            f"{key.upper()}_Size={number}",
+            f"{key}_colour = #{number}{number}",
+        ]
+        return "".join(f"{line}\n" for line in words.shuffled(lines))
+
+    def reference(given: str) -> str:
+        out = ""
+        for line in map(str.strip, given.splitlines()):
+            if line and not line.startswith("#"):
+                key, _, value = line.partition("=")
+                value = value.strip()
+                value = value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
+                out += f"{words.third} {key.strip().lower()} is {value!r}\n"
+        return out
+
+    return program_task(
+        name=f"parsing-{kind.replace(' ', '-')}",
+        instruction=f"{path} reads settings from its standard input, one `key = value` a line. Keys are told in small "
+        "letters; spaces around key and value do not count; everything after the first equals sign is the value; one "
+        "pair of double quotes around a value is taken off; empty lines and lines that begin with # are left out, and "
+        "a # anywhere else is part of the value. It gets one of these wrong. Repair it.",
+        path=path,
+        given=source(RIGHT.replace(*SLIPS[kind])),
+        right=source(RIGHT),
+        wrong={what: source(RIGHT.replace(*slip)) for what, slip in SLIPS.items()},
+        inputs=[settings() for _ in range(3)],
+        reference=reference,
+    )

@@ -1,0 +1,48 @@
+"""What most families share: a program that reads standard input, an example that is shown, and inputs that are not."""
+
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+
+from ..task import Case, CodeTask, Files
+
+
+def text(template: str, **values: object) -> str:
+    """A source file: the template without its common indent, each ``<key>`` replaced."""
+    out = textwrap.dedent(template).lstrip("\n")
+    for key, value in values.items():
+        out = out.replace(f"<{key}>", str(value))
+    return out
+
+
+def program_task(
+    *,
+    name: str,
+    instruction: str,
+    path: str,
+    given: str,
+    right: str,
+    wrong: Mapping[str, str],
+    inputs: Sequence[str],
+    reference: Callable[[str], str],
+    beside: Files | None = None,
+) -> CodeTask:
+    """The task of making ``python3 path`` print for any input what ``reference`` says. The first of ``inputs`` is
+    shown, with its answer; the others are the hidden cases. Two wrong solutions are added to ``wrong``: one that knows
+    the example by heart, and one that prints nothing.
+    """
+    example, *hidden = inputs
+    by_heart = f"import sys\n\nsys.stdin.read()\nprint({reference(example).rstrip()!r})\n"
+    shown = f"For example, from\n\n{_indented(example)}\nit must make\n\n{_indented(reference(example))}"
+    sources = {**wrong, "the example by heart": by_heart, "nothing printed": ""}
+    return CodeTask(
+        name=name,
+        instruction=f"{instruction.strip()}\n\n{shown}",
+        workspace={path: given.encode(), **(beside or {})},
+        cases=tuple(Case(("python3", path), reference(each).encode(), each.encode()) for each in hidden),
+        solution={path: right.encode()},
+        mutations={what: {path: source.encode()} for what, source in sources.items()},
+    )
+
+
+def _indented(block: str) -> str:
+    return textwrap.indent(block.rstrip() + "\n", "    ")

@@ -1,0 +1,90 @@
+"""Rename a function in all modules that use it; nothing of the old name may stay, and everything must go on working."""
+
+from ..task import Case, CodeTask
+from .program import text
+from .words import Words
+
+LIBRARY = '''
+"""What <first> adds up."""
+
+
+def <function>(values):
+    """The sum of the even ones, and <bonus>."""
+    return sum(value for value in values if value % 2 == 0) + <bonus>
+'''
+REPORT = '''
+"""The report of <second>."""
+
+from <first> import <function>
+
+
+def report(values):
+    return f"<second> {<function>(values)} of {len(values)}"
+'''
+MAIN = '''
+"""Reads numbers and prints the report, then what the first half of them comes to, for <third>."""
+
+import sys
+
+import <first>
+import report_<second>
+
+numbers = [int(word) for word in sys.stdin.read().split()]
+print(report_<second>.report(numbers))
+print("<third>", <first>.<function>(numbers[: len(numbers) // 2]))
+'''
+NAMES = """
+import ast, pathlib, sys
+old, new = sys.argv[1:]
+names = set()
+for path in pathlib.Path(".").rglob("*.py"):
+    for node in ast.walk(ast.parse(path.read_text())):
+        names |= {getattr(node, key, None) for key in ("id", "attr", "name", "asname")}
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names.add(node.value)
+print(old in names, new in names)
+"""
+
+
+def rename(words: Words) -> CodeTask:
+    """The task of these words."""
+    first, second, third, bonus = words.first, words.second, words.third, words.number(1, 9)
+    verb, other = words.several(("total", "amount", "balance", "count", "score"), 2)
+    old, new = f"{verb}_{first}", f"{other}_{third}"
+
+    def files(in_library: str, in_report: str, in_main: str) -> dict[str, bytes]:
+        sources = {f"{first}.py": LIBRARY, f"report_{second}.py": REPORT, "main.py": MAIN}
+        used = dict(zip(sources, (in_library, in_report, in_main), strict=True))
+        return {
+            path: text(source, first=first, second=second, third=third, bonus=bonus, function=used[path]).encode()
+            for path, source in sources.items()
+        }
+
+    def case(values: list[int]) -> Case:
+        def total(some: list[int]) -> int:
+            return sum(value for value in some if value % 2 == 0) + bonus
+
+        said = f"{second} {total(values)} of {len(values)}\n{third} {total(values[: len(values) // 2])}\n"
+        return Case(("python3", "main.py"), said.encode(), " ".join(map(str, values)).encode())
+
+    renamed = files(new, new, new)
+    alias = {**renamed, f"{first}.py": renamed[f"{first}.py"] + f"\n\n{old} = {new}\n".encode()}
+    call = f"import {first}; print({first}.{new}([2, 3, 4]))"
+    return CodeTask(
+        name="rename",
+        instruction=f"Rename the function {old} of {first}.py to {new}, everywhere. The old name must be gone from all "
+        "Python files, and `python3 main.py` must go on working as it does.",
+        workspace=files(old, old, old),
+        cases=(
+            case([words.number(1, 99) for _ in range(6)]),
+            Case(("python3", "-c", NAMES, old, new), b"False True\n"),
+            Case(("python3", "-c", call), f"{6 + bonus}\n".encode()),
+        ),
+        solution=renamed,
+        mutations={
+            "the old name kept": alias,
+            "only where it is made": files(new, old, old),
+            "only where it is used": files(old, new, new),
+            "not in main": files(new, new, old),
+        },
+    )

@@ -1,0 +1,132 @@
+"""Repair what is carried from one group of lines to the next, or lost at the end."""
+
+from ..task import CodeTask
+from .program import program_task, text
+from .words import Words
+
+PROGRAM = '''
+"""Sums of <first> by section: a line that ends in a colon opens one, numbers follow. <second> and <third> read it."""
+
+import sys
+
+
+<sections>
+
+
+def main():
+    for name, total in sections(sys.stdin.read().split()):
+        print("<second>", name, total)
+
+
+main()
+'''
+RIGHT = """
+def sections(words):
+    found = []
+    for word in words:
+        if word.endswith(":"):
+            found.append([word[:-1], 0])
+        else:
+            found[-1][1] += int(word)
+    return found
+"""
+WRONG = {
+    "never set back": """
+total = 0
+
+
+def sections(words):
+    global total
+    found = []
+    for word in words:
+        if word.endswith(":"):
+            found.append([word[:-1], total])
+        else:
+            total += int(word)
+            found[-1][1] = total
+    return found
+""",
+    "the last one lost": """
+def sections(words):
+    found, name, total = [], None, 0
+    for word in words:
+        if word.endswith(":"):
+            if name is not None:
+                found.append([name, total])
+            name, total = word[:-1], 0
+        else:
+            total += int(word)
+    return found
+""",
+    "one list for all": """
+def sections(words, amounts=[]):
+    found = []
+    for word in words:
+        if word.endswith(":"):
+            found.append([word[:-1], amounts])
+        else:
+            amounts.append(int(word))
+    return [[name, sum(kept)] for name, kept in found]
+""",
+    "the first number dropped": """
+def sections(words):
+    found, fresh = [], False
+    for word in words:
+        if word.endswith(":"):
+            found.append([word[:-1], 0])
+            fresh = True
+        elif fresh:
+            fresh = False
+        else:
+            found[-1][1] += int(word)
+    return found
+""",
+    "same names put together": """
+def sections(words):
+    found = {}
+    for word in words:
+        if word.endswith(":"):
+            name = word[:-1]
+            found.setdefault(name, 0)
+        else:
+            found[name] += int(word)
+    return list(found.items())
+""",
+}
+
+
+def state(words: Words) -> CodeTask:
+    """The task of these words."""
+    kind, path = words.pick(tuple(WRONG)), f"{words.first}.py"
+
+    def source(sections: str) -> str:
+        return text(PROGRAM, first=words.first, second=words.second, third=words.third, sections=sections.strip())
+
+    def report(count: int) -> str:
+        names = [words.second, *(words.pick(("north", "south", "east", "west")) for _ in range(count)), words.second]
+        return "".join(
+            f"{name}:\n" + "".join(f"{words.number(1, 90)}\n" for _ in range(words.number(1, 4))) for name in names
+        )
+
+    def reference(given: str) -> str:
+        found = list[tuple[str, int]]()
+        for word in given.split():
+            if word.endswith(":"):
+                found.append((word[:-1], 0))
+            else:
+                found[-1] = (found[-1][0], found[-1][1] + int(word))
+        return "".join(f"{words.second} {name} {total}\n" for name, total in found)
+
+    return program_task(
+        name=f"state-{kind.replace(' ', '-')}",
+        instruction=f"{path} reads sections from its standard input: a line that ends in a colon opens a section, and "
+        f"the numbers below it belong to it, until the next. For every section, in order, it must print "
+        f"{words.second}, the name and the sum of its own numbers; two sections of the same name stay two. It prints "
+        "wrong sums or loses lines. Repair it.",
+        path=path,
+        given=source(WRONG[kind]),
+        right=source(RIGHT),
+        wrong={what: source(sections) for what, sections in WRONG.items()},
+        inputs=[report(count) for count in (2, 3, 5, 4)],
+        reference=reference,
+    )

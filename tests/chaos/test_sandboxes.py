@@ -1,0 +1,78 @@
+"""A run on Docker sandboxes whose parts die: the containers go with their owner, the episodes are replaced."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+from sqlalchemy import text
+from turnwise.sandbox.labels import MARK, RUN
+from turnwise.store.database import open_database
+from turnwise.tests.chaos.harness import Launch, check_finished, url
+
+GONE_SECONDS = 60
+OVERRIDES = (
+    'environments=[{ id = "turnwise/TinyCode-v0" }]',
+    "evaluation.tasks=0",
+    'sandboxes={ backend = "docker", per_node = 24 }',
+    "rollout.turn_deadline=60",
+)
+
+
+def containers(run: str) -> set[str]:
+    """The containers of a run that there are, running or not."""
+    client = docker.APIClient()
+    try:
+        found: list[dict[str, Any]] = client.containers(all=True, filters={"label": [f"{MARK}=1", f"{RUN}={run}"]})
+        return {one["Id"] for one in found}
+    finally:
+        client.close()
+
+
+def until_gone(doomed: set[str], run: str) -> float:
+    began = time.monotonic()
+    while doomed & containers(run):
+        assert time.monotonic() - began < GONE_SECONDS, f"{len(doomed & containers(run))} containers are still there"
+        time.sleep(0.5)
+    return time.monotonic() - began
+
+
+def in_database(folder: Path, query: str) -> int:
+    with open_database(url(folder)).read() as conn:
+        return int(conn.execute(text(query)).scalar_one())
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(500)
+def test_a_host_and_then_the_driver_die_with_leases_out(tmp_path: Path) -> None:
+    bystander = docker.from_env().containers.run("turnwise/code:latest", ["sleep", "300"], detach=True)
+    launch = Launch.of(tmp_path, *OVERRIDES, "budget.updates=14")
+    try:
+        launch.until_update(2, 180)
+        leased = containers("small")
+        assert len(leased) >= 16
+        launch.part("SandboxHost").kill()
+        until_gone(leased, "small")
+        launch.until_update(6, 180)
+        assert in_database(tmp_path, "SELECT count(*) FROM trajectory WHERE status = 'env_error'") > 0
+
+        held = containers("small")
+        assert held
+        launch.kill()
+        until_gone(held, "small")
+        bystander.reload()
+        assert bystander.status == "running"
+
+        launch = Launch.of(tmp_path, *OVERRIDES, "budget.updates=14")
+        assert launch.wait(240) == 0, launch.log()
+        check_finished(tmp_path, updates_wanted=14)
+        facts = in_database(tmp_path, "SELECT count(*) FROM trajectory WHERE facts LIKE '%sha256:%'")
+        assert facts > 0
+        until_gone(containers("small"), "small")
+    finally:
+        bystander.remove(force=True)
+        if launch.process.poll() is None:
+            launch.kill()
+    assert json.loads((tmp_path / "log.txt").read_text().splitlines()[-1])["status"] == "finished"

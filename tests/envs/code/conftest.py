@@ -1,0 +1,58 @@
+"""What the tests of code environments share: the two backends, each told by name, and how many seeds they try."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from turnwise.sandbox import use
+from turnwise.sandbox.here import Here
+
+SEEDS = int(os.environ.get("TURNWISE_CODE_SEEDS", "20"))
+
+
+def _answers(backend: str) -> bool:
+    if backend == "local":
+        return shutil.which("bwrap") is not None
+    docker = shutil.which("docker")
+    return (
+        docker is not None
+        and subprocess.run([docker, "image", "inspect", "turnwise/code"], capture_output=True).returncode == 0
+    )
+
+
+def _sandboxes(backend: str) -> Iterator[str]:
+    if not _answers(backend):
+        pytest.skip(
+            f"no {backend} sandboxes here: `make test` installs what they need, `turnwise sandbox build` the images"
+        )
+    source = Here(backend, capacity=16, warm=1)
+    use(source)
+    yield backend
+    use(None)
+    source.close()
+
+
+@pytest.fixture(scope="module", params=["docker", "local"])
+def sandboxes(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each backend in turn."""
+    yield from _sandboxes(request.param)
+
+
+@pytest.fixture(scope="module")
+def docker() -> Iterator[str]:
+    """The Docker backend."""
+    yield from _sandboxes("docker")
+
+
+@pytest.fixture(scope="module")
+def any_sandboxes() -> Iterator[str]:
+    """Whichever backend there is."""
+    yield from _sandboxes("docker" if _answers("docker") else "local")
+
+
+@pytest.fixture(scope="session")
+def seeds() -> int:
+    """How many seeds of each family."""
+    return SEEDS

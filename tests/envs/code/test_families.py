@@ -1,0 +1,91 @@
+"""Every family's solution passes, the untouched workspace does not, nor does any mutation; the splits share nothing."""
+
+from dataclasses import replace
+
+import pytest
+from turnwise.envs.code.families import FAMILIES, SPLITS, draw
+from turnwise.envs.code.grading import grade
+from turnwise.envs.code.task import CodeTask, changed
+from turnwise.envs.code.tiny_world import FAMILIES as TINY_FAMILIES
+from turnwise.envs.code.tiny_world import draw as draw_tiny
+
+SOAK_SEEDS = 200
+
+
+def of_seed(family: str, seed: int) -> CodeTask:
+    task = draw(seed, SPLITS[seed % 2], family)
+    return replace(task, spec=task.spec.model_copy(update={"trusted": True}))
+
+
+def judged(task: CodeTask) -> list[str]:
+    """What of a task is not judged as it must be."""
+    assert task.solution is not None
+    wrong = []
+    solved = grade(task, changed(task.workspace, task.solution))
+    if not solved.success or solved.tamper:
+        wrong.append(f"{task.name}: the solution gets {solved}")
+    if grade(task, task.workspace).success:
+        wrong.append(f"{task.name}: the untouched workspace passes")
+    for what, change in task.mutations.items():
+        if grade(task, changed(task.workspace, change)).success:
+            wrong.append(f"{task.name}: mutation {what!r} passes")
+    return wrong
+
+
+def test_there_are_at_least_eight() -> None:
+    assert len(FAMILIES) >= 8
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_only_the_solution_passes(any_sandboxes: str, family: str, seeds: int) -> None:
+    assert [said for seed in range(seeds) for said in judged(of_seed(family, seed))] == []
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("family", FAMILIES)
+def test_only_the_solution_passes_on_many_seeds(any_sandboxes: str, family: str) -> None:
+    assert [said for seed in range(SOAK_SEEDS) for said in judged(of_seed(family, seed))] == []
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_task_is_judged_alike_everywhere(sandboxes: str, family: str) -> None:
+    assert judged(of_seed(family, 1)) == []
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_seed_gives_the_same_task_and_has_mutations(family: str) -> None:
+    for seed in range(20):
+        task = draw(seed, "train", family)
+        assert task == draw(seed, "train", family)
+        assert len(task.mutations) >= 3
+        assert task.name.startswith(family)
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "mix"])
+def test_splits_share_no_instance(family: str) -> None:
+    def workspaces(split: str, count: int) -> set[frozenset[tuple[str, bytes]]]:
+        return {frozenset(draw(seed, split, family).workspace.items()) for seed in range(count)}
+
+    train, test = workspaces("train", 400), workspaces("test", 200)
+    assert not train & test
+    assert len(test) > 190
+
+
+def test_the_mix_is_of_all_families() -> None:
+    names = [draw(seed, "train").name for seed in range(300)]
+    assert min(sum(name.startswith(family) for name in names) for family in FAMILIES) > 10
+
+
+@pytest.mark.parametrize("family", TINY_FAMILIES)
+def test_tiny_solutions_pass(any_sandboxes: str, family: str, seeds: int) -> None:
+    for seed in range(seeds):
+        task = draw_tiny(seed, SPLITS[seed % 2], family).code
+        assert judged(task) == []
+
+
+def test_tiny_splits_share_no_combination() -> None:
+    def combinations(split: str) -> set[tuple[str, frozenset[str]]]:
+        tasks = [draw_tiny(seed, split, "mix") for seed in range(1500)]
+        return {(task.asked, frozenset(task.faults)) for task in tasks}
+
+    assert not combinations("train") & combinations("test")
