@@ -52,6 +52,7 @@ class CodeEnv(TurnEnv):
     """
 
     deterministic = False
+    sandboxed = True
 
     def __init__(
         self,

@@ -40,6 +40,8 @@ class TinyCodeEnv(TurnEnv):
         SandboxError: the world failed.
     """
 
+    sandboxed = True
+
     def __init__(self, family: str = "mix") -> None:
         if family != "mix" and family not in FAMILIES:
             raise ValueError(

@@ -9,6 +9,7 @@ import gymnasium
 import pytest
 from turnwise.envs import EnvironmentFailed, TurnEnv, UnknownEnvironment, all_ids, make, make_task
 from turnwise.envs.base import Adapted
+from turnwise.envs.sandboxes import any_sandboxed
 from turnwise.envs.site import SiteEnv
 from turnwise.envs.tasks import task_id
 from turnwise.tests.envs.faulty import FAULTY, FaultyEnv
@@ -115,3 +116,22 @@ def test_importing_environments_imports_nothing_heavy() -> None:
 
 def test_the_base_is_a_gymnasium_environment() -> None:
     assert issubclass(TurnEnv, gymnasium.Env)
+
+
+def test_a_run_knows_which_environments_need_sandboxes() -> None:
+    assert any_sandboxed(["turnwise/Site-v0", "turnwise/TinyCode-v0"])
+    assert any_sandboxed(["turnwise/Code-v0"])
+    assert not any_sandboxed(["turnwise/Site-v0"])
+
+
+def test_what_a_plain_gymnasium_environment_has_is_used_and_what_it_lacks_is_told_of_it() -> None:
+    class Listing(Plain):
+        def valid_actions(self) -> list[tuple[str, float]]:
+            return [("go", 1.0)]
+
+    plain = Adapted(Listing())
+    assert plain.valid_actions() == [("go", 1.0)]
+    assert plain.instructions() == ""
+    assert plain.normalise("x") == "x"
+    with pytest.raises(NotImplementedError, match=r"Listing has no oracle\(\)"):
+        plain.oracle()
