@@ -66,7 +66,9 @@ def groups_trained(folder: Path) -> list[tuple[Group, dict[str, float]]]:
 
 @pytest.mark.chaos
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("rate", [0.05, 0.2, 0.5])
+@pytest.mark.parametrize(
+    "rate", [pytest.param(0.05, marks=pytest.mark.soak), 0.2, pytest.param(0.5, marks=pytest.mark.soak)]
+)
 def test_failed_members_change_nothing_but_by_their_absence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate: float
 ) -> None:
