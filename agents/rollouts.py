@@ -121,7 +121,9 @@ class Rollouts:
         finally:
             if player is not None:
                 player.close()
-            if outcome is not None and outcome.status in OUTCOMES:
+            # Cut off before its end, an environment still holds its sandbox: it must not keep it while it waits.
+            reusable = {Status.COMPLETED} if owner.sandboxed else OUTCOMES
+            if outcome is not None and outcome.status in reusable:
                 self._idle.setdefault(kind(group.task), []).append(owner)
             else:
                 await to_the_end(owner.close(self._closing))

@@ -80,6 +80,7 @@ class Adapted(TurnEnv):
         self.spec = inner.spec
         self.action_space = inner.action_space
         self.observation_space = inner.observation_space
+        self.sandboxed = bool(getattr(core, "sandboxed", False))
         self.deterministic = bool(getattr(core, "deterministic", not getattr(inner.spec, "nondeterministic", False)))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:

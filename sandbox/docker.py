@@ -195,7 +195,7 @@ class DockerBackend:
             ],
         )
         client.create_container(
-            image,
+            digest,
             entrypoint=command("python3", str(PAYLOAD), spec.ttl),
             command=[],
             environment={},

@@ -5,15 +5,20 @@ by themselves; what was leased from it raises ``HostLost``, and Ray starts it ag
 crosses is plain: a spec as JSON values, names, bytes.
 """
 
+import asyncio
+from time import monotonic
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from .backend import backend
 from .box import Box
-from .errors import HostLost
+from .errors import HostLost, NoEngine
 from .pool import Pool
 from .spec import SandboxSpec
+
+ASK_AGAIN = 10.0
+"""Seconds until a node without an engine is asked again."""
 
 
 class HostSettings(BaseModel):
@@ -41,6 +46,9 @@ class SandboxHost:
         self._settings = HostSettings.model_validate(settings)
         self._pool: Pool | None = None
         self._leased: dict[str, Box] = {}
+        self._opening = asyncio.Lock()
+        self._refusal: NoEngine | None = None
+        self._refused = 0.0
 
     async def lease(
         self, spec: dict[str, Any], deadline: float, holds: float | None, *, patient: bool
@@ -80,11 +88,19 @@ class SandboxHost:
             await self._pool.close()
 
     async def _opened(self) -> Pool:
-        if self._pool is None:
-            chosen = self._settings
-            held = backend(
-                chosen.backend, self._run, allow_untrusted=chosen.allow_local_sandbox, runtime=chosen.runtime
-            )
-            self._pool = Pool(held, capacity=chosen.per_node, warm=chosen.warm)
-            await self._pool.open()
-        return self._pool
+        async with self._opening:
+            if self._refusal is not None and monotonic() - self._refused < ASK_AGAIN:
+                raise self._refusal
+            if self._pool is None:
+                chosen = self._settings
+                allow = chosen.allow_local_sandbox
+                try:
+                    # In a thread: an engine that is frozen takes its time to answer.
+                    held = await asyncio.to_thread(
+                        backend, chosen.backend, self._run, allow_untrusted=allow, runtime=chosen.runtime
+                    )
+                except NoEngine as error:
+                    self._refusal, self._refused = error, monotonic()
+                    raise
+                self._pool = await Pool(held, capacity=chosen.per_node, warm=chosen.warm).open()
+            return self._pool

@@ -24,6 +24,8 @@ PATIENCE = 5.0
 """Seconds to wait at one host before looking at all of them again."""
 SLACK = 15.0
 """Seconds beyond an operation's own deadline after which its host must be gone."""
+HOLDS = 900.0
+"""Seconds a lease lasts if nothing else is asked for: what a worker held that was killed comes back by then."""
 ASK_SECONDS = 10.0
 """For what a host answers at once."""
 
@@ -106,6 +108,7 @@ class Hosts:
         """See ``leased.Source``."""
         until = monotonic() + deadline
         plain = spec.model_dump()
+        holds = min(holds or HOLDS, spec.ttl)
         why = "no node of the cluster has a host for sandboxes yet"
         while (left := until - monotonic()) > 0:
             useless = 0

@@ -21,12 +21,27 @@ EXPIRED_FOR = 60.0
 
 
 def start_time(pid: int) -> str | None:
-    """When a process of this machine began, in clock ticks since boot; None if there is none, or it is a zombie."""
+    """When a process of this machine began, in clock ticks since boot; None if there is none, or it is a zombie.
+
+    Raises:
+        OSError: that cannot be told.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
+    except (FileNotFoundError, ProcessLookupError):
+        return "unknown" if _is_there(pid) else None
     return None if fields[0] in "ZX" else fields[19]
+
+
+def _is_there(pid: int) -> bool:
+    """Whether a process answers to this number, be its folder hidden or not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def this_host() -> str:
@@ -61,6 +76,8 @@ def why_dead(found: Mapping[str, str], now: float, host: str, started: Callable[
         return ""
     if now > expires + EXPIRED_FOR:
         return f"its time to live was over {now - expires:.0f} s ago"
-    if owner_host == host and started(pid) != owner_started:
-        return f"its owner, process {pid}, is dead"
-    return ""
+    try:
+        began = started(pid) if owner_host == host else "unknown"
+    except OSError:
+        return ""
+    return "" if began in ("unknown", owner_started) else f"its owner, process {pid}, is dead"

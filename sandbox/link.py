@@ -15,7 +15,7 @@ from typing import Any, Self
 from .errors import SandboxLost, classify
 
 FRAME = struct.Struct("!II")
-MAX_FRAME = 600 << 20
+MAX_HEADER, MAX_PAYLOAD = 4 << 20, 300 << 20
 
 
 class Link:
@@ -63,9 +63,12 @@ class Link:
     async def receive(self) -> tuple[Any, bytes]:
         """The next frame. Raises EOFError or ValueError."""
         size, length = FRAME.unpack(await self._reader.readexactly(FRAME.size))
-        if size + length > MAX_FRAME:
-            raise ValueError(f"a frame of {size + length} bytes")
-        return json.loads(await self._reader.readexactly(size)), await self._reader.readexactly(length)
+        if size > MAX_HEADER or length > MAX_PAYLOAD:
+            raise ValueError(f"a frame of {size} and {length} bytes")
+        head = json.loads(await self._reader.readexactly(size))
+        if not isinstance(head, dict):
+            raise ValueError("a frame whose header is no object")
+        return head, await self._reader.readexactly(length)
 
     def close(self, why: str = "closed") -> None:
         """Hang up; the step server then ends its box."""

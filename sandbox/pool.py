@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Coroutine
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from time import monotonic
 from typing import Any
 
@@ -27,6 +27,8 @@ RESET_SECONDS = 10.0
 SWEEP_SECONDS = 15.0
 """Between two looks for what is dead, overdue or broken."""
 TICK_SECONDS = 1.0
+FAIR_SECONDS = 5.0
+"""How long one kind of sandbox may keep those who wait for another waiting."""
 HOPELESS = (NoImage, NoEngine, NotTrusted)
 """What no second try mends: whoever waits is told at once."""
 
@@ -61,6 +63,7 @@ class _Waiter:
     spec: SandboxSpec
     holds: float
     found: asyncio.Future[Box]
+    since: float = field(default_factory=monotonic)
 
 
 class Pool:
@@ -87,12 +90,13 @@ class Pool:
         self._clearing = 0
         self._waiting: list[_Waiter] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._may_stop: set[asyncio.Task[None]] = set()
         self._counts = dict.fromkeys(("leases", "started", "start_failures", "reset_failures", "overdue", "swept"), 0)
         self._closed = False
 
     async def open(self) -> "Pool":
         """Begin keeping house."""
-        self._spawn(self._keep_house())
+        self._spawn(self._keep_house(), may_stop=True)
         return self
 
     async def lease(self, spec: SandboxSpec, *, deadline: float, holds: float | None = None) -> Box:
@@ -151,9 +155,10 @@ class Pool:
     async def close(self) -> None:
         """End every sandbox, and the housekeeping."""
         self._closed = True
-        for task in list(self._tasks):
+        for task in self._may_stop & self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
         for waiter in self._waiting:
             if not waiter.found.done():
                 waiter.found.set_exception(SandboxError("the sandbox pool was closed"))
@@ -167,7 +172,7 @@ class Pool:
         idle = self._idle.get(spec, ())
         for _ in range(len(idle)):
             box = self._idle[spec].popleft()
-            if box.alive and box.expires - monotonic() >= min(holds, spec.ttl / 2):
+            if box.alive and box.expires - monotonic() >= (holds if holds < spec.ttl else spec.ttl / 2):
                 return box
             self._spawn(box.close())
         return None
@@ -178,7 +183,14 @@ class Pool:
         self._fill()
 
     def _back(self, box: Box) -> None:
-        """A clean sandbox: to whoever waited longest for one like it, or idle."""
+        """A clean sandbox: to whoever waited longest for one like it, or idle. If somebody has waited too long for
+        another kind, it makes room instead.
+        """
+        first = self._waiting[0] if self._waiting else None
+        if first and first.spec != box.spec and monotonic() - first.since > FAIR_SECONDS and not self._room(1):
+            self._spawn(box.close())
+            self._fill()
+            return
         for waiter in self._waiting:
             if waiter.spec == box.spec and not waiter.found.done():
                 self._waiting.remove(waiter)
@@ -206,9 +218,10 @@ class Pool:
                 if not self._start(spec):
                     return
 
-    def _room(self) -> bool:
+    def _room(self, besides: int = 0) -> bool:
         idle = sum(map(len, self._idle.values()))
-        return idle + len(self._leased) + sum(self._starting.values()) + self._clearing < self.capacity
+        held = idle + len(self._leased) + sum(self._starting.values()) + self._clearing + besides
+        return held < self.capacity
 
     def _evict(self, spec: SandboxSpec) -> bool:
         """Make room by ending an idle sandbox that is not of this spec."""
@@ -226,7 +239,7 @@ class Pool:
         if self._throttled() or not self.breaker.allows():
             return False
         self._starting[spec] = self._starting.get(spec, 0) + 1
-        self._spawn(self._started(spec))
+        self._spawn(self._started(spec), may_stop=True)
         return True
 
     async def _started(self, spec: SandboxSpec) -> None:
@@ -294,16 +307,18 @@ class Pool:
             self._fill()
             if now - swept > SWEEP_SECONDS:
                 swept = now
-                self._spawn(self._sweep())
+                self._spawn(self._sweep(), may_stop=True)
 
     async def _sweep(self) -> None:
         with contextlib.suppress(SandboxError):
             self._counts["swept"] += len(await self.backend.sweep())
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None], *, may_stop: bool = False) -> None:
+        """Have something done; ``close`` waits for it, or cancels it if it ``may_stop`` anywhere."""
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        for tasks in (self._tasks, self._may_stop) if may_stop else (self._tasks,):
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
 
     def _why(self) -> str:
         """What a lease waits for, for a person."""

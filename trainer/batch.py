@@ -5,6 +5,7 @@ one's advantage by anything but their absence.
 """
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -13,6 +14,8 @@ from .protocols import AdvantageEstimator, PerTurn, PolicyLoss, RewardShaper, Sa
 from .samples import samples
 from .staleness import staleness, sweep
 
+AT_ONCE = 16
+"""Groups whose rewards are shaped at the same time."""
 SURVIVORS = 2
 """Members a group needs to be compared at all."""
 
@@ -80,8 +83,11 @@ def assemble(
     expired: list[str] = []
     sampled = swept = unscored = 0
     by_turns: dict[int, tuple[int, int]] = {}
-    for there in map(survivors, groups):
-        group, rewards = shaped(there, shapers)
+    present = [survivors(group) for group in groups]
+    with ThreadPoolExecutor(AT_ONCE if shapers else 1) as threads:
+        # Side by side: a shaper may ask somebody, and wait.
+        scored = list(threads.map(lambda group: shaped(group, shapers), present))
+    for there, (group, rewards) in zip(present, scored, strict=True):
         unscored += len(there.trajectories) - len(group.trajectories)
         if len(group.trajectories) < min(SURVIVORS, len(there.trajectories)):
             expired.append(group.id)

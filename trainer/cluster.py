@@ -146,7 +146,7 @@ class Cluster:
             deadlines=Deadlines(
                 rollout.reset_deadline, rollout.step_deadline, rollout.turn_deadline, rollout.group_deadline
             ),
-            concurrency={kind_of(one.id, one.options): one.concurrency for one in config.environments},
+            concurrency=concurrency(config, sandboxed=keeper is not None),
             controller=controller,
             sandboxes=config.name if keeper else "",
         )
@@ -281,3 +281,16 @@ class Cluster:
                 await self.writer.close.remote()
         if self.local_writer is not None:
             await asyncio.to_thread(self.local_writer.close)
+
+
+def concurrency(config: RunConfig, *, sandboxed: bool) -> dict[str, int]:
+    """Episodes at once in each environment of a worker. Those in sandboxes may hold two each (one for grading), and
+    never so many that all wait for one another's.
+    """
+    room = max(1, config.sandboxes.per_node // (2 * config.rollout.workers))
+    return {
+        kind_of(one.id, one.options): min(one.concurrency, room)
+        if sandboxed and any_sandboxed([one.id])
+        else one.concurrency
+        for one in config.environments
+    }

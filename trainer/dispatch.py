@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
-from ..agents.episode import Outcome
+from ..agents.episode import Outcome, to_the_end
 from ..agents.journal import Journal
 from ..errors import TurnwiseError
 from ..records import OUTCOMES, Group, GroupState, Purpose, Status
@@ -59,6 +59,7 @@ class Dispatcher:
         self.update = 0
         """Updates done: what the horizon schedule is asked with."""
         self.paused = True
+        self._ended = False
         self.closed = asyncio.Event()
         """Set whenever a group has closed."""
         self.failure: BaseException | None = None
@@ -77,23 +78,26 @@ class Dispatcher:
             )
             room = self.outage.room(room, len(self._open))
             groups = [self._draw() for _ in range(room)]
-            await asyncio.gather(*(self._journal.commit("open_group", group=group) for group in groups))
-            self._open.update(group.id for group in groups)
-            for group in groups:
+            await to_the_end(self._begin(groups))
+            for group in [] if self._ended else groups:
                 task = asyncio.create_task(self._play(group))
                 self._tasks.add(task)
                 task.add_done_callback(self._done)
             return room
 
+    async def _begin(self, groups: Sequence[Group]) -> None:
+        """Open groups in the store; what is open there is known here, whatever is cancelled meanwhile."""
+        await asyncio.gather(*(self._journal.commit("open_group", group=group) for group in groups))
+        self._open.update(group.id for group in groups)
+
     async def cancel(self) -> None:
         """Give up every group under way; each is closed as failed, its running members as cancelled."""
-        self.paused = True
-        open_groups = list(self._open)
+        self.paused = self._ended = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._workers.cancel()
-        for group in open_groups:
+        for group in list(self._open):
             self._journal.put("cancel_trajectories", group=group, reason=ENDED)
             self._journal.put("close_group", group=group, state=GroupState.FAILED, reason=ENDED)
         await self._journal.flush()

@@ -27,6 +27,7 @@ from ..agents.rollouts import Rollouts
 from ..envs.base import TurnEnv
 from ..envs.errors import EnvError
 from ..envs.owner import EnvOwner
+from ..envs.sandboxes import any_sandboxed
 from ..errors import TurnwiseError
 from ..records import Group, GroupState, Horizon, Source, Task, Trajectory
 from ..store.database import Database, open_database
@@ -37,6 +38,8 @@ from .horizon import Constant
 
 CONCURRENCY = 64
 """Episodes at once."""
+SANDBOXED_CONCURRENCY = 8
+"""Of those, in environments that hold sandboxes of this process."""
 
 
 def evaluate(
@@ -145,7 +148,8 @@ async def _with_player(
     send, writer = through_writer(database)
     journal = Journal(send)
     rollouts = Rollouts(journal, player, deadlines, {}, PlayOn(), policy, source)
-    gate = asyncio.Semaphore(CONCURRENCY)
+    sandboxed = any_sandboxed(task.env_id for task in problems)
+    gate = asyncio.Semaphore(SANDBOXED_CONCURRENCY if sandboxed else CONCURRENCY)
     try:
 
         async def one(group: Group) -> Any:

@@ -42,7 +42,7 @@ def verdict(text: str) -> float:
         NoVerdict: it is anything else. Nothing is clamped, searched for or guessed.
     """
     try:
-        answer = json.loads(text, parse_constant=_not_json)
+        answer = json.loads(text, parse_constant=_not_json, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise NoVerdict(f"the judge's answer is no JSON: {text[:200]!r}") from error
     if not isinstance(answer, dict) or set(answer) != {"score"}:
@@ -51,6 +51,12 @@ def verdict(text: str) -> float:
     if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
         raise NoVerdict(f"the judge's score is no number from 0 to 1: {text[:200]!r}")
     return float(score)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({key for key, _ in pairs}) != len(pairs):
+        raise ValueError("a key stands there twice")
+    return dict(pairs)
 
 
 def _not_json(word: str) -> float:
@@ -99,7 +105,9 @@ class Judge(Extension):
                 "httpx is not installed, and the judge is asked through it: pip install httpx"
             ) from error
         gate = asyncio.Semaphore(self.at_once)
-        headers = {"Authorization": f"Bearer {os.environ[self.key_from]}"} if os.environ.get(self.key_from) else {}
+        if self.key_from and not os.environ.get(self.key_from):
+            raise TurnwiseError(f"the judge's key_from names {self.key_from}, which is not set where the learner runs")
+        headers = {"Authorization": f"Bearer {os.environ[self.key_from]}"} if self.key_from else {}
         async with httpx.AsyncClient(timeout=self.deadline, headers=headers) as http:
 
             async def one(trajectory: Trajectory) -> float | None:

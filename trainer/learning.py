@@ -65,6 +65,8 @@ class Learning:
         """Versions by id, abandoned ones included."""
         self._rng = rng
         self._owner = f"{run}/learner"
+        self.nothing = ""
+        """Why the last batch held nothing to train on; empty where it did."""
 
     async def lease(self) -> list[Group]:
         """A batch of groups, or none if too few are ready."""
@@ -102,7 +104,9 @@ class Learning:
             await self._journal.commit(
                 "expire_groups", groups=list(batch.expired), reason="every token is too old, or unscored"
             )
+        self.nothing = ""
         if not batch.groups:
+            self.nothing = f"{batch.unscored} members had no score, and every other token was too old"
             return None
         assembled = monotonic()
         try:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 NOTE_EVERY = 15.0
 """Seconds the learner waits before it says for what."""
+IN_VAIN = 10
+"""Batches in a row with nothing to train on before the run ends."""
 MARGIN = 120.0
 """Seconds beyond two group deadlines before a batch that does not come together ends the run."""
 
@@ -36,6 +38,7 @@ class Loop:
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self._in_vain = 0
         with run.database.read() as conn:
             history = queries.versions(conn, run.name)
             first_group = totals.next_group(conn, run.name)
@@ -70,6 +73,7 @@ class Loop:
         """
         run, dispatcher = self._run, self._dispatcher
         dispatcher.update = run.version.update
+        dispatcher.outage.worked = run.version.update > 0
         dispatcher.paused = False
         await dispatcher.fill()
         last = waiting = monotonic()
@@ -88,6 +92,7 @@ class Loop:
                     last = now
                     if await self._pauses(trained.update):
                         last = monotonic()
+                self._heed(trained is not None)
                 await dispatcher.fill()
                 waiting = monotonic()
             busy = await run.cluster.busy()
@@ -122,7 +127,7 @@ class Loop:
                 )
             if self._dispatcher.outage.lasts:
                 # It has a deadline of its own.
-                deadline = max(deadline, now + run.config.rollout.group_deadline + MARGIN)
+                deadline = now + 2 * run.config.rollout.group_deadline + MARGIN
             if now > deadline:
                 raise TurnwiseError(
                     f"no batch came together within {deadline - since:.0f} s; see run {run.name}'s failed groups"
@@ -132,6 +137,20 @@ class Loop:
                     await self._dispatcher.closed.wait()
             except TimeoutError:
                 continue
+
+    def _heed(self, trained: bool) -> None:
+        """Tell of a batch that taught nothing; too many in a row end the run.
+
+        Raises:
+            TurnwiseError: that many were.
+        """
+        self._in_vain = 0 if trained else self._in_vain + 1
+        if trained:
+            return
+        why = f"a batch taught nothing: {self._learning.nothing}"
+        self._run.tell(Note(why))
+        if self._in_vain >= IN_VAIN:
+            raise TurnwiseError(f"{self._in_vain} batches in a row taught nothing; the last: {self._learning.nothing}")
 
     def _outage(self) -> str:
         outage = self._dispatcher.outage

@@ -10,12 +10,17 @@ Reasoning up to ``</think>`` is left out, and a fenced block is taken for its co
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 TOOLS = ("bash", "view", "edit", "write", "submit")
 FENCE = re.compile(r"^[ \t]*```[ \t]*(\w*)[ \t]*\n(.*?)^[ \t]*```[ \t]*$", re.MULTILINE | re.DOTALL)
-BLOCK = re.compile(r"^<{5,9}[^\n]*\n(.*?)^={5,9}[ \t]*\n(.*?)^>{5,9}[^\n]*$", re.MULTILINE | re.DOTALL)
+MARKS = {
+    mark: re.compile(mark + r"{5,9}(?!" + mark + ")" + rest) for mark, rest in (("<", ".*"), ("=", r"\s*"), (">", ".*"))
+}
+LONGEST = 100_000
+"""Characters of an action."""
 SHELLS = frozenset({"bash", "sh", "shell"})
 
 
@@ -69,6 +74,8 @@ def parse(text: str) -> Action:
     Raises:
         Malformed: none.
     """
+    if len(text) > LONGEST:
+        raise Malformed(f"an action has at most {LONGEST} characters")
     text = text.rpartition("</think>")[2].lstrip("\n")
     head = text.split(None, 1)[0] if text.strip() else ""
     if head not in TOOLS:
@@ -125,10 +132,29 @@ def _view(said: str) -> View:
     return View(path, first, last)
 
 
+def _blocks(text: str) -> Iterator[tuple[str, str]]:
+    """The old and new lines of each whole block, in one pass."""
+    old, new = list[str](), list[str]()
+    part: list[str] | None = None
+    for line in text.splitlines(keepends=True):
+        bare = line.rstrip("\r\n")
+        if part is None:
+            if MARKS["<"].fullmatch(bare):
+                old, new = [], []
+                part = old
+        elif part is old and MARKS["="].fullmatch(bare):
+            part = new
+        elif part is new and MARKS[">"].fullmatch(bare):
+            yield "".join(old), "".join(new)
+            part = None
+        else:
+            part.append(line)
+
+
 def _edit(said: str, rest: str) -> Edit:
     if not said:
         raise Malformed("edit needs a path on its first line")
-    blocks = tuple((old, new) for old, new in BLOCK.findall(rest + "\n"))
+    blocks = tuple(_blocks(rest))
     if not blocks:
         raise Malformed(
             "edit needs blocks: <<<<<<<, the old lines, =======, the new lines, >>>>>>>, each mark on a line"

@@ -37,6 +37,8 @@ write PATH              followed by the whole new content
 submit                  when you are done: the files are judged by checks you do not see"""
 WORDS = ("bash", "ls", "cat", "view", ".", "README.md", "submit", "echo", "python3")
 
+MOST_TAMPER = 20
+
 
 class CodeEnv(TurnEnv):
     """The repository. ``family``: ``mix`` or one of ``families.FAMILIES``; ``folder``: tasks of one's own instead.
@@ -163,7 +165,7 @@ class CodeEnv(TurnEnv):
             verdict = grade(self.task, left.files)
         else:
             verdict = Verdict(0, 1, ("left more files than can be judged",))
-        tamper = [*dict.fromkeys([*left.tamper, *verdict.tamper])]
+        tamper = shortened([*dict.fromkeys([*left.tamper, *verdict.tamper])])
         parts = self._cost(valid=True)
         parts["success"] = float(verdict.success)
         if self._step_reward:
@@ -187,6 +189,12 @@ class CodeEnv(TurnEnv):
     def _info(self, valid: bool, parts: dict[str, float]) -> Info:
         digest = hashlib.sha256(repr(sorted(self._files.items())).encode()).hexdigest()[:16]
         return {"step_valid": valid, "state_key": digest, "env_error": None, "success": False, "reward_parts": parts}
+
+
+def shortened(lines: list[str]) -> list[str]:
+    """At most ``MOST_TAMPER`` lines for the record, and how many more there are."""
+    more = len(lines) - MOST_TAMPER
+    return [*lines[:MOST_TAMPER], f"and {more} more"] if more > 0 else lines
 
 
 def _read(box: Leased, before: Files) -> Files:

@@ -82,7 +82,8 @@ def forbidden(path: str, content: bytes, beside: Files) -> str:
         return "stands in for a command"
     module = where.parent.name if name == "__init__.py" else where.stem if where.suffix in (".py", ".so") else ""
     root = where.parent.parent if name == "__init__.py" else where.parent
-    if module in MODULES and str(root / "__init__.py").removeprefix("./") not in beside:
+    # Inside a package a name is only that; at the top it is what ``import`` finds first.
+    if module in MODULES and (root == PurePosixPath() or str(root / "__init__.py") not in beside):
         return "stands in for a module"
     return ""
 

@@ -6,19 +6,20 @@ check that does not pass.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ...sandbox import FileError, Leased, SandboxSpec, lease
 from .forbidden import sift
 from .hidden_tests import run_tests
-from .task import Case, CodeTask, Files
+from .task import CodeTask, Files
 
-LEASE_SECONDS = 60.0
+LEASE_SECONDS = 15.0
+"""Shorter than any environment's deadline: where there is no sandbox, that is what is told."""
 FILE_SECONDS = 10.0
 OUTPUT_KIB = 64
-VERDICT = re.compile(rb"^\W*(\d+ passed|all tests pass|pass(ed)?|ok)\b[^\n]*$", re.IGNORECASE | re.MULTILINE)
+VERDICT = re.compile(rb"^[^\w\n]{0,20}(\d+ passed|all tests pass|pass(ed)?|ok)\b[^\n]*$", re.IGNORECASE | re.MULTILINE)
 """What a program may print in the hope that someone reads it as a verdict."""
 
 
@@ -81,8 +82,7 @@ def grade(task: CodeTask, left: Files) -> Verdict:
     passed, total, tamper = 0, len(task.cases), list(sifted.tamper)
     if task.cases:
         with lease(task.spec, deadline=LEASE_SECONDS) as box:
-            if _placed(box, sifted.files, tamper):
-                passed += _run_cases(box, task.cases, task.case_seconds, tamper)
+            passed += _run_cases(box, task, sifted.files, tamper)
     if task.tests:
         results = run_tests(task, sifted.files)
         passed, total = passed + results.passed, total + results.total
@@ -100,13 +100,15 @@ def _placed(box: Leased, files: Files, tamper: list[str]) -> bool:
     return True
 
 
-def _run_cases(box: Leased, cases: Sequence[Case], seconds: float, tamper: list[str]) -> int:
-    """How many hold; after one that overruns its time none is tried."""
+def _run_cases(box: Leased, task: CodeTask, files: Files, tamper: list[str]) -> int:
+    """How many hold; after one that overruns its time none is tried. What one leaves behind no other finds."""
     passed = 0
-    for case in cases:
-        if case.files and not _placed(box, case.files, tamper):
+    for number, case in enumerate(task.cases):
+        if number:
+            box.reset(deadline=FILE_SECONDS)
+        if not _placed(box, {**files, **case.files}, tamper):
             break
-        done = box.exec(case.argv, deadline=seconds, stdin=case.stdin, output_kib=OUTPUT_KIB)
+        done = box.exec(case.argv, deadline=task.case_seconds, stdin=case.stdin, output_kib=OUTPUT_KIB)
         if done.timed_out:
             break
         if not done.flooded and case.holds(done.exit_code, done.stdout):

@@ -33,12 +33,22 @@ def read_tree(path: str, cap: int) -> tuple[list[tuple[str, int]], bytes]:
     return names, b"".join(data)
 
 
+def make_folders(path: str) -> None:
+    """A folder and those above it, however deep. Raises OSError."""
+    missing = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for each in reversed(missing):
+        os.mkdir(each)
+
+
 def write_tree(files: list[tuple[str, int]], data: bytes, mode: int) -> None:
     """Write files given as names and lengths, with their contents in a row. Raises OSError."""
     offset = 0
     for name, length in files:
         full = os.path.join(WORKSPACE, name)
-        os.makedirs(os.path.dirname(full), exist_ok=True)
+        make_folders(os.path.dirname(full))
         end = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK, mode)
         try:
             if mode & 0o100:

@@ -55,8 +55,10 @@ class Server:
                 answer, data = getattr(self, "do_" + request.pop("op"))(payload, **request)
             except OSError as error:
                 answer, data = {"error": f"{os.strerror(error.errno or 0)}: {error.filename or ''}"}, b""
-            except ValueError as error:
-                answer, data = {"error": str(error)}, b""
+            except Gone:
+                raise
+            except Exception as error:
+                answer, data = {"error": str(error) or type(error).__name__}, b""
             self.send(answer, data)
 
     def do_ping(self, payload: bytes) -> Answer:

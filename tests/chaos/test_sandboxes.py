@@ -16,7 +16,7 @@ GONE_SECONDS = 60
 OVERRIDES = (
     'environments=[{ id = "turnwise/TinyCode-v0" }]',
     "evaluation.tasks=0",
-    'sandboxes={ backend = "docker", per_node = 24 }',
+    'sandboxes={ backend = "docker", per_node = 40 }',
     "rollout.turn_deadline=60",
 )
 
@@ -51,8 +51,10 @@ def test_a_host_and_then_the_driver_die_with_leases_out(tmp_path: Path) -> None:
     launch = Launch.of(tmp_path, *OVERRIDES, "budget.updates=14")
     try:
         launch.until_update(2, 180)
-        leased = containers("small")
-        assert len(leased) >= 16
+        until = time.monotonic() + 60
+        while len(leased := containers("small")) < 16:
+            assert time.monotonic() < until, f"only {len(leased)} sandboxes"
+            time.sleep(0.2)
         launch.part("SandboxHost").kill()
         until_gone(leased, "small")
         launch.until_update(6, 180)

@@ -119,6 +119,7 @@ def test_a_judge_that_cannot_be_reached_costs_the_member_and_never_a_reward() ->
         '{"score": 1, "score2": 1}',
         '{"Score": 1}',
         '{"score": 1} {"score": 1}',
+        '{"score": 0, "score": 1}',
         'Sure! {"score": 1}',
         "",
         "[" * 100_000,

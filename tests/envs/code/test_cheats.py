@@ -93,7 +93,7 @@ def outcome(env: CodeEnv, *actions: str) -> tuple[float, bool, list[str]]:
         assert (reward, terminated) == (0.0, False)
     _, reward, terminated, _, info = env.step("submit")
     assert terminated
-    return reward, info["success"], info["facts"]["tamper"]
+    return reward, info["success"], info["facts"].get("tamper", [])
 
 
 def test_an_honest_repair_succeeds_and_doing_nothing_fails(env: CodeEnv) -> None:
