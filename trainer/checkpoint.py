@@ -7,6 +7,7 @@ the hash of every file. It is written aside, synced, renamed, and only then name
 checkpoint is there whole or not at all.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from ..errors import TurnwiseError
@@ -24,6 +26,10 @@ from .faults import point
 MANIFEST = "training/MANIFEST.json"
 OPTIMIZER = "training/optimizer.safetensors"
 STATE = "training/state.json"
+
+
+class CheckpointFailed(TurnwiseError):
+    """A checkpoint could not be written."""
 
 
 class CheckpointBroken(TurnwiseError):
@@ -66,10 +72,33 @@ def load_optimizer(
 def save(
     folder: Path, version: int, model: Any, optimizer: Any, tokenizer_from: Path, state: Mapping[str, Any]
 ) -> Path:
-    """Write ``folder/<version>`` whole, and return it. What stands there under that name is taken to be broken."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write ``folder/<version>`` whole, and return it. What stands there under that name is taken to be broken.
+
+    Raises:
+        CheckpointFailed: it could not be written; those before it are untouched.
+    """
     aside, final = folder / f".writing-{version}", folder / str(version)
-    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(aside, ignore_errors=True)
+        _write(aside, model, optimizer, tokenizer_from, state)
+        point("checkpoint_written")
+        shutil.rmtree(final, ignore_errors=True)
+        aside.rename(final)
+        _sync(folder)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(aside, ignore_errors=True)
+        full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
+        why = "no room left for it; free some space and" if full else f"{error}; mend that and"
+        raise CheckpointFailed(
+            f"checkpoint {final} could not be written: {why} run the same command again; it goes on from the last one"
+        ) from error
+    point("checkpoint_renamed")
+    return final
+
+
+def _write(aside: Path, model: Any, optimizer: Any, tokenizer_from: Path, state: Mapping[str, Any]) -> None:
+    """All files of a checkpoint, synced. Raises OSError, SafetensorError."""
     model.save_pretrained(aside)
     for file in tokenizer_from.iterdir():
         if file.is_file() and not (aside / file.name).exists() and file.suffix in {".json", ".jinja", ".txt", ".model"}:
@@ -82,12 +111,6 @@ def save(
     (aside / MANIFEST).write_text(json.dumps(manifest, indent=1))
     for file in [*files, aside / MANIFEST, aside / "training", aside]:
         _sync(file)
-    point("checkpoint_written")
-    shutil.rmtree(final, ignore_errors=True)
-    aside.rename(final)
-    _sync(folder)
-    point("checkpoint_renamed")
-    return final
 
 
 def verify(path: Path) -> dict[str, Any]:

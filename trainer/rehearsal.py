@@ -23,7 +23,7 @@ from .config import EnvironmentConfig
 
 AHEAD = 16
 """Episodes played before they are asked for."""
-PATIENCE = 20
+PATIENCE = 10
 """Episodes in a row that an environment may fail."""
 SEED_RANGE = 2**31
 

@@ -7,6 +7,7 @@ killed leaves it running, and the same command goes on from the newest checkpoin
 """
 
 import asyncio
+import errno
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -124,6 +125,12 @@ class Run:
         except (KeyboardInterrupt, asyncio.CancelledError):
             status, error = "stopped", "interrupted"
             raise
+        except OSError as failure:
+            error = f"{type(failure).__name__}: {failure}"
+            if failure.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            error = f"no room left for {failure.filename or 'a file'}; free some space and run the same command again"
+            raise TurnwiseError(error) from failure
         except BaseException as failure:
             error = f"{type(failure).__name__}: {failure}"
             raise

@@ -80,7 +80,7 @@ def environment(fault: str) -> str:
     return f'[[environments]]\nid = "{env_id}"\noptions = {{ {options} }}\nweight = {KINDS[fault]}\n'
 
 
-def config(folder: Path, *faults: str, seed: int = 0, warmup: int = 10) -> Path:
+def config(folder: Path, *faults: str, seed: int = 0, warmup: int = 30) -> Path:
     """A run of these worlds, with the folder of their module where Ray's workers look for modules."""
     (folder / "faulty_mod.py").write_text(WORLDS)
     rest = (

@@ -28,6 +28,8 @@ def cluster() -> Iterator[Any]:
     import ray
     from ray.cluster_utils import Cluster
 
+    # What other tests of this process started in their own way is theirs to start again.
+    ray.shutdown()
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 << 20})
     for _ in range(NODES - 1):
         made.add_node(num_cpus=1, object_store_memory=80 << 20)

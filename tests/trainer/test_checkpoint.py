@@ -67,3 +67,34 @@ def test_what_a_killed_writer_left_aside_is_not_a_checkpoint(learner: Learner, t
         checkpoint.verify(aside)
     checkpoint.prune(path.parent, {path.name})
     assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("kibibytes", [1, 64, 130, 400])
+def test_a_full_disk_is_told_whichever_file_it_meets(learner: Learner, tmp_path: Path, kibibytes: int) -> None:
+    """A small limit on the size of a file stands for the disk."""
+    kept = save(learner, tmp_path, version=2)
+    before = {file.name for file in kept.iterdir()}
+
+    def limited() -> str:
+        import resource
+        import signal
+
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (kibibytes << 10, hard))
+        try:
+            save(learner, tmp_path)
+        except checkpoint.CheckpointFailed as error:
+            return str(error)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        return ""
+
+    sizes = [file.stat().st_size for file in kept.rglob("*") if file.is_file()]
+    told = limited()
+    assert bool(told) == (max(sizes) > kibibytes << 10), told
+    if told:
+        assert "could not be written" in told
+        assert not (tmp_path / "c" / "3").exists()
+        assert not list((tmp_path / "c").glob(".writing*"))
+    assert {file.name for file in kept.iterdir()} == before
