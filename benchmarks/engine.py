@@ -70,7 +70,7 @@ async def through_client(model: Path, options: argparse.Namespace) -> tuple[floa
     from turnwise.agents.client import PolicyClient
     from turnwise.agents.engine import EngineConfig, start_engine
 
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     start = time.perf_counter()
     engine = start_engine(EngineConfig(), model)
     await engine.use_loaded_weights.remote(0)

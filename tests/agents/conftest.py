@@ -22,7 +22,7 @@ def ray() -> Iterator[Any]:
 
         started = not module.is_initialized()
         if started:
-            module.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+            module.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield module
     if started:
         module.shutdown()
