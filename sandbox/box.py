@@ -6,9 +6,9 @@ backend does when a box is closed, and must not raise.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import monotonic
+from typing import Any, Protocol
 
 from .errors import FileError, SandboxLost
-from .link import Link
 from .protocol import Finished
 from .spec import SandboxSpec
 
@@ -24,15 +24,32 @@ ENVIRONMENT: Mapping[str, str] = {
 """All a command finds in its environment but what it is given: nothing of the host's."""
 
 
+class Wire(Protocol):
+    """The way to a step server: ``link.Link`` straight to it, or by way of the host that holds it (``gate``)."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be used, as far as is known without asking."""
+        ...
+
+    async def call(self, header: dict[str, Any], payload: bytes = b"", *, deadline: float) -> tuple[Any, bytes]:
+        """Send a request and wait for its answer. Raises SandboxLost; HostLost where a host is between."""
+        ...
+
+    def close(self, why: str = "closed") -> None:
+        """Hang up."""
+        ...
+
+
 class Box:
     """See ``protocol.Sandbox`` for every method."""
 
     def __init__(
-        self, name: str, spec: SandboxSpec, link: Link, ended: Callable[[], Awaitable[None]], digest: str = ""
+        self, name: str, spec: SandboxSpec, link: Wire, ended: Callable[[], Awaitable[None]], digest: str = ""
     ) -> None:
         self._name = name
         self._spec = spec
-        self._link = link
+        self.link = link
         self._ended = ended
         self._closed = False
         self.digest = digest
@@ -52,7 +69,7 @@ class Box:
     @property
     def alive(self) -> bool:
         """Whether it can be used, as far as is known without asking it."""
-        return self._link.alive
+        return self.link.alive
 
     async def exec(
         self,
@@ -71,7 +88,7 @@ class Box:
             "cap": (output_kib or self._spec.output_kib) << 10,
             "env": {**ENVIRONMENT, **(env or {})},
         }
-        answer, data = await self._link.call(request, stdin, deadline=deadline + GRACE)
+        answer, data = await self.link.call(request, stdin, deadline=deadline + GRACE)
         if "error" in answer:
             # The step server could not even fork: what the agent left running uses up the limit on processes.
             return Finished(127, b"", f"{argv[0]}: {answer['error']}".encode())
@@ -81,7 +98,7 @@ class Box:
     async def read(self, path: str, *, deadline: float) -> dict[str, bytes]:
         """See ``protocol.Sandbox``."""
         request = {"op": "read", "path": path, "cap": self._spec.read_mib << 20}
-        answer, data = await self._link.call(request, deadline=deadline)
+        answer, data = await self.link.call(request, deadline=deadline)
         if "error" in answer:
             raise FileError(f"cannot read {path} in sandbox {self._name}: {answer['error']}")
         files, offset = {}, 0
@@ -94,20 +111,20 @@ class Box:
         """See ``protocol.Sandbox``."""
         names = [[name, len(content)] for name, content in files.items()]
         request = {"op": "write", "files": names, "executable": executable}
-        answer, _ = await self._link.call(request, b"".join(files.values()), deadline=deadline)
+        answer, _ = await self.link.call(request, b"".join(files.values()), deadline=deadline)
         if "error" in answer:
             raise FileError(f"cannot write in sandbox {self._name}: {answer['error']}")
 
     async def reset(self, *, deadline: float) -> None:
         """See ``protocol.Sandbox``."""
-        answer, _ = await self._link.call({"op": "reset"}, deadline=deadline)
+        answer, _ = await self.link.call({"op": "reset"}, deadline=deadline)
         if "error" in answer:
-            self._link.close("it could not be cleared")
+            self.link.close("it could not be cleared")
             raise SandboxLost(f"sandbox {self._name} could not be cleared: {answer['error']}")
 
     async def close(self) -> None:
         """See ``protocol.Sandbox``."""
         if not self._closed:
             self._closed = True
-            self._link.close()
+            self.link.close()
             await self._ended()

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from .backend import backend
 from .box import Box
 from .errors import HostLost, NoEngine
+from .gate import Gate, pass_on
 from .pool import Pool
 from .spec import SandboxSpec
 
@@ -45,6 +46,7 @@ class SandboxHost:
         self._run = run
         self._settings = HostSettings.model_validate(settings)
         self._pool: Pool | None = None
+        self._gate: Gate | None = None
         self._leased: dict[str, Box] = {}
         self._opening = asyncio.Lock()
         self._refusal: NoEngine | None = None
@@ -52,31 +54,30 @@ class SandboxHost:
 
     async def lease(
         self, spec: dict[str, Any], deadline: float, holds: float | None, *, patient: bool
-    ) -> tuple[str, str] | None:
-        """The id and image digest of a leased sandbox. Impatient: None at once where neither a sandbox nor room for one
-        is to be had. Raises as ``Pool.lease``.
+    ) -> tuple[str, str, str] | None:
+        """The id and image digest of a leased sandbox, and the path of this node's gate. Impatient: None at once where
+        neither a sandbox nor room for one is to be had. Raises as ``Pool.lease``.
         """
         pool = await self._opened()
         if not patient and not pool.has_room():
             return None
         box = await pool.lease(SandboxSpec.model_validate(spec), deadline=deadline, holds=holds)
         self._leased[box.id] = box
-        return box.id, box.digest
+        return box.id, box.digest, str(self._gate.path) if self._gate else ""
 
-    async def call(self, name: str, what: str, arguments: dict[str, Any], deadline: float) -> Any:
-        """Do an operation of a leased sandbox. Raises as ``protocol.Sandbox``, and HostLost where there is no such
+    async def pass_on(
+        self, name: str, header: dict[str, Any], payload: bytes, deadline: float
+    ) -> tuple[dict[str, Any], bytes]:
+        """Have the step server of a leased sandbox answer. Raises SandboxLost, and HostLost where there is no such
         lease.
         """
-        box = self._leased.get(name)
-        if box is None or what not in ("exec", "read", "write", "reset"):
-            raise HostLost(f"sandbox {name} is not leased from this host (it may have been restarted): {what}")
-        return await getattr(box, what)(deadline=deadline, **arguments)
+        if name not in self._leased:
+            raise HostLost(f"sandbox {name} is not leased from this host (it may have been restarted)")
+        return await pass_on(self._leased[name], header, payload, deadline)
 
     async def give_back(self, name: str) -> None:
         """End a lease; one that is unknown is none."""
-        box = self._leased.pop(name, None)
-        if box is not None and self._pool is not None:
-            self._pool.give_back(box)
+        self._end(name)
 
     async def health(self) -> dict[str, Any]:
         """The pool in numbers; see ``pool.Health``. Raises NoEngine."""
@@ -84,6 +85,8 @@ class SandboxHost:
 
     async def close(self) -> None:
         """End every sandbox."""
+        if self._gate is not None:
+            self._gate.close()
         if self._pool is not None:
             await self._pool.close()
 
@@ -102,5 +105,11 @@ class SandboxHost:
                 except NoEngine as error:
                     self._refusal, self._refused = error, monotonic()
                     raise
+                self._gate = await Gate(self._leased.get, self._end).open()
                 self._pool = await Pool(held, capacity=chosen.per_node, warm=chosen.warm).open()
             return self._pool
+
+    def _end(self, name: str) -> None:
+        box = self._leased.pop(name, None)
+        if box is not None and self._pool is not None:
+            self._pool.give_back(box)

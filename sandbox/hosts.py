@@ -13,9 +13,12 @@ from collections.abc import Iterator
 from time import monotonic
 from typing import Any
 
+from .box import Box
 from .errors import HostLost, LeaseTimeout, NoEngine, SandboxError, SandboxLost, classify
+from .gate import dial
 from .host import HostSettings, SandboxHost
 from .leased import Leased
+from .loop_thread import LoopThread
 from .spec import SandboxSpec
 
 LOOK_SECONDS = 2.0
@@ -23,9 +26,10 @@ LOOK_SECONDS = 2.0
 PATIENCE = 5.0
 """Seconds to wait at one host before looking at all of them again."""
 SLACK = 15.0
-"""Seconds beyond an operation's own deadline after which its host must be gone."""
+"""Seconds beyond a lease's own deadline after which its host must be gone."""
 HOLDS = 900.0
-"""Seconds a lease lasts if nothing else is asked for: what a worker held that was killed comes back by then."""
+"""Seconds a lease lasts if nothing else is asked for: what a worker on another node held that was killed comes back by
+then; on the same node it comes back at once."""
 ASK_SECONDS = 10.0
 """For what a host answers at once."""
 
@@ -100,6 +104,7 @@ class Hosts:
 
     def __init__(self, run: str) -> None:
         self.run = run
+        self._thread = LoopThread()
         self._handles: dict[str, Any] = {}
         self._looked = -LOOK_SECONDS
         self._nodes: list[str] = []
@@ -126,33 +131,31 @@ class Hosts:
                     self._handles.pop(node, None)
                     continue
                 if got is not None:
-                    return self._leased(spec, host, got)
+                    return self._leased(spec, node, host, got)
             if hosts and useless == len(hosts):
                 raise NoEngine(why)
             with contextlib.suppress(HostLost, LeaseTimeout, SandboxLost):
-                if host := self._least_waiting(hosts):
+                if least := self._least_waiting(hosts):
+                    node, host = least
                     wait = min(until - monotonic(), PATIENCE)
                     got = _ask(host.lease.remote(plain, wait, holds, patient=True), wait, "leasing")
-                    return self._leased(spec, host, got)
+                    return self._leased(spec, node, host, got)
             self._looked = -LOOK_SECONDS
         raise LeaseTimeout(f"no sandbox of image {spec.image} within {deadline:g} s on any node: {why}")
 
-    def _leased(self, spec: SandboxSpec, host: Any, got: tuple[str, str]) -> Leased:
-        name, digest = got
-
-        def ask(what: str, arguments: dict[str, Any], seconds: float) -> Any:
-            return _ask(host.call.remote(name, what, arguments, seconds), seconds, f"sandbox {name}: {what}")
-
-        return Leased(name, spec, digest, ask, lambda: host.give_back.remote(name))
+    def _leased(self, spec: SandboxSpec, node: str, host: Any, got: tuple[str, str, str]) -> Leased:
+        name, digest, gate = got
+        link = self._thread.wait(dial(gate if node == _here() else "", host, name), ASK_SECONDS)
+        return Leased(Box(name, spec, link, _nothing_more, digest), self._thread, link.close)
 
     def _near_first(self) -> Iterator[tuple[str, Any]]:
         """The hosts there are: this node's, then the others in any order."""
         import ray
 
+        here = _here()
         if monotonic() - self._looked > LOOK_SECONDS:
             self._looked = monotonic()
             self._nodes = alive_nodes()
-        here = ray.get_runtime_context().get_node_id()
         others = [node for node in self._nodes if node != here]
         random.shuffle(others)
         for node in [here, *others]:
@@ -163,12 +166,23 @@ class Hosts:
                     continue
             yield node, self._handles[node]
 
-    def _least_waiting(self, hosts: list[tuple[str, Any]]) -> Any | None:
+    def _least_waiting(self, hosts: list[tuple[str, Any]]) -> tuple[str, Any] | None:
         waiting = []
         for number, (_, host) in enumerate(hosts):
             with contextlib.suppress(SandboxError):
-                waiting.append((_ask(host.health.remote(), ASK_SECONDS, "health")["waiting"], number, host))
-        return min(waiting)[2] if waiting else None
+                waiting.append((_ask(host.health.remote(), ASK_SECONDS, "health")["waiting"], number))
+        return hosts[min(waiting)[1]] if waiting else None
+
+
+async def _nothing_more() -> None:
+    """A borrowed box is ended by its host."""
+
+
+def _here() -> str:
+    """The id of this process's node."""
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id())
 
 
 def _ask(reference: Any, deadline: float, what: str) -> Any:

@@ -8,29 +8,42 @@ process when first asked.
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
+from .box import Box
+from .errors import SandboxError
+from .loop_thread import LoopThread
 from .protocol import Finished
 from .spec import SandboxSpec
-
-Ask = Callable[[str, dict[str, Any], float], Any]
-"""Do an operation of ``protocol.Sandbox`` with these arguments, within this many seconds; blocks."""
 
 
 class Leased:
     """One lease, from ``Source.lease`` to ``give_back``. The methods are those of ``protocol.Sandbox``, blocking, and
-    raise the same.
+    raise the same; after ``give_back``, SandboxError.
     """
 
-    def __init__(self, name: str, spec: SandboxSpec, digest: str, ask: Ask, back: Callable[[], None]) -> None:
-        self.id = name
-        self.spec = spec
-        self.digest = digest
-        """The image's, for the record; empty where there is none."""
-        self._ask = ask
+    def __init__(self, box: Box, thread: LoopThread, back: Callable[[], object]) -> None:
+        """``back`` ends the lease; called once, in ``thread``."""
+        self._box = box
+        self._thread = thread
         self._back = back
         self._lock = threading.Lock()
         self._over = False
+
+    @property
+    def id(self) -> str:
+        """See ``protocol.Sandbox``."""
+        return self._box.id
+
+    @property
+    def spec(self) -> SandboxSpec:
+        """See ``protocol.Sandbox``."""
+        return self._box.spec
+
+    @property
+    def digest(self) -> str:
+        """The image's, for the record; empty where there is none."""
+        return self._box.digest
 
     def __enter__(self) -> Self:
         """For ``with``: given back at its end."""
@@ -52,22 +65,20 @@ class Leased:
         output_kib: int | None = None,
     ) -> Finished:
         """See ``protocol.Sandbox``."""
-        asked = {"argv": list(argv), "stdin": stdin, "env": dict(env or {}), "output_kib": output_kib}
-        done = self._ask("exec", asked, deadline)
-        assert isinstance(done, Finished)  # noqa: S101 - what exec gives
-        return done
+        work = self._held().exec(argv, deadline=deadline, stdin=stdin, env=env, output_kib=output_kib)
+        return self._thread.wait(work, deadline)
 
     def read(self, path: str, *, deadline: float) -> dict[str, bytes]:
         """See ``protocol.Sandbox``."""
-        return dict(self._ask("read", {"path": path}, deadline))
+        return self._thread.wait(self._held().read(path, deadline=deadline), deadline)
 
     def write(self, files: Mapping[str, bytes], *, deadline: float, executable: bool = False) -> None:
         """See ``protocol.Sandbox``."""
-        self._ask("write", {"files": dict(files), "executable": executable}, deadline)
+        self._thread.wait(self._held().write(files, deadline=deadline, executable=executable), deadline)
 
     def reset(self, *, deadline: float) -> None:
         """See ``protocol.Sandbox``."""
-        self._ask("reset", {}, deadline)
+        self._thread.wait(self._held().reset(deadline=deadline), deadline)
 
     def give_back(self) -> None:
         """End the lease: the sandbox is cleared for the next. Raises nothing; twice is the same as once."""
@@ -75,7 +86,12 @@ class Leased:
             if self._over:
                 return
             self._over = True
-        self._back()
+        self._thread.soon(self._back)
+
+    def _held(self) -> Box:
+        if self._over:
+            raise SandboxError(f"sandbox {self.id} was given back")
+        return self._box
 
 
 class Source(Protocol):

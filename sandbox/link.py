@@ -12,14 +12,20 @@ import struct
 from pathlib import Path
 from typing import Any, Self
 
-from .errors import SandboxLost, classify
+from .errors import SandboxError, SandboxLost
 
 FRAME = struct.Struct("!II")
 MAX_HEADER, MAX_PAYLOAD = 4 << 20, 300 << 20
+LIMIT = 1 << 20
+"""Bytes that a stream holds before it makes the sender wait."""
 
 
 class Link:
     """One connection. Of one event loop; calls are made one at a time."""
+
+    gone: type[SandboxError] = SandboxLost
+    """What a broken link means for whoever calls."""
+    ended = "the step server ended"
 
     def __init__(self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.name = name
@@ -38,27 +44,31 @@ class Link:
         """Send a request and wait for its answer.
 
         Raises:
-            SandboxLost: the link is broken, or breaks now.
+            SandboxLost: the link is broken, or breaks now (``gone``, if that is another error).
         """
         what = f"sandbox {self.name}: {header['op']}"
         async with self._turn:
             if self.broken:
-                raise SandboxLost(f"{what}: {self.broken}")
+                raise self.gone(f"{what}: {self.broken}")
             try:
                 async with asyncio.timeout(deadline):
-                    head = json.dumps(header).encode()
-                    self._writer.write(FRAME.pack(len(head), len(payload)) + head + payload)
-                    await self._writer.drain()
+                    await self.send(header, payload)
                     return await self.receive()
             except TimeoutError:
                 self.close(f"no answer within {deadline:g} s")
-                raise SandboxLost(f"{what}: {self.broken}") from None
+                raise self.gone(f"{what}: {self.broken}") from None
             except (OSError, EOFError, ValueError) as error:
-                self.close("the step server ended")
-                raise classify(SandboxLost(f"{what}: {self.broken}"), what) from error
+                self.close(self.ended)
+                raise self.gone(f"{what}: {self.broken}") from error
             except BaseException:
                 self.close("a call was given up half-way")
                 raise
+
+    async def send(self, header: dict[str, Any], payload: bytes = b"") -> None:
+        """Write one frame. Raises OSError."""
+        head = json.dumps(header).encode()
+        self._writer.write(FRAME.pack(len(head), len(payload)) + head + payload)
+        await self._writer.drain()
 
     async def receive(self) -> tuple[Any, bytes]:
         """The next frame. Raises EOFError or ValueError."""
@@ -87,7 +97,7 @@ class Listener:
 
     async def __aenter__(self) -> Self:
         """Listen."""
-        self._server = await asyncio.start_unix_server(self._accept, self.path, limit=1 << 20, start_serving=False)
+        self._server = await asyncio.start_unix_server(self._accept, self.path, limit=LIMIT, start_serving=False)
         try:
             await self._server.start_serving()
         except BaseException:
