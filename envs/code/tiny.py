@@ -26,8 +26,13 @@ WRONG = -0.3
 INVALID = -0.05
 MAX_CHARS = 400
 COMMAND_SECONDS = 10.0
-SHOW = 'cat "$1"'
-PUT = 'sed -i "s/^$2=.*/$2=$3/" "$1" && cat "$1"'
+SHOW = 'while read -r line; do echo "$line"; done < "$1"'
+PUT = """. "./$1"
+case $2 in call) call=$3 ;; value) value=$3 ;; esac
+say() { printf 'call=%s\\nvalue=%s\\n' "$call" "$value"; }
+say > "$1"
+say"""
+"""Only what the shell has built in: another process would double the time of a turn."""
 
 _WORDS = {"call": frozenset(CALLS), "value": frozenset(VALUES)}
 

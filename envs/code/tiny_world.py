@@ -44,25 +44,35 @@ SHOWN, HIDDEN = (5, 100_000), (7, 200_000)
 DECOYS = 1
 """Other words listed for each field among the valid actions."""
 
-LIBRARY = b"""plus() { echo $(($1 + $2)); }
-minus() { echo $(($1 - $2)); }
-product() { echo $(($1 * $2)); }
-least() { if [ $1 -lt $2 ]; then echo $1; else echo $2; fi; }
-most() { if [ $1 -gt $2 ]; then echo $1; else echo $2; fi; }
-over() { echo $(($1 / $2)); }
+LIBRARY = b"""plus() { result=$(($1 + $2)); }
+minus() { result=$(($1 - $2)); }
+product() { result=$(($1 * $2)); }
+least() { if [ $1 -lt $2 ]; then result=$1; else result=$2; fi; }
+most() { if [ $1 -gt $2 ]; then result=$1; else result=$2; fi; }
+over() { result=$(($1 / $2)); }
 """
 MAIN = b"""set -eu
 . ./lib
 while read -r name first second; do
   . ./$name
-  if [ "$($call 5 $value) $($call 100000 $value)" != "$first $second" ]; then
+  $call 5 $value
+  small=$result
+  $call 100000 $value
+  if [ "$small $result" != "$first $second" ]; then
     echo "$name fails"
     exit 1
   fi
 done < wanted
 echo pass
 """
-JUDGE = ". ./lib; for name; do . ./$name; echo $($call 7 $value) $($call 200000 $value); done"
+JUDGE = """. ./lib
+for name; do
+  . ./$name
+  $call 7 $value
+  small=$result
+  $call 200000 $value
+  echo $small $result
+done"""
 SPEC = SandboxSpec(memory_mib=96, disk_mib=8, pids=32, inodes=512, read_mib=1, output_kib=16, trusted=True)
 """Small; and trusted, for nothing runs but what ``tiny`` knows to be harmless."""
 
