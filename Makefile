@@ -1,7 +1,7 @@
 # Everything a person or CI runs. `make install` first; the rest calls it where it must.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: install quickstart test soak lint format lock clean
+.PHONY: install quickstart test soak up down lint format lock clean
 
 VENV := .venv/bin
 PYTEST := OMP_NUM_THREADS=1 $(VENV)/python -m pytest
@@ -23,6 +23,12 @@ soak: install ## the same properties at full counts; long
 	@bash tools/system_parts.sh test
 	@$(VENV)/turnwise sandbox build code
 	OMP_NUM_THREADS=1 $(VENV)/python tests/soak/soak.py $(ARGS)
+
+up: install ## compose.yaml: secrets and images made, everything started
+	@bash tools/compose/up.sh $(ARGS)
+
+down: ## ends what `up` started; volumes and secrets stay
+	docker-compose down $(ARGS)
 
 lint: install
 	$(VENV)/ruff check .

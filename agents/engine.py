@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from . import vllm_cpu
 from .encoding import stop_tokens
+from .placement import OFF_SANDBOX_NODES
 
 ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -80,6 +81,7 @@ def start_engine(config: EngineConfig, model_path: str | Path, *, name: str | No
         max_restarts=-1,
         max_task_retries=0,
         runtime_env={"env_vars": environment},
+        **OFF_SANDBOX_NODES,
     ).remote(config.model_dump(), str(model_path))
 
 

@@ -17,7 +17,10 @@ def train(
         bool, typer.Option("--fork", help="Go on from the run of this name although its configuration differs.")
     ] = False,
     ray_address: Annotated[
-        str | None, typer.Option("--ray-address", help="A Ray cluster to run on, instead of one started here.")
+        str | None,
+        typer.Option(
+            "--ray-address", envvar="RAY_ADDRESS", help="A Ray cluster to run on, instead of one started here."
+        ),
     ] = None,
     allow_local_sandbox: Annotated[
         bool, typer.Option("--allow-local-sandbox", help="Let bubblewrap hold tasks that are not declared trusted.")

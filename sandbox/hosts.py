@@ -61,6 +61,15 @@ class Keeper:
         self._look()
         self._task = asyncio.get_running_loop().create_task(self._keep())
 
+    async def health(self) -> list[dict[str, Any]]:
+        """Each node's pool in numbers (``pool.Health``), where its host answers and has an engine."""
+        found = []
+        for node, host in self.hosts.items():
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(ASK_SECONDS):
+                    found.append({"node": node, **await host.health.remote()})
+        return found
+
     async def close(self) -> None:
         """End the hosts and their sandboxes."""
         import ray
@@ -76,7 +85,9 @@ class Keeper:
     async def _keep(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            await asyncio.to_thread(self._look)
+            # A cluster that does not answer now is asked again.
+            with contextlib.suppress(Exception):
+                await asyncio.to_thread(self._look)
 
     def _look(self) -> None:
         import ray

@@ -50,6 +50,8 @@ class Health:
     overdue: int
     """Leases that were ended at their deadline."""
     swept: int
+    late_ms: float
+    """The most by which its event loop was late for its housekeeping."""
     breaker_open: bool
     last_failure: str
 
@@ -92,6 +94,7 @@ class Pool:
         self._tasks: set[asyncio.Task[None]] = set()
         self._may_stop: set[asyncio.Task[None]] = set()
         self._counts = dict.fromkeys(("leases", "started", "start_failures", "reset_failures", "overdue", "swept"), 0)
+        self._late_ms = 0.0
         self._closed = False
 
     async def open(self) -> "Pool":
@@ -147,6 +150,7 @@ class Pool:
             starting=sum(self._starting.values()),
             clearing=self._clearing,
             waiting=len(self._waiting),
+            late_ms=round(self._late_ms, 1),
             breaker_open=self.breaker.is_open,
             last_failure=self.breaker.reason,
             **self._counts,
@@ -293,8 +297,10 @@ class Pool:
     async def _keep_house(self) -> None:
         swept = 0.0
         while True:
+            began = monotonic()
             await asyncio.sleep(TICK_SECONDS)
             now = monotonic()
+            self._late_ms = max(self._late_ms, 1e3 * (now - began - TICK_SECONDS))
             for box, until in list(self._leased.values()):
                 if now > until:
                     self._counts["overdue"] += 1

@@ -16,6 +16,7 @@ from typing import Any, Self
 from ..agents.engine import start_engine
 from ..agents.episode import Deadlines
 from ..agents.journal import Journal, Send, StoreWriter, through_actor, through_writer
+from ..agents.placement import OFF_SANDBOX_NODES
 from ..agents.rollouts import kind_of
 from ..agents.weights import WeightWriter
 from ..agents.worker import RolloutWorker, WorkerSpec
@@ -127,7 +128,9 @@ class Cluster:
         writer, local, send = None, None, None
         if database.engine.dialect.name == "sqlite":
             writer = (
-                ray.remote(StoreWriter).options(num_cpus=0, max_restarts=-1, max_concurrency=64).remote(database.url)
+                ray.remote(StoreWriter)
+                .options(num_cpus=0, max_restarts=-1, max_concurrency=64, **OFF_SANDBOX_NODES)
+                .remote(database.url)
             )
             send = through_actor(writer)
         else:
@@ -150,7 +153,9 @@ class Cluster:
             controller=controller,
             sandboxes=config.name if keeper else "",
         )
-        remote = ray.remote(RolloutWorker).options(num_cpus=0, max_restarts=0, max_concurrency=10_000)
+        remote = ray.remote(RolloutWorker).options(
+            num_cpus=0, max_restarts=0, max_concurrency=10_000, **OFF_SANDBOX_NODES
+        )
         workers = Workers(lambda: remote.remote(spec, engines, writer), rollout.workers)
         return cls(database, engines, workers, Journal(send), send, writer, local, keeper)
 

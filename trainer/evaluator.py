@@ -1,22 +1,25 @@
 """Evaluation inside a run: the held-out tasks, played with the version the engines serve."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from uuid import uuid4
 
+from ..agents.episode import Outcome
 from ..errors import TurnwiseError
-from ..records import GroupState, Horizon
+from ..records import OUTCOMES, GroupState, Horizon, Task
 from .cluster import Cluster
 from .config import RunConfig
 from .dispatch import Survivors, play_out
 from .evaluation import EvalResult, groups_of, held_out, summarise
-from .events import Evaluated, Event
+from .events import Evaluated, Event, Note
 from .faults import point
 from .metrics import Metrics, finite
 
 MAX_FAILED = 0.05
 """Share of the episodes that may fail before a rate over the others says nothing."""
+PAUSES = (5.0, 15.0, 45.0, 135.0)
+"""Seconds before what failed is played again."""
 
 
 class Evaluator:
@@ -48,19 +51,17 @@ class Evaluator:
             return
         point("evaluating")
         began = monotonic()
-        cluster, journal = self._cluster, self._cluster.journal
+        journal = self._cluster.journal
         tasks = held_out(self._config.environments, settings.tasks)
-        groups = groups_of(
-            self._run, f"{name.replace(' ', '-')}-v{cluster.version}-{uuid4().hex[:6]}", tasks, self._horizon
-        )
-        await asyncio.gather(*(journal.commit("open_group", group=group) for group in groups))
-        deadline = self._config.rollout.group_deadline
-        outcomes = await asyncio.gather(
-            *(play_out(cluster.workers, journal, self._members, group, deadline) for group in groups)
-        )
-        closing = {"state": GroupState.FILTERED, "reason": "evaluation"}
-        await asyncio.gather(*(journal.commit("close_group", group=group.id, **closing) for group in groups))
-        played = [(group.task, one) for group, ended in zip(groups, outcomes, strict=True) for one in ended]
+        played = await self._play(name, tasks)
+        # Worlds that worked and now fail are waited for; what was never seen to work is told at once.
+        for pause in PAUSES if update else ():
+            again = [task for task, one in played if one.status not in OUTCOMES]
+            if len(again) <= MAX_FAILED * len(tasks):
+                break
+            self._tell(Note(f"evaluation {name!r}: {len(again)} of {len(tasks)} episodes failed; again in {pause:g} s"))
+            await asyncio.sleep(pause)
+            played = [(task, one) for task, one in played if one.status in OUTCOMES] + await self._play(name, again)
         result = summarise(name, self._run, self._config.environments, played, settings.tasks, monotonic() - began)
         self.results[name] = result
         await journal.commit(
@@ -80,8 +81,23 @@ class Evaluator:
             )
         )
         if result.failed > MAX_FAILED * settings.tasks:
-            errors = [one.error for ended in outcomes for one in ended if one.error]
+            errors = [one.error for _, one in played if one.error]
             raise TurnwiseError(
                 f"evaluation {name!r}: {result.failed} of {settings.tasks} episodes failed, the last because "
                 f"{errors[-1] if errors else 'their workers were lost'}"
             )
+
+    async def _play(self, name: str, tasks: Sequence[Task]) -> list[tuple[Task, Outcome]]:
+        """Play each task once, in a group of its own."""
+        cluster, journal = self._cluster, self._cluster.journal
+        groups = groups_of(
+            self._run, f"{name.replace(' ', '-')}-v{cluster.version}-{uuid4().hex[:6]}", tasks, self._horizon
+        )
+        await asyncio.gather(*(journal.commit("open_group", group=group) for group in groups))
+        deadline = self._config.rollout.group_deadline
+        outcomes = await asyncio.gather(
+            *(play_out(cluster.workers, journal, self._members, group, deadline) for group in groups)
+        )
+        closing = {"state": GroupState.FILTERED, "reason": "evaluation"}
+        await asyncio.gather(*(journal.commit("close_group", group=group.id, **closing) for group in groups))
+        return [(group.task, one) for group, ended in zip(groups, outcomes, strict=True) for one in ended]

@@ -43,12 +43,12 @@ gymnasium.register("Flaky-v0", entry_point=Flaky, disable_env_checker=True)
 """
 
 
-def launch(folder: Path, monkeypatch: pytest.MonkeyPatch, rate: float, updates_wanted: int) -> Launch:
+def launch(folder: Path, monkeypatch: pytest.MonkeyPatch, rate: float, updates_wanted: int, tasks: int = 0) -> Launch:
     (folder / "flaky_mod.py").write_text(WORLD)
     (folder / "rate").write_text(str(rate))
     monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     world = f'[{{ id = "flaky_mod:Flaky-v0", options = {{ rate = "{folder}/rate" }} }}]'
-    return Launch.of(folder, f"environments={world}", f"budget.updates={updates_wanted}", "evaluation.tasks=0")
+    return Launch.of(folder, f"environments={world}", f"budget.updates={updates_wanted}", f"evaluation.tasks={tasks}")
 
 
 def groups_trained(folder: Path) -> list[tuple[Group, dict[str, float]]]:
@@ -114,6 +114,27 @@ def test_in_an_outage_nothing_is_learned_and_the_run_comes_back(
     finally:
         if run.process.poll() is None:
             run.kill()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(400)
+def test_an_outage_during_the_last_evaluation_does_not_end_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = launch(tmp_path, monkeypatch, 0.0, 4, tasks=200)
+    try:
+        run.until_update(4, 120)
+        (tmp_path / "rate").write_text("1.0")
+        until = time.monotonic() + 120
+        while "episodes failed; again in" not in run.log():
+            assert time.monotonic() < until, run.log()
+            time.sleep(0.1)
+        (tmp_path / "rate").write_text("0.0")
+        assert run.wait(240) == 0, run.log()
+    finally:
+        if run.process.poll() is None:
+            run.kill()
+    check_finished(tmp_path, updates_wanted=4)
 
 
 def groups_opened(folder: Path) -> int:

@@ -1,6 +1,7 @@
 """A run on Docker sandboxes whose parts die: the containers go with their owner, the episodes are replaced."""
 
 import json
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from sqlalchemy import text
 from turnwise.sandbox.labels import MARK, RUN
 from turnwise.store.database import open_database
 from turnwise.tests.chaos.harness import Launch, check_finished, url
+from turnwise.tests.sandbox.test_frozen_engine import STALL, engine
 
 GONE_SECONDS = 60
 OVERRIDES = (
@@ -78,3 +80,26 @@ def test_a_host_and_then_the_driver_die_with_leases_out(tmp_path: Path) -> None:
         if launch.process.poll() is None:
             launch.kill()
     assert json.loads((tmp_path / "log.txt").read_text().splitlines()[-1])["status"] == "finished"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_a_run_goes_on_while_the_engine_is_frozen_for_a_minute(tmp_path: Path) -> None:
+    launch = Launch.of(tmp_path, *OVERRIDES, "budget.updates=40")
+    dockerd = engine()
+    try:
+        launch.until_update(2, 180)
+        dockerd.send_signal(signal.SIGSTOP)
+        time.sleep(60)
+        dockerd.send_signal(signal.SIGCONT)
+        assert launch.wait(600) == 0, launch.log()
+    finally:
+        dockerd.send_signal(signal.SIGCONT)
+        if launch.process.poll() is None:
+            launch.kill()
+    check_finished(tmp_path, updates_wanted=40)
+    records = [json.loads(line) for line in (tmp_path / "small" / "metrics.jsonl").read_text().splitlines()]
+    (health,) = [one for one in records if one["kind"] == "sandboxes"]
+    assert health["leases"] > 40
+    assert health["late_ms"] < 1000 * STALL, health
+    until_gone(containers("small"), "small")

@@ -127,6 +127,35 @@ def test_a_host_that_is_killed_comes_back_and_its_sandboxes_are_gone(cluster: An
     asyncio.run(main())
 
 
+def test_a_worker_that_is_killed_gives_back_what_it_held_on_its_own_node(cluster: Any) -> None:
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    class Borrower:
+        def borrow(self) -> bytes:
+            self.box = Hosts("near").lease(SPEC, deadline=LONG)
+            return self.box.exec(["cat"], deadline=10, stdin=b"a frame\n").stdout
+
+    async def main() -> None:
+        keeper = Keeper("near", HostSettings(backend="docker", per_node=PER_NODE, warm=0))
+        keeper.open()
+        try:
+            for node in keeper.hosts:
+                here = NodeAffinitySchedulingStrategy(node, soft=False)
+                borrower = ray.remote(Borrower).options(num_cpus=0, scheduling_strategy=here).remote()
+                assert await borrower.borrow.remote() == b"a frame\n"
+                assert [one["leased"] for one in await keeper.health() if one["node"] == node] == [1]
+                ray.kill(borrower)
+                until = time.monotonic() + LONG
+                while any(one["leased"] for one in await keeper.health()):
+                    assert time.monotonic() < until, await keeper.health()
+                    await asyncio.sleep(0.1)
+        finally:
+            await keeper.close()
+
+    asyncio.run(main())
+
+
 def running(name: str) -> bool:
     import docker
 

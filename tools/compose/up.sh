@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# `make up`: secrets, images, and everything of compose.yaml, until all of it answers.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+export TURNWISE_BASE DOCKER_BUILDKIT=0
+
+die() { printf 'make up: %s\n' "$*" >&2; exit 1; }
+
+command -v docker-compose >/dev/null || die "docker-compose is missing: apt-get install docker-compose"
+bash tools/system_parts.sh test
+
+echo "==> 1/4 secrets, in secrets/"
+umask 077
+mkdir -p secrets
+fresh() { [ -s "$1" ] || head -c 32 /dev/urandom | base64 | tr -d '/+=\n' >"$1"; }
+fresh secrets/ray_token
+fresh secrets/database_password
+printf 'database:5432:*:turnwise:%s\n' "$(cat secrets/database_password)" >secrets/pgpass
+umask 022
+
+echo "==> 2/4 the sandboxes' image, and what to build on"
+.venv/bin/turnwise sandbox build code
+for TURNWISE_BASE in debian:bookworm-slim turnwise/base:bookworm; do
+    docker image inspect "$TURNWISE_BASE" >/dev/null 2>&1 && break
+done
+
+# What this machine's pip can reach, a build inside a container may not.
+echo "==> 3/4 the nodes' packages, in build/wheels"
+mkdir -p build/wheels
+torch=$(.venv/bin/python -c 'from importlib.metadata import version; print("torch==" + version("torch"))')
+pip=$(sed -n 's/^pip_version=/pip==/p' tools/install.sh)
+index=$(sed -n 's/^torch_cpu_index=//p' tools/install.sh)
+download() { .venv/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --no-build-isolation --dest build/wheels "$@"; }
+ls build/wheels/torch-*.whl >/dev/null 2>&1 || download "$torch" || download --extra-index-url "$index" "$torch"
+download --find-links build/wheels "$pip" -r requirements.lock
+
+echo "==> 4/4 images and containers"
+mkdir -p /var/lib/turnwise/sockets
+docker-compose build --quiet database head
+docker-compose up -d --no-build "$@"
+for _ in $(seq 60); do
+    if docker-compose exec -T head ray status >/dev/null 2>&1 && docker-compose exec -T head turnwise db upgrade; then
+        echo "==> up: docker-compose exec head turnwise train examples/tiny_code.toml"
+        exit 0
+    fi
+    sleep 2
+done
+docker-compose ps
+die "not everything answers after two minutes; docker-compose logs says why"
