@@ -1,0 +1,46 @@
+"""What compose.yaml promises; that it starts is for ``make up`` to show."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+COMPOSED = yaml.safe_load((ROOT / "compose.yaml").read_text())
+SERVICES: dict[str, dict[str, Any]] = COMPOSED["services"]
+ENGINE = "/var/run/docker.sock"
+
+
+def test_nothing_is_published_but_on_loopback() -> None:
+    published = [port for service in SERVICES.values() for port in service.get("ports", [])]
+    assert published
+    assert all(port.startswith("127.0.0.1:") for port in published)
+    assert all("network_mode" not in service for service in SERVICES.values())
+
+
+def test_only_the_sandboxes_container_holds_the_engine_and_it_holds_no_database_password() -> None:
+    holders = [name for name, service in SERVICES.items() if any(ENGINE in one for one in service.get("volumes", []))]
+    assert holders == ["sandboxes"]
+    assert SERVICES["sandboxes"]["secrets"] == ["ray_token"]
+    assert "PGPASSFILE" not in SERVICES["sandboxes"]["environment"]
+
+
+def test_the_socket_folder_is_at_the_same_path_on_both_sides() -> None:
+    sandboxes = SERVICES["sandboxes"]
+    folder = sandboxes["environment"]["TURNWISE_SOCKETS"]
+    assert f"{folder}:{folder}" in sandboxes["volumes"]
+
+
+def test_secrets_are_files_and_stay_out_of_the_repository() -> None:
+    assert all(list(secret) == ["file"] for secret in COMPOSED["secrets"].values())
+    assert "secrets/" in (ROOT / ".gitignore").read_text().splitlines()
+    assert "secrets" in (ROOT / ".dockerignore").read_text().splitlines()
+    said = [str(value) for service in SERVICES.values() for value in service.get("environment", {}).values()]
+    assert not [value for value in said if "://" in value and ":" in value.split("://")[1].split("@")[0]]
+
+
+def test_every_container_has_no_right_it_does_not_need() -> None:
+    for name, service in SERVICES.items():
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert not service.get("privileged"), name
