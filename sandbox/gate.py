@@ -9,23 +9,26 @@ import asyncio
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from .box import Box
 from .errors import HostLost, SandboxError, SandboxLost, classify
 from .link import LIMIT, Link
 
-LATE = 15.0
+T = TypeVar("T")
+LATE = 10.0
 """Seconds beyond a request's own deadline after which the host itself must be gone."""
+CLAIM_SECONDS = 15.0
+"""Within which a lease must be used for the first time: whoever asked for it may have died meanwhile."""
 
 
 class Gate:
     """A host's socket for the workers of its node. Of one event loop."""
 
-    def __init__(self, leased: Callable[[str], Box | None], over: Callable[[str], None]) -> None:
-        """``leased`` finds a box that is leased; ``over`` ends its lease."""
+    def __init__(self, leased: Callable[[str], Box], over: Callable[[str], None]) -> None:
+        """``leased`` finds the box of a lease, or raises HostLost; ``over`` ends the lease."""
         self._leased = leased
         self._over = over
         self._server: asyncio.AbstractServer | None = None
@@ -33,8 +36,12 @@ class Gate:
         self.path = self._folder / "gate"
 
     async def open(self) -> "Gate":
-        """Listen."""
-        self._server = await asyncio.start_unix_server(self._serve, self.path, limit=LIMIT)
+        """Listen. Raises OSError, where the path is too long for a socket."""
+        try:
+            self._server = await asyncio.start_unix_server(self._serve, self.path, limit=LIMIT)
+        except OSError:
+            self.close()
+            raise
         return self
 
     def close(self) -> None:
@@ -45,28 +52,45 @@ class Gate:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         worker = Link("gate", reader, writer)
-        name = ""
+        lease = ""
         try:
-            name = str((await worker.receive())[0]["box"])
+            lease = str((await worker.receive())[0]["lease"])
+            self._leased(lease)
             while True:
                 header, payload = await worker.receive()
                 try:
-                    answer = await pass_on(self._leased(name), header, payload, header.pop("within"))
+                    call = self._leased(lease).link.call(header, payload, deadline=header.pop("within"))
+                    answer = await unless_gone(call, reader)
+                except HostLost as error:
+                    answer = {"over": str(error)}, b""
                 except SandboxError as error:
                     answer = {"lost": str(error)}, b""
                 await worker.send(*answer)
-        except (OSError, EOFError, ValueError, LookupError):
+        except (OSError, EOFError, ValueError, LookupError, HostLost):
             pass
         finally:
             worker.close()
-            self._over(name)
+            self._over(lease)
 
 
-async def pass_on(box: Box | None, header: dict[str, Any], payload: bytes, deadline: float) -> tuple[Any, bytes]:
-    """Have a leased box's step server answer. Raises SandboxLost."""
-    if box is None:
-        raise SandboxLost("the lease is over")
-    return await box.link.call(header, payload, deadline=deadline)
+async def unless_gone(call: Coroutine[Any, Any, T], reader: asyncio.StreamReader) -> T:
+    """What ``call`` gives, unless the worker hangs up before: then it is given up, which ends the box.
+
+    Raises:
+        EOFError: the worker is gone.
+    """
+    calling = asyncio.ensure_future(call)
+    # Nothing is sent before the answer is there: what can be read meanwhile is the end.
+    ending = asyncio.ensure_future(reader.read(1))
+    try:
+        await asyncio.wait((calling, ending), return_when=asyncio.FIRST_COMPLETED)
+        if calling.done():
+            return calling.result()
+        raise EOFError
+    finally:
+        for task in (calling, ending):
+            task.cancel()
+        await asyncio.gather(calling, ending, return_exceptions=True)
 
 
 class Near(Link):
@@ -78,26 +102,30 @@ class Near(Link):
     async def call(self, header: dict[str, Any], payload: bytes = b"", *, deadline: float) -> tuple[Any, bytes]:
         """See ``box.Wire``."""
         answer, data = await super().call({**header, "within": deadline}, payload, deadline=deadline + LATE)
-        if "lost" in answer:
-            self.close(answer["lost"])
-            raise SandboxLost(answer["lost"])
+        for said, error in (("lost", SandboxLost), ("over", HostLost)):
+            if said in answer:
+                self.close(answer[said])
+                raise error(answer[said])
         return answer, data
 
 
 class Far:
     """The way by calls of the host's actor."""
 
-    def __init__(self, host: Any, name: str) -> None:
+    def __init__(self, host: Any, name: str, lease: str) -> None:
         self.alive = True
         self._host = host
         self._name = name
+        self._lease = lease
 
     async def call(self, header: dict[str, Any], payload: bytes = b"", *, deadline: float) -> tuple[Any, bytes]:
         """See ``box.Wire``."""
         what = f"sandbox {self._name}: {header['op']}"
+        if not self.alive:
+            raise HostLost(f"{what}: the lease is over")
         try:
             async with asyncio.timeout(deadline + LATE):
-                answer, data = await self._host.pass_on.remote(self._name, header, payload, deadline)
+                answer, data = await self._host.pass_on.remote(self._lease, header, payload, deadline)
         except TimeoutError:
             raise HostLost(f"{what}: its host did not answer for {deadline + LATE:g} s") from None
         except Exception as error:
@@ -109,15 +137,25 @@ class Far:
         """See ``box.Wire``."""
         if self.alive:
             self.alive = False
-            self._host.give_back.remote(self._name)
+            self._host.give_back.remote(self._lease)
 
 
-async def dial(gate: str, host: Any, name: str) -> Near | Far:
-    """The nearest way to a box that was just leased; ``gate`` is empty where the host is on another node."""
+async def dial(gate: str, host: Any, name: str, lease: str) -> Near | Far:
+    """The nearest way to a box that was just leased; ``gate`` is empty where the host is on another node.
+
+    Raises:
+        HostLost: it ended meanwhile.
+    """
     if gate:
         with contextlib.suppress(OSError):
-            reader, writer = await asyncio.open_unix_connection(gate, limit=LIMIT)
-            near = Near(name, reader, writer)
-            await near.send({"box": name})
+            near = Near(name, *await asyncio.open_unix_connection(gate, limit=LIMIT))
+            try:
+                await near.send({"lease": lease})
+                await near.call({"op": "ping"}, deadline=LATE)
+            except OSError:
+                near.close()
+                raise HostLost(f"sandbox {name}: {near.ended}") from None
             return near
-    return Far(host, name)
+    far = Far(host, name, lease)
+    await far.call({"op": "ping"}, deadline=LATE)
+    return far

@@ -6,15 +6,17 @@ crosses is plain: a spec as JSON values, names, bytes.
 """
 
 import asyncio
+import contextlib
 from time import monotonic
 from typing import Any
+from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from .backend import backend
 from .box import Box
 from .errors import HostLost, NoEngine
-from .gate import Gate, pass_on
+from .gate import CLAIM_SECONDS, Gate
 from .pool import Pool
 from .spec import SandboxSpec
 
@@ -47,37 +49,41 @@ class SandboxHost:
         self._settings = HostSettings.model_validate(settings)
         self._pool: Pool | None = None
         self._gate: Gate | None = None
-        self._leased: dict[str, Box] = {}
+        self._leases: dict[str, Box] = {}
+        """By a name that no two leases share, whatever box they got."""
+        self._unclaimed: set[str] = set()
         self._opening = asyncio.Lock()
         self._refusal: NoEngine | None = None
         self._refused = 0.0
 
     async def lease(
         self, spec: dict[str, Any], deadline: float, holds: float | None, *, patient: bool
-    ) -> tuple[str, str, str] | None:
-        """The id and image digest of a leased sandbox, and the path of this node's gate. Impatient: None at once where
-        neither a sandbox nor room for one is to be had. Raises as ``Pool.lease``.
+    ) -> tuple[str, str, str, str] | None:
+        """The lease, the id and image digest of its sandbox, and the path of this node's gate. Impatient: None at once
+        where neither a sandbox nor room for one is to be had. Raises as ``Pool.lease``.
         """
         pool = await self._opened()
         if not patient and not pool.has_room():
             return None
         box = await pool.lease(SandboxSpec.model_validate(spec), deadline=deadline, holds=holds)
-        self._leased[box.id] = box
-        return box.id, box.digest, str(self._gate.path) if self._gate else ""
+        self._leases = {name: held for name, held in self._leases.items() if pool.holds(held)}
+        lease = uuid4().hex
+        self._leases[lease] = box
+        self._unclaimed.add(lease)
+        asyncio.get_running_loop().call_later(CLAIM_SECONDS, self._end_unclaimed, lease)
+        return lease, box.id, box.digest, str(self._gate.path) if self._gate else ""
 
     async def pass_on(
-        self, name: str, header: dict[str, Any], payload: bytes, deadline: float
+        self, lease: str, header: dict[str, Any], payload: bytes, deadline: float
     ) -> tuple[dict[str, Any], bytes]:
         """Have the step server of a leased sandbox answer. Raises SandboxLost, and HostLost where there is no such
         lease.
         """
-        if name not in self._leased:
-            raise HostLost(f"sandbox {name} is not leased from this host (it may have been restarted)")
-        return await pass_on(self._leased[name], header, payload, deadline)
+        return await self._box(lease).link.call(header, payload, deadline=deadline)
 
-    async def give_back(self, name: str) -> None:
+    async def give_back(self, lease: str) -> None:
         """End a lease; one that is unknown is none."""
-        self._end(name)
+        self._end(lease)
 
     async def health(self) -> dict[str, Any]:
         """The pool in numbers; see ``pool.Health``. Raises NoEngine."""
@@ -105,11 +111,26 @@ class SandboxHost:
                 except NoEngine as error:
                     self._refusal, self._refused = error, monotonic()
                     raise
-                self._gate = await Gate(self._leased.get, self._end).open()
                 self._pool = await Pool(held, capacity=chosen.per_node, warm=chosen.warm).open()
+                # Without it, all come by calls of this actor.
+                with contextlib.suppress(OSError):
+                    self._gate = await Gate(self._box, self._end).open()
             return self._pool
 
-    def _end(self, name: str) -> None:
-        box = self._leased.pop(name, None)
+    def _box(self, lease: str) -> Box:
+        """The box of a lease, which is claimed by this. Raises HostLost."""
+        self._unclaimed.discard(lease)
+        box = self._leases.get(lease)
+        if box is None or self._pool is None or not self._pool.holds(box):
+            raise HostLost("the lease is over, or the host of the sandbox was restarted")
+        return box
+
+    def _end(self, lease: str) -> None:
+        self._unclaimed.discard(lease)
+        box = self._leases.pop(lease, None)
         if box is not None and self._pool is not None:
             self._pool.give_back(box)
+
+    def _end_unclaimed(self, lease: str) -> None:
+        if lease in self._unclaimed:
+            self._end(lease)

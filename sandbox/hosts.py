@@ -10,12 +10,12 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Iterator
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from .box import Box
 from .errors import HostLost, LeaseTimeout, NoEngine, SandboxError, SandboxLost, classify
-from .gate import dial
+from .gate import LATE, dial
 from .host import HostSettings, SandboxHost
 from .leased import Leased
 from .loop_thread import LoopThread
@@ -25,11 +25,8 @@ LOOK_SECONDS = 2.0
 """Between two looks for nodes that joined or left."""
 PATIENCE = 5.0
 """Seconds to wait at one host before looking at all of them again."""
-SLACK = 15.0
-"""Seconds beyond a lease's own deadline after which its host must be gone."""
-HOLDS = 900.0
-"""Seconds a lease lasts if nothing else is asked for: what a worker on another node held that was killed comes back by
-then; on the same node it comes back at once."""
+REST = 0.2
+"""Seconds until all are asked again where nobody could be waited for."""
 ASK_SECONDS = 10.0
 """For what a host answers at once."""
 
@@ -55,6 +52,7 @@ class Keeper:
         self.hosts: dict[str, Any] = {}
         """The actors, by node."""
         self._task: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
 
     def open(self) -> None:
         """Start the hosts of the nodes there are, and keep looking for more."""
@@ -64,7 +62,7 @@ class Keeper:
     async def health(self) -> list[dict[str, Any]]:
         """Each node's pool in numbers (``pool.Health``), where its host answers and has an engine."""
         found = []
-        for node, host in self.hosts.items():
+        for node, host in list(self.hosts.items()):
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(ASK_SECONDS):
                     found.append({"node": node, **await host.health.remote()})
@@ -75,16 +73,19 @@ class Keeper:
         import ray
 
         if self._task is not None:
-            self._task.cancel()
-        for host in self.hosts.values():
+            self._closing.set()
+            await self._task
+        for host in list(self.hosts.values()):
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(ASK_SECONDS):
                     await host.close.remote()
             ray.kill(host)
 
     async def _keep(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
+        while not self._closing.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), LOOK_SECONDS)
+                return
             # A cluster that does not answer now is asked again.
             with contextlib.suppress(Exception):
                 await asyncio.to_thread(self._look)
@@ -124,14 +125,15 @@ class Hosts:
         """See ``leased.Source``."""
         until = monotonic() + deadline
         plain = spec.model_dump()
-        holds = min(holds or HOLDS, spec.ttl)
+        holds = min(holds or spec.ttl, spec.ttl)
         why = "no node of the cluster has a host for sandboxes yet"
         while (left := until - monotonic()) > 0:
             useless = 0
             hosts = list(self._near_first())
             for node, host in hosts:
                 try:
-                    got = _ask(host.lease.remote(plain, left, holds, patient=False), left, "leasing")
+                    short = min(left, PATIENCE)
+                    got = _ask(host.lease.remote(plain, short, holds, patient=False), short, "leasing")
                 except NoEngine as error:
                     why, useless = str(error), useless + 1
                     continue
@@ -142,7 +144,8 @@ class Hosts:
                     self._handles.pop(node, None)
                     continue
                 if got is not None:
-                    return self._leased(spec, node, host, got)
+                    with contextlib.suppress(HostLost):
+                        return self._leased(spec, node, host, got)
             if hosts and useless == len(hosts):
                 raise NoEngine(why)
             with contextlib.suppress(HostLost, LeaseTimeout, SandboxLost):
@@ -152,11 +155,12 @@ class Hosts:
                     got = _ask(host.lease.remote(plain, wait, holds, patient=True), wait, "leasing")
                     return self._leased(spec, node, host, got)
             self._looked = -LOOK_SECONDS
+            sleep(REST)
         raise LeaseTimeout(f"no sandbox of image {spec.image} within {deadline:g} s on any node: {why}")
 
-    def _leased(self, spec: SandboxSpec, node: str, host: Any, got: tuple[str, str, str]) -> Leased:
-        name, digest, gate = got
-        link = self._thread.wait(dial(gate if node == _here() else "", host, name), ASK_SECONDS)
+    def _leased(self, spec: SandboxSpec, node: str, host: Any, got: tuple[str, str, str, str]) -> Leased:
+        lease, name, digest, gate = got
+        link = self._thread.wait(dial(gate if node == _here() else "", host, name, lease), ASK_SECONDS)
         return Leased(Box(name, spec, link, _nothing_more, digest), self._thread, link.close)
 
     def _near_first(self) -> Iterator[tuple[str, Any]]:
@@ -170,12 +174,13 @@ class Hosts:
         others = [node for node in self._nodes if node != here]
         random.shuffle(others)
         for node in [here, *others]:
-            if node not in self._handles:
+            host = self._handles.get(node)
+            if host is None:
                 try:
-                    self._handles[node] = ray.get_actor(actor_name(self.run, node))
+                    host = self._handles[node] = ray.get_actor(actor_name(self.run, node))
                 except ValueError:
                     continue
-            yield node, self._handles[node]
+            yield node, host
 
     def _least_waiting(self, hosts: list[tuple[str, Any]]) -> tuple[str, Any] | None:
         waiting = []
@@ -202,11 +207,11 @@ def _ask(reference: Any, deadline: float, what: str) -> Any:
     import ray.exceptions
 
     try:
-        return ray.get(reference, timeout=deadline + SLACK)
+        return ray.get(reference, timeout=deadline + LATE)
     except ray.exceptions.RayTaskError as error:
         cause = error.cause
         raise (cause if isinstance(cause, SandboxError) else classify(error, what)) from None
     except ray.exceptions.GetTimeoutError:
-        raise HostLost(f"{what}: the host of the sandbox did not answer for {deadline + SLACK:g} s") from None
+        raise HostLost(f"{what}: the host of the sandbox did not answer for {deadline + LATE:g} s") from None
     except ray.exceptions.RayError as error:
         raise classify(error, what) from error

@@ -75,19 +75,18 @@ class LocalBackend:
         name = f"turnwise-{uuid4().hex[:16]}"
         inside = self.folder / name
         socket = prepare(inside)
-        user = self._user()
         process = None
         try:
             async with Listener(name, socket) as listener:
                 socket.chmod(0o666)
                 process = await asyncio.create_subprocess_exec(
+                    *self._user(),
                     *self._command(inside, spec),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=asyncio.subprocess.DEVNULL,
                     stderr=asyncio.subprocess.PIPE,
-                    env={},
+                    env={"PATH": os.defpath},
                     start_new_session=True,
-                    **user,
                 )
                 link = await _linked(listener, process)
         except (OSError, EOFError, TimeoutError) as error:
@@ -127,12 +126,14 @@ class LocalBackend:
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
-    def _user(self) -> dict[str, Any]:
+    def _user(self) -> list[str]:
+        """What runs bubblewrap as a user of the box's own, where this process may choose."""
         if os.geteuid() != 0:
-            return {}
+            return []
         self._next = (self._next + 1) % UIDS
-        number = FIRST_UID + self._next
-        return {"user": number, "group": number, "extra_groups": []}
+        number = str(FIRST_UID + self._next)
+        # Not by the arguments of the subprocess: Ray's event loop takes none of them.
+        return ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups", "--"]
 
     def _command(self, inside: Path, spec: SandboxSpec) -> list[str]:
         def memory(mib: int, path: str) -> list[str]:

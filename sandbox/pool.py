@@ -136,6 +136,10 @@ class Pool:
         """Whether a lease would not have to wait for somebody else's to end."""
         return not self.breaker.is_open and len(self._leased) + len(self._waiting) < self.capacity
 
+    def holds(self, box: Box) -> bool:
+        """Whether this box is leased, and not yet over."""
+        return box.id in self._leased
+
     def give_back(self, box: Box) -> None:
         """End a lease; clearing goes on in the background. A box that is not leased is left alone."""
         if self._leased.pop(box.id, None) is not None:

@@ -292,7 +292,8 @@ def concurrency(config: RunConfig, *, sandboxed: bool) -> dict[str, int]:
     """Episodes at once in each environment of a worker. Those in sandboxes may hold two each (one for grading), and
     never so many that all wait for one another's.
     """
-    room = max(1, config.sandboxes.per_node // (2 * config.rollout.workers))
+    kinds = sum(any_sandboxed([one.id]) for one in config.environments) if sandboxed else 1
+    room = max(1, config.sandboxes.per_node // (2 * config.rollout.workers * max(1, kinds)))
     return {
         kind_of(one.id, one.options): min(one.concurrency, room)
         if sandboxed and any_sandboxed([one.id])

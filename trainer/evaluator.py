@@ -18,8 +18,8 @@ from .metrics import Metrics, finite
 
 MAX_FAILED = 0.05
 """Share of the episodes that may fail before a rate over the others says nothing."""
-PAUSES = (5.0, 15.0, 45.0, 135.0)
-"""Seconds before what failed is played again."""
+PAUSES = (5.0, 15.0, 45.0, 135.0, 300.0, 600.0, 700.0)
+"""Seconds before what failed is played again: half an hour in all, as ``outage.OUTAGE_SECONDS``."""
 
 
 class Evaluator:
@@ -56,12 +56,14 @@ class Evaluator:
         played = await self._play(name, tasks)
         # Worlds that worked and now fail are waited for; what was never seen to work is told at once.
         for pause in PAUSES if update else ():
-            again = [task for task, one in played if one.status not in OUTCOMES]
+            ended = [(task, one) for task, one in played if one.status in OUTCOMES]
+            known = [task for task, _ in ended]
+            again = [task for task in tasks if task not in known]
             if len(again) <= MAX_FAILED * len(tasks):
                 break
             self._tell(Note(f"evaluation {name!r}: {len(again)} of {len(tasks)} episodes failed; again in {pause:g} s"))
             await asyncio.sleep(pause)
-            played = [(task, one) for task, one in played if one.status in OUTCOMES] + await self._play(name, again)
+            played = ended + await self._play(name, again)
         result = summarise(name, self._run, self._config.environments, played, settings.tasks, monotonic() - began)
         self.results[name] = result
         await journal.commit(

@@ -256,11 +256,11 @@ class Run:
                 raise
             self.tell(Note(f"the end of the run could not be recorded: {failure}"))
         finally:
-            if self.cluster.keeper is not None and hasattr(self, "version"):
-                for health in await self.cluster.keeper.health():
-                    self.metrics.write("sandboxes", self.version.update, health)
-            self.metrics.close()
             try:
+                if self.cluster.keeper is not None and hasattr(self, "version"):
+                    for health in await self.cluster.keeper.health():
+                        self.metrics.write("sandboxes", self.version.update, health)
+                self.metrics.close()
                 await self.cluster.close()
             except Exception as failure:
                 if not error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...sandbox import FileError, Finished, Leased
 from .actions import Action, Bash, Edit, View, Write
-from .grading import FILE_SECONDS
+from .boxes import FILE_SECONDS
 
 MOST_LISTED = 200
 

@@ -7,8 +7,8 @@ processes, and whatever is written later is written to a sandbox that nobody loo
 from dataclasses import dataclass
 
 from ...sandbox import FileError, Leased
+from .boxes import FILE_SECONDS
 from .forbidden import outside
-from .grading import FILE_SECONDS
 from .task import Files
 
 HALT = """

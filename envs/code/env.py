@@ -19,8 +19,9 @@ from ..base import Info, Obs, TurnEnv
 from ..spaces import FreeText
 from .acting import act, bounded, listing
 from .actions import Malformed, Submit, parse
+from .boxes import FILE_SECONDS, made_of, open_box
 from .departure import Left, leave
-from .grading import FILE_SECONDS, Verdict, grade, made_of, open_box
+from .grading import Verdict, grade
 from .instances import MIX, Instances
 from .task import CodeTask, Files, changed
 

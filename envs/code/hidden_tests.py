@@ -21,14 +21,14 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from ...sandbox import FileError, Finished, Leased, SandboxError, lease
 from . import pytest_runner
+from .boxes import FILE_SECONDS, LEASE_SECONDS, judged
 from .task import CodeTask, Files, changed
 
-LEASE_SECONDS = 60.0
-FILE_SECONDS = 10.0
 MOST_SECONDS = 20.0
 CASES_LONG = 10
 """All tests together may take as long as this many cases."""
@@ -62,18 +62,22 @@ def run_tests(task: CodeTask, files: Files) -> Results:
         SandboxError: the world failed.
     """
     expected = _expected(task)
+    found = judged(task.spec, lambda box, until: _run(box, task, files, expected, until))
+    return found or Results(0, len(expected), ("broke the sandbox its tests ran in",))
+
+
+def _run(box: Leased, task: CodeTask, files: Files, expected: frozenset[str], until: float) -> Results:
     nonce, name = secrets.token_hex(16), f"t{secrets.token_hex(4)}"
     folder = f"/tmp/{secrets.token_hex(8)}"  # noqa: S108 - the sandbox's own
     canary = f"test_{name}.py"
     hidden = {**task.tests, canary: CANARY.format(name=name, wrong=[1, 2, secrets.randbelow(1000) + 4]).encode()}
-    with lease(task.spec, deadline=LEASE_SECONDS) as box:
-        box.write({f"{folder}/{path}": content for path, content in hidden.items()}, deadline=FILE_SECONDS)
-        try:
-            box.write(files, deadline=FILE_SECONDS)
-        except FileError as error:
-            return Results(0, len(expected), (f"cannot be put in place: {error}"[:200],))
-        done = _pytest(box, folder, nonce, "run", task)
-        tamper = _touched(box, folder, hidden)
+    box.write({f"{folder}/{path}": content for path, content in hidden.items()}, deadline=FILE_SECONDS)
+    try:
+        box.write(files, deadline=FILE_SECONDS)
+    except FileError as error:
+        return Results(0, len(expected), (f"cannot be put in place: {error}"[:200],))
+    done = _pytest(box, folder, nonce, "run", task, until)
+    tamper = _touched(box, folder, hidden)
     reports = _reports(done, nonce)
     if len(reports) != 1:
         if not done.timed_out and not done.flooded and (done.exit_code == 0 or reports):
@@ -125,7 +129,7 @@ def _collect(task: CodeTask, files: Files) -> tuple[frozenset[str], str]:
     with lease(task.spec, deadline=LEASE_SECONDS) as box:
         box.write({f"{folder}/{path}": content for path, content in task.tests.items()}, deadline=FILE_SECONDS)
         box.write(files, deadline=FILE_SECONDS)
-        done = _pytest(box, folder, nonce, "collect", task)
+        done = _pytest(box, folder, nonce, "collect", task, monotonic() + MOST_SECONDS)
     for report in _reports(done, nonce):
         if not report["errors"]:
             return frozenset(map(str, report["collected"])), ""
@@ -133,10 +137,10 @@ def _collect(task: CodeTask, files: Files) -> tuple[frozenset[str], str]:
     return frozenset(), (done.stderr or done.stdout).decode(errors="replace")[-500:]
 
 
-def _pytest(box: Leased, folder: str, nonce: str, mode: str, task: CodeTask) -> Finished:
+def _pytest(box: Leased, folder: str, nonce: str, mode: str, task: CodeTask, until: float) -> Finished:
     script = Path(pytest_runner.__file__).read_text()
     said = json.dumps([nonce, folder, mode]).encode()
-    seconds = min(MOST_SECONDS, CASES_LONG * task.case_seconds)
+    seconds = max(0.1, min(MOST_SECONDS, CASES_LONG * task.case_seconds, until - monotonic()))
     return box.exec(["python3", "-I", "-c", script], deadline=seconds, stdin=said)
 
 

@@ -18,7 +18,8 @@ from typing import Any
 from ...sandbox import Leased, SandboxError
 from ..base import Info, Obs, TurnEnv
 from ..spaces import FreeText
-from .grading import FILE_SECONDS, grade, made_of, open_box
+from .boxes import FILE_SECONDS, made_of, open_box
+from .grading import grade
 from .tiny_world import CALLS, FAMILIES, FIELDS, SPLITS, VALUES, VOCABULARY, TinyTask, draw
 
 STEP_REWARD = 0.2

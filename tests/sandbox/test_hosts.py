@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from turnwise.sandbox import Finished, Leased, SandboxError, SandboxSpec
-from turnwise.sandbox.errors import LeaseTimeout
+from turnwise.sandbox import Finished, Leased, SandboxSpec
+from turnwise.sandbox.errors import HostLost, LeaseTimeout
 from turnwise.sandbox.host import HostSettings
 from turnwise.sandbox.hosts import Hosts, Keeper
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=16)
+TRUSTED = SPEC.model_copy(update={"trusted": True})
 PER_NODE = 2
 NODES = 3
 LONG = 60.0
@@ -57,12 +58,12 @@ def hello(box: Leased) -> Finished:
 
 
 def until_lost(box: Leased) -> None:
-    """Ray tells of a death when it has noticed it."""
+    """Ray tells of a death when it has noticed it, and then as the world's failure."""
     until = time.monotonic() + LONG
     while time.monotonic() < until:
         try:
             hello(box)
-        except SandboxError:
+        except HostLost:
             return
         time.sleep(0.1)
     raise AssertionError(f"{box.id} is still there")
@@ -127,17 +128,18 @@ def test_a_host_that_is_killed_comes_back_and_its_sandboxes_are_gone(cluster: An
     asyncio.run(main())
 
 
-def test_a_worker_that_is_killed_gives_back_what_it_held_on_its_own_node(cluster: Any) -> None:
+@pytest.mark.parametrize("backend", ["docker", "local"])
+def test_a_worker_that_is_killed_gives_back_what_it_held_on_its_own_node(cluster: Any, backend: str) -> None:
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     class Borrower:
         def borrow(self) -> bytes:
-            self.box = Hosts("near").lease(SPEC, deadline=LONG)
+            self.box = Hosts(f"near-{backend}").lease(TRUSTED, deadline=LONG)
             return self.box.exec(["cat"], deadline=10, stdin=b"a frame\n").stdout
 
     async def main() -> None:
-        keeper = Keeper("near", HostSettings(backend="docker", per_node=PER_NODE, warm=0))
+        keeper = Keeper(f"near-{backend}", HostSettings(backend=backend, per_node=PER_NODE, warm=0))
         keeper.open()
         try:
             for node in keeper.hosts:

@@ -15,6 +15,6 @@ FROM base
 COPY --from=built /turnwise /turnwise
 WORKDIR /turnwise
 ENV PATH=/turnwise/.venv/bin:$PATH OMP_NUM_THREADS=1
-COPY tools/compose/node.sh /usr/local/bin/node
+RUN install -m 755 tools/compose/node.sh /usr/local/bin/node
 ENTRYPOINT []
 CMD ["node"]

@@ -16,6 +16,8 @@ fresh() { [ -s "$1" ] || head -c 32 /dev/urandom | base64 | tr -d '/+=\n' >"$1";
 fresh secrets/ray_token
 fresh secrets/database_password
 printf 'database:5432:*:turnwise:%s\n' "$(cat secrets/database_password)" >secrets/pgpass
+# Nobody else enters the folder; in its container the database's own user must read it.
+chmod 644 secrets/database_password
 umask 022
 
 echo "==> 2/4 the sandboxes' image, and what to build on"
@@ -23,6 +25,8 @@ echo "==> 2/4 the sandboxes' image, and what to build on"
 for TURNWISE_BASE in debian:bookworm-slim turnwise/base:bookworm; do
     docker image inspect "$TURNWISE_BASE" >/dev/null 2>&1 && break
 done
+# For later calls of docker-compose: with another base they would start everything anew.
+echo "TURNWISE_BASE=$TURNWISE_BASE" >.env
 
 # What this machine's pip can reach, a build inside a container may not.
 echo "==> 3/4 the nodes' packages, in build/wheels"
