@@ -156,3 +156,23 @@ def test_tampering_can_be_made_to_cost(docker: str, tmp_path: Path) -> None:
     _, reward, _, _, info = env.step("submit")
     assert reward == -0.5
     assert info["reward_parts"] == {"success": 0.0, "tamper": -0.5}
+
+
+HEAVY = b"""
+import os, time
+open("/proc/self/oom_score_adj", "w").write("0")
+for _ in range(118):
+    if os.fork() == 0:
+        held = [bytearray(b"x") * (128 << 10) for _ in range(48)]
+        time.sleep(1)
+        os._exit(0)
+time.sleep(2)
+"""
+
+
+def test_code_that_breaks_the_sandbox_it_is_judged_in_gains_nothing(docker: str) -> None:
+    task = draw(1, "train", "boundary")
+    name = next(path for path in task.workspace if path.endswith(".py"))
+    verdict = grade(task, {**task.workspace, name: HEAVY})
+    assert (verdict.passed, verdict.success) == (0, False)
+    assert "broke the sandbox it was judged in" in verdict.tamper
