@@ -21,9 +21,11 @@ import docker
 from turnwise.sandbox import SandboxSpec
 from turnwise.sandbox.box import Box
 from turnwise.sandbox.docker import DockerBackend, reference
+from turnwise.sandbox.here import Here
 from turnwise.sandbox.host import HostSettings
 from turnwise.sandbox.hosts import Hosts, Keeper
 from turnwise.sandbox.pool import Pool
+from turnwise.trainer.cluster import start_ray, stop_ray
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=16)
 TRUE = ["true"]
@@ -158,29 +160,36 @@ async def pooled(times: int) -> dict[str, Any]:
 
 
 async def through_ray(times: int) -> dict[str, float]:
-    """The same round trip and lease, from a process that reaches the sandbox through its host, a Ray actor."""
-    import ray
-
-    os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    ray.init(address="local", log_to_driver=False, logging_level="ERROR", include_dashboard=False, num_cpus=2)
+    """The same round trip and lease from a process that reaches the sandbox through its host, a Ray actor; in turns
+    with one that this process holds itself, as an environment without Ray does.
+    """
+    start_ray()
     keeper = Keeper("benchmark", HostSettings(backend="docker", per_node=4, warm=2))
     keeper.open()
     try:
-        source = Hosts("benchmark")
+        source, here = Hosts("benchmark"), Here("docker", capacity=2)
 
         def measure() -> dict[str, float]:
-            with source.lease(SPEC, deadline=60) as box:
-                trip = timed(lambda: box.exec(TRUE, deadline=10), times)
+            with source.lease(SPEC, deadline=60) as far, here.lease(SPEC, deadline=60) as near:
+                trips: dict[str, list[float]] = {"ray_round_trip_ms": [], "here_round_trip_ms": []}
+                for _ in range(times):
+                    for taken, box in zip(trips.values(), (far, near), strict=True):
+                        began = perf_counter()
+                        box.exec(TRUE, deadline=10)
+                        taken.append(perf_counter() - began)
 
             def borrow() -> None:
                 source.lease(SPEC, deadline=60).give_back()
 
-            return {"ray_round_trip_ms": trip, "ray_lease_ms": timed(borrow, times // 5)}
+            found = {name: round(1e3 * median(taken), 3) for name, taken in trips.items()}
+            found["ray_adds_ms"] = round(found["ray_round_trip_ms"] - found["here_round_trip_ms"], 3)
+            return found | {"ray_lease_ms": timed(borrow, times // 5)}
 
         return await asyncio.to_thread(measure)
     finally:
+        await asyncio.to_thread(here.close)
         await keeper.close()
-        ray.shutdown()
+        stop_ray()
 
 
 def main() -> None:
@@ -191,7 +200,6 @@ def main() -> None:
     found = {"benchmark": "sandbox", **floors(times), **usual(times), **asyncio.run(pooled(times))}
     found |= asyncio.run(through_ray(times))
     found["exec_run_over_round_trip"] = round(found["exec_run_ms"] / found["round_trip_ms"], 1)
-    found["ray_adds_ms"] = round(found["ray_round_trip_ms"] - found["round_trip_ms"], 3)
     print(json.dumps(found))
 
 

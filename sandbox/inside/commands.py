@@ -64,8 +64,11 @@ def become(ends: Pipes, argv: list[str], env: dict[str, str], user: int | None, 
     for number, end in enumerate(ends):
         os.dup2(end, number)
     # Before the user changes: afterwards this file is root's, and the write fails silently.
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")
+    with contextlib.suppress(OSError):
+        # Not ``open``: every page that is touched between fork and exec is copied.
+        file = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+        os.write(file, b"1000")
+        os.close(file)
     if user is not None:
         os.setgroups([])
         os.setresgid(user, user, user)

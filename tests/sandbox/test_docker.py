@@ -17,6 +17,7 @@ from turnwise.sandbox.backend import backend
 from turnwise.sandbox.docker import CAPABILITIES, DockerBackend
 from turnwise.sandbox.errors import NoEngine, NoImage, SandboxLost, StartFailed
 from turnwise.sandbox.labels import EXPIRES, HOST, MARK, PID, RUN, STARTED, labels, this_host
+from turnwise.sandbox.pool import Pool
 from turnwise.sandbox.spec import SandboxSpec
 
 SPEC = SandboxSpec(memory_mib=160, cpus=0.5, pids=48, disk_mib=16, inodes=512)
@@ -257,3 +258,30 @@ def test_without_an_engine_one_line_says_what_to_do(monkeypatch: pytest.MonkeyPa
 def test_the_host_is_this_boot_and_namespace() -> None:
     assert this_host() == this_host()
     assert "/" in this_host()
+
+
+@pytest.mark.soak
+def test_two_hundred_asked_for_at_once_are_all_served() -> None:
+    async def main() -> None:
+        pool = await Pool(DockerBackend("crowd"), capacity=48, warm=0).open()
+
+        async def one(number: int) -> str:
+            box = await pool.lease(SPEC, deadline=240)
+            try:
+                done = await box.exec(["sh", "-c", f"echo {number}; sleep 0.5"], deadline=60)
+                assert done.stdout == f"{number}\n".encode()
+                return box.id
+            finally:
+                pool.give_back(box)
+
+        try:
+            names = await asyncio.gather(*map(one, range(200)))
+            health = pool.health()
+            assert health.leases == 200
+            assert health.started <= pool.capacity
+            assert len(set(names)) <= pool.capacity
+            assert (health.start_failures, health.waiting) == (0, 0)
+        finally:
+            await pool.close()
+
+    asyncio.run(main())
