@@ -95,6 +95,20 @@ class Box:
         cut = answer.pop("stdout")
         return Finished(stdout=data[:cut], stderr=data[cut:], **answer)
 
+    async def ask(self, socket: str, message: bytes, *, deadline: float, output_kib: int | None = None) -> Finished:
+        """See ``protocol.Sandbox``."""
+        request = {
+            "op": "ask",
+            "path": socket,
+            "deadline": deadline,
+            "cap": (output_kib or self._spec.output_kib) << 10,
+        }
+        answer, data = await self.link.call(request, message, deadline=deadline + GRACE)
+        if "error" in answer:
+            return Finished(1, b"", answer["error"].encode())
+        answer.pop("stdout")
+        return Finished(stdout=data, stderr=b"", **answer)
+
     async def read(self, path: str, *, deadline: float) -> dict[str, bytes]:
         """See ``protocol.Sandbox``."""
         request = {"op": "read", "path": path, "cap": self._spec.read_mib << 20}

@@ -151,6 +151,47 @@ async def time_to_live(make: Make) -> str:
     return f"1 s, ended after {took:.2f} s"
 
 
+LISTENER = """
+import os, socket
+end = socket.socket(socket.AF_UNIX)
+end.bind("/tmp/listener")
+end.listen()
+print("ready", flush=True)
+os.fork() and os._exit(0)
+os.close(1), os.close(2)
+while True:
+    one, _ = end.accept()
+    got = b""
+    while piece := one.recv(65536):
+        got += piece
+    if got == b"stay":
+        held = one
+        continue
+    one.sendall(got[::-1])
+    one.close()
+"""
+
+
+async def asking(make: Make) -> str:
+    """What goes on listening between calls is asked and answers; where it does not, that is told."""
+    box = await make()
+    none = await box.ask("/tmp/listener", b"", deadline=5)  # noqa: S108 - the sandbox's own
+    expect(none.exit_code == 2, f"nobody listens, and the answer is {none}")
+    expect(await sh(box, 'python3 -c "$(cat)"', stdin=LISTENER.encode()) == "ready", "it did not start")
+    given = os.urandom(1024) * 200
+    for message in (b"", b"hello", given):
+        done = await box.ask("/tmp/listener", message, deadline=10, output_kib=256)  # noqa: S108
+        expect((done.exit_code, done.stdout) == (0, message[::-1]), f"{len(message)} bytes came back wrong")
+    late = await box.ask("/tmp/listener", b"stay", deadline=0.5)  # noqa: S108
+    expect(late.timed_out and not late.stdout, f"an answer that never came: {late}")
+    flood = await box.ask("/tmp/listener", given, deadline=10, output_kib=1)  # noqa: S108
+    expect(flood.flooded and len(flood.stdout) == 1024, "the cap on output does not hold")
+    await box.reset(deadline=10)
+    gone = await box.ask("/tmp/listener", b"", deadline=5)  # noqa: S108
+    expect(gone.exit_code == 2, "a listener outlived the reset")
+    return f"0 to {len(given) >> 10} KiB, late, flooded, gone"
+
+
 COMMANDS: dict[str, Case] = {
     "exit code": exit_code,
     "signal": a_signal,
@@ -162,6 +203,7 @@ COMMANDS: dict[str, Case] = {
     "binary": binary,
     "cannot start": cannot_start,
     "working folder": working_folder,
+    "asking": asking,
     "calls at once": one_after_another,
     "close": closing,
     "time to live": time_to_live,

@@ -68,6 +68,11 @@ class Leased:
         work = self._held().exec(argv, deadline=deadline, stdin=stdin, env=env, output_kib=output_kib)
         return self._thread.wait(work, deadline)
 
+    def ask(self, socket: str, message: bytes, *, deadline: float, output_kib: int | None = None) -> Finished:
+        """See ``protocol.Sandbox``."""
+        work = self._held().ask(socket, message, deadline=deadline, output_kib=output_kib)
+        return self._thread.wait(work, deadline)
+
     def read(self, path: str, *, deadline: float) -> dict[str, bytes]:
         """See ``protocol.Sandbox``."""
         return self._thread.wait(self._held().read(path, deadline=deadline), deadline)

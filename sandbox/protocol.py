@@ -1,6 +1,6 @@
 """What any backend's sandbox can do, and what a command's end looks like.
 
-Five methods, all with a deadline in seconds from now. What the *command* does is in the answer; what the *world* does
+Six methods, all with a deadline in seconds from now. What the *command* does is in the answer; what the *world* does
 is raised. A sandbox of which a method raised ``SandboxLost`` is of no further use.
 """
 
@@ -60,6 +60,16 @@ class Sandbox(Protocol):
 
         Raises:
             SandboxLost: the sandbox ended, or did not answer for some seconds after the deadline.
+        """
+        ...
+
+    async def ask(self, socket: str, message: bytes, *, deadline: float, output_kib: int | None = None) -> Finished:
+        """Send a message to what listens on a unix socket in the sandbox, such as a command left running, and take its
+        answer until it closes. ``stdout`` is the answer, ``exit_code`` the errno where nothing listens; nothing is
+        killed where the deadline or the cap on output is overrun.
+
+        Raises:
+            SandboxLost: as for ``exec``.
         """
         ...
 

@@ -2,13 +2,15 @@
 
 Each is a Dockerfile on ``ARG BASE``. The base is a stock Debian from the registry where one is reachable, and otherwise
 one that debootstrap makes on this machine (root, half a minute). An image remembers the recipe it was built from, so
-building again does nothing unless the Dockerfile or the base changed.
+building again does nothing unless the Dockerfile, its packages or the base changed. Python packages
+(``requirements.txt``) are fetched by this machine's pip, which may know an index that a build does not.
 """
 
 import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +27,9 @@ RECIPE = "turnwise.recipe"
 PULL_SECONDS = 120
 BUILD_SECONDS = 1800
 DEBOOTSTRAP_SECONDS = 900
+WHEEL_SECONDS = 600
+PYTHON = "3.11"
+"""Of the suite."""
 
 Report = Callable[[str], None]
 
@@ -45,15 +50,24 @@ def build(name: str, report: Report, *, base: str | None = None, again: bool = F
         raise BuildFailed(f"there is no image {name!r}: there are {', '.join(OWN_IMAGES)}")
     client = _client()
     root = base or _base(client, report)
-    recipe = hashlib.sha256((HERE / name / "Dockerfile").read_bytes() + _id(client, root).encode()).hexdigest()
+    parts = [file.read_bytes() for file in sorted((HERE / name).iterdir()) if file.is_file()]
+    recipe = hashlib.sha256(b"".join(parts) + _id(client, root).encode()).hexdigest()
     tag = reference(name)
     if not again and _label(client, tag) == recipe:
         report(f"{tag} is up to date")
         return _id(client, tag)
     report(f"building {tag} on {root}")
+    with tempfile.TemporaryDirectory(prefix="tw-image-") as context:
+        shutil.copytree(HERE / name, context, dirs_exist_ok=True)
+        _fetch_wheels(Path(context), report)
+        _run_build(client, context, tag, root, recipe, report)
+    return _id(client, tag)
+
+
+def _run_build(client: Any, context: str, tag: str, root: str, recipe: str, report: Report) -> None:
     said: list[str] = []
     for event in client.build(
-        path=str(HERE / name),
+        path=context,
         tag=tag,
         buildargs={"BASE": root},
         labels={RECIPE: recipe},
@@ -68,7 +82,18 @@ def build(name: str, report: Report, *, base: str | None = None, again: bool = F
             said.append(line)
             if line.startswith("Step") or line.startswith("Setting up"):
                 report(f"  {line}")
-    return _id(client, tag)
+
+
+def _fetch_wheels(context: Path, report: Report) -> None:
+    """Put the wheels of ``requirements.txt``, if there is one, into ``wheels/``."""
+    if not (context / "requirements.txt").exists():
+        return
+    report("  fetching its Python packages")
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--only-binary=:all:", f"--python-version={PYTHON}", "--dest", "wheels", "-r", "requirements.txt"]
+    done = subprocess.run(command, cwd=context, capture_output=True, text=True, timeout=WHEEL_SECONDS, check=False)
+    if done.returncode:
+        raise BuildFailed(f"the packages of the image could not be fetched: {done.stderr.strip()[-800:]}")
 
 
 def _client() -> Any:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+from .asking import ask
 from .clearing import clear, modes
 from .commands import Wake, Watched, attend, start
 from .files import read_tree, write_tree
@@ -90,6 +91,27 @@ class Server:
             "stdout": len(watch.kept[0]),
         }
         return answer, b"".join(watch.kept)
+
+    def do_ask(self, message: bytes, path: str, deadline: float, cap: int) -> Answer:
+        """See ``protocol.Sandbox.ask``."""
+        began = time.monotonic()
+        code, data, why = 0, b"", ""
+        try:
+            with self.as_payload():
+                data, why = ask(path, message, cap, self.connection.fileno(), min(began + deadline, self.ends))
+        except OSError as error:
+            code = error.errno or 1
+        if why == "gone" or time.monotonic() >= self.ends:
+            kill_all()
+            raise Gone
+        answer = {
+            "exit_code": code,
+            "timed_out": why == "deadline",
+            "flooded": why == "flood",
+            "seconds": time.monotonic() - began,
+            "stdout": len(data),
+        }
+        return answer, data
 
     def do_read(self, payload: bytes, path: str, cap: int) -> Answer:
         """See ``protocol.Sandbox.read``."""
