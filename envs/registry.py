@@ -18,6 +18,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from .base import Adapted, TurnEnv
 from .errors import EnvironmentFailed, UnknownEnvironment
+from .web.miniwob_tasks import TASKS
 
 ENTRY_POINTS = "turnwise.envs"
 SITE = "turnwise/Site-v0"
@@ -27,6 +28,7 @@ OURS = {
     "turnwise/TinyCode-v0": "turnwise.envs.code.tiny:TinyCodeEnv",
 }
 """Imported when made."""
+MINIWOB = "turnwise.envs.web.miniwob:MiniWoBEnv"
 
 
 @cache
@@ -35,6 +37,12 @@ def _plugins() -> dict[str, str]:
     for env_id, entry_point in OURS.items():
         if env_id not in gymnasium.registry:
             gymnasium.register(env_id, entry_point=entry_point, order_enforce=False, disable_env_checker=True)
+    for task in TASKS:
+        name = f"turnwise/MiniWoB-{task}-v0"
+        if name not in gymnasium.registry:
+            gymnasium.register(
+                name, entry_point=MINIWOB, kwargs={"task": task}, order_enforce=False, disable_env_checker=True
+            )
     broken = {}
     for point in entry_points(group=ENTRY_POINTS):
         try:

@@ -1,0 +1,118 @@
+"""The browser in a sandbox, as the environment uses it: steps in, what there is to see out. Blocks.
+
+One sandbox serves many episodes: each gets a browser context of its own, which takes a tenth of the time of a sandbox.
+What an episode can cost is its page, its browser or its sandbox, in this order; each is replaced at the next ``open``,
+and only what cannot be replaced then is the world's failure.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+from ...sandbox import Leased, SandboxError, SandboxLost, SandboxSpec, lease
+from . import inside
+
+SPEC = SandboxSpec(image="web", memory_mib=1024, cpus=2.0, pids=512, disk_mib=64, output_kib=8192)
+SOCKET = "/tmp/browser"  # noqa: S108 - the sandbox's own
+DRIVER = (
+    "import sys; sys.path[:0] = ['/opt/browser', '/workspace']; from inside.driver import main; "
+    f"main('{SOCKET}')"
+)
+LEASE_SECONDS = 15.0
+START_SECONDS = 20.0
+OPEN_SECONDS = 15.0
+STEP_SECONDS = 10.0
+"""What one action and the look at what came of it may take before the page is given up."""
+SLACK_SECONDS = 15.0
+"""Beyond it, in which the driver gives the page up and starts another browser if it must."""
+HOLDS = 1800.0
+"""How long a sandbox is kept for one episode after another."""
+
+Steps = Sequence[Mapping[str, Any]]
+
+
+class Browser:
+    """Not of several threads. ``servers`` are commands left running beside the browser; ``files`` are put into the work
+    folder for them.
+    """
+
+    def __init__(self, servers: Sequence[str] = (), files: Mapping[str, bytes] | None = None) -> None:
+        self.servers = servers
+        self.files = dict(files or {})
+        self.box: Leased | None = None
+        self._since = 0.0
+
+    def open(self, steps: Steps) -> tuple[dict[str, Any], bytes]:
+        """Begin an episode: in the sandbox there is, or in a new one if that fails.
+
+        Raises:
+            SandboxError: not in a new one either.
+        """
+        if self.box is not None and monotonic() - self._since < HOLDS / 2:
+            answer, shot = self._do(steps, OPEN_SECONDS)
+            if "lost" not in answer:
+                return answer, shot
+        self._renew()
+        answer, shot = self._do(steps, OPEN_SECONDS)
+        if "lost" in answer:
+            raise SandboxError(f"the browser shows nothing in a new sandbox: {answer['lost']}")
+        return answer, shot
+
+    def do(self, steps: Steps) -> tuple[dict[str, Any], bytes]:
+        """Go on with an episode; ``lost`` in the answer says that its page is gone, and ``broken`` that the browser is.
+
+        Raises:
+            SandboxError: the world failed.
+        """
+        return self._do(steps, STEP_SECONDS)
+
+    def close(self) -> None:
+        """Give the sandbox back."""
+        box, self.box = self.box, None
+        if box is not None:
+            box.give_back()
+
+    def _do(self, steps: Steps, deadline: float) -> tuple[dict[str, Any], bytes]:
+        if self.box is None:
+            return {"lost": "the browser is closed", "broken": "closed"}, b""
+        message = json.dumps({"steps": list(steps), "deadline": deadline}).encode()
+        try:
+            done = self.box.ask(SOCKET, message, deadline=2 * deadline + SLACK_SECONDS)
+        except SandboxLost as error:
+            # Nothing but the page runs in there: it took the sandbox with it.
+            self.close()
+            return {"lost": f"the sandbox of the browser ended: {error}", "broken": "sandbox"}, b""
+        head, _, shot = done.stdout.partition(b"\n")
+        try:
+            answer = json.loads(head)
+        except ValueError:
+            why = "did not answer in time" if done.timed_out else "ended"
+            self.close()
+            return {"lost": f"the browser {why}", "broken": why}, b""
+        if "broken" in answer:
+            self.close()
+        return answer, shot
+
+    def _renew(self) -> None:
+        self.close()
+        box = lease(SPEC, deadline=LEASE_SECONDS, holds=HOLDS)
+        try:
+            driver = {f"inside/{file.name}": file.read_bytes() for file in Path(inside.__file__).parent.glob("*.py")}
+            box.write(driver, deadline=STEP_SECONDS)
+            if self.files:
+                box.write(self.files, deadline=STEP_SECONDS)
+            started = [f'python3 -I -c "{DRIVER}"', *self.servers]
+            script = "\n".join(f"{one} >{number}.log 2>&1 </dev/null &" for number, one in enumerate(started))
+            box.exec(["sh", "-c", script], deadline=STEP_SECONDS)
+            until = monotonic() + START_SECONDS
+            while box.ask(SOCKET, b'{"steps": [], "deadline": 5}', deadline=5).exit_code:
+                if monotonic() > until:
+                    said = box.read(".", deadline=STEP_SECONDS).get("0.log", b"").decode(errors="replace")
+                    raise SandboxError(f"the browser did not start within {START_SECONDS:g} s: {said.strip()[-500:]}")
+                sleep(0.02)
+        except BaseException:
+            box.give_back()
+            raise
+        self.box, self._since = box, monotonic()

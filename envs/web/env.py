@@ -1,0 +1,155 @@
+"""An episode in a browser: what holds for MiniWoB++, for our sites and for a user's own.
+
+Whoever inherits says where an episode begins (``begin``) and what an action came to (``judge``). The observation is
+the page as numbered text, a screenshot, or both. What the agent's own action did to its browser (an endless script, a
+crash) is an outcome: the page is closed, the agent reads so, and the episode is judged as it then stands.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from io import BytesIO
+from typing import Any, Literal
+
+import numpy as np
+
+from ..base import Image, Info, Obs, TurnEnv
+from ..spaces import FreeText
+from .actions import USAGE, Action, Problem, read
+from .browser import Browser
+from .tree import page
+
+Seen = Literal["text", "screenshot", "both"]
+SEEN: tuple[Seen, ...] = ("text", "screenshot", "both")
+SPLITS = ("train", "test")
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Where an episode begins."""
+
+    goal: str
+    """What is asked; empty if ``goal_script`` says it."""
+    url: str
+    origins: tuple[str, ...]
+    """Where ``goto`` may go."""
+    scripts: tuple[str, ...] = ()
+    """Run in the page before it is first looked at; the last one's value, if it is a text, is the goal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What an action came to."""
+
+    parts: Mapping[str, float] = field(default_factory=dict)
+    """The reward, by name."""
+    over: bool = False
+    success: bool = False
+
+
+class BrowserEnv(TurnEnv):
+    """See the module. ``observation``: ``text``, ``screenshot`` or ``both``; sizes are in CSS pixels.
+
+    Raises:
+        ValueError: an option or, at reset, the split is unknown.
+        SandboxError: the world failed.
+    """
+
+    sandboxed = True
+    width, height = 640, 480
+
+    def __init__(self, browser: Browser, observation: Seen = "text", marks: bool = False) -> None:
+        if observation not in SEEN:
+            raise ValueError(f"unknown observation {observation!r}; choose from {', '.join(SEEN)}")
+        self.browser = browser
+        self.observation = observation
+        self.marks = marks
+        self.action_space = FreeText()
+        self.observation_space = FreeText(200_000)
+        self._begin: Begin | None = None
+        self._over = True
+
+    def begin(self, seed: int, split: str) -> Begin:
+        """Draw an instance."""
+        raise NotImplementedError
+
+    def judge(self, action: Action | None, answer: Mapping[str, Any]) -> Judged:
+        """What an action (None: one that could not be read) came to; ``answer`` is the browser's, ``values`` those of
+        ``judging``.
+        """
+        raise NotImplementedError
+
+    def judging(self) -> tuple[str, ...]:
+        """Scripts to run in the page after each action, for ``judge``."""
+        return ()
+
+    def instructions(self) -> str:
+        """How to act."""
+        usage = "\n".join(USAGE.values())
+        return f"You use a web browser. Do what is asked. Each turn, write one action as the last line:\n{usage}"
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
+        """Draw an instance of ``options["split"]`` (default ``train``) and open it in a new browser context."""
+        super().reset(seed=seed)
+        split = (options or {}).get("split", "train")
+        if split not in SPLITS:
+            raise ValueError(f"unknown split {split!r} of {type(self).__name__}; choose from {', '.join(SPLITS)}")
+        number = int(self.np_random.integers(2**31)) if seed is None else seed
+        self._begin = begin = self.begin(number, split)
+        opened = {"do": "open", "url": begin.url, "width": self.width, "height": self.height}
+        scripts = [{"do": "script", "script": one, "settle": True} for one in begin.scripts]
+        answer, shot = self.browser.open([opened, *scripts, self._look()])
+        self._over = False
+        values = [value for value in answer.get("values", ()) if isinstance(value, str)]
+        goal = begin.goal or (values[-1] if values else "")
+        box = self.browser.box
+        facts = {"sandbox": {"image": box.spec.image, "digest": box.digest}} if box else {}
+        return self._seen(f"goal: {goal}", answer, shot), self._info(True, {}, False) | {"facts": facts}
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        """Apply one action's text."""
+        if self._begin is None:
+            raise RuntimeError(f"{type(self).__name__} was stepped before its first reset")
+        if self._over:
+            return "ended", 0.0, True, False, self._info(False, {}, False)
+        asked = read(action, self._begin.origins)
+        steps: list[dict[str, Any]] = []
+        if isinstance(asked, Action) and asked.verb != "answer":
+            steps.append({"do": "act", "action": asked.json()})
+        steps += [{"do": "script", "script": one} for one in self.judging()]
+        answer, shot = self.browser.do([*steps, self._look()])
+        done = asked if isinstance(asked, Action) else None
+        judged = self.judge(done, answer)
+        self._over = judged.over or (done is not None and done.verb == "answer") or "broken" in answer
+        trouble = asked.text if isinstance(asked, Problem) else answer.get("refused", "")
+        said = f"error: {trouble}" if trouble else ""
+        if "lost" in answer:
+            said = f"error: {answer['lost']}"
+        info = self._info(not trouble, judged.parts, judged.success)
+        return self._seen(said, answer, shot), sum(judged.parts.values()), self._over, False, info
+
+    def close(self) -> None:
+        """Give the sandbox back."""
+        self.browser.close()
+
+    def _look(self) -> dict[str, Any]:
+        text = self.observation != "screenshot" or self.marks
+        return {"do": "look", "tree": text, "screenshot": self.observation != "text"}
+
+    def _seen(self, said: str, answer: Mapping[str, Any], shot: bytes) -> Obs:
+        shown = page(answer) if self.observation != "screenshot" else ""
+        text = "\n".join(part for part in (said, shown) if part)
+        if self.observation == "text":
+            return text
+        image = pixels(shot) if shot else np.zeros((self.height, self.width, 3), np.uint8)
+        return {"text": text, "image": image}
+
+    def _info(self, valid: bool, parts: Mapping[str, float], success: bool) -> Info:
+        return {"step_valid": valid, "env_error": None, "success": success, "reward_parts": dict(parts)}
+
+
+def pixels(png: bytes) -> Image:
+    """A PNG as an array of height x width x 3."""
+    from PIL import Image as Pillow
+
+    with Pillow.open(BytesIO(png)) as opened:
+        return np.asarray(opened.convert("RGB"))

@@ -1,0 +1,113 @@
+"""Answers requests about the browser, one at a time, on a unix socket: a JSON object in, a line of JSON and the bytes
+of a screenshot out. See the package.
+
+A request is a list of steps, done in order until one fails: ``open`` (a context of its own at a url, then a script),
+``act``, ``script`` (its value comes back), ``look``. All of it has one deadline; what overruns it costs the page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from typing import Any
+
+from playwright.async_api import async_playwright
+
+from .act import Refused, act, settle
+from .browser import Browser
+from .look import look
+
+LOAD_SECONDS = 10.0
+MAX_LINE = 1 << 20
+
+
+class Driver:
+    """One browser and who asks for it."""
+
+    def __init__(self, browser: Browser) -> None:
+        self.browser = browser
+        self.turn = asyncio.Lock()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection: a request, its answer, the end."""
+        try:
+            request = json.loads(await reader.read(-1))
+            async with self.turn:
+                answer, shot = await self.do(request)
+            writer.write(json.dumps(answer).encode() + b"\n" + shot)
+            await writer.drain()
+        except (ValueError, OSError):
+            pass
+        finally:
+            writer.close()
+
+    async def do(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Every step, within the deadline; ``lost`` says that the page was given up."""
+        answer: dict[str, Any] = {}
+        shot = b""
+        try:
+            async with asyncio.timeout(request["deadline"]):
+                for step in request["steps"]:
+                    shot = await self.step(step, answer) or shot
+                    if self.browser.tabs and self.browser.tab.crashed:
+                        raise ConnectionError("it crashed")
+        except Exception as error:
+            late = isinstance(error, TimeoutError)
+            answer["lost"] = "the page did not respond" if late else f"the page was lost: {str(error)[:200]}"
+            try:
+                async with asyncio.timeout(request["deadline"]):
+                    await self.browser.replace(f"{answer['lost']}; it was closed")
+            except Exception as worse:
+                answer["broken"] = f"{type(worse).__name__}: {worse}"[:300]
+        return answer, shot
+
+    async def step(self, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
+        """One step; what it found is put into ``answer``."""
+        browser = self.browser
+        kind = step["do"]
+        if kind == "open":
+            await browser.begin(step["width"], step["height"])
+            await browser.tab.page.goto(step["url"], wait_until="load", timeout=1000 * LOAD_SECONDS)
+            browser.notes = []
+        elif kind == "act":
+            try:
+                await act(browser, step["action"])
+            except Refused as refusal:
+                answer["refused"] = str(refusal)
+        elif kind == "script":
+            answer.setdefault("values", []).append(await browser.tab.page.evaluate(step["script"]))
+            if step.get("settle"):
+                await settle(browser)
+        elif kind == "look":
+            return await self.look(step, answer)
+        return b""
+
+    async def look(self, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
+        """What there is to see."""
+        browser = self.browser
+        tab = browser.tab
+        answer["tabs"] = [[one.page.url, await one.page.title() if one is tab else ""] for one in browser.tabs]
+        answer["active"] = browser.active
+        answer["notes"], browser.notes = browser.notes, []
+        if step.get("tree", True):
+            answer["nodes"] = await look(tab.session, browser.numbers, tab.document, browser.width, browser.height)
+        if not step.get("screenshot"):
+            return b""
+        taken = await tab.session.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
+        return base64.b64decode(taken["data"])
+
+
+async def listen(path: str) -> None:
+    """Start a browser, then answer for ever."""
+    async with async_playwright() as playwright:
+        browser = Browser(playwright)
+        await browser.begin(640, 480)
+        server = await asyncio.start_unix_server(Driver(browser).serve, path, limit=MAX_LINE)
+        async with server:
+            await server.serve_forever()
+
+
+def main(path: str) -> None:
+    """Listen on a unix socket at ``path``."""
+    asyncio.run(listen(path))

@@ -1,0 +1,125 @@
+"""What there is to see on a page: the nodes of its accessibility tree, with where they lie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MAX_NODES = 1500
+"""Nodes told of one page; a person would not read more either."""
+MAX_TEXT = 400
+"""Characters of one name or value."""
+SILENT = frozenset({"none", "generic", "InlineTextBox", "LineBreak", "RootWebArea", "ListMarker"})
+"""Roles that say nothing by themselves: their children are told in their place."""
+FLAGS = ("focused", "disabled", "checked", "pressed", "selected", "expanded", "required", "invalid", "readonly")
+
+Rect = tuple[float, float, float, float]
+
+
+class Numbers:
+    """Numbers for nodes: the same node keeps its number as long as its document lives, and none is given twice."""
+
+    def __init__(self) -> None:
+        self.by_node: dict[tuple[int, int], int] = {}
+        self.nodes: dict[int, tuple[int, int]] = {}
+
+    def of(self, document: int, node: int) -> int:
+        """The number of a backend node of a document."""
+        key = (document, node)
+        if key not in self.by_node:
+            self.by_node[key] = len(self.by_node) + 1
+            self.nodes[self.by_node[key]] = key
+        return self.by_node[key]
+
+
+async def look(session: Any, numbers: Numbers, document: int, width: int, height: int) -> list[dict[str, Any]]:
+    """The nodes worth telling, in document order."""
+    tree = (await session.send("Accessibility.getFullAXTree"))["nodes"]
+    shot = await session.send("DOMSnapshot.captureSnapshot", {"computedStyles": []})
+    rects, clickable = places(shot)
+    return told(tree, rects, clickable, numbers, document, width, height)
+
+
+def places(shot: dict[str, Any]) -> tuple[dict[int, Rect], set[int]]:
+    """By backend node of the main document: its rectangle in the window (x, y, width, height, CSS pixels); and which
+    have a listener for clicks.
+    """
+    main = shot["documents"][0]
+    backend = main["nodes"]["backendNodeId"]
+    left, top = main.get("scrollOffsetX", 0), main.get("scrollOffsetY", 0)
+    layout = main["layout"]
+    rects = {
+        backend[index]: (x - left, y - top, wide, high)
+        for index, (x, y, wide, high) in zip(layout["nodeIndex"], layout["bounds"], strict=True)
+    }
+    return rects, {backend[index] for index in main["nodes"].get("isClickable", {}).get("index", [])}
+
+
+def told(
+    tree: list[dict[str, Any]],
+    rects: dict[int, Rect],
+    clickable: set[int],
+    numbers: Numbers,
+    document: int,
+    width: int,
+    height: int,
+) -> list[dict[str, Any]]:
+    """See ``look``; pure but for the numbers it gives."""
+    by_id = {node["nodeId"]: node for node in tree}
+    roots = [node["nodeId"] for node in tree if node.get("parentId") not in by_id]
+    out: list[dict[str, Any]] = []
+    stack = [(name, 0, "") for name in reversed(roots)]
+    while stack and len(out) < MAX_NODES:
+        name, depth, above = stack.pop()
+        node = by_id[name]
+        line = told_one(node, rects, clickable, above)
+        if line is not None:
+            where = node.get("backendDOMNodeId")
+            line["depth"] = depth
+            if where is not None:
+                line["id"] = numbers.of(document, where)
+            if where in rects:
+                line["rect"] = [round(side) for side in rects[where]]
+                line["seen"] = in_window(rects[where], width, height)
+            out.append(line)
+        inner = depth + (line is not None)
+        said = line["name"] if line else above
+        stack += [(child, inner, said) for child in reversed(node.get("childIds", ())) if child in by_id]
+    return out
+
+
+def told_one(node: dict[str, Any], rects: dict[int, Rect], clickable: set[int], above: str) -> dict[str, Any] | None:
+    """What is said of one node; None if nothing is. ``above`` is the name of the nearest node that is told of."""
+    role = text(node, "role")
+    where = node.get("backendDOMNodeId")
+    heard = where in clickable
+    if node.get("ignored") or role in SILENT:
+        return {"role": "clickable", "name": text(node, "name")} if heard and where in rects else None
+    name = text(node, "name")
+    if role == "StaticText":
+        return {"role": "text", "name": name} if name and name != above else None
+    line: dict[str, Any] = {"role": role, "name": name}
+    if value := text(node, "value"):
+        line["value"] = value
+    flags = []
+    for one in node.get("properties", ()):
+        held = one["value"].get("value")
+        if one["name"] in FLAGS and held not in (False, "false", None, ""):
+            flags.append(one["name"])
+        elif one["name"] in ("expanded", "checked", "pressed") and held in (False, "false"):
+            flags.append(f"not {one['name']}")
+    if flags:
+        line["flags"] = flags
+    if heard and role not in ("button", "link"):
+        line["heard"] = True
+    return line
+
+
+def in_window(rect: Rect, width: int, height: int) -> bool:
+    """Whether any of it lies in the window."""
+    x, y, wide, high = rect
+    return wide > 0 and high > 0 and x < width and y < height and x + wide > 0 and y + high > 0
+
+
+def text(node: dict[str, Any], key: str) -> str:
+    """A value of the tree as one line."""
+    return " ".join(str(node.get(key, {}).get("value", "")).split())[:MAX_TEXT]

@@ -1,0 +1,72 @@
+"""MiniWoB++: ``turnwise/MiniWoB-<task>-v0``, all its tasks, served beside the browser from the image.
+
+Scored as BrowserGym scores it: success is a raw reward above 0 when the page says that the episode is over (the reward
+that the page shows decays with time); whoever leaves the page, or opens another tab in front of it, has lost. The
+page's counters and its START button are hidden: they tell of the harness, not of the task.
+
+Shi et al. 2017, "World of Bits"; Liu et al. 2018, "Reinforcement learning on web interfaces" (MiniWoB++).
+"""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from .actions import Action
+from .browser import Browser
+from .env import Begin, BrowserEnv, Judged, Seen
+from .miniwob_tasks import TASKS
+
+PORT = 8081
+ORIGIN = f"http://127.0.0.1:{PORT}"
+SERVER = f"python3 -I -m http.server {PORT} --bind 127.0.0.1 --directory /opt/browser/miniwob/html"
+SEEDS = 10**6
+MAX_MS = 10**6
+"""An episode's time by the page's own clock: as good as none, for the horizon is the trainer's."""
+HIDE = "#reward-display, #click-canvas, #sync-task-cover, #query { display: none !important }"
+START = f"""
+(() => {{
+  const style = document.createElement('style');
+  style.textContent = {HIDE!r};
+  document.head.appendChild(style);
+  Math.seedrandom(SEED);
+  core.EPISODE_MAX_TIME = {MAX_MS};
+  core.startEpisodeReal();
+  core.clearTimer();
+}})()
+"""
+READY = "new Promise(done => { const look = () => WOB_TASK_READY ? done(true) : setTimeout(look, 5); look(); })"
+GOAL = """(() => { const said = core.getUtterance(); return typeof said === 'string' ? said : said.utterance; })()"""
+STATE = "[location.href, typeof WOB_DONE_GLOBAL !== 'undefined' && WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL]"
+
+
+class MiniWoBEnv(BrowserEnv):
+    """One task. ``task`` is its name, such as ``click-button``."""
+
+    width, height = 320, 320
+
+    def __init__(self, task: str, observation: Seen = "text", marks: bool = False) -> None:
+        if task not in TASKS:
+            raise ValueError(f"MiniWoB++ has no task {task!r}")
+        super().__init__(Browser([SERVER]), observation, marks)
+        self.task = task
+        self.url = f"{ORIGIN}/miniwob/{task}.html"
+
+    def begin(self, seed: int, split: str) -> Begin:
+        """The page with a seed; the two splits share none."""
+        number = random.Random(f"{split} {seed}").randrange(SEEDS // 2) * 2 + (split == "test")  # noqa: S311
+        return Begin("", self.url, (ORIGIN,), (START.replace("SEED", str(number)), READY, GOAL))
+
+    def judging(self) -> tuple[str, ...]:
+        """What the page says."""
+        return (STATE,)
+
+    def judge(self, action: Action | None, answer: Mapping[str, Any]) -> Judged:
+        """See the module."""
+        values = answer.get("values") or [None]
+        if "lost" in answer or not isinstance(values[-1], list):
+            return Judged(over=True)
+        url, over, raw = values[-1]
+        if url != self.url:
+            return Judged(over=True)
+        success = bool(over) and raw > 0
+        return Judged({"success": 1.0} if success else {}, bool(over), success)
