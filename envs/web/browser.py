@@ -11,15 +11,12 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from ...sandbox import Leased, SandboxError, SandboxLost, SandboxSpec, lease
+from ...sandbox import FileError, Leased, SandboxError, SandboxLost, SandboxSpec, lease
 from . import inside
 
 SPEC = SandboxSpec(image="web", memory_mib=1024, cpus=2.0, pids=512, disk_mib=64, output_kib=8192)
 SOCKET = "/tmp/browser"  # noqa: S108 - the sandbox's own
-DRIVER = (
-    "import sys; sys.path[:0] = ['/opt/browser', '/workspace']; from inside.driver import main; "
-    f"main('{SOCKET}')"
-)
+DRIVER = f"import sys; sys.path[:0] = ['/opt/browser', '/workspace']; from inside.driver import main; main('{SOCKET}')"
 LEASE_SECONDS = 15.0
 START_SECONDS = 20.0
 OPEN_SECONDS = 15.0
@@ -29,6 +26,22 @@ SLACK_SECONDS = 15.0
 """Beyond it, in which the driver gives the page up and starts another browser if it must."""
 HOLDS = 1800.0
 """How long a sandbox is kept for one episode after another."""
+
+STOP = """
+[ -e /tmp/$1.pid ] && kill -9 -$(cat /tmp/$1.pid) 2>/dev/null
+rm -rf "$1"; mkdir -p "$1"
+"""
+"""Ends what serves a folder, with all that it started, and empties the folder."""
+SERVE = """
+cd "$1" || exit 1
+setsid sh -c 'echo $$ > "$1"; exec sh -c "$2"' sh "/tmp/$1.pid" "$2" </dev/null >"/tmp/$1.log" 2>&1 &
+for _ in $(seq 200); do
+  if python3 -I -S -c "import socket; socket.create_connection(('127.0.0.1', $3), 1)" 2>/dev/null; then exit 0; fi
+  sleep 0.05
+done
+cat "/tmp/$1.log"
+exit 1
+"""
 
 Steps = Sequence[Mapping[str, Any]]
 
@@ -43,6 +56,7 @@ class Browser:
         self.files = dict(files or {})
         self.box: Leased | None = None
         self._since = 0.0
+        self._served: tuple[str, Mapping[str, bytes], str, int] | None = None
 
     def open(self, steps: Steps) -> tuple[dict[str, Any], bytes]:
         """Begin an episode: in the sandbox there is, or in a new one if that fails.
@@ -67,6 +81,39 @@ class Browser:
             SandboxError: the world failed.
         """
         return self._do(steps, STEP_SECONDS)
+
+    def serve(self, folder: str, files: Mapping[str, bytes], command: str, port: int) -> None:
+        """Start ``command`` in ``folder``, which holds ``files`` and nothing else, and wait until it listens; what was
+        served before is ended. In a new sandbox if that is not to be had in this one.
+
+        Raises:
+            SandboxError: the server does not come up.
+        """
+        self._served = (folder, files, command, port)
+        if self.box is None or monotonic() - self._since > HOLDS / 2:
+            self._renew()
+            return
+        try:
+            self._serve(self.box, *self._served)
+        except SandboxLost:
+            self._renew()
+
+    def left(self, folder: str) -> dict[str, bytes]:
+        """What lies in a folder of the sandbox now; nothing where it is gone."""
+        if self.box is None:
+            return {}
+        try:
+            return self.box.read(folder, deadline=STEP_SECONDS)
+        except (FileError, SandboxLost):
+            return {}
+
+    def _serve(self, box: Leased, folder: str, files: Mapping[str, bytes], command: str, port: int) -> None:
+        box.exec(["sh", "-c", STOP, "sh", folder], deadline=STEP_SECONDS)
+        box.write(files, deadline=STEP_SECONDS)
+        done = box.exec(["sh", "-c", SERVE, "sh", folder, command, str(port)], deadline=START_SECONDS)
+        if done.exit_code:
+            said = (done.stdout + done.stderr).decode(errors="replace").strip()[-500:]
+            raise SandboxError(f"the site did not listen on port {port} within {START_SECONDS:g} s: {command}: {said}")
 
     def close(self) -> None:
         """Give the sandbox back."""
@@ -112,6 +159,8 @@ class Browser:
                     said = box.read(".", deadline=STEP_SECONDS).get("0.log", b"").decode(errors="replace")
                     raise SandboxError(f"the browser did not start within {START_SECONDS:g} s: {said.strip()[-500:]}")
                 sleep(0.02)
+            if self._served is not None:
+                self._serve(box, *self._served)
         except BaseException:
             box.give_back()
             raise

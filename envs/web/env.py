@@ -125,7 +125,7 @@ class BrowserEnv(TurnEnv):
         if "lost" in answer:
             said = f"error: {answer['lost']}"
         info = self._info(not trouble, judged.parts, judged.success)
-        return self._seen(said, answer, shot), sum(judged.parts.values()), self._over, False, info
+        return self._seen(said, answer, shot), float(sum(judged.parts.values())), self._over, False, info
 
     def close(self) -> None:
         """Give the sandbox back."""

@@ -227,10 +227,7 @@ async def back(browser: Browser, action: dict[str, Any]) -> None:
 
 async def new_tab(browser: Browser, action: dict[str, Any]) -> None:
     """``new_tab()``."""
-    before = len(browser.tabs)
-    await browser.context.new_page()
-    while len(browser.tabs) == before and before < 8:
-        await asyncio.sleep(0.005)
+    await browser.open_tab()
     browser.notes = [note for note in browser.notes if note != "a new tab was opened"]
 
 

@@ -55,6 +55,7 @@ class Browser:
         self.chromium: Any = None
         self.context: Any = None
         self.tabs: list[Tab] = []
+        self.adopting: dict[Any, asyncio.Future[None]] = {}
         self.active = 0
         self.numbers = Numbers()
         self.notes: list[str] = []
@@ -90,16 +91,23 @@ class Browser:
             color_scheme="light",
             reduced_motion="reduce",
         )
-        self.context.on("page", lambda page: asyncio.ensure_future(self.adopt(page)))
+        self.adopting = {}
+        self.context.on("page", lambda page: self.adopted(page))
         self.context.on("dialog", lambda dialog: asyncio.ensure_future(self.answer(dialog)))
-        await self.context.new_page()
-        for _ in range(100):
-            if self.tabs:
-                return
-            await asyncio.sleep(0.01)
+        await self.open_tab()
+
+    async def open_tab(self) -> None:
+        """Open an empty tab, and look at it."""
+        await self.adopted(await self.context.new_page())
+
+    def adopted(self, page: Any) -> asyncio.Future[None]:
+        """A tab that was opened, by us or by a page; done when it is known."""
+        if page not in self.adopting:
+            self.adopting[page] = asyncio.ensure_future(self.adopt(page))
+        return self.adopting[page]
 
     async def adopt(self, page: Any) -> None:
-        """A tab that was opened, by us or by a page."""
+        """Get to know a tab."""
         if len(self.tabs) >= MAX_TABS:
             self.note("a new tab was closed: there are too many")
             await page.close()
@@ -116,7 +124,7 @@ class Browser:
         page.on("download", lambda download: self.note(f"a download was refused: {download.suggested_filename}"))
         page.on("request", lambda request: self.asked(tab, request))
         for event in ("requestfinished", "requestfailed"):
-            page.on(event, tab.loading.discard)
+            page.on(event, lambda request: tab.loading.discard(request))
         if self.tabs:
             self.note("a new tab was opened")
         self.tabs.append(tab)
@@ -159,20 +167,11 @@ class Browser:
             self.notes.append(text)
 
     async def replace(self, why: str) -> None:
-        """The page in view answers no more: an empty one takes its place, in the same context if that can be."""
-        lost = self.tab if self.tabs else None
-        try:
-            async with asyncio.timeout(CLOSE_SECONDS):
-                if lost is not None:
-                    await lost.page.close()
-                    self.closed(lost)
-                if not self.tabs:
-                    await self.context.new_page()
-                while not self.tabs:
-                    await asyncio.sleep(0.01)
-        except Exception:
-            await self.kill()
-            await self.begin(self.width, self.height)
+        """The page in view answers no more: another browser takes the place of this one, with an empty page. Closing
+        the page would do for the agent, but a renderer that spins spins on.
+        """
+        await self.kill()
+        await self.begin(self.width, self.height)
         self.note(why)
 
     async def kill(self) -> None:
