@@ -1,0 +1,1 @@
+"""Web environments: an agent and a browser."""

@@ -1,0 +1,10 @@
+"""Run as a file, wherever the folder was copied: ``python3 -I start.py SITE PORT DATABASE WORLD``."""
+
+import importlib
+import os
+import sys
+
+if __name__ == "__main__":
+    folder = os.path.dirname(os.path.abspath(__file__))
+    sys.path.append(os.path.dirname(folder))
+    importlib.import_module(os.path.basename(folder) + ".serve").main()
