@@ -7,6 +7,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+def words(text: str) -> tuple[str, ...]:
+    """The words of a text."""
+    return tuple(text.split())
+
+
 class NoInstance(Exception):
     """This draw leads to no task: another one may."""
 

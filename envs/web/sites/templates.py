@@ -1,13 +1,14 @@
 """All templates, by site and name; and the task of a seed."""
 
-from . import templates_shop_account
+from . import templates_shop_account, templates_tracker_work
 from .template import SiteTask, Template
 from .templates_shop import book as shop
+from .templates_tracker import book as tracker
 
-__all__ = ["SITES", "TEMPLATES", "draw", "templates_shop_account"]
+__all__ = ["SITES", "TEMPLATES", "draw", "templates_shop_account", "templates_tracker_work"]
 
 TEMPLATES: dict[str, Template] = {
-    f"{book.site}/{name}": template for book in (shop,) for name, template in book.templates.items()
+    f"{book.site}/{name}": template for book in (shop, tracker) for name, template in book.templates.items()
 }
 """By ``site/name``."""
 SITES = tuple(dict.fromkeys(template.site for template in TEMPLATES.values()))

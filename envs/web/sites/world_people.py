@@ -1,16 +1,16 @@
 """People for a world: names, logins and passwords that are part of a task and no secret."""
 
-from .draws import Deal
+from .draws import Deal, words
 
-FIRST = tuple(
+FIRST = words(
     "Ada Bela Carla Dario Elif Femi Greta Hana Ivo Jonas Kira Liam Mira Nadia Omar Petra Quinn Rosa Samir Tara Umberto "
-    "Vera Wanda Xenia Yusuf Zoe".split()
+    "Vera Wanda Xenia Yusuf Zoe"
 )
-LAST = tuple(
+LAST = words(
     "Abend Brook Costa Dunn Elk Frost Gale Holm Iversen Jansen Kowal Lind Moreau Novak Olsen Perez Quist Rossi Stone "
-    "Tanaka Ueda Varga Weber Yilmaz Zeller".split()
+    "Tanaka Ueda Varga Weber Yilmaz Zeller"
 )
-WORDS = tuple("plum cedar amber delta maple river cobalt falcon ginger hazel indigo juniper koala lemon mango".split())
+WORDS = words("plum cedar amber delta maple river cobalt falcon ginger hazel indigo juniper koala lemon mango")
 
 
 def people(deal: Deal, count: int) -> list[dict[str, str]]:

@@ -2,24 +2,22 @@
 
 from typing import Any
 
-from .draws import Deal
+from .draws import Deal, words
 from .state import Row, Tables
 from .world_people import day, people
 
 TODAY = "2031-06-03"
 CATEGORIES = {
-    "Kitchen": tuple("mug kettle pan plate bowl teapot jug tray ladle whisk grater colander".split()),
-    "Clothing": tuple("jacket scarf shirt sweater cap coat vest skirt hoodie belt apron robe".split()),
-    "Garden": tuple("rake bench planter hose lantern spade trowel birdhouse hammock trellis parasol bucket".split()),
-    "Office": tuple("lamp notebook stapler folder clock chair shelf calendar organiser easel blotter ruler".split()),
-    "Sports": tuple("racket mat bottle kettlebell rope helmet paddle frisbee goggles whistle scooter towel".split()),
-    "Travel": tuple("suitcase backpack umbrella pillow wallet purse trunk compass flask pouch poncho tent".split()),
+    "Kitchen": words("mug kettle pan plate bowl teapot jug tray ladle whisk grater colander"),
+    "Clothing": words("jacket scarf shirt sweater cap coat vest skirt hoodie belt apron robe"),
+    "Garden": words("rake bench planter hose lantern spade trowel birdhouse hammock trellis parasol bucket"),
+    "Office": words("lamp notebook stapler folder clock chair shelf calendar organiser easel blotter ruler"),
+    "Sports": words("racket mat bottle kettlebell rope helmet paddle frisbee goggles whistle scooter towel"),
+    "Travel": words("suitcase backpack umbrella pillow wallet purse trunk compass flask pouch poncho tent"),
 }
-LOOKS = tuple(
-    "Nordic Rustic Compact Classic Velvet Granite Coastal Alpine Urban Vintage Breezy Solid Sunny Royal".split()
-)
-BRANDS = tuple("Havel Norrland Pimento Quarry Tilia Wayfare Ostrom".split())
-COLOURS = tuple("red blue green black white yellow grey orange".split())
+LOOKS = words("Nordic Rustic Compact Classic Velvet Granite Coastal Alpine Urban Vintage Breezy Solid Sunny Royal")
+BRANDS = words("Havel Norrland Pimento Quarry Tilia Wayfare Ostrom")
+COLOURS = words("red blue green black white yellow grey orange")
 SIZES = ("S", "M", "L", "XL")
 SAID = (
     "Made to last for years.",
@@ -36,8 +34,8 @@ OPINIONS = (
     "I would buy it again.",
     "My sister has one too, and likes it less.",
 )
-STREETS = tuple("Mill Lane,Harbour Road,Station Street,Oak Avenue,Chapel Hill,Meadow Way,Bridge Street".split(","))
-CITIES = tuple("Aldbury Brenton Calder Dunmore Eastham Farley Granton Hexley".split())
+STREETS = ("Mill Lane", "Harbour Road", "Station Street", "Oak Avenue", "Chapel Hill", "Meadow Way", "Bridge Street")
+CITIES = words("Aldbury Brenton Calder Dunmore Eastham Farley Granton Hexley")
 LABELS = ("Home", "Work", "Parents", "Holiday flat")
 CODES = (("SPRING10", 10, 0), ("SAVE15", 15, 5000), ("BIG25", 25, 20000), ("HELLO5", 5, 0))
 DELIVERY = {"standard": 400, "express": 1200, "pickup": 0}
