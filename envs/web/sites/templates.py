@@ -1,14 +1,15 @@
 """All templates, by site and name; and the task of a seed."""
 
-from . import templates_shop_account, templates_tracker_work
+from . import templates_shop_account, templates_tracker_work, templates_wiki_forum
 from .template import SiteTask, Template
 from .templates_shop import book as shop
 from .templates_tracker import book as tracker
+from .templates_wiki import book as wiki
 
-__all__ = ["SITES", "TEMPLATES", "draw", "templates_shop_account", "templates_tracker_work"]
+__all__ = ["SITES", "TEMPLATES", "draw", "templates_shop_account", "templates_tracker_work", "templates_wiki_forum"]
 
 TEMPLATES: dict[str, Template] = {
-    f"{book.site}/{name}": template for book in (shop, tracker) for name, template in book.templates.items()
+    f"{book.site}/{name}": template for book in (shop, tracker, wiki) for name, template in book.templates.items()
 }
 """By ``site/name``."""
 SITES = tuple(dict.fromkeys(template.site for template in TEMPLATES.values()))
