@@ -21,8 +21,8 @@ ATTEMPTS = 100
 class Act:
     """What a person does with what they see: an element by its ARIA role and name.
 
-    ``value`` is the text to fill in, the option to select, the key to press, or the answer. Where several elements share
-    role and name, ``within`` is a text of the row, list item or article meant, or ``nth`` counts them from 0.
+    ``value`` is the text to fill in, the option to select, the key to press, or the answer. Where several elements
+    share role and name, ``within`` is a text of the row, list item or article meant, or ``nth`` counts them from 0.
 
     Example:
         Act("fill", "textbox", "Password", "plum-42")

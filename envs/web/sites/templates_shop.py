@@ -82,7 +82,8 @@ def cheapest(deal: Deal, world: World) -> Plan:
         button("Search"),
     )
     return Plan(
-        f"Of the products of the brand {brand} that are in stock and cost at least ${low}, which is the cheapest? Answer "
+        f"Of the products of the brand {brand} that are in stock and cost at least ${low}, which is the cheapest? "
+        "Answer "
         "with its name.",
         (*searched, answer(fitting[0]["name"])),
         ((*searched, answer(fitting[1]["name"])), (*searched, answer(fitting[-1]["name"])), searched),
@@ -248,7 +249,8 @@ def wish_to_cart(deal: Deal, world: World) -> Plan:
         *(fill("Quantity", quantity), button("Add to cart"), link("Wish list")),
     )
     return Plan(
-        f"{as_user(user)}. Put {quantity} of the product {product['name']} from the wish list into the cart, and take it "
+        f"{as_user(user)}. Put {quantity} of the product {product['name']} from the wish list into the cart, and "
+        "take it "
         "off the wish list.",
         (*bought, button(f"Remove {product['name']}")),
         (bought, (*bought, button(f"Remove {other['name']}"))),

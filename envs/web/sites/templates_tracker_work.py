@@ -83,7 +83,8 @@ def close_all(deal: Deal, world: World) -> Plan:
 
     last = (button(f"Close {len(issues)} issues"),)
     return Plan(
-        f"{as_user(user)} and close every open issue of the project {project['name']} that has the label {label['name']}.",
+        f"{as_user(user)} and close every open issue of the project {project['name']} that has the label "
+        f"{label['name']}.",
         (*begin, *selected(issues), *last),
         (
             (*begin, *selected(issues[1:]), button(f"Close {len(issues) - 1} issues")),
@@ -132,7 +133,8 @@ def plan_milestone(deal: Deal, world: World) -> Plan:
         return (*open_issue(issue), link("Edit issue"), choose("Milestone", title), button("Save issue"))
 
     return Plan(
-        f"{as_user(user)}. In the project {project['name']}, create a milestone '{title}' that is due on {due}, and put "
+        f"{as_user(user)}. In the project {project['name']}, create a milestone '{title}' that is due on {due}, and "
+        "put "
         f"the issue '{issue['title']}' into it.",
         (*made, *put(issue)),
         (made, (*made, *put(other)), (*made, *put(issue), *put(other))),
@@ -154,7 +156,8 @@ def postpone(deal: Deal, world: World) -> Plan:
     project = world.row("projects", id=milestone["project_id"])
     right = changed(milestone)
     return Plan(
-        f"{as_user(user)}. Change the due date of the milestone {milestone['title']} of the project {project['name']} to "
+        f"{as_user(user)}. Change the due date of the milestone {milestone['title']} of the project "
+        f"{project['name']} to "
         f"{due}.",
         right,
         (changed(other), right[:-1], (*right, button("Close milestone"))),

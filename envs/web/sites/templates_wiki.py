@@ -23,7 +23,7 @@ QUESTIONS = {
 OF_FOUNDERS = {
     "In which town was the founder of {} born?": r"town of \[\[(.+?)\]\]",
     "In which year was the founder of {} born?": r"born in (\d+)",
-    "What was the profession of the founder of {}?": r"was a (\w+)\.",
+    "What was the profession of the founder of {}?": r"was an? (\w+)\.",
 }
 
 
@@ -68,7 +68,9 @@ def fact(deal: Deal, world: World) -> Plan:
     """What an article tells."""
     question = deal.pick(tuple(QUESTIONS))
     pattern = QUESTIONS[question]
-    article, other = deal.several([row for row in world.tables["articles"] if re.search(pattern, text_of(world, row))], 2)
+    article, other = deal.several(
+        [row for row in world.tables["articles"] if re.search(pattern, text_of(world, row))], 2
+    )
     right, wrong = told(pattern, text_of(world, article)), told(pattern, text_of(world, other))
     if right == wrong:
         raise NoInstance
@@ -104,19 +106,20 @@ def fact_of_founder(deal: Deal, world: World) -> Plan:
 
 
 @book.template("look-up")
-def first_author(deal: Deal, world: World) -> Plan:
-    """Who wrote the first revision of an article, as its history tells."""
+def author(deal: Deal, world: World) -> Plan:
+    """Who wrote a revision of an article, as its history tells."""
     article = deal.pick(world.tables["articles"])
     rows = world.rows("revisions", article_id=article["id"])
-    first, last = (world.row("users", id=row["user_id"])["name"] for row in (rows[0], rows[-1]))
-    if first == last:
+    place, other = deal.several(range(len(rows)), 2)
+    right, wrong = (world.row("users", id=rows[each]["user_id"])["name"] for each in (place, other))
+    if right == wrong:
         raise NoInstance
     seen = (*open_article(article), link("History"))
     return Plan(
-        f"Who wrote the first revision of the article {article['title']}? Answer with the full name.",
-        (*seen, answer(first)),
-        ((*seen, answer(last)), seen),
-        answer=first,
+        f"Who wrote revision {place + 1} of the article {article['title']}? Answer with the full name.",
+        (*seen, answer(right)),
+        ((*seen, answer(wrong)), seen),
+        answer=right,
     )
 
 
@@ -124,7 +127,9 @@ def first_author(deal: Deal, world: World) -> Plan:
 def new_article(deal: Deal, world: World) -> Plan:
     """Write an article, with its category."""
     user, (category, other) = deal.pick(world.tables["users"]), deal.several(world.tables["categories"], 2)
-    title = f"{deal.pick(('Old', 'Little', 'North', 'Upper'))} {deal.pick(('Weir', 'Ferry', 'Orchard', 'Quarry', 'Tower'))}"
+    title = (
+        f"{deal.pick(('Old', 'Little', 'North', 'Upper'))} {deal.pick(('Weir', 'Ferry', 'Orchard', 'Quarry', 'Tower'))}"
+    )
     text = f"{title} has {deal.number(3, 90)} {deal.pick(THINGS)}. {deal.pick(SAID)}"
     after = world.after()
     article = after.add("articles", title=title)
@@ -177,7 +182,8 @@ def correct(deal: Deal, world: World) -> Plan:
     after.add("revisions", **revised(world, article, user, summary, corrected))
     right = edited(new, summary)
     return Plan(
-        f"{as_user(user)}. In the article {article['title']}, section {section}, correct the number of {what} from {old} "
+        f"{as_user(user)}. In the article {article['title']}, section {section}, correct the number of {what} from "
+        f"{old} "
         f"to {new}, with the summary '{summary}'.",
         right,
         (edited(str(int(new) + 1), summary), edited(new, "Typo"), right[:-1], (*right, *watching(world, user))),
@@ -214,7 +220,13 @@ def rename(deal: Deal, world: World) -> Plan:
     title = f"{article['title']} ({deal.pick(('northern', 'southern', 'eastern', 'western', 'old', 'new'))} part)"
 
     def renamed(article: Row, title: str) -> Acts:
-        return (*log_in(user), *open_article(article), link("Rename"), fill("New title", title), button("Rename article"))
+        return (
+            *log_in(user),
+            *open_article(article),
+            link("Rename"),
+            fill("New title", title),
+            button("Rename article"),
+        )
 
     return Plan(
         f"{as_user(user)} and rename the article {article['title']} to '{title}'.",
@@ -241,7 +253,8 @@ def recategorise(deal: Deal, world: World) -> Plan:
         return (*open_article(article), *ticks)
 
     return Plan(
-        f"{as_user(user)}. Take the articles {first['title']} and {second['title']} out of the category {old['name']} and "
+        f"{as_user(user)}. Take the articles {first['title']} and {second['title']} out of the category "
+        f"{old['name']} and "
         f"put them into the category {new['name']}.",
         (*log_in(user), *moved(first), *moved(second)),
         (

@@ -68,7 +68,8 @@ def new_thread(deal: Deal, world: World) -> Plan:
         return (*log_in(user), link("Forum"), link(board["name"]), *form)
 
     return Plan(
-        f"{as_user(user)} and begin a thread in the board {board['name']} with the title '{title}' and the text '{text}'",
+        f"{as_user(user)} and begin a thread in the board {board['name']} with the title '{title}' and the text "
+        f"'{text}'",
         begun(board, title),
         (begun(other, title), begun(board, title + "?"), begun(board, title)[:-1]),
         after,
@@ -105,7 +106,8 @@ def moderate(deal: Deal, world: World) -> Plan:
     lock = (*log_in(user), *open_thread(world, locked), button("Lock thread"))
     pin = (*open_thread(world, pinned), button("Pin thread"))
     return Plan(
-        f"{as_user(user)}. Lock the thread '{locked['title']}' of the board {board_of(world, locked)}, and pin the thread "
+        f"{as_user(user)}. Lock the thread '{locked['title']}' of the board {board_of(world, locked)}, and pin the "
+        "thread "
         f"'{pinned['title']}' of the board {board_of(world, pinned)}.",
         (*lock, *pin),
         (lock, (*lock, *pin, button("Lock thread")), (*lock, *open_thread(world, pinned), button("Lock thread"))),
@@ -124,7 +126,8 @@ def move_thread(deal: Deal, world: World) -> Plan:
         return (*log_in(user), *open_thread(world, thread), choose("Board", board["name"]), button("Move thread"))
 
     return Plan(
-        f"{as_user(user)} and move the thread '{thread['title']}' from the board {board_of(world, thread)} to the board "
+        f"{as_user(user)} and move the thread '{thread['title']}' from the board {board_of(world, thread)} to the "
+        "board "
         f"{board['name']}.",
         moved(thread, board),
         (moved(other, board), moved(thread, wrong), moved(thread, board)[:-1]),
@@ -170,7 +173,8 @@ def delete_post(deal: Deal, world: World) -> Plan:
         return (*log_in(user), *open_post(world, post, "Delete"), button("Delete post"))
 
     return Plan(
-        f"{as_user(user)} and delete your post in the thread '{thread['title']}' of the board {board_of(world, thread)}.",
+        f"{as_user(user)} and delete your post in the thread '{thread['title']}' of the board "
+        f"{board_of(world, thread)}.",
         deleted(post),
         (deleted(other), deleted(post)[:-1], (*deleted(post), *watching(world, user))),
         world.after().remove("posts", id=post["id"]),
@@ -191,7 +195,8 @@ def message(deal: Deal, world: World) -> Plan:
         return (*log_in(user), link("Messages"), link("New message"), *form, button("Send message"))
 
     return Plan(
-        f"{as_user(user)} and send {receiver['name']} (user name {receiver['login']}) a private message with the subject "
+        f"{as_user(user)} and send {receiver['name']} (user name {receiver['login']}) a private message with the "
+        "subject "
         f"'{subject}' and the text '{text}'",
         sent(receiver),
         (sent(other), sent(receiver)[:-1], (*sent(receiver), *watching(world, user))),
@@ -231,7 +236,8 @@ def profile(deal: Deal, world: World) -> Plan:
     begin = (*log_in(user), link("Profile"), fill("About me", about))
     email, save = tick("Show my e-mail address"), button("Save profile")
     return Plan(
-        f"{as_user(user)}. In the profile, write '{about}' about yourself, {'show' if shown else 'do not show'} the e-mail "
+        f"{as_user(user)}. In the profile, write '{about}' about yourself, {'show' if shown else 'do not show'} the "
+        "e-mail "
         f"address, and choose to be told about '{NOTIFY[notify]}'.",
         (*begin, email, choose("Tell me about", NOTIFY[notify]), save),
         (

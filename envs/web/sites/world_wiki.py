@@ -70,7 +70,13 @@ def world(seed: int) -> dict[str, Any]:
         for category in (CATEGORIES.index(kind) + 1, *_others(deal))
     ]
     tables["talk"] = [
-        {"id": number, "article_id": article["id"], "user_id": deal.number(1, USERS), "date": day(1), "text": deal.pick(SAID)}
+        {
+            "id": number,
+            "article_id": article["id"],
+            "user_id": deal.number(1, USERS),
+            "date": day(1),
+            "text": deal.pick(SAID),
+        }
         for number, article in enumerate(deal.several(tables["articles"], 12), 1)
     ]
     tables["watches"] = [

@@ -5,18 +5,15 @@ from .state import Row
 from .world_people import day
 
 KINDS = ("Museums", "People", "Rivers", "Towns")
-TOWNS = words("Aldbury Brenton Calder Dunmore Eastham Farley Granton Hexley Ilmor Kelby Lunden Marsk")
-RIVERS = words("Asker Belm Corra Dunn Ebber Fosse Gart Holme")
-PEOPLE = tuple(
-    f"{first} {last}"
-    for first, last in zip(
-        words("Agnes Bertil Cecile Dagny Edmund Flora Gustav Hedda Isak Judith Konrad Lydia Magnus Nelly"),
-        words("Thorne Vale Marlow Reed Castell Winter Boyle Farrow Lund Ashby Keller Pryce Rowan Sand"),
-        strict=True,
-    )
+TOWNS = words(
+    "Aldbury Brenton Calder Dunmore Eastham Farley Granton Hexley Ilmor Kelby Lunden Marsk Norwick Ostley Pellan Quarn "
+    "Ridham Selby Tarrow Uphill Venning Wexton Yarley Zennor Ambling Borrow Cressing Dalby Elmstead Foxham"
 )
-MUSEUMS = ("Clock Museum", "Salt Museum", "Museum of Maps", "Lantern House", "Bell Museum", "Paper Mill", "Toy Museum")
-MUSEUMS += ("Museum of Sails", "Glass House", "Herb Museum")
+RIVERS = words("Asker Belm Corra Dunn Ebber Fosse Gart Holme Irwell Joss Kenn Lode Mease Nar Ousel Piddle")
+FIRST_NAMES = words("Agnes Bertil Cecile Dagny Edmund Flora Gustav Hedda Isak Judith Konrad Lydia Magnus Nelly")
+LAST_NAMES = words("Thorne Vale Marlow Reed Castell Winter Boyle Farrow Lund Ashby Keller Pryce Rowan Sand")
+SUBJECTS = words("Clock Salt Map Lantern Bell Paper Toy Sail Glass Herb Wool Coin Harp Tile Kite Lace")
+MUSEUMS = tuple(f"{subject} {house}" for subject in SUBJECTS for house in ("Museum", "House"))
 JOBS = words("painter botanist engineer composer teacher printer surveyor poet")
 WORKS = ("The Long Field", "A Winter Journey", "Letters from Home", "The Blue Door", "Seven Bridges", "Evening Songs")
 THINGS = words("clocks maps lamps bells boats tools dolls jars")
@@ -27,7 +24,8 @@ FIRST = "New article"
 def articles(deal: Deal, users: int) -> tuple[list[str], list[Row], list[Row]]:
     """The kind of each article, the articles, and all their revisions by date; the newest tells what is true."""
     towns, rivers = deal.several(TOWNS, 10), deal.several(RIVERS, 6)
-    persons, museums = deal.several(PEOPLE, 12), deal.several(MUSEUMS, 8)
+    names = zip(deal.several(FIRST_NAMES, 12), deal.several(LAST_NAMES, 12), strict=True)
+    persons, museums = tuple(f"{first} {last}" for first, last in names), deal.several(MUSEUMS, 8)
     texts = [("Museums", name, _museum(deal, name, deal.pick(towns))) for name in museums]
     texts += [("People", name, _person(deal, name, deal.pick(towns))) for name in persons]
     texts += [("Rivers", name, _river(deal, name, deal.several(towns, 2))) for name in rivers]
@@ -74,8 +72,9 @@ def _town(deal: Deal, name: str, river: str, founder: str, museum: str) -> str:
 
 def _person(deal: Deal, name: str, town: str) -> str:
     born = deal.number(1700, 1890)
+    job = deal.pick(JOBS)
     return (
-        f"{name} was a {deal.pick(JOBS)}.\n== Life ==\n"
+        f"{name} was {'an' if job[0] in 'aeiou' else 'a'} {job}.\n== Life ==\n"
         f"{name} was born in {born} in the town of [[{town}]] and had # pupils.\n== Work ==\n"
         f"The best known work is {deal.pick(WORKS)}, of the year {born + deal.number(20, 60)}."
     )

@@ -27,7 +27,7 @@ class Data:
         for table, rows in tables.items():
             for row in rows:
                 columns, marks = ", ".join(row), ", ".join("?" * len(row))
-                statement = f"INSERT INTO {table} ({columns}) VALUES ({marks})"  # noqa: S608 - names of our own worlds
+                statement = f"INSERT INTO {table} ({columns}) VALUES ({marks})"
                 self._connection.execute(statement, tuple(row.values()))
         self._connection.execute("COMMIT")
 

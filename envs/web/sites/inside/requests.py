@@ -15,7 +15,7 @@ class BadRequest(Exception):
 
 
 def cleaned(value: str) -> str:
-    """Text as it is stored: newlines are ``\\n``, no other control characters but tabs, no white space at either end."""
+    """Text as it is stored: newlines are ``\\n``, no control characters but tabs, no white space at the ends."""
     return _CONTROL.sub("", value.replace("\r\n", "\n").replace("\r", "\n")).strip()
 
 

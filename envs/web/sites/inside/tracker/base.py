@@ -18,7 +18,8 @@ CREATE TABLE issues (
     id INTEGER PRIMARY KEY AUTOINCREMENT, project_id INTEGER NOT NULL REFERENCES projects (id), title TEXT NOT NULL,
     description TEXT NOT NULL, author_id INTEGER NOT NULL REFERENCES users (id),
     assignee_id INTEGER REFERENCES users (id), priority TEXT NOT NULL, state TEXT NOT NULL,
-    milestone_id INTEGER REFERENCES milestones (id), duplicate_of INTEGER REFERENCES issues (id), created TEXT NOT NULL);
+    milestone_id INTEGER REFERENCES milestones (id), duplicate_of INTEGER REFERENCES issues (id),
+    created TEXT NOT NULL);
 CREATE TABLE issue_labels (
     issue_id INTEGER NOT NULL REFERENCES issues (id), label_id INTEGER NOT NULL REFERENCES labels (id),
     PRIMARY KEY (issue_id, label_id));

@@ -3,7 +3,5 @@
 from . import articles, categories, drafting, editing, forum, history, messages, moderation, people, posts
 from .base import site
 
-__all__ = [
-    *("articles", "categories", "drafting", "editing", "forum", "history", "messages", "moderation", "people", "posts"),
-    "site",
-]
+__all__ = ["articles", "categories", "drafting", "editing", "forum", "history", "messages", "moderation", "people"]
+__all__ += ["posts", "site"]

@@ -50,7 +50,9 @@ def _talk_page(request: Request, article_id: int, errors: tuple[str, ...] = ()) 
         for number, row in enumerate(rows, 1)
     ]
     new = form(f"/article/{article_id}/talk", area("Your remark", "text", "", 4), button("Add remark"))
-    return Page(f"Talk about {title}", join(tag("p", link("Back to the article", f"/article/{article_id}")), said, new), errors)
+    return Page(
+        f"Talk about {title}", join(tag("p", link("Back to the article", f"/article/{article_id}")), said, new), errors
+    )
 
 
 @site.post("/article/{}/talk")

@@ -25,7 +25,10 @@ def _title_page(request: Request, title: str, category: int | None, errors: tupl
     rows = request.db.rows("SELECT * FROM categories ORDER BY name")
     options = [("", "None"), *((row["id"], row["name"]) for row in rows)]
     body = form(
-        "/new", field("Title", "title", title), select("Category", "category", options, category), button("Continue to text")
+        "/new",
+        field("Title", "title", title),
+        select("Category", "category", options, category),
+        button("Continue to text"),
     )
     return Page("New article, step 1 of 3: title", body, errors)
 

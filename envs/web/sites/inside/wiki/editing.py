@@ -83,7 +83,11 @@ def ask_rename(request: Request, article_id: int) -> Page:
 
 def _rename_page(request: Request, title: str, errors: tuple[str, ...] = ()) -> Page:
     note = tag("p", "Links in other articles are not changed.")
-    return Page("Rename", tag("div", note, form(request.path, field("New title", "title", title), button("Rename article"))), errors)
+    return Page(
+        "Rename",
+        tag("div", note, form(request.path, field("New title", "title", title), button("Rename article"))),
+        errors,
+    )
 
 
 @site.post("/article/{}/rename")

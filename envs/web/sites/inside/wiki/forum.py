@@ -68,7 +68,11 @@ def create(request: Request, board_id: int) -> Reply:
 
 def _add_post(request: Request, thread_id: int, user_id: int, text: str) -> None:
     request.db.run(
-        "INSERT INTO posts (thread_id, user_id, date, text) VALUES (?, ?, ?, ?)", thread_id, user_id, request.today, text
+        "INSERT INTO posts (thread_id, user_id, date, text) VALUES (?, ?, ?, ?)",
+        thread_id,
+        user_id,
+        request.today,
+        text,
     )
 
 

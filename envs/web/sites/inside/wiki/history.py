@@ -32,7 +32,9 @@ def history(request: Request, article_id: int) -> Page:
         for number, row in list(enumerate(rows, 1))[::-1][skip : skip + 10]
     ]
     body = table("Revisions", ("Revision", "Date", "Who", "Summary", "Revert"), cells)
-    return Page(f"History of {title}", join(tag("p", link("Back to the article", f"/article/{article_id}")), body, pages))
+    return Page(
+        f"History of {title}", join(tag("p", link("Back to the article", f"/article/{article_id}")), body, pages)
+    )
 
 
 def _revision(request: Request, article_id: int, number: int) -> Row:

@@ -24,17 +24,24 @@ def sent(request: Request) -> Page:
 def _list(request: Request, kind: str) -> Page:
     user = request.member()
     mine, other, heading = KINDS[kind]
-    count = request.db.value(f"SELECT count(*) FROM messages WHERE {mine} = ?", user["id"])  # noqa: S608 - our own
+    count = request.db.value(f"SELECT count(*) FROM messages WHERE {mine} = ?", user["id"])
     skip, pages = paged(request, count)
     rows = request.db.rows(
-        f"SELECT messages.*, users.name FROM messages JOIN users ON users.id = {other} WHERE {mine} = ?"  # noqa: S608
+        f"SELECT messages.*, users.name FROM messages JOIN users ON users.id = {other} WHERE {mine} = ?"
         " ORDER BY messages.id DESC LIMIT 10 OFFSET ?",
         user["id"],
         skip,
     )
     cells = [(link(row["subject"], f"/messages/{row['id']}"), row["name"], row["date"]) for row in rows]
     body = join(
-        tag("p", link("Received", "/messages"), " ", link("Sent", "/messages/sent"), " ", link("New message", "/messages/new")),
+        tag(
+            "p",
+            link("Received", "/messages"),
+            " ",
+            link("Sent", "/messages/sent"),
+            " ",
+            link("New message", "/messages/new"),
+        ),
         table("Messages", ("Subject", heading, "Date"), cells),
         pages,
     )
