@@ -100,25 +100,28 @@ def read(connection: sqlite3.Connection) -> tuple[Tables, References]:
 
 def same(one: Tables, other: Tables, start: Tables, references: References) -> bool:
     """Whether two ends of the same start are the same."""
-    return _canonical(one, start, references) == _canonical(other, start, references)
+    tables = [table for table in {**one, **other} if one.get(table, []) != other.get(table, [])]
+    return all(
+        _canonical(one, table, start, references) == _canonical(other, table, start, references) for table in tables
+    )
 
 
-def _canonical(tables: Tables, start: Tables, references: References) -> dict[str, list[str]]:
-    known = {table: {row.get("id") for row in rows} for table, rows in start.items()}
-    by_id = {table: {row["id"]: row for row in rows if "id" in row} for table, rows in tables.items()}
+def _canonical(tables: Tables, table: str, start: Tables, references: References) -> list[str]:
+    known = {name: {row.get("id") for row in rows} for name, rows in start.items()}
 
-    def told(table: str, row: Row) -> str:
-        old = row.get("id") in known.get(table, ())
+    def told(name: str, row: Row) -> str:
+        old = row.get("id") in known.get(name, ())
         values = [
-            (name, pointed(references.get(table, {}).get(name), value))
-            for name, value in sorted(row.items())
-            if name != "id" or old
+            (column, pointed(references.get(name, {}).get(column), value))
+            for column, value in sorted(row.items())
+            if column != "id" or old
         ]
         return repr(values)
 
-    def pointed(table: str | None, value: Any) -> Any:
-        if table is None or value is None or value in known.get(table, ()) or value not in by_id.get(table, {}):
+    def pointed(name: str | None, value: Any) -> Any:
+        if name is None or value is None or value in known.get(name, ()):
             return value
-        return told(table, by_id[table][value])
+        new = [row for row in tables.get(name, []) if row.get("id") == value]
+        return told(name, new[0]) if new else value
 
-    return {table: sorted(told(table, row) for row in rows) for table, rows in tables.items() if rows}
+    return sorted(told(table, row) for row in tables.get(table, []))

@@ -212,7 +212,8 @@ def delete_message(deal: Deal, world: World) -> Plan:
     sender = world.row("users", id=row["sender_id"])
 
     def deleted(row: Row) -> Acts:
-        return link("Messages"), link(row["subject"]), link("Delete message"), button("Delete message")
+        opened = link(f"{row['subject']} (message {row['id']})")
+        return link("Messages"), opened, link("Delete message"), button("Delete message")
 
     return Plan(
         f"{as_user(user)} and delete the private message '{row['subject']}' that {sender['name']} sent you.",

@@ -53,8 +53,7 @@ class Browser:
         found = [each for role, name, each in self.page.controls() if (role, name) == (act.role, act.name)]
         if act.within:
             found = [each for each in found if (group := each.up(*GROUPS)) and act.within in group.text]
-        seen = sorted({(role, name) for role, name, _ in self.page.controls()})
-        assert found, f"{act} is not on {self.target}: {seen}"
+        assert found, f"{act} is not on {self.target}: {self.page.names()}"
         assert len(found) == 1 or act.nth, f"{act} means {len(found)} things on {self.target}"
         return found[act.nth]
 

@@ -58,7 +58,11 @@ class Document(HTMLParser):
         self.feed(text)
         self.close()
         assert self.node is self.root, f"<{self.node.tag}> is not closed"
-        for each in self.root:
+        self.all = list(self.root)
+        self.labels: dict[str, list[str]] = {}
+        for each in self.all:
+            if each.tag == "label":
+                self.labels.setdefault(each.attributes["for"], []).append(each.text)
             if each.tag == "textarea":
                 each.value = each.raw.removeprefix("\n")
             if each.tag == "select":
@@ -83,13 +87,16 @@ class Document(HTMLParser):
     def name(self, element: Element) -> str:
         if element.tag in ("a", "button"):
             return element.text
-        labels = [each for each in self.root if each.attributes.get("for") == element.attributes["id"]]
+        labels = self.labels.get(element.attributes["id"], [])
         assert len(labels) == 1, f"{len(labels)} labels for {element.attributes}"
-        return labels[0].text
+        return labels[0]
 
     def controls(self) -> list[tuple[str, str, Element]]:
         """Role, name and element of all one can act on."""
-        return [(each.role, self.name(each), each) for each in self.root if each.role]
+        return [(each.role, self.name(each), each) for each in self.all if each.role]
+
+    def names(self) -> list[tuple[str, str]]:
+        return sorted((role, name) for role, name, _ in self.controls())
 
     def first(self, tag: str) -> Element:
-        return next(each for each in self.root if each.tag == tag)
+        return next(each for each in self.all if each.tag == tag)

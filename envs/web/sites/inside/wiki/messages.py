@@ -32,7 +32,10 @@ def _list(request: Request, kind: str) -> Page:
         user["id"],
         skip,
     )
-    cells = [(link(row["subject"], f"/messages/{row['id']}"), row["name"], row["date"]) for row in rows]
+    cells = [
+        (link(f"{row['subject']} (message {row['id']})", f"/messages/{row['id']}"), row["name"], row["date"])
+        for row in rows
+    ]
     body = join(
         tag(
             "p",
