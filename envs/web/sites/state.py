@@ -4,7 +4,6 @@ Two states are the same if every row that was there from the start is the same, 
 but for their ids, which depend on what was tried in between. A reference to a new row counts as that row.
 """
 
-import copy
 import sqlite3
 from collections.abc import Mapping
 from typing import Any
@@ -41,7 +40,7 @@ class World:
 
     def after(self) -> "After":
         """A copy to change."""
-        return After(copy.deepcopy(self.tables))
+        return After({table: [dict(row) for row in rows] for table, rows in self.tables.items()})
 
 
 class After:

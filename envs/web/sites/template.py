@@ -4,10 +4,11 @@ A task asks for a change of the site's data, an answer, or both. It is solved if
 start with the wanted change and no other, and the answer is the wanted one.
 """
 
+import re
 import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from .draws import Deal, NoInstance
@@ -15,6 +16,7 @@ from .state import After, Tables, World, read, same
 
 VERBS = ("click", "fill", "select", "press", "answer")
 ATTEMPTS = 100
+_NUMBER = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,6})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +157,5 @@ def same_answer(wanted: str, given: str | None) -> bool:
 
 def _plain(text: str) -> str:
     words = " ".join(text.casefold().split()).strip("\"'").rstrip(".").strip("\"'").removeprefix("$").strip()
-    if len(words) > 40 or not words.isascii():
-        return words
-    try:
-        number = Decimal(words)
-    except InvalidOperation:
-        return words
-    return str(number.normalize()) if number.is_finite() else words
+    # What is not plainly a number is text: of "1e999999999" Decimal makes one that no context can hold.
+    return str(Decimal(words).normalize()) if _NUMBER.fullmatch(words) else words

@@ -32,9 +32,10 @@ def _list(request: Request, kind: str) -> Page:
         user["id"],
         skip,
     )
+    # Many messages have the same subject.
+    names = [f"{row['subject']} (message {row['id']})" for row in rows]
     cells = [
-        (link(f"{row['subject']} (message {row['id']})", f"/messages/{row['id']}"), row["name"], row["date"])
-        for row in rows
+        (link(name, f"/messages/{row['id']}"), row["name"], row["date"]) for name, row in zip(names, rows, strict=True)
     ]
     body = join(
         tag(
