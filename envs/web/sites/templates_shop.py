@@ -64,31 +64,34 @@ def price(deal: Deal, world: World) -> Plan:
 
 @book.template("search")
 def cheapest(deal: Deal, world: World) -> Plan:
-    """The cheapest product of a brand between two prices."""
+    """The cheapest or dearest product of a brand from or up to a price."""
     brand = deal.pick(sorted({product["brand"] for product in world.tables["products"]}))
-    low = 5 * deal.number(1, 12)
+    cheap, limit = deal.chance(0.5), 5 * deal.number(1, 12)
+    if not cheap:
+        limit = 140 - limit
     fitting = sorted(
-        (row for row in world.rows("products", brand=brand) if row["price"] >= 100 * low and row["stock"]),
-        key=lambda row: row["price"],
+        (row for row in world.rows("products", brand=brand) if row["stock"] and _within(row["price"], limit, cheap)),
+        key=lambda row: row["price"] if cheap else -row["price"],
     )
     if len(fitting) < 2 or fitting[0]["price"] == fitting[1]["price"]:
         raise NoInstance
     searched = (
-        link("Search"),
-        choose("Brand", brand),
-        fill("Lowest price in dollars", low),
-        choose("Stock", "In stock only"),
-        choose("Sort by", "Price, lowest first"),
+        *(link("Search"), choose("Brand", brand), choose("Stock", "In stock only")),
+        fill(f"{'Lowest' if cheap else 'Highest'} price in dollars", limit),
+        choose("Sort by", f"Price, {'lowest' if cheap else 'highest'} first"),
         button("Search"),
     )
     return Plan(
-        f"Of the products of the brand {brand} that are in stock and cost at least ${low}, which is the cheapest? "
-        "Answer "
-        "with its name.",
+        f"Of the products of the brand {brand} that are in stock and cost at {'least' if cheap else 'most'} ${limit}, "
+        f"which is the {'cheapest' if cheap else 'dearest'}? Answer with its name.",
         (*searched, answer(fitting[0]["name"])),
         ((*searched, answer(fitting[1]["name"])), (*searched, answer(fitting[-1]["name"])), searched),
         answer=fitting[0]["name"],
     )
+
+
+def _within(price: int, limit: int, least: bool) -> bool:
+    return price >= 100 * limit if least else price <= 100 * limit
 
 
 @book.template("search")

@@ -63,27 +63,27 @@ def milestone_due(deal: Deal, world: World) -> Plan:
 
 @book.template("search")
 def count_issues(deal: Deal, world: World) -> Plan:
-    """How many open issues have a label and a priority or a project."""
+    """How many open issues have a label, and something else besides."""
     label = deal.pick(world.tables["labels"])
     labelled = {row["issue_id"] for row in world.rows("issue_labels", label_id=label["id"])}
     found = [row for row in world.rows("issues", state="open") if row["id"] in labelled]
-    if deal.chance(0.5):
-        priority = deal.pick(PRIORITIES)
-        fitting = [row for row in found if row["priority"] == priority]
-        filters, said = choose("Priority", priority), f"the priority {priority} and the label {label['name']}"
-    else:
-        project = deal.pick(world.tables["projects"])
-        fitting = [row for row in found if row["project_id"] == project["id"]]
-        filters, said = (
-            choose("Project", project["name"]),
-            f"the label {label['name']} in the project {project['name']}",
+    priority, project = deal.pick(PRIORITIES), deal.pick(world.tables["projects"])
+    user = deal.pick(world.tables["users"])
+    column, value, filters, said = deal.pick(
+        (
+            ("priority", priority, choose("Priority", priority), f"and the priority {priority}"),
+            ("project_id", project["id"], choose("Project", project["name"]), f"in the project {project['name']}"),
+            ("assignee_id", user["id"], choose("Assignee", user["name"]), f"and the assignee {user['name']}"),
+            ("author_id", user["id"], choose("Author", user["name"]), f"and the author {user['name']}"),
         )
+    )
+    fitting = [row for row in found if row[column] == value]
     count, all_of_them = len(fitting), len(found)
     if not 1 < count < all_of_them:
         raise NoInstance
     begin = (link("Issues"), choose("State", "open"), choose("Label", label["name"]))
     return Plan(
-        f"How many open issues have {said}? Answer with the number.",
+        f"How many open issues have the label {label['name']} {said}? Answer with the number.",
         (*begin, filters, button("Search"), answer(count)),
         ((*begin, button("Search"), answer(all_of_them)), (*begin, filters, button("Search"), answer(count - 1))),
         answer=str(count),

@@ -24,6 +24,8 @@ OF_FOUNDERS = {
     "In which town was the founder of {} born?": r"town of \[\[(.+?)\]\]",
     "In which year was the founder of {} born?": r"born in (\d+)",
     "What was the profession of the founder of {}?": r"was an? (\w+)\.",
+    "How many pupils had the founder of {}?": r"had (\d+) pupils",
+    "In which year was the best known work of the founder of {} made?": r"of the year (\d+)",
 }
 
 

@@ -1,4 +1,6 @@
-"""Run as a file, wherever the folder was copied: ``python3 -I start.py SITE PORT DATABASE WORLD``."""
+"""Run as a file, wherever the folder was copied: ``python3 -I start.py SITE PORT DATABASE WORLD``. Without ``-I`` the
+folder itself would be searched for modules, and its ``html`` found before that of the standard library.
+"""
 
 import importlib
 import os

@@ -226,7 +226,8 @@ class Site:
         return "<!DOCTYPE html>\n" + tag("html", head, tag("body", top, main), lang="en")
 
 
-_STYLE = tag("style", Html(STYLE))
+# The icon is empty: a browser that asked for one would be a second visitor for a moment.
+_STYLE = join(tag("link", rel="icon", href="data:,"), tag("style", Html(STYLE)))
 
 
 def _login_page(request: Request) -> Page:
