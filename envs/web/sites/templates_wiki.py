@@ -18,7 +18,7 @@ QUESTIONS = {
     "How many km long is the river {}?": r"river of (\d+) km",
     "How many mills does the river {} turn?": r"turns (\d+) mills",
     "In which year was the {} opened?": r"opened in (\d+)",
-    "On which day of the week is the {} closed?": r"closed on (\w+)s\.",
+    "Which day of the week is the day of rest of the {}?": r"day of rest is (\w+)\.",
 }
 OF_FOUNDERS = {
     "In which town was the founder of {} born?": r"town of \[\[(.+?)\]\]",

@@ -92,5 +92,5 @@ def _museum(deal: Deal, name: str, town: str) -> str:
     return (
         f"{name} is a museum in [[{town}]].\n== Collection ==\n"
         f"It shows {deal.number(100, 9000)} {deal.pick(THINGS)} in # rooms.\n== Visit ==\n"
-        f"It was opened in {deal.number(1850, 1990)} and is closed on {deal.pick(('Mondays', 'Tuesdays', 'Fridays'))}."
+        f"It was opened in {deal.number(1850, 1990)}; its day of rest is {deal.pick(('Monday', 'Tuesday', 'Friday'))}."
     )
