@@ -26,6 +26,7 @@ OURS = {
     SITE: "turnwise.envs.site:SiteEnv",
     "turnwise/Code-v0": "turnwise.envs.code.env:CodeEnv",
     "turnwise/TinyCode-v0": "turnwise.envs.code.tiny:TinyCodeEnv",
+    "turnwise/Sites-v0": "turnwise.envs.web.sites.env:SitesEnv",
 }
 """Imported when made."""
 MINIWOB = "turnwise.envs.web.miniwob:MiniWoBEnv"

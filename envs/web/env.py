@@ -65,6 +65,8 @@ class BrowserEnv(TurnEnv):
         self.marks = marks
         self.action_space = FreeText()
         self.observation_space = FreeText(200_000)
+        self.nodes: list[Mapping[str, Any]] = []
+        """What was last seen, as ``inside.look`` tells it."""
         self._begin: Begin | None = None
         self._over = True
 
@@ -136,6 +138,7 @@ class BrowserEnv(TurnEnv):
         return {"do": "look", "tree": text, "screenshot": self.observation != "text"}
 
     def _seen(self, said: str, answer: Mapping[str, Any], shot: bytes) -> Obs:
+        self.nodes = list(answer.get("nodes", ()))
         shown = page(answer) if self.observation != "screenshot" else ""
         text = "\n".join(part for part in (said, shown) if part)
         if self.observation == "text":

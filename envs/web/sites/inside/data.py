@@ -1,0 +1,61 @@
+"""The database of a site: made from a world at start, then changed by what the user does."""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Row = sqlite3.Row
+
+
+class Data:
+    """One SQLite file. A caller holds the site's lock; ``settle`` commits what a request did, or takes it back."""
+
+    def __init__(self, path: str, schema: str) -> None:
+        self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        self._connection.row_factory = sqlite3.Row
+        self._connection.executescript("PRAGMA journal_mode = DELETE; PRAGMA synchronous = OFF;" + schema)
+        self._connection.execute("PRAGMA foreign_keys = ON")
+
+    def load(self, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        """Fill the tables of a fresh file.
+
+        Raises:
+            sqlite3.Error: the world does not fit the schema.
+        """
+        self._connection.execute("BEGIN")
+        self._connection.execute("PRAGMA defer_foreign_keys = ON")
+        for table, rows in tables.items():
+            for row in rows:
+                columns, marks = ", ".join(row), ", ".join("?" * len(row))
+                statement = f"INSERT INTO {table} ({columns}) VALUES ({marks})"
+                self._connection.execute(statement, tuple(row.values()))
+        self._connection.execute("COMMIT")
+
+    def rows(self, sql: str, *values: Any) -> list[Row]:
+        """All rows of a query."""
+        return self._connection.execute(sql, values).fetchall()
+
+    def row(self, sql: str, *values: Any) -> Row | None:
+        """The first row of a query."""
+        found = self._connection.execute(sql, values).fetchone()
+        return found if isinstance(found, sqlite3.Row) else None
+
+    def value(self, sql: str, *values: Any) -> Any:
+        """The first column of the first row; None if there is no row."""
+        found = self.row(sql, *values)
+        return None if found is None else found[0]
+
+    def run(self, sql: str, *values: Any) -> int:
+        """Change something; the id of the row inserted last."""
+        if not self._connection.in_transaction:
+            self._connection.execute("BEGIN")
+        return self._connection.execute(sql, values).lastrowid or 0
+
+    def settle(self, keep: bool) -> None:
+        """End the transaction of a request, if it began one."""
+        if self._connection.in_transaction:
+            self._connection.execute("COMMIT" if keep else "ROLLBACK")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()

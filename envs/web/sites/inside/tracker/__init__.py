@@ -1,0 +1,6 @@
+"""The issue tracker: projects, issues with labels and milestones, comments, and work on many issues at once."""
+
+from . import bulk, comments, editing, issues, milestones, moving, projects, settings
+from .base import site
+
+__all__ = ["bulk", "comments", "editing", "issues", "milestones", "moving", "projects", "settings", "site"]
