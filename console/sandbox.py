@@ -61,7 +61,8 @@ def list_sandboxes(as_json: Json = False) -> None:
         print_json(rows)
     else:
         columns = ("sandbox", "status", "image", "run", "owner", "expires", "dead because")
-        print_table(columns, [tuple(row.values()) for row in rows], empty="no sandboxes")
+        short = [{**row, "image": row["image"].removeprefix("sha256:")[:12]} for row in rows]
+        print_table(columns, [tuple(row.values()) for row in short], empty="no sandboxes")
 
 
 @app.command()

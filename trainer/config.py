@@ -270,7 +270,8 @@ def load_config(path: str | Path, overrides: list[str] | None = None) -> RunConf
     try:
         return parse_config(raw)
     except ConfigError as error:
-        raise ConfigError(f"{file}: {error}") from error
+        where = f"{file} with {', '.join(f'--set {one}' for one in overrides)}" if overrides else f"{file}"
+        raise ConfigError(f"{where}: {error}") from error
 
 
 __all__ = ["ConfigError", "RunConfig", "load_config", "parse_config"]

@@ -107,7 +107,9 @@ class CodeEnv(TurnEnv):
         self._judged: Files = self._files
         self._share = grade(self._task, self._files).share if self._step_reward else 0.0
         text = f"{task.instruction}\n\nFiles:\n{listing(list(self._files))}"
-        return bounded(text, 2 * self._max_chars), self._info(True, {}) | {"facts": made_of(self._box)}
+        return bounded(text, 2 * self._max_chars), self._info(True, {}) | {
+            "facts": {"task": task.name, **made_of(self._box)}
+        }
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
         """Do what the text asks for."""

@@ -6,8 +6,10 @@ export TURNWISE_BASE DOCKER_BUILDKIT=0
 
 die() { printf 'make up: %s\n' "$*" >&2; exit 1; }
 
+[ "$(id -u)" -eq 0 ] || die "run it as root: the containers' secrets and the folder of sockets are root's."
 command -v docker-compose >/dev/null || die "docker-compose is missing: apt-get install docker-compose"
 bash tools/system_parts.sh test
+mkdir -p /var/lib/turnwise/sockets
 
 echo "==> 1/4 secrets, in secrets/"
 umask 077
@@ -15,7 +17,7 @@ mkdir -p secrets
 fresh() { [ -s "$1" ] || head -c 32 /dev/urandom | base64 | tr -d '/+=\n' >"$1"; }
 fresh secrets/ray_token
 fresh secrets/database_password
-printf 'database:5432:*:turnwise:%s\n' "$(cat secrets/database_password)" >secrets/pgpass
+printf '%s:*:*:turnwise:%s\n' database "$(cat secrets/database_password)" 127.0.0.1 "$(cat secrets/database_password)" >secrets/pgpass
 # Nobody else enters the folder; in its container the database's own user must read it.
 chmod 644 secrets/database_password
 umask 022
@@ -25,8 +27,9 @@ echo "==> 2/4 the sandboxes' image, and what to build on"
 for TURNWISE_BASE in debian:bookworm-slim turnwise/base:bookworm; do
     docker image inspect "$TURNWISE_BASE" >/dev/null 2>&1 && break
 done
-# For later calls of docker-compose: with another base they would start everything anew.
-echo "TURNWISE_BASE=$TURNWISE_BASE" >.env
+# For later calls of docker-compose: with another base or port they would start everything anew.
+port=${TURNWISE_DATABASE_PORT:-$(sed -n 's/^TURNWISE_DATABASE_PORT=//p' .env 2>/dev/null || true)}
+printf 'TURNWISE_BASE=%s\nTURNWISE_DATABASE_PORT=%s\n' "$TURNWISE_BASE" "${port:-5432}" >.env
 
 # What this machine's pip can reach, a build inside a container may not.
 echo "==> 3/4 the nodes' packages, in build/wheels"
@@ -39,12 +42,12 @@ ls build/wheels/torch-*.whl >/dev/null 2>&1 || download "$torch" || download --e
 download --find-links build/wheels "$pip" -r requirements.lock
 
 echo "==> 4/4 images and containers"
-mkdir -p /var/lib/turnwise/sockets
 docker-compose build --quiet database head
 docker-compose up -d --no-build "$@"
 for _ in $(seq 60); do
     if docker-compose exec -T head ray status >/dev/null 2>&1 && docker-compose exec -T head turnwise db upgrade; then
         echo "==> up: docker-compose exec head turnwise train examples/tiny_code.toml"
+        echo "    the store, from here: PGPASSFILE=secrets/pgpass, postgresql://turnwise@127.0.0.1:${port:-5432}/turnwise"
         exit 0
     fi
     sleep 2
