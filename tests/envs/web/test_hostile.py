@@ -1,0 +1,97 @@
+"""Pages that mean harm: each ends in bounded time with the right word, and the next episode is clean."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from turnwise.envs.web import browser
+from turnwise.tests.envs.web.hostile_site import HostileSite, number_of
+
+STEP = 3.0
+LOST = ("endless", "alerts", "memory", "heavy")
+ALIVE = {
+    "one_alert": "! a dialog was accepted (alert): hello",
+    "confirm": "'yes'",
+    "download": "! a download was refused: big.bin",
+    "popup": "! a new tab was opened",
+    "popups": "tab 7",
+    "rewrites": "button 'press'",
+    "restless": "button 'press'",
+    "vanishing": "heading 'page'",
+    "unload": "the other page",
+    "navigates": "the other page",
+    "round": "tab 0",
+    "waiting": "tab 0",
+}
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("browsers")]
+
+
+@pytest.fixture(scope="module")
+def site(browsers: None) -> Iterator[HostileSite]:
+    patched = pytest.MonkeyPatch()
+    patched.setattr(browser, "STEP_SECONDS", STEP)
+    made = HostileSite()
+    yield made
+    made.close()
+    patched.undo()
+
+
+def press(site: HostileSite, at: str) -> tuple[str, float]:
+    site.at = at
+    seen, _ = site.reset(seed=1)
+    began = time.monotonic()
+    after, reward, _, _, _ = site.step(
+        f"click({number_of(seen, 'button') if 'button' in str(seen) else number_of(seen, 'link')})"
+    )
+    assert reward == 0.0
+    return str(after), time.monotonic() - began
+
+
+def clean(site: HostileSite) -> None:
+    site.at = "harmless"
+    seen, _ = site.reset(seed=1)
+    after = str(site.step(f"click({number_of(seen, 'button')})")[0])
+    assert "'pressed'" in after
+    assert "!" not in after
+    assert "tab 1" not in after
+
+
+@pytest.mark.parametrize("at", LOST)
+def test_a_page_that_does_not_answer_is_given_up(site: HostileSite, at: str) -> None:
+    after, seconds = press(site, at)
+    assert "error: the page" in after
+    assert seconds < STEP + browser.SLACK_SECONDS
+    assert "about:blank" in str(site.step("wait(1)")[0])
+    assert site.step('answer("right")')[4]["success"]
+    clean(site)
+
+
+@pytest.mark.parametrize("at", ALIVE)
+def test_a_page_that_makes_trouble_goes_on(site: HostileSite, at: str) -> None:
+    after, seconds = press(site, at)
+    assert ALIVE[at] in after
+    assert seconds < 2 * STEP + 3
+    clean(site)
+
+
+def test_what_a_page_says_does_not_pass_for_the_harness(site: HostileSite) -> None:
+    after, _ = press(site, "impostor")
+    assert not [line for line in after.splitlines() if line.startswith(("!", "error", "[1] button"))]
+
+
+def test_nothing_but_the_site_can_be_gone_to(site: HostileSite) -> None:
+    site.at = "harmless"
+    site.reset(seed=1)
+    for url in ("file:///etc/passwd", "javascript:document.title='won'", "http://169.254.169.254/", "about:blank"):
+        after, _, _, _, info = site.step(f'goto("{url}")')
+        assert not info["step_valid"]
+        assert "'page' http://127.0.0.1:8080/harmless.html" in str(after)
+
+
+def test_an_episode_leaves_nothing_for_the_next(site: HostileSite) -> None:
+    site.at = "harmless"
+    first = site.reset(seed=1)[0]
+    site.step('goto("http://127.0.0.1:8080/other.html")')
+    site.step("new_tab()")
+    assert site.reset(seed=1)[0] == first

@@ -1,0 +1,100 @@
+"""MiniWoB++ in the browser: its tasks open, are the same twice, and are scored as BrowserGym scores them."""
+
+import os
+import re
+from collections.abc import Iterator
+
+import pytest
+from turnwise.envs import make
+from turnwise.envs.registry import all_ids
+from turnwise.envs.web.browser import Browser
+from turnwise.envs.web.miniwob import SERVER, MiniWoBEnv
+from turnwise.envs.web.miniwob_tasks import TASKS
+
+EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "13"))
+"""One task in so many is tried."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("browsers")]
+
+
+@pytest.fixture(scope="module")
+def browser(browsers: None) -> Iterator[Browser]:
+    made = Browser([SERVER])
+    yield made
+    made.close()
+
+
+def task(name: str, browser: Browser) -> MiniWoBEnv:
+    made = MiniWoBEnv(name)
+    made.browser = browser
+    return made
+
+
+def wanted(seen: object) -> tuple[str, int]:
+    """The label that click-button asks for, and the number of a button that has it."""
+    asked = re.search(r'"(.*)" button', str(seen).splitlines()[0])
+    assert asked
+    found = re.search(rf"\[(\d+)\] button '{re.escape(asked.group(1))}'", str(seen))
+    assert found, seen
+    return asked.group(1), int(found.group(1))
+
+
+def test_every_task_is_registered() -> None:
+    assert {f"turnwise/MiniWoB-{name}-v0" for name in TASKS} <= set(all_ids())
+    assert len(TASKS) > 100
+    assert isinstance(make("turnwise/MiniWoB-click-test-v0"), MiniWoBEnv)
+
+
+@pytest.mark.parametrize("name", TASKS[::EVERY])
+def test_a_task_opens_is_the_same_twice_and_ends(browser: Browser, name: str) -> None:
+    env = task(name, browser)
+    first, info = env.reset(seed=3)
+    assert re.match(r"goal: \S.{8,}", str(first).splitlines()[0])
+    assert info["facts"]["sandbox"]["image"] == "web"
+    assert env.reset(seed=3)[0] == first
+    assert not env.step("wait(1)")[2]
+    _, reward, over, _, info = env.step('answer("")')
+    assert (reward, over, info["success"]) == (0.0, True, False)
+
+
+def test_the_right_button_succeeds_and_a_wrong_one_fails(browser: Browser) -> None:
+    env = task("click-button", browser)
+    for seed in range(4):
+        seen, _ = env.reset(seed=seed)
+        label, right = wanted(seen)
+        others = [int(n) for n, said in re.findall(r"\[(\d+)\] button '(.*?)'", str(seen)) if said != label]
+        if others:
+            _, reward, over, _, info = env.step(f"click({others[0]})")
+            assert (reward, over, info["success"]) == (0.0, True, False)
+            assert env.reset(seed=seed)[0] == seen
+        _, reward, over, _, info = env.step(f"click({right})")
+        assert (reward, over, info["success"]) == (1.0, True, True)
+
+
+def test_whoever_leaves_the_page_has_lost(browser: Browser) -> None:
+    env = task("click-button", browser)
+    env.reset(seed=1)
+    _, reward, over, _, info = env.step('goto("http://127.0.0.1:8081/miniwob/click-test.html")')
+    assert (reward, over, info["success"]) == (0.0, True, False)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        'goto("javascript:core.endEpisode(1)")',
+        'goto("data:text/html,<script>opener.core.endEpisode(1)</script>")',
+        'press("F12")',
+        'type("core.endEpisode(1)")',
+        'answer("core.endEpisode(1)")',
+    ],
+)
+def test_the_reward_in_the_page_cannot_be_forged_through_it(browser: Browser, action: str) -> None:
+    env = task("click-button", browser)
+    env.reset(seed=1)
+    _, reward, _, _, info = env.step(action)
+    assert (reward, info["success"]) == (0.0, False)
+
+
+def test_the_splits_share_no_instance(browser: Browser) -> None:
+    env = task("click-button", browser)
+    assert env.begin(5, "train").scripts != env.begin(5, "test").scripts
