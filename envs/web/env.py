@@ -57,12 +57,11 @@ class BrowserEnv(TurnEnv):
     sandboxed = True
     width, height = 640, 480
 
-    def __init__(self, browser: Browser, observation: Seen = "text", marks: bool = False) -> None:
+    def __init__(self, browser: Browser, observation: Seen = "text") -> None:
         if observation not in SEEN:
             raise ValueError(f"unknown observation {observation!r}; choose from {', '.join(SEEN)}")
         self.browser = browser
         self.observation = observation
-        self.marks = marks
         self.action_space = FreeText()
         self.observation_space = FreeText(200_000)
         self.nodes: list[Mapping[str, Any]] = []
@@ -134,8 +133,7 @@ class BrowserEnv(TurnEnv):
         self.browser.close()
 
     def _look(self) -> dict[str, Any]:
-        text = self.observation != "screenshot" or self.marks
-        return {"do": "look", "tree": text, "screenshot": self.observation != "text"}
+        return {"do": "look", "tree": self.observation != "screenshot", "screenshot": self.observation != "text"}
 
     def _seen(self, said: str, answer: Mapping[str, Any], shot: bytes) -> Obs:
         self.nodes = list(answer.get("nodes", ()))

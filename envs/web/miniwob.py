@@ -44,10 +44,10 @@ class MiniWoBEnv(BrowserEnv):
 
     width, height = 320, 320
 
-    def __init__(self, task: str, observation: Seen = "text", marks: bool = False) -> None:
+    def __init__(self, task: str, observation: Seen = "text") -> None:
         if task not in TASKS:
             raise ValueError(f"MiniWoB++ has no task {task!r}")
-        super().__init__(Browser([SERVER]), observation, marks)
+        super().__init__(Browser([SERVER]), observation)
         self.task = task
         self.url = f"{ORIGIN}/miniwob/{task}.html"
 

@@ -19,6 +19,15 @@ ROOT = Path(__file__).parents[2]
 TESTS: dict[str, tuple[list[str], dict[str, str]]] = {
     "tests": (["-m", "soak"], {}),
     "code_families": (["tests/envs/code/test_families.py"], {"TURNWISE_CODE_SEEDS": "200"}),
+    "web": (
+        ["tests/envs/web"],
+        {
+            "TURNWISE_SITE_SEEDS": "20",
+            "TURNWISE_BROWSED_EVERY": "1",
+            "TURNWISE_BROWSED_SEEDS": "3",
+            "TURNWISE_MINIWOB_EVERY": "1",
+        },
+    ),
     "frozen_engine": (["-m", "chaos", "tests/sandbox/test_frozen_engine.py"], {"TURNWISE_FROZEN_SECONDS": "60"}),
 }
 """What pytest is asked for, with what in its environment; each ends with 0, or the soak failed."""

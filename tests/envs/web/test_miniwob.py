@@ -98,3 +98,17 @@ def test_the_reward_in_the_page_cannot_be_forged_through_it(browser: Browser, ac
 def test_the_splits_share_no_instance(browser: Browser) -> None:
     env = task("click-button", browser)
     assert env.begin(5, "train").scripts != env.begin(5, "test").scripts
+
+
+def test_a_policy_that_sees_clicks_where_it_sees(browser: Browser) -> None:
+    env = MiniWoBEnv("click-test", observation="both")
+    env.browser = browser
+    seen, _ = env.reset(seed=1)
+    assert isinstance(seen, dict)
+    image = seen["image"]
+    assert image.shape == (env.height, env.width, 3)
+    assert image.std() > 0
+    (button,) = [node for node in env.nodes if node["role"] == "button"]
+    x, y, wide, high = button["rect"]
+    _, reward, over, _, _ = env.step(f"click({x + wide / 2}, {y + high / 2})")
+    assert (reward, over) == (1.0, True)

@@ -7,7 +7,7 @@ from turnwise.envs.web.sites.template import Act
 from turnwise.envs.web.sites.templates import SITES, TEMPLATES, draw
 from turnwise.tests.envs.web.sites.running import Served
 
-SEEDS = int(os.environ.get("TURNWISE_SITE_SEEDS", "3"))
+SEEDS = int(os.environ.get("TURNWISE_SITE_SEEDS", "1"))
 KINDS = {"look-up", "search", "create", "edit", "delete", "steps", "two"}
 
 
