@@ -100,4 +100,4 @@ def new(
 
     root = scaffold(name, folder)
     where = root if root.is_absolute() else f"./{root}"
-    typer.echo(f"{where}: now `pip install -e {where}`, then `turnwise envs check {env_id(name)}`")
+    typer.echo(f"{where}: now `pip install {where}`, then `turnwise envs check {env_id(name)}`")
