@@ -6,6 +6,7 @@ from time import monotonic
 from uuid import uuid4
 
 from ..agents.episode import Outcome
+from ..agents.rollouts import kind
 from ..errors import TurnwiseError
 from ..records import OUTCOMES, GroupState, Horizon, Task
 from .cluster import Cluster
@@ -42,6 +43,8 @@ class Evaluator:
         self._members = members
         self._metrics = metrics
         self._tell = tell
+        self._worked: set[str] = set()
+        """The kinds of environments that were seen to work."""
         self.results: dict[str, EvalResult] = {}
 
     async def evaluate(self, name: str, update: int) -> None:
@@ -54,16 +57,17 @@ class Evaluator:
         journal = self._cluster.journal
         tasks = held_out(self._config.environments, settings.tasks)
         played = await self._play(name, tasks)
-        # Worlds that worked and now fail are waited for; what was never seen to work is told at once.
-        for pause in PAUSES if update else ():
+        # Worlds that worked before and now fail are waited for; what was never seen to work is told at once.
+        for pause in PAUSES:
             ended = [(task, one) for task, one in played if one.status in OUTCOMES]
             known = [task for task, _ in ended]
-            again = [task for task in tasks if task not in known]
+            again = [task for task in tasks if task not in known and kind(task) in self._worked]
             if len(again) <= MAX_FAILED * len(tasks):
                 break
             self._tell(Note(f"evaluation {name!r}: {len(again)} of {len(tasks)} episodes failed; again in {pause:g} s"))
             await asyncio.sleep(pause)
             played = ended + await self._play(name, again)
+        self._worked.update(kind(task) for task, one in played if one.status in OUTCOMES)
         result = summarise(name, self._run, self._config.environments, played, settings.tasks, monotonic() - began)
         self.results[name] = result
         await journal.commit(

@@ -18,9 +18,8 @@ from turnwise.tests.soak.quickstarts import quickstart
 ROOT = Path(__file__).parents[2]
 TESTS: dict[str, tuple[list[str], dict[str, str]]] = {
     "tests": (["-m", "soak"], {}),
-    "code_families": (["tests/envs/code/test_families.py"], {"TURNWISE_CODE_SEEDS": "200"}),
     "web": (
-        ["tests/envs/web"],
+        ["-m", "soak or not soak", "tests/envs/web"],
         {
             "TURNWISE_SITE_SEEDS": "20",
             "TURNWISE_BROWSED_EVERY": "1",

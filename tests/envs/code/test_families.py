@@ -1,5 +1,6 @@
 """Every family's solution passes, the untouched workspace does not, nor does any mutation; the splits share nothing."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from turnwise.envs.code.tiny_world import FAMILIES as TINY_FAMILIES
 from turnwise.envs.code.tiny_world import draw as draw_tiny
 
 SOAK_SEEDS = 200
+AT_ONCE = 6
 
 
 def of_seed(family: str, seed: int) -> CodeTask:
@@ -32,19 +34,26 @@ def judged(task: CodeTask) -> list[str]:
     return wrong
 
 
+def all_judged(family: str, seeds: int) -> list[str]:
+    """Of as many seeds, some at a time: they wait for sandboxes more than they compute."""
+    with ThreadPoolExecutor(AT_ONCE) as workers:
+        found = workers.map(lambda seed: judged(of_seed(family, seed)), range(seeds))
+        return [said for each in found for said in each]
+
+
 def test_there_are_at_least_eight() -> None:
     assert len(FAMILIES) >= 8
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_only_the_solution_passes(any_sandboxes: str, family: str, seeds: int) -> None:
-    assert [said for seed in range(seeds) for said in judged(of_seed(family, seed))] == []
+    assert all_judged(family, seeds) == []
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("family", FAMILIES)
 def test_only_the_solution_passes_on_many_seeds(any_sandboxes: str, family: str) -> None:
-    assert [said for seed in range(SOAK_SEEDS) for said in judged(of_seed(family, seed))] == []
+    assert all_judged(family, SOAK_SEEDS) == []
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -11,7 +11,7 @@ from turnwise.envs.web.browser import Browser
 from turnwise.envs.web.miniwob import SERVER, MiniWoBEnv
 from turnwise.envs.web.miniwob_tasks import TASKS
 
-EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "13"))
+EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "65"))
 """One task in so many is tried."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("browsers")]

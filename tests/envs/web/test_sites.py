@@ -8,7 +8,7 @@ from turnwise.envs.web.sites.env import SitesEnv, written
 from turnwise.envs.web.sites.templates import TEMPLATES
 
 SEEDS = int(os.environ.get("TURNWISE_BROWSED_SEEDS", "1"))
-EVERY = int(os.environ.get("TURNWISE_BROWSED_EVERY", "6"))
+EVERY = int(os.environ.get("TURNWISE_BROWSED_EVERY", "25"))
 """One template in so many is tried."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("browsers")]
