@@ -17,9 +17,9 @@ from turnwise.tests.soak.quickstarts import quickstart
 
 ROOT = Path(__file__).parents[2]
 TESTS: dict[str, tuple[list[str], dict[str, str]]] = {
-    "tests": (["-m", "soak"], {}),
+    "tests": (["-m", "soak", "--ignore=tests/envs/web"], {}),
     "web": (
-        ["-m", "soak or not soak", "tests/envs/web"],
+        ["-m", "soak", "tests/envs/web"],
         {
             "TURNWISE_SITE_SEEDS": "20",
             "TURNWISE_BROWSED_EVERY": "1",

@@ -1,8 +1,7 @@
 """Pages that mean harm: each ends in bounded time with the right word, and the next episode is clean."""
 
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from turnwise.envs.web import browser
@@ -25,13 +24,7 @@ ALIVE = {
     "waiting": "tab 0",
 }
 
-
-def often(names: Iterable[str], *chosen: str) -> list[Any]:
-    """All names; all but the chosen ones are left to the soak."""
-    return [name if name in chosen else pytest.param(name, marks=pytest.mark.soak) for name in names]
-
-
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("browsers")]
+pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("browsers")]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +57,7 @@ def clean(site: HostileSite) -> None:
     assert "tab 1" not in after
 
 
-@pytest.mark.parametrize("at", often(LOST, "endless", "memory"))
+@pytest.mark.parametrize("at", LOST)
 def test_a_page_that_does_not_answer_is_given_up(site: HostileSite, at: str) -> None:
     after, seconds = press(site, at)
     assert "error: the page" in after
@@ -74,7 +67,7 @@ def test_a_page_that_does_not_answer_is_given_up(site: HostileSite, at: str) -> 
     clean(site)
 
 
-@pytest.mark.parametrize("at", often(ALIVE, "one_alert", "popup", "download", "navigates", "rewrites"))
+@pytest.mark.parametrize("at", ALIVE)
 def test_a_page_that_makes_trouble_goes_on(site: HostileSite, at: str) -> None:
     after, seconds = press(site, at)
     assert ALIVE[at] in after

@@ -5,16 +5,14 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from turnwise.envs import make
-from turnwise.envs.registry import all_ids
 from turnwise.envs.web.browser import Browser
 from turnwise.envs.web.miniwob import SERVER, MiniWoBEnv
 from turnwise.envs.web.miniwob_tasks import TASKS
 
-EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "65"))
+EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "13"))
 """One task in so many is tried."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("browsers")]
+pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("browsers")]
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +35,6 @@ def wanted(seen: object) -> tuple[str, int]:
     found = re.search(rf"\[(\d+)\] button '{re.escape(asked.group(1))}'", str(seen))
     assert found, seen
     return asked.group(1), int(found.group(1))
-
-
-def test_every_task_is_registered() -> None:
-    assert {f"turnwise/MiniWoB-{name}-v0" for name in TASKS} <= set(all_ids())
-    assert len(TASKS) > 100
-    assert isinstance(make("turnwise/MiniWoB-click-test-v0"), MiniWoBEnv)
 
 
 @pytest.mark.parametrize("name", TASKS[::EVERY])

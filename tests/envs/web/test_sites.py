@@ -8,10 +8,10 @@ from turnwise.envs.web.sites.env import SitesEnv, written
 from turnwise.envs.web.sites.templates import TEMPLATES
 
 SEEDS = int(os.environ.get("TURNWISE_BROWSED_SEEDS", "1"))
-EVERY = int(os.environ.get("TURNWISE_BROWSED_EVERY", "25"))
+EVERY = int(os.environ.get("TURNWISE_BROWSED_EVERY", "6"))
 """One template in so many is tried."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("browsers")]
+pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("browsers")]
 
 
 @pytest.fixture(scope="module")

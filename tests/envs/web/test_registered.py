@@ -1,0 +1,13 @@
+"""The web environments by their ids; nothing is started."""
+
+from turnwise.envs import all_ids, make
+from turnwise.envs.web.miniwob import MiniWoBEnv
+from turnwise.envs.web.miniwob_tasks import TASKS
+from turnwise.envs.web.sites.env import SitesEnv
+
+
+def test_every_task_is_registered() -> None:
+    assert {f"turnwise/MiniWoB-{name}-v0" for name in TASKS} <= set(all_ids())
+    assert len(TASKS) > 100
+    assert isinstance(make("turnwise/MiniWoB-click-test-v0"), MiniWoBEnv)
+    assert isinstance(make("turnwise/Sites-v0"), SitesEnv)
