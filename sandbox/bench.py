@@ -21,6 +21,8 @@ SPEC = SandboxSpec(
 )
 CASE_SECONDS = 90.0
 RESET_SECONDS = 10.0
+WALK_SECONDS = 60.0
+"""For what walks a whole file system, on a disk that nobody read lately."""
 
 
 class Failed(Exception):

@@ -18,7 +18,7 @@ SPEC = SandboxSpec(image="web", memory_mib=1024, cpus=2.0, pids=512, disk_mib=64
 SOCKET = "/tmp/browser"  # noqa: S108 - the sandbox's own
 DRIVER = f"import sys; sys.path[:0] = ['/opt/browser', '/workspace']; from inside.driver import main; main('{SOCKET}')"
 LEASE_SECONDS = 15.0
-START_SECONDS = 20.0
+START_SECONDS = 30.0
 OPEN_SECONDS = 15.0
 STEP_SECONDS = 10.0
 """What one action and the look at what came of it may take before the page is given up."""
