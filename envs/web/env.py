@@ -28,7 +28,7 @@ class Begin:
     """Where an episode begins."""
 
     goal: str
-    """What is asked; empty if ``goal_script`` says it."""
+    """What is asked; empty if the last of ``scripts`` says it."""
     url: str
     origins: tuple[str, ...]
     """Where ``goto`` may go."""
