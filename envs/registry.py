@@ -27,6 +27,7 @@ OURS = {
     "turnwise/Code-v0": "turnwise.envs.code.env:CodeEnv",
     "turnwise/TinyCode-v0": "turnwise.envs.code.tiny:TinyCodeEnv",
     "turnwise/Sites-v0": "turnwise.envs.web.sites.env:SitesEnv",
+    "turnwise/TinyWeb-v0": "turnwise.envs.web.tiny:TinyWebEnv",
 }
 """Imported when made."""
 MINIWOB = "turnwise.envs.web.miniwob:MiniWoBEnv"

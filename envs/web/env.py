@@ -16,6 +16,7 @@ from ..base import Image, Info, Obs, TurnEnv
 from ..spaces import FreeText
 from .actions import USAGE, Action, Problem, read
 from .browser import Browser
+from .marks import marked
 from .tree import page
 
 Seen = Literal["text", "screenshot", "both"]
@@ -32,6 +33,8 @@ class Begin:
     url: str
     origins: tuple[str, ...]
     """Where ``goto`` may go."""
+    keep: bool = False
+    """Whether the page may serve one episode after the other as long as none leaves it: ``scripts`` begin it anew."""
     scripts: tuple[str, ...] = ()
     """Run in the page before it is first looked at; the last one's value, if it is a text, is the goal."""
 
@@ -47,7 +50,8 @@ class Judged:
 
 
 class BrowserEnv(TurnEnv):
-    """See the module. ``observation``: ``text``, ``screenshot`` or ``both``; sizes are in CSS pixels.
+    """See the module. ``observation``: ``text``, ``screenshot`` or ``both``; ``marks``: whether screenshots carry the
+    numbers of the elements; sizes are in CSS pixels.
 
     Raises:
         ValueError: an option or, at reset, the split is unknown.
@@ -57,15 +61,20 @@ class BrowserEnv(TurnEnv):
     sandboxed = True
     width, height = 640, 480
 
-    def __init__(self, browser: Browser, observation: Seen = "text") -> None:
+    def __init__(self, browser: Browser, observation: Seen = "text", marks: bool = False) -> None:
         if observation not in SEEN:
             raise ValueError(f"unknown observation {observation!r}; choose from {', '.join(SEEN)}")
+        if marks and observation == "text":
+            raise ValueError('marks are drawn on screenshots: choose observation "screenshot" or "both"')
         self.browser = browser
         self.observation = observation
+        self.marks = marks
         self.action_space = FreeText()
         self.observation_space = FreeText(200_000)
         self.nodes: list[Mapping[str, Any]] = []
         """What was last seen, as ``inside.look`` tells it."""
+        self.goal = ""
+        """What the current episode asks."""
         self._begin: Begin | None = None
         self._over = True
 
@@ -96,15 +105,16 @@ class BrowserEnv(TurnEnv):
             raise ValueError(f"unknown split {split!r} of {type(self).__name__}; choose from {', '.join(SPLITS)}")
         number = int(self.np_random.integers(2**31)) if seed is None else seed
         self._begin = begin = self.begin(number, split)
-        opened = {"do": "open", "url": begin.url, "width": self.width, "height": self.height}
-        scripts = [{"do": "script", "script": one, "settle": True} for one in begin.scripts]
+        opened = {"do": "open", "url": begin.url, "keep": begin.keep, "width": self.width, "height": self.height}
+        last = len(begin.scripts) - 1
+        scripts = [{"do": "script", "script": one, "settle": at == last} for at, one in enumerate(begin.scripts)]
         answer, shot = self.browser.open([opened, *scripts, self._look()])
         self._over = False
         values = [value for value in answer.get("values", ()) if isinstance(value, str)]
-        goal = begin.goal or (values[-1] if values else "")
+        self.goal = begin.goal or (values[-1] if values else "")
         box = self.browser.box
         facts = {"sandbox": {"image": box.spec.image, "digest": box.digest}} if box else {}
-        return self._seen(f"goal: {goal}", answer, shot), self._info(True, {}, False) | {"facts": facts}
+        return self._seen(f"goal: {self.goal}", answer, shot), self._info(True, {}, False) | {"facts": facts}
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
         """Apply one action's text."""
@@ -133,7 +143,11 @@ class BrowserEnv(TurnEnv):
         self.browser.close()
 
     def _look(self) -> dict[str, Any]:
-        return {"do": "look", "tree": self.observation != "screenshot", "screenshot": self.observation != "text"}
+        return {
+            "do": "look",
+            "tree": self.observation != "screenshot" or self.marks,
+            "screenshot": self.observation != "text",
+        }
 
     def _seen(self, said: str, answer: Mapping[str, Any], shot: bytes) -> Obs:
         self.nodes = list(answer.get("nodes", ()))
@@ -142,7 +156,7 @@ class BrowserEnv(TurnEnv):
         if self.observation == "text":
             return text
         image = pixels(shot) if shot else np.zeros((self.height, self.width, 3), np.uint8)
-        return {"text": text, "image": image}
+        return {"text": text, "image": marked(image, self.nodes) if self.marks else image}
 
     def _info(self, valid: bool, parts: Mapping[str, float], success: bool) -> Info:
         return {"step_valid": valid, "env_error": None, "success": success, "reward_parts": dict(parts)}

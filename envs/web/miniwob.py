@@ -2,7 +2,8 @@
 
 Scored as BrowserGym scores it: success is a raw reward above 0 when the page says that the episode is over (the reward
 that the page shows decays with time); whoever leaves the page, or opens another tab in front of it, has lost. The
-page's counters and its START button are hidden: they tell of the harness, not of the task.
+page's counters and its START button are hidden: they tell of the harness, not of the task. What jQuery would animate is
+there at once: nobody waits for it, and the same seed shows the same.
 
 Shi et al. 2017, "World of Bits"; Liu et al. 2018, "Reinforcement learning on web interfaces" (MiniWoB++).
 """
@@ -14,7 +15,7 @@ from typing import Any
 from .actions import Action
 from .browser import Browser
 from .env import Begin, BrowserEnv, Judged, Seen
-from .miniwob_tasks import TASKS
+from .miniwob_tasks import IN_PLACE, TASKS
 
 PORT = 8081
 ORIGIN = f"http://127.0.0.1:{PORT}"
@@ -25,9 +26,14 @@ MAX_MS = 10**6
 HIDE = "#reward-display, #click-canvas, #sync-task-cover, #query { display: none !important }"
 START = f"""
 (() => {{
-  const style = document.createElement('style');
-  style.textContent = {HIDE!r};
-  document.head.appendChild(style);
+  if (!document.getElementById('turnwise')) {{
+    const style = document.createElement('style');
+    style.id = 'turnwise';
+    style.textContent = {HIDE!r};
+    document.head.appendChild(style);
+  }}
+  if (document.activeElement) document.activeElement.blur();
+  if (window.jQuery) jQuery.fx.off = true;
   Math.seedrandom(SEED);
   core.EPISODE_MAX_TIME = {MAX_MS};
   core.startEpisodeReal();
@@ -44,17 +50,21 @@ class MiniWoBEnv(BrowserEnv):
 
     width, height = 320, 320
 
-    def __init__(self, task: str, observation: Seen = "text") -> None:
+    def __init__(self, task: str, observation: Seen = "text", marks: bool = False) -> None:
         if task not in TASKS:
             raise ValueError(f"MiniWoB++ has no task {task!r}")
-        super().__init__(Browser([SERVER]), observation)
+        super().__init__(Browser([SERVER]), observation, marks)
         self.task = task
         self.url = f"{ORIGIN}/miniwob/{task}.html"
 
     def begin(self, seed: int, split: str) -> Begin:
         """The page with a seed; the two splits share none."""
-        number = random.Random(f"{split} {seed}").randrange(SEEDS // 2) * 2 + (split == "test")  # noqa: S311
-        return Begin("", self.url, (ORIGIN,), (START.replace("SEED", str(number)), READY, GOAL))
+        return self.page(random.Random(f"{split} {seed}").randrange(SEEDS // 2) * 2 + (split == "test"))  # noqa: S311
+
+    def page(self, number: int) -> Begin:
+        """The instance that the page draws from this number, 0 to 10^6."""
+        start = START.replace("SEED", str(number))
+        return Begin("", self.url, (ORIGIN,), self.task in IN_PLACE, (start, READY, GOAL))
 
     def judging(self) -> tuple[str, ...]:
         """What the page says."""

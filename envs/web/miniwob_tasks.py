@@ -132,3 +132,5 @@ TASKS: tuple[str, ...] = (
     "use-spinner",
     "visual-addition",
 )
+IN_PLACE = frozenset(TASKS)
+"""Tasks whose page can begin another episode as it stands; see ``tests/envs/web/test_in_place.py``."""

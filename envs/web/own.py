@@ -59,8 +59,8 @@ class OwnSiteEnv(BrowserEnv):
     folder: Path | None = None
     port = PORT
 
-    def __init__(self, observation: Seen = "text") -> None:
-        super().__init__(Browser(), observation)
+    def __init__(self, observation: Seen = "text", marks: bool = False) -> None:
+        super().__init__(Browser(), observation, marks)
         self._asked: Asked | None = None
 
     def task(self, seed: int, split: str) -> Asked:

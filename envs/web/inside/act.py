@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import Any
 
-from .browser import Browser, Tab
+from .context import Context, Tab
 
 PATIENCE_MS = 1500
 """How long an element may take until it can be acted on."""
@@ -14,55 +14,94 @@ SETTLE_SECONDS = 3.0
 """How long a navigation that an action began may take before the page is looked at as it is."""
 SCROLL = 400
 MARK = "data-turnwise"
+ROUNDS = "new Promise(done => setTimeout(() => setTimeout(done, 0), 0))"
+SPOT = """function() {
+  const one = this.nodeType === 1 ? this : this.parentElement;
+  if (!one || !one.isConnected || one.disabled || !one.checkVisibility({visibilityProperty: true})) return null;
+  if (getComputedStyle(one).pointerEvents === 'none') return null;
+  const inside = box => box.left >= 0 && box.top >= 0 && box.right <= innerWidth && box.bottom <= innerHeight;
+  const centre = {block: 'center', inline: 'center', behavior: 'instant'};
+  if (!inside(one.getBoundingClientRect())) one.scrollIntoView(centre);
+  const box = one.getClientRects()[0];
+  if (!box || box.width < 1 || box.height < 1) return null;
+  const x = box.left + box.width / 2, y = box.top + box.height / 2;
+  const hit = document.elementFromPoint(x, y);
+  return hit && (hit === one || one.contains(hit)) ? [x, y] : null;
+}"""
+"""Where a click meets an element now; null if it does not, or not yet, and Playwright has to see to it."""
 
 
 class Refused(Exception):
     """The action cannot be done; the text is for the agent."""
 
 
-async def act(browser: Browser, action: dict[str, Any]) -> None:
+async def act(context: Context, action: dict[str, Any]) -> None:
     """Do one action and wait for what it began.
 
     Raises:
         Refused: it cannot be done.
     """
     verb = action["verb"]
-    if not browser.tabs and verb not in ("new_tab",):
+    if not context.tabs and verb not in ("new_tab",):
         raise Refused("there is no tab; new_tab() opens one")
-    await VERBS[verb](browser, action)
-    await settle(browser)
+    await VERBS[verb](context, action)
+    await settle(context)
 
 
-async def settle(browser: Browser) -> None:
+async def settle(context: Context) -> None:
     """Wait until the page in view shows what the last action began."""
-    if not browser.tabs:
+    if not context.tabs:
         return
-    tab = browser.tab
+    tab = context.tab
     with contextlib.suppress(Exception):
         async with asyncio.timeout(SETTLE_SECONDS):
-            # A round through the page: whatever navigation the action began has been announced by then.
-            await tab.page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 0)))")
+            # Rounds through the page: whatever navigation the action began has been announced by then. Not through a
+            # frame: there are sixty a second, and a picture makes one of its own.
+            await tab.page.evaluate(ROUNDS)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(SETTLE_SECONDS):
-            while tab.loading and tab in browser.tabs and not tab.crashed:
+            while tab.loading and tab in context.tabs and not tab.crashed:
                 await asyncio.sleep(0.005)
             with contextlib.suppress(Exception):
                 await tab.page.wait_for_load_state("domcontentloaded")
 
 
-async def element(browser: Browser, number: int) -> tuple[Any, Any]:
+async def handle_of(context: Context, number: int) -> str:
+    """The remote object of the element with this number.
+
+    Raises:
+        Refused: there is none on this page.
+    """
+    document, node = context.numbers.nodes.get(number, (0, 0))
+    if document != context.tab.document:
+        raise Refused(f"there is no element {number} on this page")
+    try:
+        found = await context.tab.session.send("DOM.resolveNode", {"backendNodeId": node})
+    except Exception:
+        raise Refused(f"element {number} is gone from the page") from None
+    return str(found["object"]["objectId"])
+
+
+async def spot(context: Context, number: int) -> tuple[float, float] | None:
+    """Where a click meets the element now, in CSS pixels of the window; see ``SPOT``. Raises Refused."""
+    handle = await handle_of(context, number)
+    asked = {"objectId": handle, "functionDeclaration": SPOT, "returnByValue": True}
+    try:
+        found = (await context.tab.session.send("Runtime.callFunctionOn", asked))["result"].get("value")
+    except Exception:
+        return None
+    return (found[0], found[1]) if found else None
+
+
+async def element(context: Context, number: int) -> tuple[Any, Any]:
     """A locator of the element with this number, and what takes its mark off again.
 
     Raises:
         Refused: there is none on this page.
     """
-    tab = browser.tab
-    document, node = browser.numbers.nodes.get(number, (0, 0))
-    if document != tab.document:
-        raise Refused(f"there is no element {number} on this page")
+    tab = context.tab
+    handle = await handle_of(context, number)
     try:
-        found = await tab.session.send("DOM.resolveNode", {"backendNodeId": node})
-        handle = found["object"]["objectId"]
         done = await tab.session.send(
             "Runtime.callFunctionOn",
             {
@@ -98,9 +137,9 @@ async def element(browser: Browser, number: int) -> tuple[Any, Any]:
     return tab.page.locator(f'[{MARK}="{number}"]').first, clean
 
 
-async def on_element(browser: Browser, number: int, do: Any) -> None:
+async def on_element(context: Context, number: int, do: Any) -> None:
     """Do something with an element, in the words of Playwright where it cannot be done."""
-    locator, clean = await element(browser, number)
+    locator, clean = await element(context, number)
     try:
         await do(locator)
     except Exception as error:
@@ -128,29 +167,30 @@ def said(error: Exception) -> str:
     return (text.splitlines() or ["it cannot be done"])[0][:160]
 
 
-async def click(browser: Browser, action: dict[str, Any]) -> None:
+async def click(context: Context, action: dict[str, Any]) -> None:
     """``click(12)`` or ``click(x, y)``."""
     settings = {"button": action.get("button", "left"), "click_count": action.get("count", 1)}
-    if "id" in action:
-        await on_element(browser, action["id"], lambda one: one.click(timeout=PATIENCE_MS, **settings))
+    at = await spot(context, action["id"]) if "id" in action else (action["x"], action["y"])
+    if at is None:
+        await on_element(context, action["id"], lambda one: one.click(timeout=PATIENCE_MS, **settings))
     else:
-        await browser.tab.page.mouse.click(action["x"], action["y"], **settings)
+        await context.tab.page.mouse.click(*at, **settings)
 
 
-async def hover(browser: Browser, action: dict[str, Any]) -> None:
+async def hover(context: Context, action: dict[str, Any]) -> None:
     """``hover(12)`` or ``hover(x, y)``."""
     if "id" in action:
-        await on_element(browser, action["id"], lambda one: one.hover(timeout=PATIENCE_MS))
+        await on_element(context, action["id"], lambda one: one.hover(timeout=PATIENCE_MS))
     else:
-        await browser.tab.page.mouse.move(action["x"], action["y"])
+        await context.tab.page.mouse.move(action["x"], action["y"])
 
 
-async def fill(browser: Browser, action: dict[str, Any]) -> None:
+async def fill(context: Context, action: dict[str, Any]) -> None:
     """``fill(3, "text")``: in place of what is there."""
-    await on_element(browser, action["id"], lambda one: one.fill(action["text"], timeout=PATIENCE_MS))
+    await on_element(context, action["id"], lambda one: one.fill(action["text"], timeout=PATIENCE_MS))
 
 
-async def select(browser: Browser, action: dict[str, Any]) -> None:
+async def select(context: Context, action: dict[str, Any]) -> None:
     """``select(3, "an option")``, by what it shows, else by its value."""
 
     async def choose(one: Any) -> None:
@@ -159,62 +199,62 @@ async def select(browser: Browser, action: dict[str, Any]) -> None:
         except Exception:
             await one.select_option(value=action["options"], timeout=PATIENCE_MS / 3)
 
-    await on_element(browser, action["id"], choose)
+    await on_element(context, action["id"], choose)
 
 
-async def press(browser: Browser, action: dict[str, Any]) -> None:
+async def press(context: Context, action: dict[str, Any]) -> None:
     """``press("Enter")``, or ``press(3, "Enter")``."""
     try:
         if "id" in action:
-            await on_element(browser, action["id"], lambda one: one.press(action["key"], timeout=PATIENCE_MS))
+            await on_element(context, action["id"], lambda one: one.press(action["key"], timeout=PATIENCE_MS))
         else:
-            await browser.tab.page.keyboard.press(action["key"])
+            await context.tab.page.keyboard.press(action["key"])
     except Refused:
         raise
     except Exception as error:
         raise Refused(f"press: {said(error)}") from None
 
 
-async def type_text(browser: Browser, action: dict[str, Any]) -> None:
+async def type_text(context: Context, action: dict[str, Any]) -> None:
     """``type("text")``: keys, to whatever has the focus."""
-    await browser.tab.page.keyboard.type(action["text"])
+    await context.tab.page.keyboard.type(action["text"])
 
 
-async def scroll(browser: Browser, action: dict[str, Any]) -> None:
+async def scroll(context: Context, action: dict[str, Any]) -> None:
     """``scroll("down")``."""
     steps = {"down": (0, SCROLL), "up": (0, -SCROLL), "right": (SCROLL, 0), "left": (-SCROLL, 0)}
-    page = browser.tab.page
-    await page.mouse.move(action.get("x", browser.width / 2), action.get("y", browser.height / 2))
+    page = context.tab.page
+    await page.mouse.move(action.get("x", context.width / 2), action.get("y", context.height / 2))
     await page.mouse.wheel(*steps[action["direction"]])
 
 
-async def drag(browser: Browser, action: dict[str, Any]) -> None:
+async def drag(context: Context, action: dict[str, Any]) -> None:
     """``drag(3, 7)``, or ``drag(x, y, x, y)``."""
     if "id" in action:
-        target, clean = await element(browser, action["to"])
+        target, clean = await element(context, action["to"])
         try:
-            await on_element(browser, action["id"], lambda one: one.drag_to(target, timeout=PATIENCE_MS))
+            await on_element(context, action["id"], lambda one: one.drag_to(target, timeout=PATIENCE_MS))
         finally:
             await clean()
         return
-    mouse = browser.tab.page.mouse
+    mouse = context.tab.page.mouse
     await mouse.move(action["x"], action["y"])
     await mouse.down()
     await mouse.move(action["to_x"], action["to_y"], steps=4)
     await mouse.up()
 
 
-async def goto(browser: Browser, action: dict[str, Any]) -> None:
+async def goto(context: Context, action: dict[str, Any]) -> None:
     """``goto("http://…")``; which addresses may be gone to was decided before."""
     try:
-        await browser.tab.page.goto(action["url"], wait_until="commit", timeout=1000 * SETTLE_SECONDS)
+        await context.tab.page.goto(action["url"], wait_until="commit", timeout=1000 * SETTLE_SECONDS)
     except Exception as error:
         raise Refused(f"goto: {(str(error).splitlines() or [''])[0][:160]}") from None
 
 
-async def back(browser: Browser, action: dict[str, Any]) -> None:
+async def back(context: Context, action: dict[str, Any]) -> None:
     """``back()`` and ``forward()``."""
-    page = browser.tab.page
+    page = context.tab.page
     go = page.go_back if action["verb"] == "back" else page.go_forward
     try:
         if await go(wait_until="commit", timeout=1000 * SETTLE_SECONDS) is None:
@@ -225,36 +265,36 @@ async def back(browser: Browser, action: dict[str, Any]) -> None:
         raise Refused(f"{action['verb']}: {(str(error).splitlines() or [''])[0][:160]}") from None
 
 
-async def new_tab(browser: Browser, action: dict[str, Any]) -> None:
+async def new_tab(context: Context, action: dict[str, Any]) -> None:
     """``new_tab()``."""
-    await browser.open_tab()
-    browser.notes = [note for note in browser.notes if note != "a new tab was opened"]
+    await context.open_tab()
+    context.notes = [note for note in context.notes if note != "a new tab was opened"]
 
 
-def chosen(browser: Browser, action: dict[str, Any]) -> Tab:
+def chosen(context: Context, action: dict[str, Any]) -> Tab:
     """The tab of that number, from 0. Raises Refused."""
-    number = int(action.get("tab", browser.active))
-    if not 0 <= number < len(browser.tabs):
-        raise Refused(f"there is no tab {number}; there are 0 to {len(browser.tabs) - 1}")
-    return browser.tabs[number]
+    number = int(action.get("tab", context.active))
+    if not 0 <= number < len(context.tabs):
+        raise Refused(f"there is no tab {number}; there are 0 to {len(context.tabs) - 1}")
+    return context.tabs[number]
 
 
-async def switch_tab(browser: Browser, action: dict[str, Any]) -> None:
+async def switch_tab(context: Context, action: dict[str, Any]) -> None:
     """``switch_tab(0)``."""
-    browser.active = browser.tabs.index(chosen(browser, action))
-    await browser.tab.page.bring_to_front()
+    context.active = context.tabs.index(chosen(context, action))
+    await context.tab.page.bring_to_front()
 
 
-async def close_tab(browser: Browser, action: dict[str, Any]) -> None:
+async def close_tab(context: Context, action: dict[str, Any]) -> None:
     """``close_tab()``; the last one stays."""
-    if len(browser.tabs) == 1:
+    if len(context.tabs) == 1:
         raise Refused("the last tab cannot be closed")
-    tab = chosen(browser, action)
+    tab = chosen(context, action)
     await tab.page.close()
-    browser.closed(tab)
+    context.closed(tab)
 
 
-async def wait(browser: Browser, action: dict[str, Any]) -> None:
+async def wait(context: Context, action: dict[str, Any]) -> None:
     """``wait(500)``: milliseconds, within bounds."""
     await asyncio.sleep(min(max(action.get("ms", 500), 0), 3000) / 1000)
 

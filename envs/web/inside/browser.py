@@ -1,4 +1,4 @@
-"""Chromium, the context of one episode, and its tabs."""
+"""Chromium, and the contexts of its episodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from .look import Numbers
+from .context import Context
 
 PROGRAM = "/usr/bin/chromium-headless-shell"
 ARGUMENTS = [
@@ -18,8 +18,6 @@ ARGUMENTS = [
     "--disable-dev-shm-usage",
     "--no-zygote",
     "--renderer-process-limit=2",
-    "--disable-gpu-vsync",
-    "--disable-frame-rate-limit",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
@@ -30,21 +28,7 @@ ARGUMENTS = [
 ]
 HOME = "/tmp"  # noqa: S108 - the sandbox's own
 CLOSE_SECONDS = 3.0
-MAX_TABS = 8
-MAX_NOTES = 5
-
-
-class Tab:
-    """A page, its line to the browser, and what happened to it."""
-
-    def __init__(self, page: Any, session: Any) -> None:
-        self.page = page
-        self.session = session
-        self.document = 0
-        """Number of the document it shows; another one with each navigation."""
-        self.crashed = False
-        self.loading: set[Any] = set()
-        """Navigations under way."""
+MAX_KEPT = 6
 
 
 class Browser:
@@ -53,130 +37,77 @@ class Browser:
     def __init__(self, playwright: Any) -> None:
         self.playwright = playwright
         self.chromium: Any = None
-        self.context: Any = None
-        self.tabs: list[Tab] = []
-        self.adopting: dict[Any, asyncio.Future[None]] = {}
-        self.active = 0
-        self.numbers = Numbers()
-        self.notes: list[str] = []
-        """What happened that no page shows: dialogs, downloads, closed tabs."""
-        self.documents = 0
-        self.width, self.height = 0, 0
+        self.context: Context | None = None
+        self.kept: dict[str, Context] = {}
+        """Contexts whose page may serve another episode, by its address."""
 
     @property
-    def tab(self) -> Tab:
-        """The one that is looked at."""
-        return self.tabs[self.active]
+    def here(self) -> Context:
+        """The context of the current episode.
 
-    async def begin(self, width: int, height: int) -> None:
-        """A new context with one empty tab; what was before is gone."""
-        if self.context is not None:
-            try:
-                await asyncio.wait_for(self.context.close(), CLOSE_SECONDS)
-            except Exception:
-                await self.kill()
+        Raises:
+            ConnectionError: there is none.
+        """
+        if self.context is None:
+            raise ConnectionError("the browser has no page")
+        return self.context
+
+    async def begin(self, width: int, height: int, keep: str = "") -> bool:
+        """A context for an episode; what was before is gone. With ``keep``, an address: one whose page shows it already
+        and was never left, if there is one; else True, and the page is to be opened.
+        """
+        await self.end()
         if self.chromium is None or not self.chromium.is_connected():
+            self.kept = {}
             self.chromium = await self.playwright.chromium.launch(
                 executable_path=PROGRAM, args=ARGUMENTS, headless=True, env={**os.environ, "HOME": HOME}
             )
-        self.tabs, self.active, self.notes = [], 0, []
-        self.numbers, self.documents = Numbers(), 0
-        self.width, self.height = width, height
-        self.context = await self.chromium.new_context(
-            viewport={"width": width, "height": height},
-            accept_downloads=False,
-            service_workers="block",
-            locale="en-US",
-            timezone_id="UTC",
-            color_scheme="light",
-            reduced_motion="reduce",
-        )
-        self.adopting = {}
-        self.context.on("page", lambda page: self.adopted(page))
-        self.context.on("dialog", lambda dialog: asyncio.ensure_future(self.answer(dialog)))
-        await self.open_tab()
+        found = self.kept.pop(keep, None)
+        if found is not None and (found.width, found.height) == (width, height):
+            self.context = found
+            await found.tab.page.mouse.move(-1, -1)
+            return False
+        settings = {
+            "viewport": {"width": width, "height": height},
+            "accept_downloads": False,
+            "service_workers": "block",
+            "locale": "en-US",
+            "timezone_id": "UTC",
+            "color_scheme": "light",
+            "reduced_motion": "reduce",
+        }
+        self.context = Context(await self.chromium.new_context(**settings), width, height)
+        await self.context.open_tab()
+        self.context.kept_as = keep
+        return True
 
-    async def open_tab(self) -> None:
-        """Open an empty tab, and look at it."""
-        await self.adopted(await self.context.new_page())
-
-    def adopted(self, page: Any) -> asyncio.Future[None]:
-        """A tab that was opened, by us or by a page; done when it is known."""
-        if page not in self.adopting:
-            self.adopting[page] = asyncio.ensure_future(self.adopt(page))
-        return self.adopting[page]
-
-    async def adopt(self, page: Any) -> None:
-        """Get to know a tab."""
-        if len(self.tabs) >= MAX_TABS:
-            self.note("a new tab was closed: there are too many")
-            await page.close()
+    async def end(self) -> None:
+        """The episode is over: its context is closed, or kept for another one."""
+        ended, self.context = self.context, None
+        if ended is None:
             return
-        try:
-            tab = Tab(page, await self.context.new_cdp_session(page))
-        except Exception:
-            return
-        self.documents += 1
-        tab.document = self.documents
-        page.on("framenavigated", lambda frame: self.moved(tab, frame))
-        page.on("crash", lambda _: self.broke(tab))
-        page.on("close", lambda _: self.closed(tab))
-        page.on("download", lambda download: self.note(f"a download was refused: {download.suggested_filename}"))
-        page.on("request", lambda request: self.asked(tab, request))
-        for event in ("requestfinished", "requestfailed"):
-            page.on(event, lambda request: tab.loading.discard(request))
-        if self.tabs:
-            self.note("a new tab was opened")
-        self.tabs.append(tab)
-        self.active = len(self.tabs) - 1
-
-    def moved(self, tab: Tab, frame: Any) -> None:
-        """A frame shows another document."""
-        if frame.parent_frame is None:
-            self.documents += 1
-            tab.document = self.documents
-
-    def asked(self, tab: Tab, request: Any) -> None:
-        """A request left; those for a document are waited for."""
-        with contextlib.suppress(Exception):
-            if request.is_navigation_request() and request.frame.parent_frame is None:
-                tab.loading.add(request)
-
-    def broke(self, tab: Tab) -> None:
-        """The process of a page ended."""
-        tab.crashed = True
-        self.note("the page crashed")
-
-    def closed(self, tab: Tab) -> None:
-        """A tab is gone."""
-        if tab in self.tabs:
-            at = self.tabs.index(tab)
-            self.tabs.remove(tab)
-            if self.active >= at:
-                self.active = max(0, self.active - 1)
-
-    async def answer(self, dialog: Any) -> None:
-        """Dialogs are accepted and told; nobody else would ever answer them."""
-        self.note(f"a dialog was accepted ({dialog.type}): {' '.join(dialog.message.split())[:200]}")
-        with contextlib.suppress(Exception):
-            await dialog.accept()
-
-    def note(self, text: str) -> None:
-        """Keep what happened until it is told."""
-        if len(self.notes) < MAX_NOTES:
-            self.notes.append(text)
+        if ended.kept_as and not ended.disturbed:
+            self.kept.pop(ended.kept_as, None)
+            self.kept[ended.kept_as] = ended
+            ended = self.kept.pop(next(iter(self.kept))) if len(self.kept) > MAX_KEPT else None
+        if ended is not None:
+            try:
+                await asyncio.wait_for(ended.context.close(), CLOSE_SECONDS)
+            except Exception:
+                await self.kill()
 
     async def replace(self, why: str) -> None:
         """The page in view answers no more: another browser takes the place of this one, with an empty page. Closing
         the page would do for the agent, but a renderer that spins spins on.
         """
+        width, height = (self.context.width, self.context.height) if self.context else (640, 480)
         await self.kill()
-        await self.begin(self.width, self.height)
-        self.note(why)
+        await self.begin(width, height)
+        self.here.note(why)
 
     async def kill(self) -> None:
         """End Chromium, whatever it is doing."""
-        self.context = None
+        self.context, self.kept = None, {}
         chromium, self.chromium = self.chromium, None
         if chromium is None:
             return

@@ -16,6 +16,7 @@ from playwright.async_api import async_playwright
 
 from .act import Refused, act, settle
 from .browser import Browser
+from .context import Context
 from .look import look
 
 LOAD_SECONDS = 10.0
@@ -52,7 +53,7 @@ class Driver:
             async with asyncio.timeout(request["deadline"]):
                 for step in request["steps"]:
                     shot = await self.step(step, answer) or shot
-                    if self.browser.tabs and self.browser.tab.crashed:
+                    if self.browser.here.tabs and self.browser.here.tab.crashed:
                         raise ConnectionError("it crashed")
         except Exception as error:
             late = isinstance(error, TimeoutError)
@@ -66,34 +67,35 @@ class Driver:
 
     async def step(self, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
         """One step; what it found is put into ``answer``."""
-        browser = self.browser
         kind = step["do"]
         if kind == "open":
-            await browser.begin(step["width"], step["height"])
-            await browser.tab.page.goto(step["url"], wait_until="load", timeout=1000 * LOAD_SECONDS)
-            browser.notes = []
-        elif kind == "act":
+            if await self.browser.begin(step["width"], step["height"], step["url"] if step.get("keep") else ""):
+                page = self.browser.here.tab.page
+                await page.goto(step["url"], wait_until="load", timeout=1000 * LOAD_SECONDS)
+            self.browser.here.begin()
+            return b""
+        context = self.browser.here
+        if kind == "act":
             try:
-                await act(browser, step["action"])
+                await act(context, step["action"])
             except Refused as refusal:
                 answer["refused"] = str(refusal)
         elif kind == "script":
-            answer.setdefault("values", []).append(await browser.tab.page.evaluate(step["script"]))
+            answer.setdefault("values", []).append(await context.tab.page.evaluate(step["script"]))
             if step.get("settle"):
-                await settle(browser)
+                await settle(context)
         elif kind == "look":
-            return await self.look(step, answer)
+            return await self.look(context, step, answer)
         return b""
 
-    async def look(self, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
+    async def look(self, context: Context, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
         """What there is to see."""
-        browser = self.browser
-        tab = browser.tab
-        answer["tabs"] = [[one.page.url, await one.page.title() if one is tab else ""] for one in browser.tabs]
-        answer["active"] = browser.active
-        answer["notes"], browser.notes = browser.notes, []
+        tab = context.tab
+        answer["tabs"] = [[one.page.url, await one.page.title() if one is tab else ""] for one in context.tabs]
+        answer["active"] = context.active
+        answer["notes"], context.notes = context.notes, []
         if step.get("tree", True):
-            answer["nodes"] = await look(tab.session, browser.numbers, tab.document, browser.width, browser.height)
+            answer["nodes"] = await look(tab.session, context.numbers, tab.document, context.width, context.height)
         if not step.get("screenshot"):
             return b""
         taken = await tab.session.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})

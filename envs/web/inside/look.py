@@ -73,6 +73,8 @@ def told(
         node = by_id[name]
         line = told_one(node, rects, clickable, above)
         if line is not None:
+            if line["role"] == "clickable" and not line["name"]:
+                line["name"] = only_text(node, by_id)
             where = node.get("backendDOMNodeId")
             line["depth"] = depth
             if where is not None:
@@ -87,11 +89,23 @@ def told(
     return out
 
 
+def only_text(node: dict[str, Any], by_id: dict[str, dict[str, Any]]) -> str:
+    """The text of a node that holds nothing else; empty if it does."""
+    found = ""
+    for child in (by_id[one] for one in node.get("childIds", ()) if one in by_id):
+        if text(child, "role") != "StaticText" or found:
+            return ""
+        found = text(child, "name")
+    return found
+
+
 def told_one(node: dict[str, Any], rects: dict[int, Rect], clickable: set[int], above: str) -> dict[str, Any] | None:
     """What is said of one node; None if nothing is. ``above`` is the name of the nearest node that is told of."""
     role = text(node, "role")
     where = node.get("backendDOMNodeId")
     heard = where in clickable
+    if role == "RootWebArea":
+        return None
     if node.get("ignored") or role in SILENT:
         return {"role": "clickable", "name": text(node, "name")} if heard and where in rects else None
     name = text(node, "name")

@@ -41,8 +41,9 @@ class SitesEnv(OwnSiteEnv):
         held_out_site: str = HELD_OUT_SITE,
         template: str | None = None,
         observation: Seen = "text",
+        marks: bool = False,
     ) -> None:
-        super().__init__(observation)
+        super().__init__(observation, marks)
         if by not in BY:
             raise ValueError(f"tasks cannot be split by {by!r}; choose from {', '.join(BY)}")
         templates_of(by, "test", held_out_site)

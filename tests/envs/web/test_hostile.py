@@ -7,7 +7,7 @@ import pytest
 from turnwise.envs.web import browser
 from turnwise.tests.envs.web.hostile_site import HostileSite, number_of
 
-STEP = 3.0
+STEP = 4.0
 LOST = ("endless", "alerts", "memory", "heavy")
 ALIVE = {
     "one_alert": "! a dialog was accepted (alert): hello",

@@ -48,7 +48,7 @@ def test_a_page() -> None:
 
 
 def test_what_hears_clicks_is_told_though_it_has_no_role() -> None:
-    assert "[2] clickable\n  text 'five left'" in seen(Numbers(), clickable=frozenset({102}))
+    assert "[2] clickable 'five left'" in seen(Numbers(), clickable=frozenset({102}))
 
 
 def test_numbers_stay_while_the_document_does_and_are_never_given_twice() -> None:

@@ -1,0 +1,239 @@
+"""MiniWoB in our browser sandboxes beside BrowserGym's: steps and resets a second, and memory, at 1, 4 and 8 at once.
+
+Like for like: the accessibility tree with the numbers of the elements and which of them lie in the window, and a
+screenshot of as many pixels, decoded. The same tasks, seeds and actions (a click into a field, its filling, in turns),
+one environment a process for BrowserGym, one environment a sandbox for us. In each crowd the two take turns, and the
+ratio is that of the medians over the turns. ``as_shipped`` is BrowserGym with its slow_mo of 100 ms and its wait of
+500 ms before each observation, ``no_delay`` without both. Top-level ratios are the worst of the crowds.
+
+Wants a Docker engine, the image ``web``, and ``bash tools/browsergym.sh``. Prints one JSON line last.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+from time import perf_counter, sleep
+from typing import Any, Protocol
+
+from turnwise.benchmarks.peers import Peer, pages
+from turnwise.envs.web.miniwob import MiniWoBEnv
+from turnwise.sandbox import use
+from turnwise.sandbox.here import Here
+
+TASKS = ("enter-text", "login-user", "enter-password", "enter-text-dynamic")
+"""Tasks with a field in which a click and a filling end nothing."""
+
+
+class Playing(Protocol):
+    """An environment of either side, as it is measured."""
+
+    pixels: tuple[int, ...]
+
+    def reset(self, task: str, seed: int) -> None: ...
+    def step(self, number: int) -> None: ...
+    def close(self) -> None: ...
+
+
+class Theirs:
+    """BrowserGym's."""
+
+    def __init__(self, url: str, *options: str) -> None:
+        self.peer = Peer(url, *options)
+        self.field = ""
+        self.pixels: tuple[int, ...] = ()
+
+    def reset(self, task: str, seed: int) -> None:
+        answer = self.peer.reset(task, seed)
+        self.pixels = tuple(answer["pixels"])
+        self.field = next(node["id"] for node in answer["nodes"] if node["role"] == "textbox")
+
+    def step(self, number: int) -> None:
+        answer = self.peer.step(f"fill('{self.field}', 'word{number}')" if number % 2 else f"click('{self.field}')")
+        assert not answer["error"], answer["error"]
+        assert not answer["over"]
+
+    def close(self) -> None:
+        self.peer.close()
+
+
+class Ours:
+    """Ours, with a window of as many pixels as BrowserGym's screenshots."""
+
+    def __init__(self, pixels: tuple[int, ...]) -> None:
+        self.envs: dict[str, MiniWoBEnv] = {}
+        self.shape = pixels
+        self.pixels: tuple[int, ...] = ()
+
+    def reset(self, task: str, seed: int) -> None:
+        if task not in self.envs:
+            made = MiniWoBEnv(task, observation="both")
+            made.height, made.width = self.shape[:2]
+            for other in self.envs.values():
+                made.browser = other.browser
+            self.envs[task] = made
+        self.env = self.envs[task]
+        seen, _ = self.env.reset(seed=seed)
+        assert isinstance(seen, dict)
+        self.pixels = seen["image"].shape
+        self.field = next(node["id"] for node in self.env.nodes if node["role"] == "textbox")
+
+    def step(self, number: int) -> None:
+        action = f'fill({self.field}, "word{number}")' if number % 2 else f"click({self.field})"
+        _, _, over, _, info = self.env.step(action)
+        assert info["step_valid"]
+        assert not over
+
+    def close(self) -> None:
+        for env in self.envs.values():
+            env.close()
+
+
+def rate(players: Sequence[Playing], work: Callable[[Playing, int], int]) -> float:
+    """How many a second all players do together; ``work`` gives how many one of them did."""
+    with ThreadPoolExecutor(len(players)) as threads:
+        began = perf_counter()
+        done = sum(threads.map(work, players, range(len(players))))
+        return done / (perf_counter() - began)
+
+
+def resets(times: int) -> Callable[[Playing, int], int]:
+    """Work for ``rate``: so many resets, one task after the other."""
+
+    def work(player: Playing, first: int) -> int:
+        for number in range(times):
+            player.reset(TASKS[number % len(TASKS)], 100 * first + number)
+        return times
+
+    return work
+
+
+def steps(times: int) -> Callable[[Playing, int], int]:
+    """Work for ``rate``: so many steps of an episode that has begun."""
+
+    def work(player: Playing, _: int) -> int:
+        for number in range(times):
+            player.step(number)
+        return times
+
+    return work
+
+
+def measured(players: Sequence[Playing], reset_times: int, step_times: int) -> dict[str, float]:
+    """One turn."""
+    return {"resets": rate(players, resets(reset_times)), "steps": rate(players, steps(step_times))}
+
+
+def descendants(process: int) -> set[int]:
+    """A process and all below it."""
+    found, new = {process}, [process]
+    while new:
+        for children in Path(f"/proc/{new.pop()}/task").glob("*/children"):
+            below = {int(one) for one in children.read_text().split()} - found
+            found |= below
+            new += below
+    return found
+
+
+def memory_mib(processes: set[int]) -> float:
+    """What they hold in proportional shares."""
+    total = 0
+    for process in processes:
+        try:
+            told = Path(f"/proc/{process}/smaps_rollup").read_text()
+        except OSError:
+            continue
+        total += sum(int(line.split()[1]) for line in told.splitlines() if line.startswith("Pss:"))
+    return total / 1024
+
+
+def sandbox_processes() -> set[int]:
+    """Of every sandbox of the image ``web`` that runs; the benchmark is alone."""
+    listed = ["docker", "ps", "-q", "--filter", "ancestor=turnwise/web"]
+    names = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
+    found: set[int] = set()
+    for name in names:
+        asked = ["docker", "top", name, "-eo", "pid"]
+        top = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+        found |= {int(line) for line in top.split()[1:]}
+    return found
+
+
+def crowd(url: str, count: int, rounds: int, chosen: argparse.Namespace) -> dict[str, Any]:
+    """One number of environments at once, of every kind, in turns."""
+    kinds: dict[str, Callable[[], Playing]] = {
+        "as_shipped": lambda: Theirs(url),
+        "no_delay": lambda: Theirs(url, "--no-delay"),
+    }
+    told: dict[str, list[dict[str, float]]] = {"as_shipped": [], "no_delay": [], "ours": []}
+    memory: dict[str, float] = {}
+    for _ in range(rounds):
+        pixels: tuple[int, ...] = ()
+        for kind, make in kinds.items():
+            players = [make() for _ in range(count)]
+            try:
+                rate(players, resets(1))
+                told[kind].append(measured(players, chosen.peer_resets, chosen.peer_steps))
+                pids = set[int]().union(*(descendants(one.peer.process.pid) for one in players))  # type: ignore[attr-defined]
+                memory[kind] = memory_mib(pids) / count
+                pixels = players[0].pixels
+            finally:
+                for player in players:
+                    player.close()
+        ours = [Ours(pixels) for _ in range(count)]
+        try:
+            for one in ours:
+                one.reset(TASKS[0], 0)
+            told["ours"].append(measured(ours, chosen.resets, chosen.steps))
+            assert ours[0].pixels == pixels, (ours[0].pixels, pixels)
+            memory["ours"] = memory_mib(sandbox_processes()) / count
+        finally:
+            for one in ours:
+                one.close()
+        sleep(1)
+    found = {kind: {key: median(turn[key] for turn in turns) for key in turns[0]} for kind, turns in told.items()}
+    return {
+        **{
+            kind: {f"{key}_per_s": round(value, 2) for key, value in rates.items()} | {"mib_each": round(memory[kind])}
+            for kind, rates in found.items()
+        },
+        "steps_ratio_as_shipped": round(found["ours"]["steps"] / found["as_shipped"]["steps"], 2),
+        "steps_ratio_no_delay": round(found["ours"]["steps"] / found["no_delay"]["steps"], 2),
+        "resets_ratio": round(found["ours"]["resets"] / found["no_delay"]["resets"], 2),
+        "resets_ratio_as_shipped": round(found["ours"]["resets"] / found["as_shipped"]["resets"], 2),
+        "pixels": list(pixels[:2]),
+    }
+
+
+def main() -> None:
+    """Measure, then print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--crowds", type=int, nargs="+", default=[1, 4, 8])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--resets", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--peer-resets", type=int, default=2)
+    parser.add_argument("--peer-steps", type=int, default=12)
+    chosen = parser.parse_args()
+    source = Here("docker", capacity=max(chosen.crowds) + 1, warm=0)
+    use(source)
+    at: dict[str, Any] = {}
+    try:
+        with pages() as url:
+            for count in chosen.crowds:
+                at[str(count)] = crowd(url, count, chosen.rounds, chosen)
+                print(json.dumps({count: at[str(count)]}), file=sys.stderr, flush=True)
+    finally:
+        use(None)
+        source.close()
+    ratios = ("steps_ratio_as_shipped", "steps_ratio_no_delay", "resets_ratio", "resets_ratio_as_shipped")
+    worst = {name: min(one[name] for one in at.values()) for name in ratios}
+    print(json.dumps({"benchmark": "web_vs_browsergym", **worst, "at_once": at}))
+
+
+if __name__ == "__main__":
+    main()

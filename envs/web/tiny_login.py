@@ -1,0 +1,33 @@
+"""Logging in on the shop, the tracker or the wiki: what ``turnwise/TinyWeb-v0`` measures on sites never trained on."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from .actions import Action
+from .env import Judged
+from .own import Asked
+from .sites.env import SitesEnv
+
+LOGGED_IN = "Log out"
+NAMED = re.compile(r"Log in as (\S+) \(password (\S+)\)")
+
+
+class LoginEnv(SitesEnv):
+    """The worlds of ``turnwise/Sites-v0``, of which no more is asked; an episode begins at the page to log in on."""
+
+    def task(self, seed: int, split: str) -> Asked:
+        """The first task from this seed on in which somebody logs in."""
+        while True:
+            found = super().task(seed, split)
+            if named := NAMED.search(found.goal):
+                break
+            seed += 1
+        name, password = named.groups()
+        goal = f'Enter the username "{name}" and the password "{password}" and press Log in.'
+        return Asked(goal, "/login", found.files, found.facts)
+
+    def judge(self, action: Action | None, answer: Mapping[str, Any]) -> Judged:
+        """Over once the page says that one is logged in."""
+        success = any(node["name"] == LOGGED_IN for node in answer.get("nodes", ()))
+        return Judged({"success": 1.0} if success else {}, success, success)

@@ -1,0 +1,143 @@
+"""What to do in twenty MiniWoB tasks, as a script of acts on elements told by role, name and place.
+
+A script is made from what one side sees and can be played on either. ``wrong`` asks for one that does what was not
+asked: as many scripts that should fail as that should succeed.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Nodes = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """``text`` is what a ``fill`` or a ``select`` takes."""
+
+    verb: str
+    role: str
+    name: str
+    nth: int
+    text: str = ""
+
+    def find(self, nodes: Nodes) -> Any:
+        """The id of its element."""
+        return [node["id"] for node in nodes if (node["role"], node["name"]) == (self.role, self.name)][self.nth]
+
+
+Script = list[Act]
+
+
+def act(nodes: Nodes, node: Mapping[str, Any], verb: str = "click", text: str = "") -> Act:
+    """An act on a node."""
+    alike = [one["id"] for one in nodes if (one["role"], one["name"]) == (node["role"], node["name"])]
+    return Act(verb, node["role"], node["name"], alike.index(node["id"]), text)
+
+
+def of(nodes: Nodes, *roles: str) -> list[Mapping[str, Any]]:
+    """The nodes of these roles that have an id."""
+    return [node for node in nodes if node["role"] in roles and "id" in node]
+
+
+def named(nodes: Nodes, roles: Sequence[str], name: str, wrong: bool) -> Act:
+    """A click on the one with this name, whatever its case; or on one with another."""
+    fit = [node for node in of(nodes, *roles) if (node["name"].lower() == name.lower()) != wrong]
+    return act(nodes, fit[0] if fit else of(nodes, *roles)[0])
+
+
+def quoted(goal: str) -> list[str]:
+    """What stands in quotes."""
+    return re.findall(r'"(.*?)"', goal)
+
+
+def submit(nodes: Nodes) -> Act:
+    """A click on the last button."""
+    return act(nodes, of(nodes, "button")[-1])
+
+
+def fields(nodes: Nodes, texts: Sequence[str], wrong: bool) -> Script:
+    """Each text into its field, then submit."""
+    boxes = of(nodes, "textbox")
+    filled = [act(nodes, box, "fill", text + "x" * wrong) for box, text in zip(boxes, texts, strict=False)]
+    return [*filled, submit(nodes)]
+
+
+def checkboxes(goal: str, nodes: Nodes, wrong: bool) -> Script:
+    asked = re.sub(r"^Select | and click Submit\.$", "", goal).split(", ")
+    return [*(act(nodes, one) for one in of(nodes, "checkbox") if (one["name"] in asked) != wrong), submit(nodes)]
+
+
+def sequence(goal: str, nodes: Nodes, wrong: bool) -> Script:
+    both = [named(nodes, ["button"], "one", False), named(nodes, ["button"], "two", False)]
+    return both[::-1] if wrong else both
+
+
+def arithmetic(goal: str, nodes: Nodes, wrong: bool) -> Script:
+    said = " ".join(str(node["name"]) for node in nodes)
+    one, sign, other = re.search(r"(\d+) ([-+x]) (\d+)", said).groups()  # type: ignore[union-attr]
+    value = {"+": int(one) + int(other), "-": int(one) - int(other), "x": int(one) * int(other)}[sign]
+    return fields(nodes, [str(value)], wrong)
+
+
+def date(goal: str, nodes: Nodes, wrong: bool) -> Script:
+    month, day, year = re.search(r"(\d+)/(\d+)/(\d+)", goal).groups()  # type: ignore[union-attr]
+    (box,) = of(nodes, "Date")
+    return [act(nodes, box, "fill", f"{year}-{month}-{'01' if wrong and day != '01' else day}"), submit(nodes)]
+
+
+def option(goal: str, nodes: Nodes, wrong: bool) -> Script:
+    asked = re.sub(r"^Select | and click Submit\.$", "", goal)
+    return [named(nodes, ["radio"], asked, wrong), submit(nodes)]
+
+
+def choose(goal: str, nodes: Nodes, wrong: bool) -> Script:
+    asked = re.sub(r"^Select | from the list and click Submit\.$", "", goal)
+    (box,) = of(nodes, "combobox")
+    offered = [str(node["name"]) for node in of(nodes, "option", "menuitem")]
+    other = [name for name in offered if name != asked]
+    return [act(nodes, box, "select", other[0] if wrong and other else asked), submit(nodes)]
+
+
+def widget(goal: str, nodes: Nodes, wrong: bool) -> Script:
+    roles = {"radio": "radio", "checkbox": "checkbox", "text": "textbox", "textarea": "textbox", "button": "button"}
+    asked = roles[quoted(goal)[0]]
+    fit = [node for node in of(nodes, *roles.values()) if (node["role"] == asked) != wrong]
+    return [act(nodes, (fit or of(nodes, *roles.values()))[-1])]
+
+
+def cased(goal: str, nodes: Nodes, wrong: bool) -> Script:
+    asked = quoted(goal)[0]
+    return fields(nodes, [asked.upper() if "upper" in goal else asked.lower()], wrong)
+
+
+def pick(*roles: str) -> Callable[[str, Nodes, bool], Script]:
+    """A click on what the goal names in quotes."""
+    return lambda goal, nodes, wrong: [named(nodes, roles, quoted(goal)[0], wrong)]
+
+
+SCRIPTS: dict[str, Callable[[str, Nodes, bool], Script]] = {
+    "click-test": lambda goal, nodes, wrong: [] if wrong else [submit(nodes)],
+    "click-test-2": lambda goal, nodes, wrong: [named(nodes, ["button"], "one", wrong)],
+    "click-button": pick("button"),
+    "click-button-sequence": sequence,
+    "click-link": pick("link", "clickable", "text", "StaticText"),
+    "click-dialog": lambda goal, nodes, wrong: [] if wrong else [act(nodes, of(nodes, "button")[0])],
+    "click-dialog-2": lambda goal, nodes, wrong: [
+        named(nodes, ["button"], {"x": "Close"}.get(quoted(goal)[0], quoted(goal)[0]), wrong)
+    ],
+    "click-checkboxes": checkboxes,
+    "click-option": option,
+    "click-widget": widget,
+    "choose-list": choose,
+    "enter-date": date,
+    "enter-password": lambda goal, nodes, wrong: fields(nodes, quoted(goal) * 2, wrong),
+    "enter-text": lambda goal, nodes, wrong: fields(nodes, quoted(goal), wrong),
+    "enter-text-2": cased,
+    "enter-text-dynamic": lambda goal, nodes, wrong: fields(nodes, quoted(goal), wrong),
+    "focus-text": lambda goal, nodes, wrong: [] if wrong else [act(nodes, of(nodes, "textbox")[0])],
+    "focus-text-2": lambda goal, nodes, wrong: [act(nodes, of(nodes, "textbox")[(int(goal[15]) - 1 + wrong) % 3])],
+    "login-user": lambda goal, nodes, wrong: fields(nodes, quoted(goal), wrong),
+    "simple-arithmetic": arithmetic,
+}
