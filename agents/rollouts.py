@@ -122,7 +122,7 @@ class Rollouts:
             if player is not None:
                 player.close()
             # Cut off before its end, an environment still holds its sandbox: it must not keep it while it waits.
-            reusable = {Status.COMPLETED} if owner.sandboxed else OUTCOMES
+            reusable = {Status.COMPLETED} if owner.clings else OUTCOMES
             if outcome is not None and outcome.status in reusable:
                 self._idle.setdefault(kind(group.task), []).append(owner)
             else:

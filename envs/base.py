@@ -32,6 +32,10 @@ class TurnEnv(gymnasium.Env[Obs, str]):
     """Whether the same seed, options and actions give the same observations and rewards."""
     sandboxed: bool = False
     """Whether it leases sandboxes: a run then keeps a host for them on every node (``envs.sandboxes``)."""
+    keeps_sandbox: bool = False
+    """Whether its sandbox serves one episode after another: it is then left with it between them, and after an episode
+    that was cut off.
+    """
 
     def instructions(self) -> str:
         """The system prompt; empty for none."""
@@ -81,6 +85,7 @@ class Adapted(TurnEnv):
         self.action_space = inner.action_space
         self.observation_space = inner.observation_space
         self.sandboxed = bool(getattr(core, "sandboxed", False))
+        self.keeps_sandbox = bool(getattr(core, "keeps_sandbox", False))
         self.deterministic = bool(getattr(core, "deterministic", not getattr(inner.spec, "nondeterministic", False)))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:

@@ -91,8 +91,8 @@ class EnvOwner:
         """Known once made."""
         self.instructions = ""
         """The environment's system prompt; known once made."""
-        self.sandboxed = False
-        """Whether it may hold a sandbox until it is reset or closed; known once made."""
+        self.clings = False
+        """Whether, until it is reset or closed, it may hold a sandbox that it does not keep anyway; known once made."""
         self._thread: _Thread | None = None
 
     @classmethod
@@ -112,7 +112,7 @@ class EnvOwner:
         def construct() -> bool:
             thread.env = make(self.env_id, **self.options)
             self.instructions = thread.env.instructions()
-            self.sandboxed = bool(thread.env.sandboxed)
+            self.clings = bool(thread.env.sandboxed and not thread.env.keeps_sandbox)
             return bool(thread.env.deterministic)
 
         try:

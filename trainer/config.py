@@ -121,6 +121,8 @@ class WarmupConfig(Strict):
 
     steps: int = Field(500, ge=0)
     batch: int = Field(8, ge=1)
+    episodes: int = Field(0, ge=0)
+    """Episodes played for it; later batches are drawn from those. 0 is as many as it takes, where a world is quick."""
     learning_rate: float = Field(3e-3, gt=0)
     observation_weight: float = Field(0.3, ge=0)
     """Weight of the next-token loss on observations."""

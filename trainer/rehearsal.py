@@ -8,7 +8,7 @@ on; with none left the warm-up ends with the last reason. A thread that hangs is
 
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from queue import Empty, Full, Queue
 from random import Random
@@ -42,7 +42,7 @@ def rehearse(
     rng: Random,
     deadline: float,
     tell: Callable[[str], None] = lambda text: None,
-) -> Iterator[T]:
+) -> Generator[T]:
     """Episodes of the mixture. ``deadline`` is for one call of an environment, in seconds.
 
     Raises:

@@ -6,7 +6,7 @@ take; observations are predicted too, with a small weight. Batches are small, be
 ones.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -88,7 +88,7 @@ def transcripts(
     rng: Random,
     deadline: float = 30.0,
     tell: Callable[[str], None] = lambda text: None,
-) -> Iterator[Transcript]:
+) -> Generator[Transcript]:
     """Endless random episodes of the mixture, training split only. See ``rehearse``."""
     ids_of = cache(chat.answer)
 
@@ -96,6 +96,17 @@ def transcripts(
         return transcript(env, chat, ids_of, seed, horizon.turns, rng, beat)
 
     return rehearse(environments, play, rng, deadline, tell)
+
+
+def drawn_again(source: Generator[Transcript], count: int, rng: Random) -> Iterator[Transcript]:
+    """The first ``count``, then for ever one of those."""
+    kept = []
+    for one in islice(source, count):
+        kept.append(one)
+        yield one
+    source.close()
+    while True:
+        yield rng.choice(kept)
 
 
 def loss(model: Any, batch: Sequence[Transcript], observation_weight: float) -> Tensor:
@@ -143,7 +154,10 @@ def warm_up(
         NothingToRehearse: no environment can be played.
     """
     rng = Random(seed)  # noqa: S311 - reproducible, not secret
-    source = transcripts(environments, chat, horizon, rng, deadline, tell)
+    played = transcripts(environments, chat, horizon, rng, deadline, tell)
+    source: Iterator[Transcript] = played
+    if config.episodes:
+        source = drawn_again(played, config.episodes, Random(seed))  # noqa: S311
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
     last, told = float("nan"), monotonic()
     for step in range(config.steps):

@@ -6,6 +6,8 @@ and only what cannot be replaced then is the world's failure.
 """
 
 import json
+import os
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic, sleep
@@ -20,6 +22,10 @@ DRIVER = f"import sys; sys.path[:0] = ['/opt/browser', '/workspace']; from insid
 LEASE_SECONDS = 15.0
 START_SECONDS = 30.0
 OPEN_SECONDS = 15.0
+STARTING = threading.BoundedSemaphore(os.cpu_count() or 1)
+"""Browsers that start at once in this process: more of them, and none is up in time."""
+TURN_SECONDS = 60.0
+"""How long one may wait for its turn to start."""
 STEP_SECONDS = 10.0
 """What one action and the look at what came of it may take before the page is given up."""
 SLACK_SECONDS = 15.0
@@ -144,6 +150,14 @@ class Browser:
 
     def _renew(self) -> None:
         self.close()
+        if not STARTING.acquire(timeout=TURN_SECONDS):
+            raise SandboxError(f"other browsers were starting for {TURN_SECONDS:g} s, and this one had to wait")
+        try:
+            self._start()
+        finally:
+            STARTING.release()
+
+    def _start(self) -> None:
         box = lease(SPEC, deadline=LEASE_SECONDS, holds=HOLDS)
         try:
             driver = {f"inside/{file.name}": file.read_bytes() for file in Path(inside.__file__).parent.glob("*.py")}

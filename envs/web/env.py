@@ -59,6 +59,7 @@ class BrowserEnv(TurnEnv):
     """
 
     sandboxed = True
+    keeps_sandbox = True
     width, height = 640, 480
 
     def __init__(self, browser: Browser, observation: Seen = "text", marks: bool = False) -> None:

@@ -25,7 +25,7 @@ MAX_MS = 10**6
 """An episode's time by the page's own clock: as good as none, for the horizon is the trainer's."""
 HIDE = "#reward-display, #click-canvas, #sync-task-cover, #query { display: none !important }"
 START = f"""
-(() => {{
+(async () => {{
   if (!document.getElementById('turnwise')) {{
     const style = document.createElement('style');
     style.id = 'turnwise';
@@ -38,10 +38,11 @@ START = f"""
   core.EPISODE_MAX_TIME = {MAX_MS};
   core.startEpisodeReal();
   core.clearTimer();
+  while (!WOB_TASK_READY) await new Promise(done => setTimeout(done, 5));
+  const said = core.getUtterance();
+  return typeof said === 'string' ? said : said.utterance;
 }})()
 """
-READY = "new Promise(done => { const look = () => WOB_TASK_READY ? done(true) : setTimeout(look, 5); look(); })"
-GOAL = """(() => { const said = core.getUtterance(); return typeof said === 'string' ? said : said.utterance; })()"""
 STATE = "[location.href, typeof WOB_DONE_GLOBAL !== 'undefined' && WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL]"
 
 
@@ -64,7 +65,7 @@ class MiniWoBEnv(BrowserEnv):
     def page(self, number: int) -> Begin:
         """The instance that the page draws from this number, 0 to 10^6."""
         start = START.replace("SEED", str(number))
-        return Begin("", self.url, (ORIGIN,), self.task in IN_PLACE, (start, READY, GOAL))
+        return Begin("", self.url, (ORIGIN,), self.task in IN_PLACE, (start,))
 
     def judging(self) -> tuple[str, ...]:
         """What the page says."""

@@ -1,10 +1,10 @@
 """``turnwise/TinyWeb-v0``: MiniWoB++ tasks in a real browser, in few words, for policies trained from scratch.
 
-The goal, then what can be acted on, each as its role, its name, what it holds, and its number:
-``task click on the w1 button page button w2 3 textbox 5 button w1 9``. Words that the policy does not know are numbered
-as they appear, the goal's first (as Hermann et al. 2015, "Teaching machines to read and comprehend", did with names),
-so that what is learned is to find and to copy. Actions: ``click NUMBER``; ``fill NUMBER WORD``: the word as it was
-written.
+The goal, then what can be acted on, each as its role, its name and what it holds:
+``task click on the w1 button page button w2 textbox button w1``. Words that the policy does not know are numbered as
+they appear, the goal's first (as Hermann et al. 2015, "Teaching machines to read and comprehend", did with names), so
+that what is learned is to find and to copy. An element is told by the last word of its line: ``click w1`` acts on the
+first so told, ``fill w2 textbox`` on the first that is empty, and writes the word as it was written.
 
 Reward: 1 for success, as MiniWoB++ judges it; -.3 for an end without; -.05 for what does not parse or apply.
 
@@ -46,14 +46,13 @@ MAX_ELEMENTS = 24
 MAX_NAME = 6
 """Words of a name that are shown."""
 NUMBERED = tuple(f"w{number}" for number in range(1, 49))
-NUMBERS = tuple(str(number) for number in range(1, 100))
 TAKES_TEXT = ("textbox", "searchbox", "combobox")
 ROLES = ("button", "link", "radio", "checkbox", "clickable", "tab", "option", "menuitem", *TAKES_TEXT)
 GRAMMAR = _words(
     "task page click fill on the in box labeled select and submit enter into text field fields press username password"
     " login dialog close cancel ok x with checked selected invalid right wrong other"
 )
-VOCABULARY = tuple(dict.fromkeys(GRAMMAR + ROLES + NUMBERED + NUMBERS))
+VOCABULARY = tuple(dict.fromkeys(GRAMMAR + ROLES + NUMBERED))
 
 
 class TinyWebEnv(TurnEnv):
@@ -65,6 +64,7 @@ class TinyWebEnv(TurnEnv):
     """
 
     sandboxed = True
+    keeps_sandbox = True
 
     def __init__(self, by: str = "instance") -> None:
         if by not in BY:
@@ -130,11 +130,13 @@ class TinyWebEnv(TurnEnv):
     def valid_actions(self) -> list[tuple[str, float]]:
         """A click on anything, and each word of the goal into each field."""
         known = [word for word in dict.fromkeys(self._asked) if word in NUMBERED]
-        clicks = [(f"click {node['id']}", 1.0) for node in self._elements() if node["role"] not in TAKES_TEXT]
-        fields = [node for node in self._elements() if node["role"] in TAKES_TEXT]
-        fills = [(f"fill {node['id']} {word}", 1.0 / len(known)) for node in fields for word in known]
-        fields_as_buttons = [(f"click {node['id']}", 0.25) for node in fields]
-        return [*clicks, *fills, *fields_as_buttons] or [("click 1", 1.0)]
+        listed: dict[str, float] = {}
+        for node, told in self._lines():
+            field = node["role"] in TAKES_TEXT
+            listed.setdefault(f"click {told[-1]}", 0.25 if field else 1.0)
+            if field and not node.get("value"):
+                listed |= {f"fill {word} {told[-1]}": 1.0 / len(known) for word in known}
+        return list(listed.items()) or [("click page", 1.0)]
 
     def oracle(self) -> str:
         """The right next action in the tasks trained on.
@@ -144,18 +146,17 @@ class TinyWebEnv(TurnEnv):
         """
         if not isinstance(self.world, MiniWoBEnv) or self.world.task not in TRAINED:
             raise NotImplementedError("turnwise/TinyWeb-v0 has an oracle for the tasks trained on only")
-        nodes = self._elements()
         asked = re.findall(r'"(.*?)"', self.world.goal) or re.findall(r"Select (.*) and click", self.world.goal)
-        fields = [node for node in nodes if node["role"] in TAKES_TEXT]
+        fields = [(node, told) for node, told in self._lines() if node["role"] in TAKES_TEXT]
         if self.world.task in ("enter-text", "login-user"):
-            for node, text in zip(fields, asked, strict=True):
+            for (node, told), text in zip(fields, asked, strict=True):
                 if not node.get("value"):
-                    return f"fill {node['id']} {self._words[text.lower()]}"
-        for node in nodes:
+                    return f"fill {self._words[text.lower()]} {told[-1]}"
+        for node, told in self._lines():
             named = node["name"] == {"x": "Close"}.get(asked[0], asked[0])
-            if node not in fields and named and "checked" not in node.get("flags", ()):
-                return f"click {node['id']}"
-        return f"click {nodes[-1]['id']}"
+            if node["role"] not in TAKES_TEXT and named and "checked" not in node.get("flags", ()):
+                return f"click {told[-1]}"
+        return f"click {self._lines()[-1][1][-1]}"
 
     def vocabulary(self) -> list[str]:
         """The closed set of words of every observation and valid action."""
@@ -178,20 +179,22 @@ class TinyWebEnv(TurnEnv):
         shown = [
             node
             for node in self.world.nodes
-            if node["role"] in ROLES
-            and str(node.get("id")) in NUMBERS
-            and (node["name"] or node["role"] != "clickable")
+            if node["role"] in ROLES and "id" in node and (node["name"] or node["role"] != "clickable")
         ]
         return shown[:MAX_ELEMENTS]
 
     def _page(self) -> str:
-        told: list[str] = []
-        for node in self._elements():
-            value = node.get("value", "")
-            held = ["with", *self._read(value)[:MAX_NAME]] if value and value != node["name"] else []
-            flags = [flag for flag in node.get("flags", ()) if flag in ("checked", "selected")]
-            told += [node["role"], *self._read(node["name"])[:MAX_NAME], *held, *flags, str(node["id"])]
-        return " ".join(told)
+        return " ".join(word for _, told in self._lines() for word in told)
+
+    def _lines(self) -> list[tuple[Mapping[str, Any], list[str]]]:
+        """Each element with its words."""
+        return [(node, self._tell(node)) for node in self._elements()]
+
+    def _tell(self, node: Mapping[str, Any]) -> list[str]:
+        value = node.get("value", "")
+        held = ["with", *self._read(value)[:MAX_NAME]] if value and value != node["name"] else []
+        flags = [flag for flag in node.get("flags", ()) if flag in ("checked", "selected")]
+        return [node["role"], *held, *flags, *self._read(node["name"])[:MAX_NAME]]
 
     def _read(self, text: str) -> list[str]:
         """The words of a text, those that are not known numbered."""
@@ -208,16 +211,24 @@ class TinyWebEnv(TurnEnv):
     def _written(self, action: str) -> str | None:
         """An action as the browser's environment reads it; None if it is none."""
         match action.split():
-            case ["click", number] if number in NUMBERS:
-                return f"click({number})"
-            case ["fill", number, word] if number in NUMBERS and word in self._words.values():
+            case ["click", word]:
+                found = self._called(word)
+                return f"click({found[0]['id']})" if found else None
+            case ["fill", word, field] if word in self._words.values():
+                found = [node for node in self._called(field) if node["role"] in TAKES_TEXT and not node.get("value")]
+                if not found:
+                    return None
                 (asked,) = (text for text, name in self._words.items() if name == word)
                 as_written = re.search(rf"\b{re.escape(asked)}\b", self.world.goal, re.IGNORECASE)
-                return f"fill({number}, {(as_written.group() if as_written else asked)!r})"
+                return f"fill({found[0]['id']}, {(as_written.group() if as_written else asked)!r})"
         return None
 
+    def _called(self, word: str) -> list[Mapping[str, Any]]:
+        return [node for node, told in self._lines() if told[-1] == word]
+
     def _info(self, info: Mapping[str, Any], valid: bool, parts: dict[str, float]) -> Info:
-        told = {key: info[key] for key in ("facts",) if key in info}
+        task = self.world.task if isinstance(self.world, MiniWoBEnv) else "login"
+        told = {"facts": info["facts"] | {"task": task}} if "facts" in info else {}
         success = bool(info.get("success"))
         return {
             "step_valid": valid,

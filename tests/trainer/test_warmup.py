@@ -13,7 +13,7 @@ from turnwise.trainer.config import EnvironmentConfig, LearnerConfig, WarmupConf
 from turnwise.trainer.learner import Learner
 from turnwise.trainer.loss import Decoupled
 from turnwise.trainer.proximal import Recompute
-from turnwise.trainer.warmup import next_token, transcripts, warm_up
+from turnwise.trainer.warmup import Transcript, drawn_again, next_token, transcripts, warm_up
 
 SITE = [EnvironmentConfig(id="turnwise/Site-v0")]
 HORIZON = Horizon(8, 4, 64, 256)
@@ -67,3 +67,11 @@ def test_transcripts_are_of_the_training_split_and_their_actions_valid(
     for one in made:
         assert len(one.ids) == len(one.targets)
         assert all(target[token] > 0 for token, target in zip(one.ids, one.targets, strict=True) if target)
+
+
+def test_after_so_many_episodes_those_are_drawn_again() -> None:
+    made = (Transcript([number], [None]) for number in range(9))
+    taken = [one.ids[0] for one in islice(drawn_again(made, 3, Random(0)), 40)]
+    assert taken[:3] == [0, 1, 2]
+    assert set(taken[3:]) == {0, 1, 2}
+    assert list(made) == []

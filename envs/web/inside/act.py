@@ -44,6 +44,7 @@ async def act(context: Context, action: dict[str, Any]) -> None:
     verb = action["verb"]
     if not context.tabs and verb not in ("new_tab",):
         raise Refused("there is no tab; new_tab() opens one")
+    context.pointed |= verb in POINTING
     await VERBS[verb](context, action)
     await settle(context)
 
@@ -299,8 +300,11 @@ async def wait(context: Context, action: dict[str, Any]) -> None:
     await asyncio.sleep(min(max(action.get("ms", 500), 0), 3000) / 1000)
 
 
+POINTING = ("click", "dblclick", "hover", "drag", "scroll", "fill", "select", "press")
+"""What may move the pointer, Playwright's way of it included."""
 VERBS = {
     "click": click,
+    "dblclick": click,
     "hover": hover,
     "fill": fill,
     "select": select,

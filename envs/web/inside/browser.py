@@ -65,7 +65,8 @@ class Browser:
         found = self.kept.pop(keep, None)
         if found is not None and (found.width, found.height) == (width, height):
             self.context = found
-            await found.tab.page.mouse.move(-1, -1)
+            if found.pointed:
+                await found.tab.page.mouse.move(-1, -1)
             return False
         settings = {
             "viewport": {"width": width, "height": height},

@@ -42,6 +42,8 @@ class Context:
         self.documents = 0
         self.kept_as = ""
         """The address whose page may serve another episode as it stands; empty if none may."""
+        self.pointed = False
+        """Whether the pointer was moved onto the page."""
         self.disturbed = False
         """Whether anything happened but on the one page it was opened with."""
         context.on("page", lambda page: self.adopted(page))
@@ -54,7 +56,8 @@ class Context:
 
     def begin(self) -> None:
         """What happened so far is no part of the episode that begins now."""
-        self.numbers, self.notes, self.disturbed = Numbers(), [], False
+        self.numbers, self.notes = Numbers(), []
+        self.pointed = self.disturbed = False
 
     async def open_tab(self) -> None:
         """Open an empty tab, and look at it."""

@@ -91,11 +91,14 @@ class Driver:
     async def look(self, context: Context, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
         """What there is to see."""
         tab = context.tab
-        answer["tabs"] = [[one.page.url, await one.page.title() if one is tab else ""] for one in context.tabs]
+        if step.get("tree", True):
+            size = (context.width, context.height)
+            title, answer["nodes"] = await look(tab.session, context.numbers, tab.document, *size)
+        else:
+            title = await tab.page.title()
+        answer["tabs"] = [[one.page.url, title if one is tab else ""] for one in context.tabs]
         answer["active"] = context.active
         answer["notes"], context.notes = context.notes, []
-        if step.get("tree", True):
-            answer["nodes"] = await look(tab.session, context.numbers, tab.document, context.width, context.height)
         if not step.get("screenshot"):
             return b""
         taken = await tab.session.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 MAX_NODES = 1500
@@ -31,12 +32,17 @@ class Numbers:
         return self.by_node[key]
 
 
-async def look(session: Any, numbers: Numbers, document: int, width: int, height: int) -> list[dict[str, Any]]:
-    """The nodes worth telling, in document order."""
-    tree = (await session.send("Accessibility.getFullAXTree"))["nodes"]
-    shot = await session.send("DOMSnapshot.captureSnapshot", {"computedStyles": []})
+async def look(
+    session: Any, numbers: Numbers, document: int, width: int, height: int
+) -> tuple[str, list[dict[str, Any]]]:
+    """The title, and the nodes worth telling, in document order."""
+    tree, shot = await asyncio.gather(
+        session.send("Accessibility.getFullAXTree"),
+        session.send("DOMSnapshot.captureSnapshot", {"computedStyles": []}),
+    )
     rects, clickable = places(shot)
-    return told(tree, rects, clickable, numbers, document, width, height)
+    title = shot["strings"][shot["documents"][0]["title"]]
+    return title, told(tree["nodes"], rects, clickable, numbers, document, width, height)
 
 
 def places(shot: dict[str, Any]) -> tuple[dict[int, Rect], set[int]]:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from turnwise.envs.web.actions import USAGE, VERBS, Action, Problem, read
+from turnwise.envs.web.inside import act
 
 ORIGIN = "http://127.0.0.1:8080"
 
@@ -74,3 +75,7 @@ def test_reading_never_raises(text: str) -> None:
 
 def test_every_action_says_how_it_is_used() -> None:
     assert list(USAGE) == list(VERBS)
+
+
+def test_the_browser_knows_every_action_that_can_be_read() -> None:
+    assert set(VERBS) - {"answer"} == set(act.VERBS)
