@@ -2,8 +2,8 @@
 
 Scored as BrowserGym scores it: success is a raw reward above 0 when the page says that the episode is over (the reward
 that the page shows decays with time); whoever leaves the page, or opens another tab in front of it, has lost. The
-page's counters and its START button are hidden: they tell of the harness, not of the task. What jQuery would animate is
-there at once: nobody waits for it, and the same seed shows the same.
+page's counters and its START button are hidden: they tell of the harness, not of the task. What would be animated
+is there at once, and no caret blinks: nobody waits for it, and the same seed shows the same.
 
 Shi et al. 2017, "World of Bits"; Liu et al. 2018, "Reinforcement learning on web interfaces" (MiniWoB++).
 """
@@ -15,7 +15,7 @@ from typing import Any
 from .actions import Action
 from .browser import Browser
 from .env import Begin, BrowserEnv, Judged, Seen
-from .miniwob_tasks import IN_PLACE, TASKS
+from .miniwob_tasks import ICONS_COME_LATER, IN_PLACE, TASKS
 
 PORT = 8081
 ORIGIN = f"http://127.0.0.1:{PORT}"
@@ -23,7 +23,10 @@ SERVER = f"python3 -I -m http.server {PORT} --bind 127.0.0.1 --directory /opt/br
 SEEDS = 10**6
 MAX_MS = 10**6
 """An episode's time by the page's own clock: as good as none, for the horizon is the trainer's."""
-HIDE = "#reward-display, #click-canvas, #sync-task-cover, #query { display: none !important }"
+HIDE = (
+    "#reward-display, #click-canvas, #sync-task-cover, #query { display: none !important } "
+    "* { transition: none !important; animation: none !important; caret-color: transparent !important }"
+)
 START = f"""
 (async () => {{
   if (!document.getElementById('turnwise')) {{
@@ -65,7 +68,8 @@ class MiniWoBEnv(BrowserEnv):
     def page(self, number: int) -> Begin:
         """The instance that the page draws from this number, 0 to 10^6."""
         start = START.replace("SEED", str(number))
-        return Begin("", self.url, (ORIGIN,), self.task in IN_PLACE, (start,))
+        stays = self.task in IN_PLACE or (self.observation == "text" and self.task in ICONS_COME_LATER)
+        return Begin("", self.url, (ORIGIN,), stays, (start,))
 
     def judging(self) -> tuple[str, ...]:
         """What the page says."""
