@@ -16,7 +16,7 @@ quickstart: install ## a tiny policy trained until it visibly succeeds
 
 test: install ## the system parts where missing, and every kind of test
 	@bash tools/system_parts.sh test
-	@$(VENV)/turnwise sandbox build code
+	@$(VENV)/turnwise sandbox build code web
 	$(PYTEST) $(ARGS)
 
 soak: install ## the same properties at full counts; long

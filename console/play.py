@@ -1,11 +1,16 @@
 """One episode played by a person in the terminal: ``envs.play`` with stdin's lines and text made safe to show."""
 
 import sys
+import tempfile
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from .output import console
 from .safe import clean
+
+if TYPE_CHECKING:
+    from ..envs.base import Image
 
 
 def play_episode(env_id: str, *, seed: int, split: str, options: dict[str, Any]) -> None:
@@ -18,11 +23,30 @@ def play_episode(env_id: str, *, seed: int, split: str, options: dict[str, Any])
     from ..envs.registry import make
 
     out = console()
+    kept = _Kept()
     env = make(env_id, **options)
     try:
-        play(env, _lines(), lambda text: out.print(clean(text), soft_wrap=True), seed=seed, split=split)
+        play(env, _lines(), lambda text: out.print(clean(text), soft_wrap=True), kept, seed=seed, split=split)
     finally:
         env.close()
+
+
+class _Kept:
+    """Pictures in a new temporary folder, numbered; it is left there."""
+
+    def __init__(self) -> None:
+        self.folder: Path | None = None
+        self.count = 0
+
+    def __call__(self, picture: "Image") -> str:
+        from ..envs.observations import png
+
+        if self.folder is None:
+            self.folder = Path(tempfile.mkdtemp(prefix="turnwise-play-"))
+        path = self.folder / f"{self.count}.png"
+        self.count += 1
+        path.write_bytes(png(picture))
+        return str(path)
 
 
 def _lines() -> Iterator[str]:

@@ -65,6 +65,10 @@ class TurnEnv(gymnasium.Env[Obs, str]):
         """
         raise NotImplementedError(f"{type(self).__name__} has no closed vocabulary")
 
+    def screenshot(self) -> Image | None:
+        """How the world looks now, for a person who plays; None if it has no looks, or they are the observation."""
+        return None
+
     def normalise(self, observation: Obs) -> Obs:
         """The observation without what cannot be the same twice (timings, pids); this is what gets hashed.
 
@@ -116,6 +120,11 @@ class Adapted(TurnEnv):
     def vocabulary(self) -> list[str]:
         """The core environment's."""
         return list(self._own("vocabulary")())
+
+    def screenshot(self) -> Image | None:
+        """The core environment's, if it has any."""
+        found: Image | None = self._own("screenshot")() if hasattr(self._core, "screenshot") else None
+        return found
 
     def normalise(self, observation: Obs) -> Obs:
         """The core environment's, or the observation as it is."""

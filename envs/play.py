@@ -7,7 +7,7 @@ to write.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from .base import Obs, TurnEnv
+from .base import Image, Obs, TurnEnv
 from .observations import parts
 
 HELP = ":actions lists what applies, :hint asks the oracle, :quit ends; anything else is your action"
@@ -23,10 +23,11 @@ class Played:
     success: bool | None
 
 
-def _shown(observation: Obs) -> str:
+def _shown(env: TurnEnv, observation: Obs, keep: Callable[[Image], str]) -> str:
     text, image = parts(observation)
-    size = "" if image is None else f"[image {image.shape[1]} x {image.shape[0]}]"
-    return "\n".join(part for part in (text, size) if part)
+    picture = env.screenshot() if image is None else image
+    where = "" if picture is None else f"[screenshot, {picture.shape[1]} x {picture.shape[0]}: {keep(picture)}]"
+    return "\n".join(part for part in (text, where) if part)
 
 
 def _aside(env: TurnEnv, command: str) -> str:
@@ -44,12 +45,14 @@ def play(
     env: TurnEnv,
     lines: Iterator[str],
     write: Callable[[str], None],
+    keep: Callable[[Image], str],
     *,
     seed: int = 0,
     split: str = "train",
     max_turns: int = 100,
 ) -> Played:
-    """Play one episode with the actions of ``lines``, until it ends or they do.
+    """Play one episode with the actions of ``lines``, until it ends or they do. ``keep`` puts a picture where a person
+    finds it, and says where.
 
     Raises:
         EnvironmentBroken: an observation of no allowed type.
@@ -58,7 +61,7 @@ def play(
     write(HELP)
     if env.instructions():
         write(env.instructions())
-    write(_shown(observation))
+    write(_shown(env, observation, keep))
     turns, total = 0, 0.0
     for line in lines:
         command = line.strip()
@@ -69,7 +72,7 @@ def play(
             continue
         observation, reward, terminated, truncated, info = env.step(command)
         turns, total = turns + 1, total + float(reward)
-        write(f"{_shown(observation)}   ({reward:+.2f})")
+        write(f"{_shown(env, observation, keep)}   ({reward:+.2f})")
         if terminated or truncated or turns >= max_turns:
             success = info.get("success")
             verdict = {True: "success", False: "failure", None: "ended"}[success]

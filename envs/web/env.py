@@ -139,6 +139,11 @@ class BrowserEnv(TurnEnv):
         info = self._info(not trouble, judged.parts, judged.success)
         return self._seen(said, answer, shot), float(sum(judged.parts.values())), self._over, False, info
 
+    def screenshot(self) -> Image | None:
+        """The window as it is now; None where it cannot be had."""
+        _, shot = self.browser.do([{"do": "look", "tree": False, "screenshot": True, "notes": False}])
+        return pixels(shot) if shot else None
+
     def close(self) -> None:
         """Give the sandbox back."""
         self.browser.close()

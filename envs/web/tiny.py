@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..base import Info, Obs, TurnEnv
+from ..base import Image, Info, Obs, TurnEnv
 from ..spaces import FreeText
 from .browser import Browser
 from .env import SPLITS, BrowserEnv
@@ -121,6 +121,10 @@ class TinyWebEnv(TurnEnv):
         text = self._view if info["step_valid"] else f"invalid {self._view}"
         told = self._info(info, info["step_valid"], parts)
         return text.strip(), sum(parts.values()), self._over, False, told
+
+    def screenshot(self) -> Image | None:
+        """The page's."""
+        return self.world.screenshot()
 
     def close(self) -> None:
         """Give the sandboxes back."""

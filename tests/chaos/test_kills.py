@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -14,10 +15,11 @@ FAULTS = ("after_optimizer:3", "after_acknowledge:2", "checkpoint_renamed:2")
 
 @pytest.mark.chaos
 @pytest.mark.timeout(600)
-def test_the_driver_dies_at_named_points_and_the_same_command_resumes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("faults", [FAULTS[1:2], pytest.param(FAULTS, marks=pytest.mark.soak)])
+def test_the_driver_dies_at_named_points_and_the_same_command_resumes(tmp_path: Path, faults: Sequence[str]) -> None:
     rows: dict[str, int] = {}
     rolled_back = 0
-    for fault in FAULTS:
+    for fault in faults:
         launch = Launch.of(tmp_path, fault=fault)
         below: list[psutil.Process] = []
         deadline = time.monotonic() + 150
@@ -33,7 +35,7 @@ def test_the_driver_dies_at_named_points_and_the_same_command_resumes(tmp_path: 
     check_finished(tmp_path)
     assert all(count >= rows[table] for table, count in sizes(tmp_path).items())
     rolled_back = abandoned_batches(tmp_path)
-    assert rolled_back <= CHECKPOINT_EVERY * len(FAULTS)
+    assert rolled_back <= CHECKPOINT_EVERY * len(faults)
 
 
 @pytest.mark.chaos
@@ -52,6 +54,7 @@ def test_a_worker_an_engine_and_the_writer_die_and_the_run_goes_on(tmp_path: Pat
 
 
 @pytest.mark.chaos
+@pytest.mark.soak
 @pytest.mark.timeout(400)
 def test_the_driver_dies_at_a_random_moment(tmp_path: Path) -> None:
     launch = Launch.of(tmp_path)

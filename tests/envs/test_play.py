@@ -2,17 +2,20 @@
 
 import numpy as np
 from turnwise.envs import make
-from turnwise.envs.base import Info, Obs, TurnEnv
+from turnwise.envs.base import Image, Info, Obs, TurnEnv
 from turnwise.envs.play import HELP, play
+
+
+def nowhere(picture: Image) -> str:
+    return f"{picture.shape[0]}.png"
 
 
 def test_an_episode_is_played_to_its_end() -> None:
     written: list[str] = []
     env = make("turnwise/Site-v0", family="open")
     goal = env.reset(seed=4, options={"split": "test"})[0].split()[2]
-    played = play(
-        env, iter([":hint", ":actions", f" click {goal}\n", "done", "never"]), written.append, seed=4, split="test"
-    )
+    lines = iter([":hint", ":actions", f" click {goal}\n", "done", "never"])
+    played = play(env, lines, written.append, nowhere, seed=4, split="test")
     assert (played.turns, played.ended, played.success) == (2, True, True)
     assert played.reward == 1.2
     assert written[0] == HELP
@@ -25,7 +28,7 @@ def test_an_episode_is_played_to_its_end() -> None:
 def test_leaving_is_not_an_end() -> None:
     for lines in ([":quit", "done"], []):
         written: list[str] = []
-        played = play(make("turnwise/Site-v0"), iter(lines), written.append)
+        played = play(make("turnwise/Site-v0"), iter(lines), written.append, nowhere)
         assert (played.turns, played.ended, played.success) == (0, False, None)
         assert written[-1].startswith("left after 0 turns")
 
@@ -43,15 +46,31 @@ class Picture(TurnEnv):
         return "point at things"
 
 
-def test_images_are_told_by_their_size() -> None:
+class Looks(Picture):
+    """Shows a text, and has looks for a person."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[Obs, Info]:
+        return "read", {}
+
+    def screenshot(self) -> Image | None:
+        return np.zeros((6, 7, 3), np.uint8)
+
+
+def test_a_person_is_told_where_to_see_what_the_agent_only_reads() -> None:
     written: list[str] = []
-    played = play(Picture(), iter([":hint", ":help", "here"]), written.append, max_turns=1)
+    play(Looks(), iter([]), written.append, nowhere)
+    assert written[2] == "read\n[screenshot, 7 x 6: 6.png]"
+
+
+def test_where_images_lie_is_told() -> None:
+    written: list[str] = []
+    played = play(Picture(), iter([":hint", ":help", "here"]), written.append, nowhere, max_turns=1)
     assert written[1:] == [
         "point at things",
-        "look\n[image 3 x 2]",
+        "look\n[screenshot, 3 x 2: 2.png]",
         "Picture has no oracle",
         HELP,
-        "[image 5 x 4]   (+0.50)",
+        "[screenshot, 5 x 4: 4.png]   (+0.50)",
         "ended after 1 turns, reward 0.50",
     ]
     assert played.ended

@@ -19,11 +19,12 @@ ROOT = Path(__file__).parents[2]
 TESTS: dict[str, tuple[list[str], dict[str, str]]] = {
     "tests": (["-m", "soak", "--ignore=tests/envs/web"], {}),
     "web": (
-        ["-m", "soak", "tests/envs/web"],
+        ["-m", "soak or not soak", "tests/envs/web"],
         {
             "TURNWISE_SITE_SEEDS": "20",
             "TURNWISE_BROWSED_EVERY": "1",
-            "TURNWISE_BROWSED_SEEDS": "3",
+            "TURNWISE_BROWSED_SEEDS": "20",
+            "TURNWISE_BROWSERGYM_SEEDS": "20",
             "TURNWISE_MINIWOB_EVERY": "1",
         },
     ),

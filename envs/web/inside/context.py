@@ -76,14 +76,16 @@ class Context:
             await page.close()
             return
         try:
-            tab = Tab(page, await self.context.new_cdp_session(page))
+            session = await self.context.new_cdp_session(page)
+            await session.send("Page.enable")
         except Exception:
             return
+        tab = Tab(page, session)
         self.documents += 1
         tab.document = self.documents
         # Not Playwright's event, which tells of a change of #fragment too: there the document stays.
-        tab.session.on("Page.frameNavigated", lambda event: self.moved(tab, event["frame"]))
-        await tab.session.send("Page.enable")
+        session.on("Page.frameNavigated", lambda event: self.moved(tab, event["frame"]))
+        session.on("Page.navigatedWithinDocument", lambda _: self.disturb())
         page.on("crash", lambda _: self.broke(tab))
         page.on("close", lambda _: self.closed(tab))
         page.on("download", lambda download: self.note(f"a download was refused: {download.suggested_filename}"))
@@ -101,6 +103,10 @@ class Context:
             self.documents += 1
             tab.document = self.documents
             self.disturbed = True
+
+    def disturb(self) -> None:
+        """The page may not serve another episode."""
+        self.disturbed = True
 
     def asked(self, tab: Tab, request: Any) -> None:
         """A request left; those for a document are waited for."""

@@ -98,7 +98,8 @@ class Driver:
             title = await tab.page.title()
         answer["tabs"] = [[one.page.url, title if one is tab else ""] for one in context.tabs]
         answer["active"] = context.active
-        answer["notes"], context.notes = context.notes, []
+        if step.get("notes", True):
+            answer["notes"], context.notes = context.notes, []
         if not step.get("screenshot"):
             return b""
         taken = await tab.session.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})

@@ -24,7 +24,7 @@ ALIVE = {
     "waiting": "tab 0",
 }
 
-pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("browsers")]
+pytestmark = pytest.mark.usefixtures("browsers")
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from turnwise.envs.web.env import Begin, BrowserEnv, Seen
 from turnwise.envs.web.miniwob import SERVER, MiniWoBEnv
 from turnwise.envs.web.miniwob_tasks import ICONS_COME_LATER, IN_PLACE
 
-EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "25"))
+EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "30"))
 EPISODES = 5
 ACTS = 3
 CLICKED = ("button", "link", "clickable", "radio", "checkbox", "tab", "textbox", "option", "menuitem", "listitem")
@@ -65,7 +65,6 @@ def played(env: BrowserEnv, seed: int) -> Played:
     return out
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("name", sorted(IN_PLACE | ICONS_COME_LATER)[::EVERY])
 def test_a_page_that_stays_is_as_one_just_opened(browser: Browser, name: str) -> None:
     observation: Seen = "both" if name in IN_PLACE else "text"

@@ -12,7 +12,7 @@ from turnwise.envs.web.miniwob_tasks import TASKS
 EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "13"))
 """One task in so many is tried."""
 
-pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("browsers")]
+pytestmark = pytest.mark.usefixtures("browsers")
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from turnwise.envs import make
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "web.md"
 
-pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("browsers")]
+pytestmark = pytest.mark.usefixtures("browsers")
 
 
 def test_the_site_of_five_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ SEEDS = int(os.environ.get("TURNWISE_BROWSED_SEEDS", "1"))
 EVERY = int(os.environ.get("TURNWISE_BROWSED_EVERY", "6"))
 """One template in so many is tried."""
 
-pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("browsers")]
+pytestmark = pytest.mark.usefixtures("browsers")
 
 
 @pytest.fixture(scope="module")
