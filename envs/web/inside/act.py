@@ -45,26 +45,36 @@ async def act(context: Context, action: dict[str, Any]) -> None:
     if not context.tabs and verb not in ("new_tab",):
         raise Refused("there is no tab; new_tab() opens one")
     context.pointed |= verb in POINTING
-    await VERBS[verb](context, action)
-    await settle(context)
+    try:
+        await VERBS[verb](context, action)
+    finally:
+        await settle(context)
 
 
 async def settle(context: Context) -> None:
-    """Wait until the page in view shows what the last action began."""
+    """Wait until the page in view shows what the last action began; a page that does not come is no longer waited for.
+
+    Until a navigation is over, Chromium answers nothing about the page that is still there.
+    """
     if not context.tabs:
         return
     tab = context.tab
-    with contextlib.suppress(Exception):
-        async with asyncio.timeout(SETTLE_SECONDS):
-            # Rounds through the page: whatever navigation the action began has been announced by then. Not through a
-            # frame: there are sixty a second, and a picture makes one of its own.
-            await tab.page.evaluate(ROUNDS)
+    # Rounds through the page: whatever navigation the action began has been announced by then. Not through a frame:
+    # there are sixty a second, and a picture makes one of its own.
+    rounds = asyncio.ensure_future(tab.page.evaluate(ROUNDS))
+    rounds.add_done_callback(lambda done: done.cancelled() or done.exception())
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(SETTLE_SECONDS):
+            while not rounds.done() and not tab.loading:
+                await asyncio.wait({rounds}, timeout=0.02)
             while tab.loading and tab in context.tabs and not tab.crashed:
                 await asyncio.sleep(0.005)
             with contextlib.suppress(Exception):
                 await tab.page.wait_for_load_state("domcontentloaded")
+            return
+    if tab.loading and tab in context.tabs:
+        context.note(f"the next page did not come within {SETTLE_SECONDS:g} s, and is no longer waited for")
+        await tab.session.send("Page.stopLoading")
 
 
 async def handle_of(context: Context, number: int) -> str:

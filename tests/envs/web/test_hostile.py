@@ -21,7 +21,7 @@ ALIVE = {
     "unload": "the other page",
     "navigates": "the other page",
     "round": "tab 0",
-    "waiting": "tab 0",
+    "waiting": "! the next page did not come within 3 s",
 }
 
 pytestmark = pytest.mark.usefixtures("browsers")
