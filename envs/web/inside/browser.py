@@ -29,6 +29,12 @@ ARGUMENTS = [
 HOME = "/tmp"  # noqa: S108 - the sandbox's own
 CLOSE_SECONDS = 3.0
 MAX_KEPT = 6
+NOTHING_COPIED = """addEventListener('copy', event => {
+  event.clipboardData.setData('text/plain', '');
+  event.preventDefault();
+}, {once: true, capture: true});
+document.execCommand('copy')"""
+"""The clipboard is the browser's, not a context's: it would tell one episode of another."""
 
 
 class Browser:
@@ -67,6 +73,7 @@ class Browser:
             self.context = found
             if found.pointed:
                 await found.tab.page.mouse.move(-1, -1)
+            await found.tab.session.send("Runtime.evaluate", {"expression": NOTHING_COPIED, "userGesture": True})
             return False
         settings = {
             "viewport": {"width": width, "height": height},
@@ -79,6 +86,7 @@ class Browser:
         }
         self.context = Context(await self.chromium.new_context(**settings), width, height)
         await self.context.open_tab()
+        await self.context.tab.session.send("Runtime.evaluate", {"expression": NOTHING_COPIED, "userGesture": True})
         self.context.kept_as = keep
         return True
 

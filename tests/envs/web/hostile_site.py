@@ -8,6 +8,7 @@ from turnwise.envs.web.own import Asked, Ended, OwnSiteEnv
 HEAD = "<!doctype html><title>page</title><h1>page</h1>"
 PAGES = {
     "harmless": "<a href=other.html>other</a><button onclick=\"document.title='pressed'\">press</button>",
+    "field": "<input value=secret><button>press</button>",
     "other": "<p>the other page</p>",
     "endless": '<button onclick="for(;;);">press</button>',
     "alerts": '<button onclick="for(;;) alert(1)">press</button>',

@@ -95,3 +95,16 @@ def test_an_episode_leaves_nothing_for_the_next(site: HostileSite) -> None:
     site.step('goto("http://127.0.0.1:8080/other.html")')
     site.step("new_tab()")
     assert site.reset(seed=1)[0] == first
+
+
+def test_what_was_copied_cannot_be_pasted_in_the_next_episode(site: HostileSite) -> None:
+    site.at = "field"
+    seen, _ = site.reset(seed=1)
+    field = number_of(seen, "textbox")
+    for action in (f'press({field}, "Control+a")', f'press({field}, "Control+c")', f'fill({field}, "")'):
+        site.step(action)
+    assert "value='secret'" in str(site.step(f'press({field}, "Control+v")')[0])
+    seen, _ = site.reset(seed=2)
+    field = number_of(seen, "textbox")
+    site.step(f'fill({field}, "")')
+    assert "secret" not in str(site.step(f'press({field}, "Control+v")')[0])
