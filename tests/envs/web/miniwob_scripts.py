@@ -122,7 +122,7 @@ SCRIPTS: dict[str, Callable[[str, Nodes, bool], Script]] = {
     "click-test-2": lambda goal, nodes, wrong: [named(nodes, ["button"], "one", wrong)],
     "click-button": pick("button"),
     "click-button-sequence": sequence,
-    "click-link": pick("link", "clickable", "text", "StaticText"),
+    "click-tab": lambda goal, nodes, wrong: [named(nodes, ["link"], goal[len("Click on ") : -1], wrong)],
     "click-dialog": lambda goal, nodes, wrong: [] if wrong else [act(nodes, of(nodes, "button")[0])],
     "click-dialog-2": lambda goal, nodes, wrong: [
         named(nodes, ["button"], {"x": "Close"}.get(quoted(goal)[0], quoted(goal)[0]), wrong)
