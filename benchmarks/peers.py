@@ -6,6 +6,7 @@ Wants what ``tools/browsergym.sh`` makes.
 import contextlib
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 PYTHON = ROOT / ".venv-browsergym" / "bin" / "python"
 PROGRAM = "/usr/bin/chromium-headless-shell"
 START_SECONDS = 30.0
+ANSWER_SECONDS = 120.0
 
 
 class Peer:
@@ -61,6 +63,9 @@ class Peer:
         assert self.process.stdout
         self.process.stdin.write(json.dumps(message) + "\n")
         self.process.stdin.flush()
+        if not select.select([self.process.stdout], [], [], ANSWER_SECONDS)[0]:
+            self.process.kill()
+            raise SystemExit(f"BrowserGym did not answer within {ANSWER_SECONDS:g} s: {message}")
         line = self.process.stdout.readline()
         if not line:
             raise SystemExit(f"BrowserGym ended with {self.process.wait(10)} at {message}")

@@ -36,8 +36,8 @@ def _aside(env: TurnEnv, command: str) -> str:
             return env.oracle()
         if command == ":actions":
             return "\n".join(f"  {action}" for action, _ in env.valid_actions())
-    except NotImplementedError as error:
-        return str(error)
+    except (NotImplementedError, LookupError, ValueError) as error:
+        return f"not here: {error}"
     return HELP
 
 

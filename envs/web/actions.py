@@ -6,12 +6,15 @@ for policies that see. What cannot be read is a ``Problem`` whose text the agent
 """
 
 import ast
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 MAX_CHARS = 8000
+ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+ESCAPES = frozenset("\\'\"abfnrtvxuUN")
 DIRECTIONS = ("up", "down", "left", "right")
 BUTTONS = ("left", "middle", "right")
 
@@ -50,9 +53,11 @@ def read(text: str, origins: tuple[str, ...] = ()) -> Action | Problem:
 
 
 def _read(text: str, origins: tuple[str, ...]) -> Action:
-    lines = [line.strip().strip("`") for line in text[:MAX_CHARS].strip().splitlines()]
-    last = next((line for line in reversed(lines) if line), "")
-    call = ast.parse(last, mode="eval").body
+    lines = (line.strip().strip("`") for line in reversed(text.strip().splitlines()))
+    last = next((line for line in lines if line), "")
+    if len(last) > MAX_CHARS:
+        raise _Unreadable(f"that is longer than the {MAX_CHARS} characters that an action may have")
+    call = ast.parse(ESCAPE.sub(_as_it_stands, last), mode="eval").body
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         raise _Unreadable(f"that is not an action; write one call, such as {EXAMPLE}")
     verb = call.func.id
@@ -67,6 +72,11 @@ def _read(text: str, origins: tuple[str, ...]) -> Action:
     if verb == "goto" and not _allowed(found["url"], origins):
         raise _Unreadable(f"goto takes an address of {' or '.join(origins) or 'this site'} only")
     return Action(verb, found)
+
+
+def _as_it_stands(escape: re.Match[str]) -> str:
+    """A backslash that escapes nothing is one; Python would say so on the error stream."""
+    return escape.group() if escape.group(1) in ESCAPES else "\\" + escape.group()
 
 
 def _allowed(url: str, origins: tuple[str, ...]) -> bool:

@@ -1,10 +1,12 @@
 """The browser in a sandbox, as the environment uses it: steps in, what there is to see out. Blocks.
 
 One sandbox serves many episodes: each gets a browser context of its own, which takes a tenth of the time of a sandbox.
-What an episode can cost is its page, its browser or its sandbox, in this order; each is replaced at the next ``open``,
-and only what cannot be replaced then is the world's failure.
+What an episode itself can cost is its page, or its browser; both are replaced, and the episode goes on or is judged. A
+sandbox that ends, and a browser that does not come back, are the world's failure, unless the memory that pages took is
+to blame.
 """
 
+import contextlib
 import json
 import os
 import threading
@@ -71,9 +73,10 @@ class Browser:
             SandboxError: not in a new one either.
         """
         if self.box is not None and monotonic() - self._since < HOLDS / 2:
-            answer, shot = self._do(steps, OPEN_SECONDS)
-            if "lost" not in answer:
-                return answer, shot
+            with contextlib.suppress(SandboxLost):
+                answer, shot = self._do(steps, OPEN_SECONDS)
+                if "lost" not in answer:
+                    return answer, shot
         self._renew()
         answer, shot = self._do(steps, OPEN_SECONDS)
         if "lost" in answer:
@@ -105,12 +108,16 @@ class Browser:
             self._renew()
 
     def left(self, folder: str) -> dict[str, bytes]:
-        """What lies in a folder of the sandbox now; nothing where it is gone."""
+        """What lies in a folder of the sandbox now; nothing where it is too much, or the browser is gone.
+
+        Raises:
+            SandboxError: the world failed.
+        """
         if self.box is None:
             return {}
         try:
             return self.box.read(folder, deadline=STEP_SECONDS)
-        except (FileError, SandboxLost):
+        except FileError:
             return {}
 
     def _serve(self, box: Leased, folder: str, files: Mapping[str, bytes], command: str, port: int) -> None:
@@ -133,19 +140,19 @@ class Browser:
         message = json.dumps({"steps": list(steps), "deadline": deadline}).encode()
         try:
             done = self.box.ask(SOCKET, message, deadline=2 * deadline + SLACK_SECONDS)
-        except SandboxLost as error:
-            # Nothing but the page runs in there: it took the sandbox with it.
+        except SandboxError:
             self.close()
-            return {"lost": f"the sandbox of the browser ended: {error}", "broken": "sandbox"}, b""
+            raise
         head, _, shot = done.stdout.partition(b"\n")
         try:
             answer = json.loads(head)
         except ValueError:
             why = "did not answer in time" if done.timed_out else "ended"
-            self.close()
-            return {"lost": f"the browser {why}", "broken": why}, b""
+            answer = {"lost": f"the browser {why}", "broken": why}
         if "broken" in answer:
             self.close()
+            if not done.oom:
+                raise SandboxLost(f"the browser does not come back: {answer['broken']}")
         return answer, shot
 
     def _renew(self) -> None:

@@ -2,8 +2,9 @@
 
 Scored as BrowserGym scores it: success is a raw reward above 0 when the page says that the episode is over (the reward
 that the page shows decays with time); whoever leaves the page, or opens another tab in front of it, has lost. The
-page's counters and its START button are hidden: they tell of the harness, not of the task. What would be animated
-is there at once, and no caret blinks: nobody waits for it, and the same seed shows the same.
+page's counters and its START button are hidden: they tell of the harness, not of the task; whoever loads the page
+again, and so begins another episode than the one drawn, has left it. What would be animated is there at once, and no
+caret blinks: nobody waits for it, and the same seed shows the same.
 
 Shi et al. 2017, "World of Bits"; Liu et al. 2018, "Reinforcement learning on web interfaces" (MiniWoB++).
 """
@@ -15,7 +16,7 @@ from typing import Any
 from .actions import Action
 from .browser import Browser
 from .env import Begin, BrowserEnv, Judged, Seen
-from .miniwob_tasks import ICONS_COME_LATER, IN_PLACE, TASKS
+from .miniwob_tasks import ICONS_COME_LATER, IN_PLACE, MOVING, TASKS
 
 PORT = 8081
 ORIGIN = f"http://127.0.0.1:{PORT}"
@@ -29,24 +30,36 @@ HIDE = (
 )
 START = f"""
 (async () => {{
+  // What an earlier episode may have left: the focus, where Tab goes on from, what was selected, scrolled, written.
+  const first = document.createElement('span');
+  first.tabIndex = -1;
+  document.body.prepend(first);
+  first.focus();
+  first.remove();
+  getSelection().removeAllRanges();
+  for (const one of document.querySelectorAll('*')) if (one.scrollTop || one.scrollLeft) one.scrollTo(0, 0);
+  for (const one of document.querySelectorAll('input, textarea')) {{
+    one.value = one.defaultValue;
+    one.checked = one.defaultChecked;
+  }}
   if (!document.getElementById('turnwise')) {{
     const style = document.createElement('style');
     style.id = 'turnwise';
     style.textContent = {HIDE!r};
     document.head.appendChild(style);
   }}
-  if (document.activeElement) document.activeElement.blur();
   if (window.jQuery) jQuery.fx.off = true;
   Math.seedrandom(SEED);
   core.EPISODE_MAX_TIME = {MAX_MS};
   core.startEpisodeReal();
   core.clearTimer();
+  window.TURNWISE_BEGAN = true;
   while (!WOB_TASK_READY) await new Promise(done => setTimeout(done, 5));
   const said = core.getUtterance();
   return typeof said === 'string' ? said : said.utterance;
 }})()
 """
-STATE = "[location.href, typeof WOB_DONE_GLOBAL !== 'undefined' && WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL]"
+STATE = "[location.href, !!window.TURNWISE_BEGAN, !!window.WOB_DONE_GLOBAL, window.WOB_RAW_REWARD_GLOBAL]"
 
 
 class MiniWoBEnv(BrowserEnv):
@@ -59,6 +72,7 @@ class MiniWoBEnv(BrowserEnv):
             raise ValueError(f"MiniWoB++ has no task {task!r}")
         super().__init__(Browser([SERVER]), observation, marks)
         self.task = task
+        self.deterministic = task not in MOVING
         self.url = f"{ORIGIN}/miniwob/{task}.html"
 
     def begin(self, seed: int, split: str) -> Begin:
@@ -80,8 +94,8 @@ class MiniWoBEnv(BrowserEnv):
         values = answer.get("values") or [None]
         if "lost" in answer or not isinstance(values[-1], list):
             return Judged(over=True)
-        url, over, raw = values[-1]
-        if url != self.url:
+        url, began, over, raw = values[-1]
+        if url != self.url or not began:
             return Judged(over=True)
         success = bool(over) and raw > 0
         return Judged({"success": 1.0} if success else {}, bool(over), success)

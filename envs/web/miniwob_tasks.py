@@ -132,6 +132,8 @@ TASKS: tuple[str, ...] = (
     "use-spinner",
     "visual-addition",
 )
+MOVING = frozenset(("chase-circle", "moving-items", "stock-market"))
+"""What they show changes with time, whether anybody acts or not."""
 ICONS_COME_LATER = frozenset(
     (
         "click-collapsible",
@@ -158,9 +160,11 @@ NOT_IN_PLACE = ICONS_COME_LATER | frozenset(
         "choose-date",
         "choose-date-easy",
         "choose-date-medium",
+        "choose-date-nodelay",
         "click-menu",
         "click-menu-2",
         "click-pie",
+        "click-pie-nodelay",
         "click-scroll-list",
         "drag-sort-numbers",
         "email-inbox-delete",

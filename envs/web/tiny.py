@@ -72,6 +72,7 @@ class TinyWebEnv(TurnEnv):
         self.by = by
         self.action_space = FreeText(words=VOCABULARY)
         self.observation_space = FreeText(4000, words=VOCABULARY)
+        self._pages = Browser([SERVER])
         self._worlds: dict[str, BrowserEnv] = {}
         self._world: BrowserEnv | None = None
 
@@ -172,10 +173,8 @@ class TinyWebEnv(TurnEnv):
         tasks = HELD_OUT if split == "test" and self.by == "template" else TRAINED
         name = random.Random(f"{split} {seed} {self.by}").choice(tasks)  # noqa: S311 - a game, not a secret
         if name not in self._worlds:
-            made = MiniWoBEnv(name)
-            other = next(iter(self._worlds.values()), None)
-            made.browser = Browser([SERVER]) if other is None else other.browser
-            self._worlds[name] = made
+            self._worlds[name] = MiniWoBEnv(name)
+            self._worlds[name].browser = self._pages
         return self._worlds[name]
 
     def _elements(self) -> list[Mapping[str, Any]]:

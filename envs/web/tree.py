@@ -4,10 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 MAX_CHARS = 12_000
+MAX_LINE = 300
+"""Characters of an address or a title."""
 
 
 def page(answer: Mapping[str, Any], max_chars: int = MAX_CHARS) -> str:
-    """Tabs, address, what happened, and the nodes; cut to ``max_chars`` at the end of a line.
+    """Tabs, address, what happened, and the nodes. What is longer than ``max_chars`` is told without what lies outside
+    the window, and cut at the end of a line if it still is.
 
     A node: ``[12] button 'Save' disabled``; indented by depth; ``(out of view)`` where scrolling is needed; a text
     without a number is only to be read.
@@ -17,10 +20,20 @@ def page(answer: Mapping[str, Any], max_chars: int = MAX_CHARS) -> str:
     for number, (url, title) in enumerate(tabs):
         mark = "*" if number == active else " "
         if len(tabs) > 1 or number == active:
-            lines.append(f"{mark} tab {number}: {quoted(title)} {url}" if title else f"{mark} tab {number}: {url}")
+            said = f"{quoted(short(title))} " if title else ""
+            lines.append(f"{mark} tab {number}: {said}{short(url)}")
     lines += [f"! {note}" for note in answer.get("notes", ())]
-    lines += map(line, answer.get("nodes", ()))
-    return cut(lines, max_chars)
+    nodes, more = answer.get("nodes", ()), answer.get("more", 0)
+    told = [*lines, *map(line, nodes)]
+    if more or sum(map(len, told)) + len(told) > max_chars:
+        seen = [node for node in nodes if node.get("seen", True)]
+        told, more = [*lines, *map(line, seen)], more + len(nodes) - len(seen)
+    return cut(told, max_chars, more)
+
+
+def short(text: str) -> str:
+    """An address or a title, cut."""
+    return text if len(text) <= MAX_LINE else text[: MAX_LINE - 1] + "…"
 
 
 def line(node: Mapping[str, Any]) -> str:
@@ -42,13 +55,13 @@ def quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", " ") + "'"
 
 
-def cut(lines: Sequence[str], max_chars: int) -> str:
-    """The lines that fit, and how many do not."""
+def cut(lines: Sequence[str], max_chars: int, more: int = 0) -> str:
+    """The lines that fit, and how many do not, ``more`` among them."""
     kept, left = [], max_chars
     for count, one in enumerate(lines):
         left -= len(one) + 1
         if left < 0:
-            kept.append(f"… and {len(lines) - count} more lines")
+            more += len(lines) - count
             break
         kept.append(one)
-    return "\n".join(kept)
+    return "\n".join([*kept, f"… and {more} more lines"] if more else kept)

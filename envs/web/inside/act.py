@@ -12,12 +12,23 @@ PATIENCE_MS = 1500
 """How long an element may take until it can be acted on."""
 SETTLE_SECONDS = 3.0
 """How long a navigation that an action began may take before the page is looked at as it is."""
+OPEN_SECONDS = 1.0
+"""How long a tab may take that a page opens."""
 SCROLL = 400
+MAX_TYPED = 500
+MODIFIERS = ("Shift", "Control", "Alt", "Meta")
+FETCH_SECONDS = 1.0
+"""How long pictures, styles and fonts may take after that."""
 MARK = "data-turnwise"
-ROUNDS = "new Promise(done => setTimeout(() => setTimeout(done, 0), 0))"
+ROUNDS = """new Promise(done => setTimeout(() => setTimeout(() => {
+  document.documentElement?.getBoundingClientRect();
+  done();
+}, 0), 0))"""
+"""Two rounds through the page, and its layout, which asks for the pictures that styles name."""
 SPOT = """function() {
   const one = this.nodeType === 1 ? this : this.parentElement;
-  if (!one || !one.isConnected || one.disabled || !one.checkVisibility({visibilityProperty: true})) return null;
+  if (!one || !one.isConnected || !one.checkVisibility({visibilityProperty: true})) return null;
+  if (one.matches(':disabled') || one.closest('[aria-disabled=true]')) return null;
   if (getComputedStyle(one).pointerEvents === 'none') return null;
   const inside = box => box.left >= 0 && box.top >= 0 && box.right <= innerWidth && box.bottom <= innerHeight;
   const centre = {block: 'center', inline: 'center', behavior: 'instant'};
@@ -45,6 +56,7 @@ async def act(context: Context, action: dict[str, Any]) -> None:
     if not context.tabs and verb not in ("new_tab",):
         raise Refused("there is no tab; new_tab() opens one")
     context.pointed |= verb in POINTING
+    context.disturbed |= verb not in PLAIN
     try:
         await VERBS[verb](context, action)
     finally:
@@ -59,22 +71,49 @@ async def settle(context: Context) -> None:
     if not context.tabs:
         return
     tab = context.tab
-    # Rounds through the page: whatever navigation the action began has been announced by then. Not through a frame:
-    # there are sixty a second, and a picture makes one of its own.
-    rounds = asyncio.ensure_future(tab.page.evaluate(ROUNDS))
-    rounds.add_done_callback(lambda done: done.cancelled() or done.exception())
+    rounds = asyncio.ensure_future(turned(tab))
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(SETTLE_SECONDS):
             while not rounds.done() and not tab.loading:
                 await asyncio.wait({rounds}, timeout=0.02)
-            while tab.loading and tab in context.tabs and not tab.crashed:
+            await opened(context)
+            tab = context.tab
+            while tab.coming and tab in context.tabs and not tab.crashed:
                 await asyncio.sleep(0.005)
-            with contextlib.suppress(Exception):
-                await tab.page.wait_for_load_state("domcontentloaded")
-            return
+            await fetched(tab)
+    rounds.cancel()
     if tab.loading and tab in context.tabs:
         context.note(f"the next page did not come within {SETTLE_SECONDS:g} s, and is no longer waited for")
+        tab.loading.clear()
         await tab.session.send("Page.stopLoading")
+
+
+async def turned(tab: Tab) -> None:
+    """Two rounds through the page and one through the browser: what the action began has been announced by then. Not
+    through a frame: there are sixty a second, and a picture makes one of its own.
+    """
+    with contextlib.suppress(Exception):
+        await tab.session.send("Runtime.evaluate", {"expression": ROUNDS, "awaitPromise": True})
+    with contextlib.suppress(Exception):
+        await tab.session.send("Page.getNavigationHistory")
+
+
+async def opened(context: Context) -> None:
+    """Wait for the tabs that a page opens."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(OPEN_SECONDS):
+            while context.opening:
+                await asyncio.sleep(0.005)
+    context.opening = 0
+
+
+async def fetched(tab: Tab) -> None:
+    """Wait for pictures, styles and fonts, not for long: how a page is laid out depends on whether they are there."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(FETCH_SECONDS):
+            while tab.fetching and not tab.crashed:
+                await asyncio.sleep(0.005)
+    tab.fetching.clear()
 
 
 async def handle_of(context: Context, number: int) -> str:
@@ -83,7 +122,7 @@ async def handle_of(context: Context, number: int) -> str:
     Raises:
         Refused: there is none on this page.
     """
-    document, node = context.numbers.nodes.get(number, (0, 0))
+    document, node = context.numbers.nodes.get(number, ("", 0))
     if document != context.tab.document:
         raise Refused(f"there is no element {number} on this page")
     try:
@@ -220,22 +259,23 @@ async def press(context: Context, action: dict[str, Any]) -> None:
             await on_element(context, action["id"], lambda one: one.press(action["key"], timeout=PATIENCE_MS))
         else:
             await context.tab.page.keyboard.press(action["key"])
-    except Refused:
-        raise
     except Exception as error:
-        raise Refused(f"press: {said(error)}") from None
+        for modifier in MODIFIERS:
+            await context.tab.page.keyboard.up(modifier)
+        raise error if isinstance(error, Refused) else Refused(f"press: {said(error)}") from None
 
 
 async def type_text(context: Context, action: dict[str, Any]) -> None:
-    """``type("text")``: keys, to whatever has the focus."""
-    await context.tab.page.keyboard.type(action["text"])
+    """``type("text")``: keys, to whatever has the focus; what nobody would type is put there at once."""
+    keyboard = context.tab.page.keyboard
+    await (keyboard.type if len(action["text"]) <= MAX_TYPED else keyboard.insert_text)(action["text"])
 
 
 async def scroll(context: Context, action: dict[str, Any]) -> None:
     """``scroll("down")``."""
     steps = {"down": (0, SCROLL), "up": (0, -SCROLL), "right": (SCROLL, 0), "left": (-SCROLL, 0)}
     page = context.tab.page
-    await page.mouse.move(action.get("x", context.width / 2), action.get("y", context.height / 2))
+    await page.mouse.move(context.width / 2, context.height / 2)
     await page.mouse.wheel(*steps[action["direction"]])
 
 
@@ -245,6 +285,9 @@ async def drag(context: Context, action: dict[str, Any]) -> None:
         target, clean = await element(context, action["to"])
         try:
             await on_element(context, action["id"], lambda one: one.drag_to(target, timeout=PATIENCE_MS))
+        except Refused:
+            await context.tab.page.mouse.up()
+            raise
         finally:
             await clean()
         return
@@ -265,13 +308,13 @@ async def goto(context: Context, action: dict[str, Any]) -> None:
 
 async def back(context: Context, action: dict[str, Any]) -> None:
     """``back()`` and ``forward()``."""
-    page = context.tab.page
-    go = page.go_back if action["verb"] == "back" else page.go_forward
+    page, session = context.tab.page, context.tab.session
+    go, step = (page.go_back, -1) if action["verb"] == "back" else (page.go_forward, 1)
+    history = await session.send("Page.getNavigationHistory")
+    if not 0 <= history["currentIndex"] + step < len(history["entries"]):
+        raise Refused(f"there is nothing to go {action['verb']} to")
     try:
-        if await go(wait_until="commit", timeout=1000 * SETTLE_SECONDS) is None:
-            raise Refused(f"there is nothing to go {action['verb']} to")
-    except Refused:
-        raise
+        await go(wait_until="commit", timeout=1000 * SETTLE_SECONDS)
     except Exception as error:
         raise Refused(f"{action['verb']}: {(str(error).splitlines() or [''])[0][:160]}") from None
 
@@ -310,6 +353,8 @@ async def wait(context: Context, action: dict[str, Any]) -> None:
     await asyncio.sleep(min(max(action.get("ms", 500), 0), 3000) / 1000)
 
 
+PLAIN = ("click", "fill", "select", "wait")
+"""What leaves nothing behind that the beginning of another episode in the same page does not undo."""
 POINTING = ("click", "dblclick", "hover", "drag", "scroll", "fill", "select", "press")
 """What may move the pointer, Playwright's way of it included."""
 VERBS = {

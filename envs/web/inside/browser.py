@@ -24,16 +24,22 @@ ARGUMENTS = [
     "--force-device-scale-factor=1",
     "--font-render-hinting=none",
     "--disable-lcd-text",
+    "--disable-checker-imaging",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 ]
 HOME = "/tmp"  # noqa: S108 - the sandbox's own
 CLOSE_SECONDS = 3.0
 MAX_KEPT = 6
-NOTHING_COPIED = """addEventListener('copy', event => {
-  event.clipboardData.setData('text/plain', '');
-  event.preventDefault();
-}, {once: true, capture: true});
-document.execCommand('copy')"""
+NOTHING_COPIED = """(() => {
+  if (document.activeElement) document.activeElement.blur();
+  const nothing = event => {
+    event.clipboardData.setData('text/plain', '');
+    event.preventDefault();
+  };
+  addEventListener('copy', nothing, true);
+  document.execCommand('copy');
+  removeEventListener('copy', nothing, true);
+})()"""
 """The clipboard is the browser's, not a context's: it would tell one episode of another."""
 
 

@@ -11,6 +11,8 @@ from .look import Numbers
 
 MAX_TABS = 8
 MAX_NOTES = 5
+LOOKS = ("Image", "Stylesheet", "Font")
+"""Kinds of requests that a page's layout waits for."""
 
 
 class Tab:
@@ -19,11 +21,56 @@ class Tab:
     def __init__(self, page: Any, session: Any) -> None:
         self.page = page
         self.session = session
-        self.document = 0
-        """Number of the document it shows; another one with each navigation."""
         self.crashed = False
-        self.loading: set[Any] = set()
-        """Navigations under way."""
+        self.document = ""
+        """The document it shows, by its loader's id: another one with each navigation, but for those to a #fragment."""
+        self.parsed = ""
+        """The last document that was read to its end."""
+        self.loading: set[str] = set()
+        """Documents that were asked for and are not shown yet."""
+        self.fetching: set[str] = set()
+        """Requests for pictures, styles and fonts under way."""
+
+    @property
+    def coming(self) -> bool:
+        """Whether another document is about to be shown, or the one shown is still being read."""
+        return bool(self.loading) or self.parsed != self.document
+
+    async def listen(self) -> None:
+        """Follow what it loads. All of it by one session: what happened before an answer is known before it comes."""
+        self.session.on("Network.requestWillBeSent", self.asked)
+        self.session.on("Network.loadingFinished", lambda event: self.fetching.discard(event["requestId"]))
+        self.session.on("Network.loadingFailed", self.failed)
+        self.session.on("Page.frameNavigated", lambda event: self.moved(event["frame"]))
+        self.session.on("Page.lifecycleEvent", self.lived)
+        await self.session.send("Page.enable")
+        tree = await self.session.send("Page.getFrameTree")
+        self.moved(tree["frameTree"]["frame"])
+        await self.session.send("Page.setLifecycleEventsEnabled", {"enabled": True})
+        await self.session.send("Network.enable")
+
+    def asked(self, event: Mapping[str, Any]) -> None:
+        """A request left."""
+        if event.get("type") in LOOKS:
+            self.fetching.add(event["requestId"])
+        elif event["requestId"] == event["loaderId"] and event.get("frameId") == self.frame:
+            self.loading.add(event["loaderId"])
+
+    def failed(self, event: Mapping[str, Any]) -> None:
+        """A request failed, or what it brought is not to be shown."""
+        self.fetching.discard(event["requestId"])
+        self.loading.discard(event["requestId"])
+
+    def moved(self, frame: Mapping[str, Any]) -> None:
+        """A frame shows another document."""
+        if "parentId" not in frame:
+            self.frame, self.document = frame["id"], frame["loaderId"]
+            self.loading.discard(self.document)
+
+    def lived(self, event: Mapping[str, Any]) -> None:
+        """A document came so far."""
+        if event["name"] == "DOMContentLoaded" and event["loaderId"] == self.document:
+            self.parsed = self.document
 
 
 class Context:
@@ -39,7 +86,8 @@ class Context:
         self.numbers = Numbers()
         self.notes: list[str] = []
         """Dialogs, downloads, closed tabs, until they are told."""
-        self.documents = 0
+        self.opening = 0
+        """Tabs that a page opens, and that are not known yet."""
         self.kept_as = ""
         """The address whose page may serve another episode as it stands; empty if none may."""
         self.pointed = False
@@ -71,48 +119,43 @@ class Context:
 
     async def adopt(self, page: Any) -> None:
         """Get to know a tab."""
+        try:
+            await self.meet(page)
+        finally:
+            self.opening = max(0, self.opening - 1)
+
+    async def meet(self, page: Any) -> None:
+        """See ``adopt``."""
         if len(self.tabs) >= MAX_TABS:
             self.note("a new tab was closed: there are too many")
             await page.close()
             return
         try:
             session = await self.context.new_cdp_session(page)
-            await session.send("Page.enable")
+            tab = Tab(page, session)
+            await tab.listen()
         except Exception:
             return
-        tab = Tab(page, session)
-        self.documents += 1
-        tab.document = self.documents
-        # Not Playwright's event, which tells of a change of #fragment too: there the document stays.
-        session.on("Page.frameNavigated", lambda event: self.moved(tab, event["frame"]))
-        session.on("Page.navigatedWithinDocument", lambda _: self.disturb())
+        for event in ("Page.frameNavigated", "Page.navigatedWithinDocument"):
+            session.on(event, lambda _: self.disturb())
+        session.on("Page.windowOpen", lambda _: self.opens())
         page.on("crash", lambda _: self.broke(tab))
         page.on("close", lambda _: self.closed(tab))
-        page.on("download", lambda download: self.note(f"a download was refused: {download.suggested_filename}"))
-        page.on("request", lambda request: self.asked(tab, request))
-        for event in ("requestfinished", "requestfailed"):
-            page.on(event, lambda request: tab.loading.discard(request))
+        page.on(
+            "download", lambda download: self.note(f"a download was refused: {download.suggested_filename[:200]!r}")
+        )
         if self.tabs:
             self.note("a new tab was opened")
         self.tabs.append(tab)
         self.active = len(self.tabs) - 1
 
-    def moved(self, tab: Tab, frame: Mapping[str, Any]) -> None:
-        """A frame shows another document."""
-        if "parentId" not in frame:
-            self.documents += 1
-            tab.document = self.documents
-            self.disturbed = True
+    def opens(self) -> None:
+        """A page opens a tab."""
+        self.opening += 1
 
     def disturb(self) -> None:
         """The page may not serve another episode."""
         self.disturbed = True
-
-    def asked(self, tab: Tab, request: Any) -> None:
-        """A request left; those for a document are waited for."""
-        with contextlib.suppress(Exception):
-            if request.is_navigation_request() and request.frame.parent_frame is None:
-                tab.loading.add(request)
 
     def broke(self, tab: Tab) -> None:
         """The process of a page ended."""
@@ -130,7 +173,7 @@ class Context:
 
     async def answer(self, dialog: Any) -> None:
         """Dialogs are accepted and told; nobody else would ever answer them."""
-        self.note(f"a dialog was accepted ({dialog.type}): {' '.join(dialog.message.split())[:200]}")
+        self.note(f"a dialog was accepted ({dialog.type}): {' '.join(dialog.message.split())[:200]!r}")
         with contextlib.suppress(Exception):
             await dialog.accept()
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
+import resource
 from typing import Any
 
+from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import async_playwright
 
 from .act import Refused, act, settle
@@ -19,10 +22,18 @@ from .browser import Browser
 from .context import Context
 from .look import look
 
-LOAD_SECONDS = 10.0
+OPEN_SECONDS = 10.0
+LOAD_SECONDS = 3.0
+"""How long what a page loads may take after it was read, before it is looked at as it is."""
+LOOKS = 4
+"""How often a page is looked at that is replaced meanwhile."""
 REPLACE_SECONDS = 12.0
 """For another browser: it starts in one, on a machine that has nothing else to do."""
 MAX_LINE = 1 << 20
+MAX_DATA = 1152 << 20
+"""Bytes that a process of the browser may reserve to write to; at rest a page has reserved 640 MiB, of which it uses a
+tenth. One that wants more crashes by itself, before the sandbox has no memory left to answer with.
+"""
 
 
 class Driver:
@@ -38,7 +49,8 @@ class Driver:
             request = json.loads(await reader.read(-1))
             async with self.turn:
                 answer, shot = await self.do(request)
-            writer.write(json.dumps(answer).encode() + b"\n" + shot)
+            # A page may say half a character.
+            writer.write(json.dumps(answer, ensure_ascii=False).encode(errors="replace") + b"\n" + shot)
             await writer.drain()
         except (ValueError, OSError):
             pass
@@ -71,7 +83,10 @@ class Driver:
         if kind == "open":
             if await self.browser.begin(step["width"], step["height"], step["url"] if step.get("keep") else ""):
                 page = self.browser.here.tab.page
-                await page.goto(step["url"], wait_until="load", timeout=1000 * LOAD_SECONDS)
+                await page.goto(step["url"], wait_until="domcontentloaded", timeout=1000 * OPEN_SECONDS)
+                with contextlib.suppress(TimeoutError, PlaywrightError):
+                    await page.wait_for_load_state("load", timeout=1000 * LOAD_SECONDS)
+                await settle(self.browser.here)
             self.browser.here.begin()
             return b""
         context = self.browser.here
@@ -90,12 +105,16 @@ class Driver:
 
     async def look(self, context: Context, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
         """What there is to see."""
-        tab = context.tab
-        if step.get("tree", True):
-            size = (context.width, context.height)
-            title, answer["nodes"] = await look(tab.session, context.numbers, tab.document, *size)
-        else:
-            title = await tab.page.title()
+        for _ in range(LOOKS):
+            tab, document = context.tab, context.tab.document
+            if step.get("tree", True):
+                size = (context.width, context.height)
+                title, answer["nodes"], answer["more"] = await look(tab.session, context.numbers, document, *size)
+            else:
+                title = await tab.page.title()
+            if (tab, document) == (context.tab, tab.document):
+                break
+            await settle(context)
         answer["tabs"] = [[one.page.url, title if one is tab else ""] for one in context.tabs]
         answer["active"] = context.active
         if step.get("notes", True):
@@ -118,4 +137,5 @@ async def listen(path: str) -> None:
 
 def main(path: str) -> None:
     """Listen on a unix socket at ``path``."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MAX_DATA, MAX_DATA))
     asyncio.run(listen(path))

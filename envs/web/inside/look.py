@@ -6,9 +6,10 @@ import asyncio
 from typing import Any
 
 MAX_NODES = 1500
-"""Nodes told of one page; a person would not read more either."""
-MAX_TEXT = 400
-"""Characters of one name or value."""
+"""Nodes told of one page; a person would not read more either. Beyond them, of what is in the window alone."""
+MAX_WALKED = 50_000
+MAX_TEXT = 2000
+"""Characters of one name or value; what is cut ends in an ellipsis."""
 SILENT = frozenset({"none", "generic", "InlineTextBox", "LineBreak", "RootWebArea", "ListMarker"})
 """Roles that say nothing by themselves: their children are told in their place."""
 FLAGS = ("focused", "disabled", "checked", "pressed", "selected", "expanded", "required", "invalid", "readonly")
@@ -20,10 +21,10 @@ class Numbers:
     """Numbers for nodes: the same node keeps its number as long as its document lives, and none is given twice."""
 
     def __init__(self) -> None:
-        self.by_node: dict[tuple[int, int], int] = {}
-        self.nodes: dict[int, tuple[int, int]] = {}
+        self.by_node: dict[tuple[str, int], int] = {}
+        self.nodes: dict[int, tuple[str, int]] = {}
 
-    def of(self, document: int, node: int) -> int:
+    def of(self, document: str, node: int) -> int:
         """The number of a backend node of a document."""
         key = (document, node)
         if key not in self.by_node:
@@ -33,16 +34,18 @@ class Numbers:
 
 
 async def look(
-    session: Any, numbers: Numbers, document: int, width: int, height: int
-) -> tuple[str, list[dict[str, Any]]]:
-    """The title, and the nodes worth telling, in document order."""
+    session: Any, numbers: Numbers, document: str, width: int, height: int
+) -> tuple[str, list[dict[str, Any]], int]:
+    """The title; the nodes worth telling, in document order; and how many more there are."""
     tree, shot = await asyncio.gather(
         session.send("Accessibility.getFullAXTree"),
         session.send("DOMSnapshot.captureSnapshot", {"computedStyles": []}),
     )
     rects, clickable = places(shot)
     title = shot["strings"][shot["documents"][0]["title"]]
-    return title, told(tree["nodes"], rects, clickable, numbers, document, width, height)
+    nodes = told(tree["nodes"], rects, clickable, numbers, document, width, height)
+    kept = nodes if len(nodes) <= MAX_NODES else [node for node in nodes if node.get("seen", True)][:MAX_NODES]
+    return title, kept, len(nodes) - len(kept)
 
 
 def places(shot: dict[str, Any]) -> tuple[dict[int, Rect], set[int]]:
@@ -65,7 +68,7 @@ def told(
     rects: dict[int, Rect],
     clickable: set[int],
     numbers: Numbers,
-    document: int,
+    document: str,
     width: int,
     height: int,
 ) -> list[dict[str, Any]]:
@@ -74,7 +77,9 @@ def told(
     roots = [node["nodeId"] for node in tree if node.get("parentId") not in by_id]
     out: list[dict[str, Any]] = []
     stack = [(name, 0, "") for name in reversed(roots)]
-    while stack and len(out) < MAX_NODES:
+    walked = 0
+    while stack and walked < MAX_WALKED:
+        walked += 1
         name, depth, above = stack.pop()
         node = by_id[name]
         line = told_one(node, rects, clickable, above)
@@ -142,4 +147,5 @@ def in_window(rect: Rect, width: int, height: int) -> bool:
 
 def text(node: dict[str, Any], key: str) -> str:
     """A value of the tree as one line."""
-    return " ".join(str(node.get(key, {}).get("value", "")).split())[:MAX_TEXT]
+    found = " ".join(str(node.get(key, {}).get("value", "")).split())
+    return found if len(found) <= MAX_TEXT else found[: MAX_TEXT - 1] + "…"

@@ -14,7 +14,8 @@ PAGES = {
     "alerts": '<button onclick="for(;;) alert(1)">press</button>',
     "one_alert": "<button onclick=\"alert('hello'); document.title='after'\">press</button>",
     "confirm": "<button onclick=\"document.title = confirm('sure?') ? 'yes' : 'no'\">press</button>",
-    "memory": '<button onclick="const a = []; for (;;) a.push(new Uint8Array(1 << 24).fill(7))">press</button>',
+    "memory": '<button onclick="const a = []; for (;;) a.push(Array(1000).fill({}))">press</button>',
+    "buffers": '<button onclick="const a = []; for (;;) a.push(new Uint8Array(1 << 24).fill(7))">press</button>',
     "download": '<a href="big.bin" download>press</a>',
     "popup": "<button onclick=\"window.open('other.html')\">press</button>",
     "popups": "<button onclick=\"for (let i = 0; i < 40; i++) window.open('other.html?' + i)\">press</button>",
@@ -33,6 +34,12 @@ PAGES = {
     "round": '<a href="redirect">press</a>',
     "heavy": '<a href="large">press</a>',
     "waiting": '<a href="slow">press</a>',
+    "nothing": '<a href="empty">press</a>',
+    "half": "<button onclick=\"document.title = 'half \\ud83d'\">press</button>",
+    "titled": "<button onclick=\"document.title = location.hash = 'x'.repeat(20000)\">press</button>",
+    "tall": '<button onclick="window.scrollTo(0, 1e6)">press</button>' + "<p>line</p>" * 4000 + "<p>the end</p>",
+    "picture": "<img src=slow><button onclick=\"document.title='seen'\">press</button>",
+    "disabled": "<button aria-disabled=true onclick=\"document.title='wrong'\">press</button>",
 }
 SERVER = b"""
 import http.server
@@ -49,6 +56,9 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             self.end_headers()
             for number in range(50):
                 self.wfile.write(b"<p>%d</p>" % number * ((1 << 20) // 8))
+        elif self.path.startswith("/empty"):
+            self.send_response(204)
+            self.end_headers()
         elif self.path.startswith("/slow"):
             import time
             time.sleep(60)

@@ -27,6 +27,8 @@ ORIGIN = "http://127.0.0.1:8080"
         (f'goto("{ORIGIN}/a?b=c")', "goto", {"url": f"{ORIGIN}/a?b=c"}),
         ("close_tab()", "close_tab", {}),
         ("answer(42)", "answer", {"text": "42"}),
+        ("because\n" * 4000 + "click(7)", "click", {"id": 7, "button": "left"}),
+        (r'fill(3, "\d+ \1 \n")', "fill", {"id": 3, "text": "\\d+ \\1 \n"}),
     ],
 )
 def test_what_is_written_is_read(text: str, verb: str, arguments: dict[str, object]) -> None:
@@ -55,6 +57,7 @@ def test_what_is_written_is_read(text: str, verb: str, arguments: dict[str, obje
         'goto("http://user@127.0.0.1:8080/")',
         'goto("http://127.0.0.1:9090/")',
         "(" * 5000,
+        "click(12)\n" + "a" * 9000,
         "click(1\0)",
         "click({[]: 1})",
         "click(*[1])",

@@ -1,18 +1,20 @@
 """Pages that mean harm: each ends in bounded time with the right word, and the next episode is clean."""
 
+import subprocess
 import time
 from collections.abc import Iterator
 
 import pytest
 from turnwise.envs.web import browser
+from turnwise.sandbox import SandboxLost
 from turnwise.tests.envs.web.hostile_site import HostileSite, number_of
 
 STEP = 4.0
 LOST = ("endless", "alerts", "memory", "heavy")
 ALIVE = {
-    "one_alert": "! a dialog was accepted (alert): hello",
+    "one_alert": "! a dialog was accepted (alert): 'hello'",
     "confirm": "'yes'",
-    "download": "! a download was refused: big.bin",
+    "download": "! a download was refused: 'big.bin'",
     "popup": "! a new tab was opened",
     "popups": "tab 7",
     "rewrites": "button 'press'",
@@ -22,6 +24,13 @@ ALIVE = {
     "navigates": "the other page",
     "round": "tab 0",
     "waiting": "! the next page did not come within 3 s",
+    "nothing": "tab 0: 'page' http://127.0.0.1:8080/nothing.html\n",
+    "buffers": "button 'press'",
+    "half": "'half ?'",
+    "titled": "button 'press'",
+    "tall": "'the end'",
+    "picture": "'seen'",
+    "disabled": "error: element 2: it is disabled",
 }
 
 pytestmark = pytest.mark.usefixtures("browsers")
@@ -72,6 +81,35 @@ def test_a_page_that_makes_trouble_goes_on(site: HostileSite, at: str) -> None:
     after, seconds = press(site, at)
     assert ALIVE[at] in after
     assert seconds < 2 * STEP + 3
+    clean(site)
+
+
+def test_back_goes_back_where_the_document_stays(site: HostileSite) -> None:
+    site.at = "titled"
+    seen, _ = site.reset(seed=1)
+    site.step(f"click({number_of(seen, 'button')})")
+    after, _, _, _, info = site.step("back()")
+    assert info["step_valid"]
+    assert "titled.html\n" in str(after)
+    assert not site.step("back()")[4]["step_valid"] or "about:blank" in str(site.step("wait(1)")[0])
+
+
+def test_a_long_text_is_typed_at_once(site: HostileSite) -> None:
+    site.at = "field"
+    seen, _ = site.reset(seed=1)
+    site.step(f"click({number_of(seen, 'textbox')})")
+    after, _, _, _, info = site.step(f"type({'a' * 7900!r})")
+    assert info["step_valid"]
+    assert "a" * 1000 in str(after)
+
+
+def test_a_sandbox_that_is_gone_is_no_outcome(site: HostileSite) -> None:
+    site.at = "harmless"
+    site.reset(seed=1)
+    assert site.browser.box
+    subprocess.run(["docker", "kill", site.browser.box.id], check=True, stdout=subprocess.DEVNULL)
+    with pytest.raises(SandboxLost):
+        site.step("wait(1)")
     clean(site)
 
 

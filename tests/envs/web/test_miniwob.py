@@ -70,6 +70,22 @@ def test_whoever_leaves_the_page_has_lost(browser: Browser) -> None:
     assert (reward, over, info["success"]) == (0.0, True, False)
 
 
+def test_whoever_loads_the_page_again_to_draw_an_easier_task_has_lost(browser: Browser) -> None:
+    env = task("click-button", browser)
+    env.reset(seed=1)
+    _, reward, over, _, info = env.step(f'goto("{env.url}")')
+    assert (reward, over, info["success"]) == (0.0, True, False)
+
+
+@pytest.mark.parametrize("action", ["new_tab()", "back()"])
+def test_leaving_costs_the_episode_and_not_the_browser(browser: Browser, action: str) -> None:
+    env = task("click-button", browser)
+    env.reset(seed=1)
+    seen, reward, over, _, info = env.step(action)
+    assert (reward, over, info["success"]) == (0.0, True, False)
+    assert "lost" not in str(seen)
+
+
 @pytest.mark.parametrize(
     "action",
     [

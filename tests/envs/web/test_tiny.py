@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from turnwise.envs.web.sites.env import SitesEnv
-from turnwise.envs.web.tiny import BY, HELD_OUT, TRAINED, VOCABULARY, TinyWebEnv
+from turnwise.envs.web.tiny import BY, HELD_OUT, TAKES_TEXT, TRAINED, VOCABULARY, TinyWebEnv
 from turnwise.envs.web.tiny_login import LoginEnv
 
 SEEDS = range(20)
@@ -70,6 +70,7 @@ def test_every_way_to_hold_out_can_be_played(browsers: None, by: str) -> None:
             closed(seen)
             assert made.valid_actions()
             closed(made.step(made.valid_actions()[0][0])[0])
+            closed(made.reset(seed=seed, options={"split": "train"})[0])
     finally:
         made.close()
 
@@ -81,6 +82,8 @@ def test_logging_in_on_a_site_succeeds_once_the_page_says_so(browsers: None) -> 
             env.reset(seed=seed)
             name, password = env.goal.split('"')[1::2]
             fields = [node["id"] for node in env.nodes if node["role"] == "textbox"][-2:]
+            for field in [node["id"] for node in env.nodes if node["role"] in TAKES_TEXT]:
+                assert env.step(f"fill({field}, 'Log out')")[1:3] == (0.0, False)
             assert env.step(f"fill({fields[0]}, {name!r})")[1:3] == (0.0, False)
             assert env.step(f"fill({fields[1]}, {password!r})")[1:3] == (0.0, False)
             (button,) = [node["id"] for node in env.nodes if (node["role"], node["name"]) == ("button", "Log in")]
