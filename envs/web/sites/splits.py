@@ -69,10 +69,5 @@ def instance(by: str, split: str, index: int, held_out_site: str = HELD_OUT_SITE
     return Instance(names[place], turn + turn // (HELD_OUT_SHARE - 1))
 
 
-def side(seed: int) -> str:
-    """The side of a seed, by instance."""
-    return "test" if seed % HELD_OUT_SHARE == HELD_OUT_SHARE - 1 else "train"
-
-
 def _shuffled(name: str) -> tuple[int, str]:
     return zlib.crc32(name.encode()), name

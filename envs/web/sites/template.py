@@ -14,7 +14,6 @@ from typing import Any
 from .draws import Deal, NoInstance
 from .state import After, Tables, World, read, same
 
-VERBS = ("click", "fill", "select", "press", "answer")
 ATTEMPTS = 100
 _NUMBER = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,6})?", re.ASCII)
 
@@ -24,7 +23,7 @@ class Act:
     """What a person does with what they see: an element by its ARIA role and name.
 
     ``value`` is the text to fill in, the option to select, the key to press, or the answer. Where several elements
-    share role and name, ``within`` is a text of the row, list item or article meant, or ``nth`` counts them from 0.
+    share role and name, ``nth`` counts them from 0.
 
     Example:
         Act("fill", "textbox", "Password", "plum-42")
@@ -34,7 +33,6 @@ class Act:
     role: str = ""
     name: str = ""
     value: str = ""
-    within: str = ""
     nth: int = 0
 
 

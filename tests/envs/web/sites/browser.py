@@ -5,7 +5,7 @@ import urllib.parse
 
 from turnwise.envs.web.sites.template import Act
 
-from .elements import GROUPS, Document, Element
+from .elements import Document, Element
 
 
 class Browser:
@@ -51,8 +51,6 @@ class Browser:
 
     def find(self, act: Act) -> Element:
         found = [each for role, name, each in self.page.controls() if (role, name) == (act.role, act.name)]
-        if act.within:
-            found = [each for each in found if (group := each.up(*GROUPS)) and act.within in group.text]
         assert found, f"{act} is not on {self.target}: {self.page.names()}"
         assert len(found) == 1 or act.nth, f"{act} means {len(found)} things on {self.target}"
         return found[act.nth]

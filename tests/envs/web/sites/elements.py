@@ -9,7 +9,6 @@ from html.parser import HTMLParser
 
 VOID = {"br", "hr", "input", "link", "meta"}
 ROLES = {"text": "textbox", "password": "textbox", "search": "searchbox", "checkbox": "checkbox", "radio": "radio"}
-GROUPS = ("tr", "li", "article")
 
 
 class Element:
