@@ -4,16 +4,22 @@ finish.
 Rollout and learning wait for each other only through the store's counts (``admission``) and the sweep
 (``staleness``). A run ends as finished, stopped (asked to, or interrupted: resumable) or failed; a process that is
 killed leaves it running, and the same command goes on from the newest checkpoint.
+
+What imports torch is imported while Ray starts: each takes seconds.
 """
+
+from __future__ import annotations
 
 import asyncio
 import errno
 import signal
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from random import Random
 from time import monotonic, time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..envs.registry import spec
@@ -29,12 +35,14 @@ from .evaluator import Evaluator
 from .events import Event, Note
 from .extensions import Extensions
 from .identity import Identity, decide, hold, hold_in
-from .loop import Loop, members
 from .metrics import Metrics
-from .origin import Origin, begin
 from .result import RunResult, draw_curve, result
-from .saver import Saver
 
+if TYPE_CHECKING:
+    from .origin import Origin
+
+HEAVY = ("origin", "saver", "loop")
+"""Modules here that import torch."""
 BEFORE_WARMUP = -1
 """Place in the history of a new model's weights before the format warm-up; those it trains from are 0."""
 
@@ -55,8 +63,11 @@ def train(
         identity = decide(config, lambda name: _row(conn, name), fork)
     folder = run_folder(database, identity.name)
     with hold(folder), hold_in(database, identity.name):
-        start_ray(config.ray_address)
+        with ThreadPoolExecutor(1) as meanwhile:
+            importing = meanwhile.submit(lambda: [import_module(f".{name}", __package__) for name in HEAVY])
+            start_ray(config.ray_address)
         try:
+            importing.result()
             return asyncio.run(Run(config, database, identity, folder, on_event, started).main())
         finally:
             stop_ray()
@@ -98,6 +109,9 @@ class Run:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
+        from .loop import Loop, members
+        from .origin import begin
+
         origin = await begin(self)
         model = origin.model
         self.cluster = Cluster.start(self.config, self.database, model, self.extensions.rollout_controller)
@@ -164,6 +178,8 @@ class Run:
 
     async def _prepare(self, origin: Origin) -> None:
         """Learner, engines, and the version training starts from; evaluation before and after the warm-up."""
+        from .saver import Saver
+
         commit = self.cluster.journal.commit
         self.learner = await asyncio.to_thread(origin.make_learner)
         self.weights = origin.make_weights(self.learner)
