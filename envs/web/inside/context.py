@@ -22,12 +22,14 @@ class Tab:
         self.page = page
         self.session = session
         self.crashed = False
+        self.frame = ""
+        """The outermost one's id."""
         self.document = ""
         """The document it shows, by its loader's id: another one with each navigation, but for those to a #fragment."""
         self.parsed = ""
         """The last document that was read to its end."""
-        self.loading: set[str] = set()
-        """Documents that were asked for and are not shown yet."""
+        self.loading: list[str] = []
+        """Documents that were asked for and are not shown yet, in order."""
         self.fetching: set[str] = set()
         """Requests for pictures, styles and fonts under way."""
 
@@ -54,18 +56,20 @@ class Tab:
         if event.get("type") in LOOKS:
             self.fetching.add(event["requestId"])
         elif event["requestId"] == event["loaderId"] and event.get("frameId") == self.frame:
-            self.loading.add(event["loaderId"])
+            # Asked once more where it was redirected.
+            self.loading = [*(one for one in self.loading if one != event["loaderId"]), event["loaderId"]]
 
     def failed(self, event: Mapping[str, Any]) -> None:
         """A request failed, or what it brought is not to be shown."""
         self.fetching.discard(event["requestId"])
-        self.loading.discard(event["requestId"])
+        self.loading = [one for one in self.loading if one != event["requestId"]]
 
     def moved(self, frame: Mapping[str, Any]) -> None:
         """A frame shows another document."""
         if "parentId" not in frame:
             self.frame, self.document = frame["id"], frame["loaderId"]
-            self.loading.discard(self.document)
+            if self.document in self.loading:
+                self.loading = self.loading[self.loading.index(self.document) + 1 :]
 
     def lived(self, event: Mapping[str, Any]) -> None:
         """A document came so far."""
