@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import TurnwiseError
-from .options import Json
+from .options import Json, Split
 from .output import console, jsonable, print_json, print_table
 from .safe import clean
 
@@ -79,8 +79,8 @@ def check(env_id: EnvId, option: EnvOptions = None, as_json: Json = False) -> No
 @app.command()
 def play(
     env_id: EnvId,
-    seed: Annotated[int, typer.Option(help="Of the task.")] = 0,
-    split: Annotated[str, typer.Option(help="train or test.")] = "train",
+    seed: Annotated[int, typer.Option(min=0, help="Of the task.")] = 0,
+    split: Annotated[Split, typer.Option(help="Of the tasks.")] = "train",
     option: EnvOptions = None,
 ) -> None:
     """Play one episode by hand, an action a line."""

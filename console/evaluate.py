@@ -7,7 +7,7 @@ import typer
 from ..errors import TurnwiseError
 from .envs import EnvOptions, read_options
 from .opening import opened
-from .options import DEFAULT_STORE, Json, Store
+from .options import DEFAULT_STORE, Json, Split, Store
 from .output import console, print_facts, print_json, result_facts
 from .play import play_episode
 from .safe import clean
@@ -23,7 +23,7 @@ def evaluate(
     env: Annotated[str, typer.Option("--env", metavar="ID", help="The environment.")],
     policy: Annotated[str, typer.Option("--policy", help=POLICIES)] = "random",
     tasks: Annotated[int, typer.Option("--tasks", min=1, help="How many tasks.")] = 100,
-    split: Annotated[str, typer.Option("--split", help="test or train.")] = "test",
+    split: Annotated[Split, typer.Option("--split", help="Of the tasks.")] = "test",
     seed: Annotated[int, typer.Option("--seed", help="Of the tasks drawn, and of the policy.")] = 0,
     turns: Annotated[int, typer.Option("--turns", min=1, help="An episode's longest length.")] = 12,
     temperature: Annotated[float, typer.Option("--temperature", min=0.01, help="Of a model's sampling.")] = 1.0,

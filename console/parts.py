@@ -62,8 +62,6 @@ def _programs() -> Iterator[Part]:
     yield _docker()
     bubblewrap = shutil.which("bwrap")
     yield _program("bubblewrap", bubblewrap, "local sandboxes", "apt-get install bubblewrap")
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    yield _program("chromium", chromium, "web environments", "apt-get install chromium")
     yield _program("Xvfb", shutil.which("Xvfb"), "desktop environments", "apt-get install xvfb", ask=False)
 
 

@@ -1,7 +1,8 @@
 """An environment played by a person, one line a turn. Pure in its input and output: an iterator of lines, a callable
 to write.
 
-``:actions`` lists the valid actions, ``:hint`` asks the oracle, ``:quit`` ends; everything else is an action.
+``:actions`` lists the valid actions, ``:hint`` asks the oracle, ``:help`` says how to act, ``:quit`` ends; everything
+else is an action.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from .base import Image, Obs, TurnEnv
 from .observations import parts
 
-HELP = ":actions lists what applies, :hint asks the oracle, :quit ends; anything else is your action"
+HELP = ":actions lists what applies, :hint asks the oracle, :help tells how to act, :quit ends; all else is your action"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,8 @@ def _aside(env: TurnEnv, command: str) -> str:
         if command == ":actions":
             return "\n".join(f"  {action}" for action, _ in env.valid_actions())
     except (NotImplementedError, LookupError, ValueError) as error:
-        return f"not here: {error}"
-    return HELP
+        return str(error)
+    return "\n".join(part for part in (HELP, env.instructions()) if part)
 
 
 def play(

@@ -49,7 +49,7 @@ def read(text: str, origins: tuple[str, ...] = ()) -> Action | Problem:
     except _Unreadable as problem:
         return Problem(str(problem))
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
-        return Problem(f"that is not an action; write one call, such as {EXAMPLE}")
+        return Problem(NONE)
 
 
 def _read(text: str, origins: tuple[str, ...]) -> Action:
@@ -59,7 +59,7 @@ def _read(text: str, origins: tuple[str, ...]) -> Action:
         raise _Unreadable(f"that is longer than the {MAX_CHARS} characters that an action may have")
     call = ast.parse(ESCAPE.sub(_as_it_stands, last), mode="eval").body
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-        raise _Unreadable(f"that is not an action; write one call, such as {EXAMPLE}")
+        raise _Unreadable(NONE)
     verb = call.func.id
     if verb not in VERBS:
         raise _Unreadable(f"there is no action {verb[:40]!r}; there are {', '.join(VERBS)}")
@@ -68,9 +68,9 @@ def _read(text: str, origins: tuple[str, ...]) -> Action:
     try:
         found = VERBS[verb](*given, **named)
     except TypeError:
-        raise _Unreadable(f"{verb} takes other arguments: {USAGE[verb]}") from None
+        raise _Unreadable(f"{verb} is written {USAGE[verb]}") from None
     if verb == "goto" and not _allowed(found["url"], origins):
-        raise _Unreadable(f"goto takes an address of {' or '.join(origins) or 'this site'} only")
+        raise _Unreadable(f"goto takes a whole address, of {' or '.join(origins) or 'this site'} only")
     return Action(verb, found)
 
 
@@ -162,7 +162,7 @@ VERBS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "switch_tab": lambda tab: {"tab": _number(tab)},
     "close_tab": lambda tab=None: {} if tab is None else {"tab": _number(tab)},
     "wait": lambda ms=500: {"ms": _number(ms)},
-    "answer": lambda text: {"text": _string(text)},
+    "answer": lambda text="": {"text": _string(text)},
 }
 USAGE: Mapping[str, str] = {
     "click": 'click(12), click(12, button="right") or click(x, y)',
@@ -180,7 +180,7 @@ USAGE: Mapping[str, str] = {
     "new_tab": "new_tab()",
     "switch_tab": "switch_tab(0)",
     "close_tab": "close_tab() or close_tab(1)",
-    "wait": "wait(500), in milliseconds",
+    "wait": "wait(500), in milliseconds, 3000 at most",
     "answer": 'answer("text"), which ends the episode',
 }
-EXAMPLE = 'click(12) or fill(3, "text")'
+NONE = 'that is not an action; the last line is to be one call and nothing else, such as click(12) or fill(3, "text")'

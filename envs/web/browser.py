@@ -37,7 +37,7 @@ HOLDS = 1800.0
 
 STOP = """
 [ -e /tmp/$1.pid ] && kill -9 -$(cat /tmp/$1.pid) 2>/dev/null
-rm -rf "$1"; mkdir -p "$1"
+rm -rf "$1" "/tmp/$1.pid"; mkdir -p "$1"
 """
 """Ends what serves a folder, with all that it started, and empties the folder."""
 SERVE = """
@@ -45,6 +45,9 @@ cd "$1" || exit 1
 setsid sh -c 'echo $$ > "$1"; exec sh -c "$2"' sh "/tmp/$1.pid" "$2" </dev/null >"/tmp/$1.log" 2>&1 &
 for _ in $(seq 200); do
   if python3 -I -S -c "import socket; socket.create_connection(('127.0.0.1', $3), 1)" 2>/dev/null; then exit 0; fi
+  if [ -s "/tmp/$1.pid" ] && ! grep -q "^State:[^Z]*$" "/proc/$(cat "/tmp/$1.pid")/status" 2>/dev/null; then
+    cat "/tmp/$1.log"; exit 2
+  fi
   sleep 0.05
 done
 cat "/tmp/$1.log"
@@ -126,7 +129,8 @@ class Browser:
         done = box.exec(["sh", "-c", SERVE, "sh", folder, command, str(port)], deadline=START_SECONDS)
         if done.exit_code:
             said = (done.stdout + done.stderr).decode(errors="replace").strip()[-500:]
-            raise SandboxError(f"the site did not listen on port {port} within {START_SECONDS:g} s: {command}: {said}")
+            how = {2: "ended at once"}.get(done.exit_code, f"runs, but nothing listens on 127.0.0.1:{port}")
+            raise SandboxError(f"what serves the site {how}: {command}" + (f": {said}" if said else ""))
 
     def close(self) -> None:
         """Give the sandbox back."""

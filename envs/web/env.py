@@ -7,6 +7,7 @@ crash) is an outcome: the page is closed, the agent reads so, and the episode is
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from io import BytesIO
 from typing import Any, Literal
 
@@ -22,6 +23,8 @@ from .tree import page
 Seen = Literal["text", "screenshot", "both"]
 SEEN: tuple[Seen, ...] = ("text", "screenshot", "both")
 SPLITS = ("train", "test")
+FIELDS = ("textbox", "searchbox", "spinbutton")
+PRESSED = ("button", "link", "clickable", "radio", "checkbox", "tab", "option", "menuitem")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,8 @@ class BrowserEnv(TurnEnv):
     def __init__(self, browser: Browser, observation: Seen = "text", marks: bool = False) -> None:
         if observation not in SEEN:
             raise ValueError(f"unknown observation {observation!r}; choose from {', '.join(SEEN)}")
+        if not isinstance(marks, bool):
+            raise ValueError(f"marks is true or false, not {marks!r}")
         if marks and observation == "text":
             raise ValueError('marks are drawn on screenshots: choose observation "screenshot" or "both"')
         self.browser = browser
@@ -78,6 +83,7 @@ class BrowserEnv(TurnEnv):
         """What the current episode asks."""
         self._begin: Begin | None = None
         self._over = True
+        self._state = ""
 
     def begin(self, seed: int, split: str) -> Begin:
         """Draw an instance."""
@@ -115,7 +121,8 @@ class BrowserEnv(TurnEnv):
         self.goal = begin.goal or (values[-1] if values else "")
         box = self.browser.box
         facts = {"sandbox": {"image": box.spec.image, "digest": box.digest}} if box else {}
-        return self._seen(f"goal: {self.goal}", answer, shot), self._info(True, {}, False) | {"facts": facts}
+        seen = self._seen(f"goal: {self.goal}", answer, shot)
+        return seen, self._info(True, {}, False) | {"facts": facts}
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
         """Apply one action's text."""
@@ -136,8 +143,20 @@ class BrowserEnv(TurnEnv):
         said = f"error: {trouble}" if trouble else ""
         if "lost" in answer:
             said = f"error: {answer['lost']}"
+        seen = self._seen(said, answer, shot)
         info = self._info(not trouble, judged.parts, judged.success)
-        return self._seen(said, answer, shot), float(sum(judged.parts.values())), self._over, False, info
+        return seen, float(sum(judged.parts.values())), self._over, False, info
+
+    def valid_actions(self) -> list[tuple[str, float]]:
+        """What applies to the elements in view, a text into each field, and an answer that says nothing."""
+        listed: dict[str, float] = {}
+        for node in self.nodes:
+            if "id" in node and node.get("seen"):
+                if node["role"] in FIELDS:
+                    listed[f'fill({node["id"]}, "text")'] = 1.0
+                elif node["role"] in PRESSED or node.get("heard"):
+                    listed[f"click({node['id']})"] = 1.0
+        return [*listed.items(), ('answer("")', 0.2)]
 
     def screenshot(self) -> Image | None:
         """The window as it is now; None where it cannot be had."""
@@ -157,7 +176,9 @@ class BrowserEnv(TurnEnv):
 
     def _seen(self, said: str, answer: Mapping[str, Any], shot: bytes) -> Obs:
         self.nodes = list(answer.get("nodes", ()))
-        shown = page(answer) if self.observation != "screenshot" else ""
+        shown = page(answer)
+        self._state = sha256(shot if self.observation == "screenshot" else shown.encode()).hexdigest()[:16]
+        shown = shown if self.observation != "screenshot" else ""
         text = "\n".join(part for part in (said, shown) if part)
         if self.observation == "text":
             return text
@@ -165,7 +186,13 @@ class BrowserEnv(TurnEnv):
         return {"text": text, "image": marked(image, self.nodes) if self.marks else image}
 
     def _info(self, valid: bool, parts: Mapping[str, float], success: bool) -> Info:
-        return {"step_valid": valid, "env_error": None, "success": success, "reward_parts": dict(parts)}
+        return {
+            "step_valid": valid,
+            "state_key": self._state,
+            "env_error": None,
+            "success": success,
+            "reward_parts": dict(parts),
+        }
 
 
 def pixels(png: bytes) -> Image:

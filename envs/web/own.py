@@ -10,8 +10,8 @@
             return ended.url.endswith("/red.html")
 
 The folder is put into the sandbox afresh for every episode and ``serve`` is started in it; it must listen on
-127.0.0.1:``port``. Nothing else can be reached: there is no network. The agent ends the episode by ``answer("…")``,
-with a text or without one.
+127.0.0.1:``port``. Nothing else can be reached: there is no network. The image has Python with its standard library,
+and no other language. The agent ends the episode by ``answer("…")``, with a text or without one.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class Asked:
 
     goal: str
     start: str = "/"
-    """Path where the browser opens."""
+    """Path where the browser opens; it begins with ``/``."""
     files: Mapping[str, bytes] = field(default_factory=dict)
     """Put over those of the folder: the world of this seed."""
     facts: Any = None
@@ -81,15 +81,35 @@ class OwnSiteEnv(BrowserEnv):
         if self.folder is None:
             return {}
         root = Path(self.folder)
+        if not root.is_dir():
+            raise ValueError(f"{type(self).__name__}.folder: {root} is not a folder")
         return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
     def begin(self, seed: int, split: str) -> Begin:
         """Put the world of the task in place, and begin at its first page."""
         self._asked = asked = self.task(seed, split)
+        files = self._checked(asked)
         origin = f"http://127.0.0.1:{self.port}"
-        world = {f"{HERE}/{path}": content for path, content in {**self.files, **asked.files}.items()}
+        world = {f"{HERE}/{path}": content for path, content in files.items()}
         self.browser.serve(HERE, world, self.serve(), self.port)
         return Begin(asked.goal, origin + asked.start, (origin,))
+
+    def _checked(self, asked: Asked) -> dict[str, bytes]:
+        """The files to serve. Raises ValueError, TypeError: the task is none that can be played."""
+        what = f"{type(self).__name__}.task"
+        if not isinstance(asked, Asked):
+            raise TypeError(f"{what} is to return Asked(…), not {asked!r:.80}")
+        if not asked.start.startswith("/"):
+            raise ValueError(f"{what}: start is to begin with /, and is {asked.start!r}")
+        files = {**self.files, **asked.files}
+        if not files:
+            raise ValueError(f"{what}: the site has no files; set `folder` or give Asked(files={{…}})")
+        for path, content in files.items():
+            if not isinstance(content, bytes):
+                raise TypeError(f"{what}: the file {path!r} is to be bytes, not {type(content).__name__}")
+            if path.startswith("/") or ".." in Path(path).parts:
+                raise ValueError(f"{what}: the file {path!r} is not inside the site's folder")
+        return files
 
     def judge(self, action: Action | None, answer: Mapping[str, Any]) -> Judged:
         """Once the agent ends the episode, or its browser is gone: how it stands."""

@@ -181,7 +181,7 @@ def test_doctor_finds_what_training_needs(turnwise: Turnwise) -> None:
     parts = {part["name"]: part for part in json.loads(ended.out)}
     assert ended.code == 0
     assert all(part["found"] and part["version"] for part in parts.values() if part["needed"])
-    assert {"docker engine", "chromium", "bubblewrap", "Xvfb", "postgres server", "disk space"} <= set(parts)
+    assert {"docker engine", "bubblewrap", "Xvfb", "postgres server", "disk space"} <= set(parts)
     assert all(part["get"] for part in parts.values() if not part["found"])
 
 

@@ -82,6 +82,8 @@ async def settle(context: Context) -> None:
                 await asyncio.sleep(0.005)
             await fetched(tab)
     rounds.cancel()
+    if tab.page.url.startswith("chrome-error:"):
+        context.note("that page cannot be reached")
     if tab.loading and tab in context.tabs:
         context.note(f"the next page did not come within {SETTLE_SECONDS:g} s, and is no longer waited for")
         tab.loading.clear()
@@ -217,10 +219,18 @@ def said(error: Exception) -> str:
     return (text.splitlines() or ["it cannot be done"])[0][:160]
 
 
+def place(context: Context, action: dict[str, Any]) -> tuple[float, float]:
+    """Where it points. Raises Refused."""
+    x, y = action["x"], action["y"]
+    if not (0 <= x < context.width and 0 <= y < context.height):
+        raise Refused(f"({x:g}, {y:g}) is not in the window, which is {context.width} x {context.height}")
+    return x, y
+
+
 async def click(context: Context, action: dict[str, Any]) -> None:
     """``click(12)`` or ``click(x, y)``."""
     settings = {"button": action.get("button", "left"), "click_count": action.get("count", 1)}
-    at = await spot(context, action["id"]) if "id" in action else (action["x"], action["y"])
+    at = await spot(context, action["id"]) if "id" in action else place(context, action)
     if at is None:
         await on_element(context, action["id"], lambda one: one.click(timeout=PATIENCE_MS, **settings))
     else:
@@ -232,7 +242,7 @@ async def hover(context: Context, action: dict[str, Any]) -> None:
     if "id" in action:
         await on_element(context, action["id"], lambda one: one.hover(timeout=PATIENCE_MS))
     else:
-        await context.tab.page.mouse.move(action["x"], action["y"])
+        await context.tab.page.mouse.move(*place(context, action))
 
 
 async def fill(context: Context, action: dict[str, Any]) -> None:
@@ -311,7 +321,9 @@ async def back(context: Context, action: dict[str, Any]) -> None:
     page, session = context.tab.page, context.tab.session
     go, step = (page.go_back, -1) if action["verb"] == "back" else (page.go_forward, 1)
     history = await session.send("Page.getNavigationHistory")
-    if not 0 <= history["currentIndex"] + step < len(history["entries"]):
+    found = history["currentIndex"] + step
+    # The first one is the empty page that a tab begins with.
+    if not 0 <= found < len(history["entries"]) or history["entries"][found]["url"] == "about:blank":
         raise Refused(f"there is nothing to go {action['verb']} to")
     try:
         await go(wait_until="commit", timeout=1000 * SETTLE_SECONDS)

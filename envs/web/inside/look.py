@@ -42,7 +42,8 @@ async def look(
         session.send("DOMSnapshot.captureSnapshot", {"computedStyles": []}),
     )
     rects, clickable = places(shot)
-    title = shot["strings"][shot["documents"][0]["title"]]
+    named = shot["documents"][0]["title"]
+    title = shot["strings"][named] if named >= 0 else ""
     nodes = told(tree["nodes"], rects, clickable, numbers, document, width, height)
     kept = nodes if len(nodes) <= MAX_NODES else [node for node in nodes if node.get("seen", True)][:MAX_NODES]
     return title, kept, len(nodes) - len(kept)

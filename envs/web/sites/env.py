@@ -48,7 +48,8 @@ class SitesEnv(OwnSiteEnv):
             raise ValueError(f"tasks cannot be split by {by!r}; choose from {', '.join(BY)}")
         templates_of(by, "test", held_out_site)
         self._by, self._held_out_site, self._template = by, held_out_site, template
-        self._turns = 0
+        self._turns: int | None = 0
+        """Steps of the oracle's taken so far; None once another one was."""
 
     def task(self, seed: int, split: str) -> Asked:
         """The instance of a seed."""
@@ -95,11 +96,25 @@ class SitesEnv(OwnSiteEnv):
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
         """See ``BrowserEnv``."""
-        self._turns += 1
-        return super().step(action)
+        try:
+            hinted = self.oracle()
+        except LookupError:
+            hinted = ""
+        seen, reward, terminated, truncated, info = super().step(action)
+        if action == hinted and self._turns is not None:
+            self._turns += 1
+        elif info["step_valid"]:
+            self._turns = None
+        return seen, reward, terminated, truncated, info
 
     def oracle(self) -> str:
-        """The next action of whoever knows the way, and has taken no other so far."""
+        """The next action of whoever knows the way, and has taken no other so far.
+
+        Raises:
+            LookupError: another one was taken, or its element is not there.
+        """
+        if self._turns is None:
+            raise LookupError("the oracle knows the way from the start only, and you left it")
         acts = self.playing.oracle
         if self._turns >= len(acts):
             return 'answer("done")'
