@@ -36,10 +36,14 @@ HOLDS = 1800.0
 """How long a sandbox is kept for one episode after another."""
 
 STOP = """
-[ -e /tmp/$1.pid ] && kill -9 -$(cat /tmp/$1.pid) 2>/dev/null
+if [ -s "/tmp/$1.pid" ]; then
+  served=$(cat "/tmp/$1.pid")
+  kill -9 "-$served" 2>/dev/null
+  for _ in $(seq 200); do kill -0 "-$served" 2>/dev/null || break; sleep 0.02; done
+fi
 rm -rf "$1" "/tmp/$1.pid"; mkdir -p "$1"
 """
-"""Ends what serves a folder, with all that it started, and empties the folder."""
+"""Ends what serves a folder, with all that it started, waits until it has let its port go, and empties the folder."""
 SERVE = """
 cd "$1" || exit 1
 setsid sh -c 'echo $$ > "$1"; exec sh -c "$2"' sh "/tmp/$1.pid" "$2" </dev/null >"/tmp/$1.log" 2>&1 &
