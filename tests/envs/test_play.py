@@ -69,7 +69,7 @@ def test_where_images_lie_is_told() -> None:
         "point at things",
         "look\n[screenshot, 3 x 2: 2.png]",
         "Picture has no oracle",
-        HELP,
+        f"{HELP}\npoint at things",
         "[screenshot, 5 x 4: 4.png]   (+0.50)",
         "ended after 1 turns, reward 0.50",
     ]
