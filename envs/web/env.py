@@ -24,6 +24,7 @@ Seen = Literal["text", "screenshot", "both"]
 SEEN: tuple[Seen, ...] = ("text", "screenshot", "both")
 SPLITS = ("train", "test")
 FIELDS = ("textbox", "searchbox", "spinbutton")
+CLOSED = frozenset(("disabled", "readonly"))
 PRESSED = ("button", "link", "clickable", "radio", "checkbox", "tab", "option", "menuitem")
 
 
@@ -151,7 +152,7 @@ class BrowserEnv(TurnEnv):
         """What applies to the elements in view, a text into each field, and an answer that says nothing."""
         listed: dict[str, float] = {}
         for node in self.nodes:
-            if "id" in node and node.get("seen"):
+            if "id" in node and node.get("seen") and not CLOSED & set(node.get("flags", ())):
                 if node["role"] in FIELDS:
                     listed[f'fill({node["id"]}, "text")'] = 1.0
                 elif node["role"] in PRESSED or node.get("heard"):
