@@ -132,8 +132,8 @@ TASKS: tuple[str, ...] = (
     "use-spinner",
     "visual-addition",
 )
-MOVING = frozenset(("chase-circle", "moving-items", "stock-market"))
-"""What they show changes with time, whether anybody acts or not."""
+MOVING = frozenset(("chase-circle", "moving-items", "stock-market", "text-editor"))
+"""What they show changes with time, whether anybody acts or not; in the text editor, where its invisible cursor is."""
 ICONS_COME_LATER = frozenset(
     (
         "click-collapsible",
