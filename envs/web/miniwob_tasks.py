@@ -132,8 +132,18 @@ TASKS: tuple[str, ...] = (
     "use-spinner",
     "visual-addition",
 )
-MOVING = frozenset(("chase-circle", "moving-items", "stock-market", "text-editor"))
-"""What they show changes with time, whether anybody acts or not; in the text editor, where its invisible cursor is."""
+MOVING = frozenset(
+    (
+        "chase-circle",
+        "click-pie",
+        "click-pie-nodelay",
+        "daily-calendar",
+        "moving-items",
+        "stock-market",
+        "text-editor",
+    )
+)
+"""What they show depends on when they are looked at: something in them moves, opens or flickers by itself."""
 ICONS_COME_LATER = frozenset(
     (
         "click-collapsible",

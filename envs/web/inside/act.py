@@ -10,6 +10,8 @@ from .context import Context, Tab
 
 PATIENCE_MS = 1500
 """How long an element may take until it can be acted on."""
+COVERED_MS = 400
+"""The same for a click that would meet another element, or nothing, at once."""
 SETTLE_SECONDS = 3.0
 """How long a navigation that an action began may take before the page is looked at as it is."""
 OPEN_SECONDS = 1.0
@@ -232,7 +234,7 @@ async def click(context: Context, action: dict[str, Any]) -> None:
     settings = {"button": action.get("button", "left"), "click_count": action.get("count", 1)}
     at = await spot(context, action["id"]) if "id" in action else place(context, action)
     if at is None:
-        await on_element(context, action["id"], lambda one: one.click(timeout=PATIENCE_MS, **settings))
+        await on_element(context, action["id"], lambda one: one.click(timeout=COVERED_MS, **settings))
     else:
         await context.tab.page.mouse.click(*at, **settings)
 
