@@ -32,7 +32,7 @@ REPLACE_SECONDS = 12.0
 MAX_LINE = 1 << 20
 MAX_DATA = 1152 << 20
 """Bytes that a process of the browser may reserve to write to; at rest a page has reserved 640 MiB, of which it uses a
-tenth. One that wants more crashes by itself, before the sandbox has no memory left to answer with.
+fifth. One that wants more is refused it or crashes, before the sandbox has no memory left to answer with.
 """
 
 
