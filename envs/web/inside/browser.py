@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,10 @@ ARGUMENTS = [
 HOME = "/tmp"  # noqa: S108 - the sandbox's own
 CLOSE_SECONDS = 3.0
 MAX_KEPT = 6
+MAX_DATA = 640 << 20
+"""Bytes that a process of the browser may reserve to write to; a page has 230 MiB at rest. One that wants more is
+refused it or crashes, long before the sandbox has no memory left to answer with.
+"""
 NOTHING_COPIED = """(() => {
   if (document.activeElement) document.activeElement.blur();
   const nothing = event => {
@@ -74,6 +79,9 @@ class Browser:
             self.chromium = await self.playwright.chromium.launch(
                 executable_path=PROGRAM, args=ARGUMENTS, headless=True, env={**os.environ, "HOME": HOME}
             )
+            for process in children():
+                with contextlib.suppress(ProcessLookupError):
+                    resource.prlimit(process, resource.RLIMIT_DATA, (MAX_DATA, MAX_DATA))
         found = self.kept.pop(keep, None)
         if found is not None and (found.width, found.height) == (width, height):
             self.context = found

@@ -11,7 +11,6 @@ import asyncio
 import base64
 import contextlib
 import json
-import resource
 from typing import Any
 
 from playwright.async_api import Error as PlaywrightError
@@ -30,10 +29,6 @@ LOOKS = 4
 REPLACE_SECONDS = 12.0
 """For another browser: it starts in one, on a machine that has nothing else to do."""
 MAX_LINE = 1 << 20
-MAX_DATA = 1152 << 20
-"""Bytes that a process of the browser may reserve to write to; at rest a page has reserved 640 MiB, of which it uses a
-fifth. One that wants more is refused it or crashes, before the sandbox has no memory left to answer with.
-"""
 
 
 class Driver:
@@ -137,5 +132,4 @@ async def listen(path: str) -> None:
 
 def main(path: str) -> None:
     """Listen on a unix socket at ``path``."""
-    resource.setrlimit(resource.RLIMIT_DATA, (MAX_DATA, MAX_DATA))
     asyncio.run(listen(path))
