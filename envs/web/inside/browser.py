@@ -17,7 +17,6 @@ ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
     "--disable-dev-shm-usage",
-    "--no-zygote",
     "--renderer-process-limit=2",
     "--disable-background-networking",
     "--disable-component-update",
