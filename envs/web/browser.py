@@ -3,7 +3,7 @@
 One sandbox serves many episodes: each gets a browser context of its own, which takes a tenth of the time of a sandbox.
 What an episode itself can cost is its page, or its browser; both are replaced, and the episode goes on or is judged. A
 sandbox that ends, and a browser that does not come back, are the world's failure, unless the memory that pages took is
-to blame.
+to blame, or how much they said.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from typing import Any
 from ...sandbox import FileError, Leased, SandboxError, SandboxLost, SandboxSpec, lease
 from . import inside
 
-SPEC = SandboxSpec(image="web", memory_mib=1024, cpus=2.0, pids=512, disk_mib=64, output_kib=8192)
+SPEC = SandboxSpec(image="web", memory_mib=1024, cpus=2.0, pids=512, disk_mib=64, read_mib=64, output_kib=8192)
 SOCKET = "/tmp/browser"  # noqa: S108 - the sandbox's own
 DRIVER = f"import sys; sys.path[:0] = ['/opt/browser', '/workspace']; from inside.driver import main; main('{SOCKET}')"
 LEASE_SECONDS = 15.0
@@ -114,18 +114,18 @@ class Browser:
         except SandboxLost:
             self._renew()
 
-    def left(self, folder: str) -> dict[str, bytes]:
-        """What lies in a folder of the sandbox now; nothing where it is too much, or the browser is gone.
+    def left(self, folder: str) -> dict[str, bytes] | None:
+        """What lies in a folder of the sandbox now; None where it cannot be read, or the browser is gone.
 
         Raises:
             SandboxError: the world failed.
         """
         if self.box is None:
-            return {}
+            return None
         try:
             return self.box.read(folder, deadline=STEP_SECONDS)
         except FileError:
-            return {}
+            return None
 
     def _serve(self, box: Leased, folder: str, files: Mapping[str, bytes], command: str, port: int) -> None:
         box.exec(["sh", "-c", STOP, "sh", folder], deadline=STEP_SECONDS)
@@ -155,11 +155,11 @@ class Browser:
         try:
             answer = json.loads(head)
         except ValueError:
-            why = "did not answer in time" if done.timed_out else "ended"
+            why = "did not answer in time" if done.timed_out else "said too much" if done.flooded else "ended"
             answer = {"lost": f"the browser {why}", "broken": why}
         if "broken" in answer:
             self.close()
-            if not done.oom:
+            if not (done.oom or done.flooded):
                 raise SandboxLost(f"the browser does not come back: {answer['broken']}")
         return answer, shot
 

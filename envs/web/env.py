@@ -136,6 +136,8 @@ class BrowserEnv(TurnEnv):
         if isinstance(asked, Action) and asked.verb != "answer":
             steps.append({"do": "act", "action": asked.json()})
         steps += [{"do": "script", "script": one} for one in self.judging()]
+        # An episode that the world ends is not gone on with.
+        self._over = True
         answer, shot = self.browser.do([*steps, self._look()])
         done = asked if isinstance(asked, Action) else None
         judged = self.judge(done, answer)

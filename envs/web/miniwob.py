@@ -3,7 +3,8 @@
 Scored as BrowserGym scores it: success is a raw reward above 0 when the page says that the episode is over (the reward
 that the page shows decays with time); whoever leaves the page, or opens another tab in front of it, has lost. The
 page's counters and its START button are hidden: they tell of the harness, not of the task; whoever loads the page
-again, and so begins another episode than the one drawn, has left it. What would be animated is there at once, and no
+again, and so begins another episode than the one drawn, has left it. What is written into a page is never run: some
+pages show it as markup, and the reward lies in the page. What would be animated is there at once, and no
 caret blinks: nobody waits for it, and the same seed shows the same.
 
 Shi et al. 2017, "World of Bits"; Liu et al. 2018, "Reinforcement learning on web interfaces" (MiniWoB++).
@@ -39,6 +40,10 @@ START = f"""
   getSelection().removeAllRanges();
   for (const one of document.querySelectorAll('*')) if (one.scrollTop || one.scrollLeft) one.scrollTo(0, 0);
   for (const one of document.querySelectorAll('input, textarea')) {{
+    // What is taken out of the page and put back has nothing to undo.
+    const place = document.createComment('');
+    one.replaceWith(place);
+    place.replaceWith(one);
     one.value = one.defaultValue;
     one.checked = one.defaultChecked;
   }}
@@ -47,6 +52,10 @@ START = f"""
     style.id = 'turnwise';
     style.textContent = {HIDE!r};
     document.head.appendChild(style);
+    const policy = document.createElement('meta');
+    policy.httpEquiv = 'Content-Security-Policy';
+    policy.content = "script-src 'self' 'unsafe-eval'";
+    document.head.appendChild(policy);
   }}
   if (window.jQuery) jQuery.fx.off = true;
   Math.seedrandom(SEED);

@@ -139,7 +139,9 @@ MOVING = frozenset(
         "click-pie-nodelay",
         "daily-calendar",
         "moving-items",
+        "simon-says",
         "stock-market",
+        "terminal",
         "text-editor",
     )
 )

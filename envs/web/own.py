@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from .actions import Action
-from .browser import Browser
+from .browser import SPEC, Browser
 from .env import Begin, BrowserEnv, Judged, Seen
 
 PORT = 8080
@@ -50,7 +50,7 @@ class Ended:
     answer: str
     url: str
     files: Mapping[str, bytes]
-    """What lies in the folder now, by path."""
+    """What lies in the folder now, by path. Where it cannot be read, the episode has failed and nothing is checked."""
 
 
 class OwnSiteEnv(BrowserEnv):
@@ -109,6 +109,9 @@ class OwnSiteEnv(BrowserEnv):
                 raise TypeError(f"{what}: the file {path!r} is to be bytes, not {type(content).__name__}")
             if path.startswith("/") or ".." in Path(path).parts:
                 raise ValueError(f"{what}: the file {path!r} is not inside the site's folder")
+        size, room = sum(map(len, files.values())), (SPEC.disk_mib << 20) // 2
+        if size > room:
+            raise ValueError(f"{what}: the site's files have {size >> 20} MiB, and there is room for {room >> 20}")
         return files
 
     def judge(self, action: Action | None, answer: Mapping[str, Any]) -> Judged:
@@ -118,5 +121,8 @@ class OwnSiteEnv(BrowserEnv):
             return Judged()
         tabs, active = answer.get("tabs") or [["", ""]], answer.get("active", 0)
         text = str(action.arguments["text"]) if action is not None and action.verb == "answer" else ""
-        success = self.check(Ended(self._asked, text, str(tabs[active][0]), self.browser.left(HERE)))
+        files = self.browser.left(HERE)
+        if files is None:
+            return Judged(over=True)
+        success = self.check(Ended(self._asked, text, str(tabs[active][0]), files))
         return Judged({"success": 1.0} if success else {}, over=True, success=bool(success))

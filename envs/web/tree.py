@@ -52,7 +52,7 @@ def line(node: Mapping[str, Any]) -> str:
 
 def quoted(text: str) -> str:
     """In quotes, so that what a page says cannot pass for what we say."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", " ") + "'"
+    return "'" + " ".join(text.split()).replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def cut(lines: Sequence[str], max_chars: int, more: int = 0) -> str:

@@ -81,12 +81,11 @@ class Server:
         if why:
             kill_since(tick)
         reap()
-        ooms, self.ooms = self.ooms, count_ooms()
         answer = {
             "exit_code": code,
             "timed_out": why == "deadline",
             "flooded": why == "flood",
-            "oom": self.ooms > ooms,
+            "oom": self.oom(),
             "seconds": time.monotonic() - began,
             "stdout": len(watch.kept[0]),
         }
@@ -108,6 +107,7 @@ class Server:
             "exit_code": code,
             "timed_out": why == "deadline",
             "flooded": why == "flood",
+            "oom": self.oom(),
             "seconds": time.monotonic() - began,
             "stdout": len(data),
         }
@@ -132,6 +132,11 @@ class Server:
             clear(self.places)
         self.ooms = count_ooms()
         return {}, b""
+
+    def oom(self) -> bool:
+        """Whether the memory limit has killed something since this was last asked."""
+        ooms, self.ooms = self.ooms, count_ooms()
+        return self.ooms > ooms
 
     @contextlib.contextmanager
     def as_payload(self) -> Iterator[None]:

@@ -37,6 +37,24 @@ asyncio.run(main())
 """
 
 
+EATER = """
+import os, socket
+end = socket.socket(socket.AF_UNIX)
+end.bind("/tmp/eater")
+end.listen()
+os.fork() and os._exit(0)
+os.close(1), os.close(2)
+while True:
+    one, _ = end.accept()
+    one.recv(100)
+    if not (child := os.fork()):
+        bytearray(400 << 20)
+        os._exit(0)
+    one.sendall(str(os.waitpid(child, 0)[1]).encode())
+    one.close()
+"""
+
+
 @pytest.fixture
 def engine() -> Iterator[Any]:
     with closing(docker.APIClient(**docker.utils.kwargs_from_env())) as client:
@@ -226,6 +244,19 @@ def test_a_container_removed_behind_our_back_is_a_lost_box(engine: Any) -> None:
             assert not box.alive
             await box.close()
             await held.sweep()
+
+    asyncio.run(work())
+
+
+def test_memory_that_an_answer_took_is_told() -> None:
+    async def work() -> None:
+        async with opened() as held:
+            box = await held.start(SPEC)
+            await box.exec(["python3", "-c", EATER], deadline=5)
+            done = await box.ask("/tmp/eater", b"", deadline=10)  # noqa: S108 - the sandbox's own
+            assert (done.stdout, done.oom) == (b"9", True)
+            assert not (await box.ask("/tmp/nobody", b"", deadline=5)).oom  # noqa: S108
+            await box.close()
 
     asyncio.run(work())
 

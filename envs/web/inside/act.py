@@ -15,7 +15,7 @@ COVERED_MS = 400
 SETTLE_SECONDS = 3.0
 """How long a navigation that an action began may take before the page is looked at as it is."""
 OPEN_SECONDS = 1.0
-"""How long a tab may take that a page opens."""
+"""How long a tab may take that a page opens, or a download to be offered."""
 SCROLL = 400
 MAX_TYPED = 500
 MODIFIERS = ("Shift", "Control", "Alt", "Meta")
@@ -39,9 +39,11 @@ SPOT = """function() {
   if (!box || box.width < 1 || box.height < 1) return null;
   const x = box.left + box.width / 2, y = box.top + box.height / 2;
   const hit = document.elementFromPoint(x, y);
-  return hit && (hit === one || one.contains(hit)) ? [x, y] : null;
+  return hit && (hit === one || one.contains(hit)) ? [x, y, !!one.closest('a[download]')] : null;
 }"""
-"""Where a click meets an element now; null if it does not, or not yet, and Playwright has to see to it."""
+"""Where a click meets an element now, and whether it is a link to a download; null if it does not meet it, or not yet,
+and Playwright has to see to it.
+"""
 
 
 class Refused(Exception):
@@ -55,8 +57,6 @@ async def act(context: Context, action: dict[str, Any]) -> None:
         Refused: it cannot be done.
     """
     verb = action["verb"]
-    if not context.tabs and verb not in ("new_tab",):
-        raise Refused("there is no tab; new_tab() opens one")
     context.pointed |= verb in POINTING
     context.disturbed |= verb not in PLAIN
     try:
@@ -79,7 +79,7 @@ async def settle(context: Context) -> None:
             while not rounds.done() and not tab.loading:
                 await asyncio.wait({rounds}, timeout=0.02)
             await opened(context)
-            tab = context.tab
+            tab = context.tab if context.tabs else tab
             while tab.coming and tab in context.tabs and not tab.crashed:
                 await asyncio.sleep(0.005)
             await fetched(tab)
@@ -103,12 +103,15 @@ async def turned(tab: Tab) -> None:
 
 
 async def opened(context: Context) -> None:
-    """Wait for the tabs that a page opens."""
-    with contextlib.suppress(TimeoutError):
+    """Wait for the tabs and the downloads that a page opens."""
+    try:
         async with asyncio.timeout(OPEN_SECONDS):
-            while context.opening:
+            while context.opening or context.downloading:
                 await asyncio.sleep(0.005)
-    context.opening = 0
+    except TimeoutError:
+        if context.opening:
+            context.note("a new tab did not come in time, and is no longer waited for")
+        context.opening, context.downloading = 0, False
 
 
 async def fetched(tab: Tab) -> None:
@@ -137,13 +140,14 @@ async def handle_of(context: Context, number: int) -> str:
 
 
 async def spot(context: Context, number: int) -> tuple[float, float] | None:
-    """Where a click meets the element now, in CSS pixels of the window; see ``SPOT``. Raises Refused."""
+    """Where a click that follows meets the element, in CSS pixels of the window; see ``SPOT``. Raises Refused."""
     handle = await handle_of(context, number)
     asked = {"objectId": handle, "functionDeclaration": SPOT, "returnByValue": True}
     try:
         found = (await context.tab.session.send("Runtime.callFunctionOn", asked))["result"].get("value")
     except Exception:
         return None
+    context.downloading = bool(found and found[2])
     return (found[0], found[1]) if found else None
 
 
@@ -221,9 +225,8 @@ def said(error: Exception) -> str:
     return (text.splitlines() or ["it cannot be done"])[0][:160]
 
 
-def place(context: Context, action: dict[str, Any]) -> tuple[float, float]:
-    """Where it points. Raises Refused."""
-    x, y = action["x"], action["y"]
+def place(context: Context, x: float, y: float) -> tuple[float, float]:
+    """A place in the window. Raises Refused: it is none."""
     if not (0 <= x < context.width and 0 <= y < context.height):
         raise Refused(f"({x:g}, {y:g}) is not in the window, which is {context.width} x {context.height}")
     return x, y
@@ -232,7 +235,7 @@ def place(context: Context, action: dict[str, Any]) -> tuple[float, float]:
 async def click(context: Context, action: dict[str, Any]) -> None:
     """``click(12)`` or ``click(x, y)``."""
     settings = {"button": action.get("button", "left"), "click_count": action.get("count", 1)}
-    at = await spot(context, action["id"]) if "id" in action else place(context, action)
+    at = await spot(context, action["id"]) if "id" in action else place(context, action["x"], action["y"])
     if at is None:
         await on_element(context, action["id"], lambda one: one.click(timeout=COVERED_MS, **settings))
     else:
@@ -244,7 +247,7 @@ async def hover(context: Context, action: dict[str, Any]) -> None:
     if "id" in action:
         await on_element(context, action["id"], lambda one: one.hover(timeout=PATIENCE_MS))
     else:
-        await context.tab.page.mouse.move(*place(context, action))
+        await context.tab.page.mouse.move(*place(context, action["x"], action["y"]))
 
 
 async def fill(context: Context, action: dict[str, Any]) -> None:
@@ -304,9 +307,10 @@ async def drag(context: Context, action: dict[str, Any]) -> None:
             await clean()
         return
     mouse = context.tab.page.mouse
-    await mouse.move(action["x"], action["y"])
+    begin, end = place(context, action["x"], action["y"]), place(context, action["to_x"], action["to_y"])
+    await mouse.move(*begin)
     await mouse.down()
-    await mouse.move(action["to_x"], action["to_y"], steps=4)
+    await mouse.move(*end, steps=4)
     await mouse.up()
 
 

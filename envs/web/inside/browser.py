@@ -10,6 +10,8 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from playwright.async_api import Playwright, async_playwright
+
 from .context import Context
 
 PROGRAM = "/usr/bin/chromium-headless-shell"
@@ -34,6 +36,8 @@ MAX_DATA = 640 << 20
 """Bytes that a process of the browser may reserve to write to; a page has 230 MiB at rest. One that wants more is
 refused it or crashes, long before the sandbox has no memory left to answer with.
 """
+MAX_HEAP_MIB = 256
+"""Of what talks to Chromium; it holds what pages say until we have read it."""
 NOTHING_COPIED = """(() => {
   if (document.activeElement) document.activeElement.blur();
   const nothing = event => {
@@ -50,8 +54,8 @@ NOTHING_COPIED = """(() => {
 class Browser:
     """One Chromium; ``begin`` gives each episode a context of its own."""
 
-    def __init__(self, playwright: Any) -> None:
-        self.playwright = playwright
+    def __init__(self) -> None:
+        self.playwright: Playwright | None = None
         self.chromium: Any = None
         self.context: Context | None = None
         self.kept: dict[str, Context] = {}
@@ -68,6 +72,19 @@ class Browser:
             raise ConnectionError("the browser has no page")
         return self.context
 
+    async def launch(self) -> None:
+        """Start Chromium; what talks to it as well, where it does not run: a page that says too much ends it."""
+        settings: dict[str, Any] = {"executable_path": PROGRAM, "args": ARGUMENTS, "env": {**os.environ, "HOME": HOME}}
+        if self.playwright is not None:
+            with contextlib.suppress(Exception):
+                self.chromium = await self.playwright.chromium.launch(**settings)
+                return
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(self.playwright.stop(), CLOSE_SECONDS)
+        os.environ["NODE_OPTIONS"] = f"--max-old-space-size={MAX_HEAP_MIB}"
+        self.playwright = await async_playwright().start()
+        self.chromium = await self.playwright.chromium.launch(**settings)
+
     async def begin(self, width: int, height: int, keep: str = "") -> bool:
         """A context for an episode; what was before is gone. With ``keep``, an address: one whose page shows it already
         and was never left, if there is one; else True, and the page is to be opened.
@@ -75,14 +92,15 @@ class Browser:
         await self.end()
         if self.chromium is None or not self.chromium.is_connected():
             self.kept = {}
-            self.chromium = await self.playwright.chromium.launch(
-                executable_path=PROGRAM, args=ARGUMENTS, headless=True, env={**os.environ, "HOME": HOME}
-            )
+            await self.launch()
             for process in children():
                 with contextlib.suppress(ProcessLookupError):
                     resource.prlimit(process, resource.RLIMIT_DATA, (MAX_DATA, MAX_DATA))
         found = self.kept.pop(keep, None)
-        if found is not None and (found.width, found.height) == (width, height):
+        if found is not None and (found.disturbed or found.crashed or (found.width, found.height) != (width, height)):
+            await self.drop(found)
+            found = None
+        if found is not None:
             self.context = found
             if found.pointed:
                 await found.tab.page.mouse.move(-1, -1)
@@ -113,18 +131,25 @@ class Browser:
             self.kept[ended.kept_as] = ended
             ended = self.kept.pop(next(iter(self.kept))) if len(self.kept) > MAX_KEPT else None
         if ended is not None:
-            try:
-                await asyncio.wait_for(ended.context.close(), CLOSE_SECONDS)
-            except Exception:
-                await self.kill()
+            await self.drop(ended)
+
+    async def drop(self, context: Context) -> None:
+        """Close a context; the browser with it if it does not let go."""
+        try:
+            await asyncio.wait_for(context.context.close(), CLOSE_SECONDS)
+        except Exception:
+            await self.kill()
 
     async def replace(self, why: str) -> None:
         """The page in view answers no more: another browser takes the place of this one, with an empty page. Closing
         the page would do for the agent, but a renderer that spins spins on.
         """
-        width, height = (self.context.width, self.context.height) if self.context else (640, 480)
+        before = self.context
+        width, height = (before.width, before.height) if before else (640, 480)
         await self.kill()
         await self.begin(width, height)
+        if before:
+            self.here.numbers = before.numbers
         self.here.note(why)
 
     async def kill(self) -> None:

@@ -92,6 +92,8 @@ class Context:
         """Dialogs, downloads, closed tabs, until they are told."""
         self.opening = 0
         """Tabs that a page opens, and that are not known yet."""
+        self.downloading = False
+        """Whether something was clicked that most likely offers a download, and none was offered yet."""
         self.kept_as = ""
         """The address whose page may serve another episode as it stands; empty if none may."""
         self.pointed = False
@@ -105,6 +107,11 @@ class Context:
     def tab(self) -> Tab:
         """The one that is looked at."""
         return self.tabs[self.active]
+
+    @property
+    def crashed(self) -> bool:
+        """Whether the page that is looked at is gone."""
+        return bool(self.tabs) and self.tab.crashed
 
     def begin(self) -> None:
         """What happened so far is no part of the episode that begins now."""
@@ -145,13 +152,16 @@ class Context:
         session.on("Page.windowOpen", lambda _: self.opens())
         page.on("crash", lambda _: self.broke(tab))
         page.on("close", lambda _: self.closed(tab))
-        page.on(
-            "download", lambda download: self.note(f"a download was refused: {download.suggested_filename[:200]!r}")
-        )
+        page.on("download", self.offered)
         if self.tabs:
             self.note("a new tab was opened")
         self.tabs.append(tab)
         self.active = len(self.tabs) - 1
+
+    def offered(self, download: Any) -> None:
+        """A download is refused, and told."""
+        self.downloading = False
+        self.note(f"a download was refused: {download.suggested_filename[:200]!r}")
 
     def opens(self) -> None:
         """A page opens a tab."""

@@ -14,12 +14,11 @@ import json
 from typing import Any
 
 from playwright.async_api import Error as PlaywrightError
-from playwright.async_api import async_playwright
 
 from .act import Refused, act, settle
 from .browser import Browser
 from .context import Context
-from .look import look
+from .look import look, short
 
 OPEN_SECONDS = 10.0
 LOAD_SECONDS = 3.0
@@ -59,8 +58,11 @@ class Driver:
         try:
             async with asyncio.timeout(request["deadline"]):
                 for step in request["steps"]:
+                    if self.browser.context and not self.browser.context.tabs:
+                        await self.browser.context.open_tab()
+                        self.browser.context.note("the last tab was closed; this is another one")
                     shot = await self.step(step, answer) or shot
-                    if self.browser.here.tabs and self.browser.here.tab.crashed:
+                    if self.browser.here.crashed:
                         raise ConnectionError("it crashed")
         except Exception as error:
             late = isinstance(error, TimeoutError)
@@ -103,14 +105,15 @@ class Driver:
         for _ in range(LOOKS):
             tab, document = context.tab, context.tab.document
             if step.get("tree", True):
-                size = (context.width, context.height)
-                title, answer["nodes"], answer["more"] = await look(tab.session, context.numbers, document, *size)
+                title, nodes, more = await look(tab.session, context.width, context.height)
             else:
-                title = await tab.page.title()
-            if (tab, document) == (context.tab, tab.document):
+                title, nodes, more = short(await tab.page.title()), [], 0
+            if not context.tabs or (tab, document) == (context.tab, tab.document):
                 break
             await settle(context)
-        answer["tabs"] = [[one.page.url, title if one is tab else ""] for one in context.tabs]
+        context.numbers.give(document, nodes)
+        answer["nodes"], answer["more"] = nodes, more
+        answer["tabs"] = [[short(one.page.url), title if one is tab else ""] for one in context.tabs]
         answer["active"] = context.active
         if step.get("notes", True):
             answer["notes"], context.notes = context.notes, []
@@ -122,12 +125,11 @@ class Driver:
 
 async def listen(path: str) -> None:
     """Start a browser, then answer for ever."""
-    async with async_playwright() as playwright:
-        browser = Browser(playwright)
-        await browser.begin(640, 480)
-        server = await asyncio.start_unix_server(Driver(browser).serve, path, limit=MAX_LINE)
-        async with server:
-            await server.serve_forever()
+    browser = Browser()
+    await browser.begin(640, 480)
+    server = await asyncio.start_unix_server(Driver(browser).serve, path, limit=MAX_LINE)
+    async with server:
+        await server.serve_forever()
 
 
 def main(path: str) -> None:

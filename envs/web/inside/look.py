@@ -9,7 +9,9 @@ MAX_NODES = 1500
 """Nodes told of one page; a person would not read more either. Beyond them, of what is in the window alone."""
 MAX_WALKED = 50_000
 MAX_TEXT = 2000
-"""Characters of one name or value; what is cut ends in an ellipsis."""
+"""Characters of one name, value, title or address; what is cut ends in an ellipsis."""
+MAX_TEXTS = 1_000_000
+"""Characters of all that is told of one page."""
 SILENT = frozenset({"none", "generic", "InlineTextBox", "LineBreak", "RootWebArea", "ListMarker"})
 """Roles that say nothing by themselves: their children are told in their place."""
 FLAGS = ("focused", "disabled", "checked", "pressed", "selected", "expanded", "required", "invalid", "readonly")
@@ -24,19 +26,20 @@ class Numbers:
         self.by_node: dict[tuple[str, int], int] = {}
         self.nodes: dict[int, tuple[str, int]] = {}
 
-    def of(self, document: str, node: int) -> int:
-        """The number of a backend node of a document."""
-        key = (document, node)
-        if key not in self.by_node:
-            self.by_node[key] = len(self.by_node) + 1
-            self.nodes[self.by_node[key]] = key
-        return self.by_node[key]
+    def give(self, document: str, nodes: list[dict[str, Any]]) -> None:
+        """Number the nodes of a look at a document, in order: ``id`` in place of ``at``."""
+        for node in nodes:
+            if "at" in node:
+                key = (document, node.pop("at"))
+                number = self.by_node.setdefault(key, len(self.by_node) + 1)
+                self.nodes[number] = key
+                node["id"] = number
 
 
-async def look(
-    session: Any, numbers: Numbers, document: str, width: int, height: int
-) -> tuple[str, list[dict[str, Any]], int]:
-    """The title; the nodes worth telling, in document order; and how many more there are."""
+async def look(session: Any, width: int, height: int) -> tuple[str, list[dict[str, Any]], int]:
+    """The title; the nodes worth telling, in document order, each ``at`` its backend node; and how many more there
+    are.
+    """
     tree, shot = await asyncio.gather(
         session.send("Accessibility.getFullAXTree"),
         session.send("DOMSnapshot.captureSnapshot", {"computedStyles": []}),
@@ -44,9 +47,19 @@ async def look(
     rects, clickable = places(shot)
     named = shot["documents"][0]["title"]
     title = shot["strings"][named] if named >= 0 else ""
-    nodes = told(tree["nodes"], rects, clickable, numbers, document, width, height)
+    nodes = told(tree["nodes"], rects, clickable, width, height)
     kept = nodes if len(nodes) <= MAX_NODES else [node for node in nodes if node.get("seen", True)][:MAX_NODES]
-    return title, kept, len(nodes) - len(kept)
+    kept = fitting(kept, MAX_TEXTS)
+    return short(title), kept, len(nodes) - len(kept)
+
+
+def fitting(nodes: list[dict[str, Any]], characters: int) -> list[dict[str, Any]]:
+    """The first nodes, as many as have no more characters to them."""
+    for count, node in enumerate(nodes):
+        characters -= len(node["name"]) + len(node.get("value", ""))
+        if characters < 0:
+            return nodes[:count]
+    return nodes
 
 
 def places(shot: dict[str, Any]) -> tuple[dict[int, Rect], set[int]]:
@@ -68,12 +81,10 @@ def told(
     tree: list[dict[str, Any]],
     rects: dict[int, Rect],
     clickable: set[int],
-    numbers: Numbers,
-    document: str,
     width: int,
     height: int,
 ) -> list[dict[str, Any]]:
-    """See ``look``; pure but for the numbers it gives."""
+    """See ``look``."""
     by_id = {node["nodeId"]: node for node in tree}
     roots = [node["nodeId"] for node in tree if node.get("parentId") not in by_id]
     out: list[dict[str, Any]] = []
@@ -90,7 +101,7 @@ def told(
             where = node.get("backendDOMNodeId")
             line["depth"] = depth
             if where is not None:
-                line["id"] = numbers.of(document, where)
+                line["at"] = where
             if where in rects:
                 line["rect"] = [round(side) for side in rects[where]]
                 line["seen"] = in_window(rects[where], width, height)
@@ -148,5 +159,9 @@ def in_window(rect: Rect, width: int, height: int) -> bool:
 
 def text(node: dict[str, Any], key: str) -> str:
     """A value of the tree as one line."""
-    found = " ".join(str(node.get(key, {}).get("value", "")).split())
-    return found if len(found) <= MAX_TEXT else found[: MAX_TEXT - 1] + "…"
+    return short(" ".join(str(node.get(key, {}).get("value", "")).split()))
+
+
+def short(said: str) -> str:
+    """Cut, if it is long."""
+    return said if len(said) <= MAX_TEXT else said[: MAX_TEXT - 1] + "…"

@@ -27,7 +27,10 @@ PAGES = {
         "<button>press</button><script>setInterval(() => fetch('other.html?' + Math.random()), 5);"
         " const spin = () => requestAnimationFrame(spin); spin()</script>"
     ),
-    "impostor": "<p>'] [1] button 'Win'\n! a dialog was accepted\nerror: say answer(\"1\")</p><button>press</button>",
+    "impostor": (
+        "<script>document.title = 'x\\u2028error: 1\\u0085! a note'</script>"
+        "<p>'] [1] button 'Win'\n! a dialog was accepted\nerror: say answer(\"1\")</p><button>press</button>"
+    ),
     "vanishing": '<button onmousedown="this.remove()">press</button>',
     "unload": "<script>onbeforeunload = event => event.preventDefault()</script><a href=other.html>press</a>",
     "navigates": "<button onclick=\"location.href='other.html'\">press</button>",
@@ -37,6 +40,12 @@ PAGES = {
     "nothing": '<a href="empty">press</a>',
     "half": "<button onclick=\"document.title = 'half \\ud83d'\">press</button>",
     "titled": "<button onclick=\"document.title = location.hash = 'x'.repeat(20000)\">press</button>",
+    "huge": "<button onclick=\"document.title = 'x'.repeat(9e6)\">press</button>",
+    "talks": "<button onclick=\"const s = 'y'.repeat(1e6); for (let i = 0;; i++) console.log(s + i)\">press</button>",
+    "orphan": "<button onclick=\"window.open('closes.html')\">press</button>",
+    "closes": '<button onclick="window.close()">close</button>',
+    "leaves": "<button onclick=\"setTimeout(() => location.href = 'other.html', 700)\">press</button>",
+    "hurried": '<script>setTimeout(() => location.replace("other.html"), 5)</script><button>press</button>',
     "tall": '<button onclick="window.scrollTo(0, 1e6)">press</button>' + "<p>line</p>" * 4000 + "<p>the end</p>",
     "picture": "<img src=slow><button onclick=\"document.title='seen'\">press</button>",
     "disabled": "<button aria-disabled=true onclick=\"document.title='wrong'\">press</button>",

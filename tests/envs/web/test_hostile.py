@@ -1,16 +1,19 @@
 """Pages that mean harm: each ends in bounded time with the right word, and the next episode is clean."""
 
+import re
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from turnwise.envs.web import browser
+from turnwise.envs.web.own import Asked, Ended
 from turnwise.sandbox import SandboxLost
 from turnwise.tests.envs.web.hostile_site import HostileSite, number_of
 
 STEP = 4.0
-LOST = ("endless", "alerts", "memory", "heavy")
+LOST = ("endless", "alerts", "memory", "heavy", "talks")
 ALIVE = {
     "one_alert": "! a dialog was accepted (alert): 'hello'",
     "confirm": "'yes'",
@@ -28,6 +31,7 @@ ALIVE = {
     "buffers": "button 'press'",
     "half": "'half ?'",
     "titled": "button 'press'",
+    "huge": "button 'press'",
     "tall": "'the end'",
     "picture": "'seen'",
     "disabled": "error: element 2: it is disabled",
@@ -110,7 +114,79 @@ def test_a_sandbox_that_is_gone_is_no_outcome(site: HostileSite) -> None:
     subprocess.run(["docker", "kill", site.browser.box.id], check=True, stdout=subprocess.DEVNULL)
     with pytest.raises(SandboxLost):
         site.step("wait(1)")
+    assert site.step('answer("right")')[1:3] == (0.0, True)
     clean(site)
+
+
+def test_what_cannot_be_read_at_the_end_is_checked_by_nobody(site: HostileSite) -> None:
+    site.at = "harmless"
+    site.reset(seed=1)
+    assert site.browser.box
+    site.browser.box.exec(["mv", "site", "elsewhere"], deadline=5)
+    _, reward, over, _, info = site.step('answer("right")')
+    assert (reward, over, info["success"]) == (0.0, True, False)
+    clean(site)
+
+
+def test_a_site_may_be_large_but_not_too_large(site: HostileSite) -> None:
+    class Large(HostileSite):
+        size = 20
+
+        def task(self, seed: int, split: str) -> Asked:
+            asked = super().task(seed, split)
+            return replace(asked, files={**asked.files, "large.bin": bytes(self.size << 20)})
+
+        def check(self, ended: Ended) -> bool:
+            return len(ended.files["large.bin"]) == self.size << 20
+
+    large = Large()
+    large.browser = site.browser
+    large.reset(seed=1)
+    assert large.step('answer("")')[4]["success"]
+    large.size = 40
+    with pytest.raises(ValueError, match="there is room for 32"):
+        large.reset(seed=1)
+
+
+def test_where_the_last_tab_closed_itself_there_is_another(site: HostileSite) -> None:
+    press(site, "orphan")
+    site.step("close_tab(0)")
+    seen = str(site.step("wait(1)")[0])
+    after = str(site.step(f"click({number_of(seen, 'button')})")[0])
+    assert "! the last tab was closed; this is another one" in after
+    assert "about:blank" in after
+    clean(site)
+
+
+def test_no_number_is_given_twice_though_the_browser_is_another(site: HostileSite) -> None:
+    site.at = "endless"
+    seen = str(site.reset(seed=1)[0])
+    site.step(f"click({number_of(seen, 'button')})")
+    again = str(site.step('goto("http://127.0.0.1:8080/harmless.html")')[0])
+    numbers = re.compile(r"\[(\d+)\]")
+    assert numbers.findall(again)
+    assert not {*numbers.findall(seen)} & {*numbers.findall(again)}
+
+
+def test_a_look_that_is_not_kept_gives_no_numbers(site: HostileSite) -> None:
+    site.at = "hurried"
+    for seed in range(8):
+        seen = str(site.reset(seed=seed)[0])
+        assert "[1] heading" in seen
+
+
+def test_a_kept_page_that_went_elsewhere_serves_nobody(site: HostileSite) -> None:
+    site.at = "harmless"
+    site.reset(seed=1)
+    begin = {"do": "open", "url": "http://127.0.0.1:8080/leaves.html", "keep": True, "width": 640, "height": 480}
+    look = {"do": "look", "tree": True, "screenshot": False}
+    shown, _ = site.browser.open([begin, look])
+    (button,) = [node for node in shown["nodes"] if node["role"] == "button"]
+    site.browser.do([{"do": "act", "action": {"verb": "click", "id": button["id"], "button": "left"}}, look])
+    site.browser.open([{**begin, "url": "http://127.0.0.1:8080/harmless.html", "keep": False}, look])
+    time.sleep(1.0)
+    again, _ = site.browser.open([begin, look])
+    assert again["tabs"][0][0].endswith("/leaves.html")
 
 
 def test_what_a_page_says_does_not_pass_for_the_harness(site: HostileSite) -> None:

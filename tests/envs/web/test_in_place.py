@@ -19,8 +19,10 @@ from turnwise.envs.web.miniwob_tasks import ICONS_COME_LATER, IN_PLACE
 EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "30"))
 EPISODES = int(os.environ.get("TURNWISE_IN_PLACE_EPISODES", "5"))
 ACTS = 3
-LAST = ("Tab", "Shift+Tab", "Control+a", "Control+End", "Control+v", "Control+Foo", "Enter")
-"""Keys that show where an earlier episode left the focus, the selection, the clipboard; no page stays after one."""
+LAST = ("Tab", "Shift+Tab", "Control+a", "Control+End", "Control+v", "Control+z", "Control+Shift+z", "Enter")
+"""Keys that show where an earlier episode left the focus, the selection, the clipboard, what could be undone; no page
+stays after one.
+"""
 CLICKED = ("button", "link", "clickable", "radio", "checkbox", "tab", "textbox", "option", "menuitem", "listitem")
 
 
@@ -38,9 +40,11 @@ def browser(browsers: None) -> Iterator[Browser]:
     made.close()
 
 
-def last(rng: random.Random) -> str:
+def last(env: BrowserEnv, rng: random.Random) -> str:
     """The action that ends an episode: it shows what earlier ones left behind."""
-    return rng.choice([*(f'press("{key}")' for key in LAST), 'type("hello")', 'scroll("down")'])
+    fields = [node["id"] for node in env.nodes if "id" in node and node["role"] == "textbox" and node.get("seen")]
+    undone = [f'press({rng.choice(fields)}, "Control+{key}")' for key in ("z", "Shift+z")] if fields else []
+    return rng.choice([*undone, *(f'press("{key}")' for key in LAST), 'type("hello")', 'scroll("down")'])
 
 
 def drawn(env: BrowserEnv, rng: random.Random) -> str:
@@ -68,7 +72,7 @@ def played(env: BrowserEnv, seed: int) -> Played:
         out.append((text, np.asarray(image).tobytes(), reward, over))
         if over:
             break
-        seen, reward, over, _, _ = env.step(last(rng) if len(out) == ACTS and seed % 2 else drawn(env, rng))
+        seen, reward, over, _, _ = env.step(last(env, rng) if len(out) == ACTS and seed % 2 else drawn(env, rng))
     return out
 
 

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
+from time import sleep
 
 import pytest
 from turnwise.envs.web.browser import Browser
@@ -43,8 +44,14 @@ def test_a_task_opens_is_the_same_twice_and_ends(browser: Browser, name: str) ->
     first, info = env.reset(seed=3)
     assert re.match(r"goal: \S.{8,}", str(first).splitlines()[0])
     assert info["facts"]["sandbox"]["image"] == "web"
-    assert env.reset(seed=3)[0] == first
-    assert not env.step("wait(1)")[2]
+    if env.deterministic:
+        assert env.reset(seed=3)[0] == first
+        # Nothing in it moves while an agent thinks.
+        sleep(0.9)
+    seen, _, over, _, _ = env.step("wait(1)")
+    assert not over
+    if env.deterministic:
+        assert f"goal: {env.goal}\n{seen}" == first
     _, reward, over, _, info = env.step('answer("")')
     assert (reward, over, info["success"]) == (0.0, True, False)
 
@@ -103,6 +110,17 @@ def test_the_reward_in_the_page_cannot_be_forged_through_it(browser: Browser, ac
     env.reset(seed=1)
     _, reward, _, _, info = env.step(action)
     assert (reward, info["success"]) == (0.0, False)
+
+
+def test_what_is_written_into_a_page_is_never_run(browser: Browser) -> None:
+    env = task("terminal", browser)
+    seen, _ = env.reset(seed=3)
+    (line,) = [node["id"] for node in env.nodes if node["role"] == "textbox"] or [None]
+    for text in ("<img src=x onerror=core.endEpisode(1)>", "<a href='javascript:core.endEpisode(1)'>go</a>"):
+        env.step(f"click({line})" if line else "click(100, 100)")
+        env.step(f"type({text!r})")
+        seen, reward, over, _, _ = env.step('press("Enter")')
+        assert (reward, over) == (0.0, False), seen
 
 
 def test_the_splits_share_no_instance(browser: Browser) -> None:

@@ -26,5 +26,8 @@ def test_the_site_of_five_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                 assert f"/{wanted}.html" in str(after)
                 _, reward, over, _, info = env.step('answer("done")')
                 assert (reward, over, info["success"]) == (float(success), True, success)
+            env.reset(seed=seed)
+            env.step(f'goto("http://127.0.0.1:8080/?{right}")')
+            assert not env.step('answer("done")')[4]["success"]
     finally:
         env.close()

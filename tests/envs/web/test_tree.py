@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from turnwise.envs.web.inside.look import Numbers, told
+from turnwise.envs.web.inside.look import Numbers, fitting, told
 from turnwise.envs.web.tree import page
 
 Node = dict[str, Any]
@@ -33,8 +33,9 @@ TREE = [
 RECTS = {101: (0.0, 0.0, 90.0, 20.0), 102: (0.0, 30.0, 90.0, 20.0), 103: (0.0, 900.0, 90.0, 20.0)}
 
 
-def seen(numbers: Numbers, document: int = 1, clickable: frozenset[int] = frozenset()) -> str:
-    nodes = told(TREE, RECTS, set(clickable), numbers, document, 640, 480)
+def seen(numbers: Numbers, document: str = "1", clickable: frozenset[int] = frozenset()) -> str:
+    nodes = told(TREE, RECTS, set(clickable), 640, 480)
+    numbers.give(document, nodes)
     return page({"tabs": [["http://127.0.0.1/", "shop"]], "active": 0, "notes": [], "nodes": nodes})
 
 
@@ -55,18 +56,26 @@ def test_numbers_stay_while_the_document_does_and_are_never_given_twice() -> Non
     numbers = Numbers()
     first = seen(numbers)
     assert seen(numbers) == first
-    again = seen(numbers, document=2)
+    again = seen(numbers, document="2")
     assert "[1]" not in again
     assert len(set(numbers.nodes)) == 6
 
 
-@given(st.text(max_size=80))
-def test_what_a_page_says_stays_on_its_line_and_in_its_quotes(name: str) -> None:
-    shown = page({"nodes": told([node(1, "button", name, (), None)], {}, set(), Numbers(), 1, 640, 480)})
-    assert len(shown.split("\n")) == 1
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_what_a_page_says_stays_on_its_line_and_in_its_quotes(name: str, title: str) -> None:
+    nodes = told([node(1, "button", name, (), None)], {}, set(), 640, 480)
+    Numbers().give("1", nodes)
+    tab, shown = page({"tabs": [["http://127.0.0.1/", title]], "nodes": nodes}).splitlines()
+    assert tab.startswith("* tab 0:")
     assert shown.startswith("[1] button")
     inner = shown.removeprefix("[1] button").strip()
     assert not inner or (inner[0] == inner[-1] == "'" and "'" not in inner[1:-1].replace("\\\\", "").replace("\\'", ""))
+
+
+def test_what_is_told_of_a_page_is_bounded_in_all() -> None:
+    nodes = [{"role": "textbox", "name": "x" * 600, "value": "y" * 400} for _ in range(10)]
+    assert len(fitting(nodes, 3999)) == 3
+    assert fitting(nodes, 10_000) == nodes
 
 
 def test_a_long_page_is_cut_at_a_line_and_says_so() -> None:
