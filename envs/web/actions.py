@@ -63,11 +63,11 @@ def _read(text: str, origins: tuple[str, ...]) -> Action:
     verb = call.func.id
     if verb not in VERBS:
         raise _Unreadable(f"there is no action {verb[:40]!r}; there are {', '.join(VERBS)}")
-    given = [ast.literal_eval(one) for one in call.args]
-    named = {one.arg: ast.literal_eval(one.value) for one in call.keywords if one.arg}
     try:
+        given = [ast.literal_eval(one) for one in call.args]
+        named = {one.arg: ast.literal_eval(one.value) for one in call.keywords if one.arg}
         found = VERBS[verb](*given, **named)
-    except TypeError:
+    except (TypeError, ValueError):
         raise _Unreadable(f"{verb} is written {USAGE[verb]}") from None
     if verb == "goto" and not _allowed(found["url"], origins):
         raise _Unreadable(f"goto takes a whole address, of {' or '.join(origins) or 'this site'} only")

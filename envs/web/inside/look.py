@@ -104,7 +104,9 @@ def told(
                 line["at"] = where
             if where in rects:
                 line["rect"] = [round(side) for side in rects[where]]
-                line["seen"] = in_window(rects[where], width, height)
+                # What has no size cannot be scrolled to.
+                if min(rects[where][2:]) > 0:
+                    line["seen"] = in_window(rects[where], width, height)
             out.append(line)
         inner = depth + (line is not None)
         said = line["name"] if line else above
@@ -154,7 +156,7 @@ def told_one(node: dict[str, Any], rects: dict[int, Rect], clickable: set[int], 
 def in_window(rect: Rect, width: int, height: int) -> bool:
     """Whether any of it lies in the window."""
     x, y, wide, high = rect
-    return wide > 0 and high > 0 and x < width and y < height and x + wide > 0 and y + high > 0
+    return x < width and y < height and x + wide > 0 and y + high > 0
 
 
 def text(node: dict[str, Any], key: str) -> str:

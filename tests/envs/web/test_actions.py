@@ -70,6 +70,11 @@ def test_what_is_no_action_is_told(text: str) -> None:
     assert 0 < len(said.text) < 400
 
 
+@pytest.mark.parametrize("text", ["fill(5, text)", "fill(5)"])
+def test_who_forgets_a_quote_reads_how_it_is_written(text: str) -> None:
+    assert read(text) == Problem('fill is written fill(3, "text")')
+
+
 @given(st.text() | st.builds("{}({})".format, st.sampled_from(sorted(VERBS)), st.text(max_size=30)))
 def test_reading_never_raises(text: str) -> None:
     said = read(text, (ORIGIN,))
