@@ -179,6 +179,7 @@ NOT_IN_PLACE = ICONS_COME_LATER | frozenset(
         "click-pie",
         "click-pie-nodelay",
         "click-scroll-list",
+        "daily-calendar",
         "drag-sort-numbers",
         "email-inbox-delete",
         "email-inbox-forward-nl-turk",
