@@ -54,6 +54,6 @@ def backend(name: str, run: str = "", *, allow_untrusted: bool = False, runtime:
         return DockerBackend(run, runtime=runtime)
     except NoEngine as without:
         try:
-            return LocalBackend(run, allow_untrusted=allow_untrusted)
+            return LocalBackend(run, allow_untrusted=allow_untrusted, instead=str(without))
         except NoEngine as neither:
             raise NoEngine(f"{without}; {neither}") from neither

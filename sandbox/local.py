@@ -41,8 +41,9 @@ class LocalBackend:
 
     name = "local"
 
-    def __init__(self, run: str = "", *, allow_untrusted: bool = False) -> None:
-        """``run`` names the folder of sockets, for a person.
+    def __init__(self, run: str = "", *, allow_untrusted: bool = False, instead: str = "") -> None:
+        """``run`` names the folder of sockets, for a person; ``instead`` says why there is no Docker, where that was
+        wanted first.
 
         Raises:
             NoEngine: bubblewrap or Python is missing.
@@ -54,6 +55,7 @@ class LocalBackend:
         self.program = program
         self.python = python
         self.allow_untrusted = allow_untrusted
+        self.instead = instead
         self._next = os.getpid() % UIDS
         self._ending: set[asyncio.Task[None]] = set()
         self._open: dict[str, SandboxSpec] = {}
@@ -69,8 +71,8 @@ class LocalBackend:
         """
         if not (spec.trusted or self.allow_untrusted):
             raise NotTrusted(
-                "the local backend does not contain hostile code, and this task is not declared trusted: use Docker, "
-                "or say --allow-local-sandbox"
+                f"{self.instead}{'; ' if self.instead else ''}the local backend does not contain hostile code, and "
+                "this task is not declared trusted: use Docker (`turnwise train --allow-local-sandbox` does without)"
             )
         name = f"turnwise-{uuid4().hex[:16]}"
         inside = self.folder / name

@@ -15,7 +15,7 @@ import docker.errors
 import pytest
 from turnwise.sandbox.backend import backend
 from turnwise.sandbox.docker import CAPABILITIES, DockerBackend
-from turnwise.sandbox.errors import NoEngine, NoImage, SandboxLost, StartFailed
+from turnwise.sandbox.errors import NoEngine, NoImage, NotTrusted, SandboxLost, StartFailed
 from turnwise.sandbox.labels import EXPIRES, HOST, MARK, PID, RUN, STARTED, labels, this_host
 from turnwise.sandbox.pool import Pool
 from turnwise.sandbox.spec import SandboxSpec
@@ -284,6 +284,18 @@ def test_without_an_engine_one_line_says_what_to_do(monkeypatch: pytest.MonkeyPa
     held = backend("auto", allow_untrusted=True)
     assert held.name == "local"
     asyncio.run(held.close())
+
+
+def test_without_an_engine_what_is_not_trusted_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
+
+    async def work() -> None:
+        held = backend("auto")
+        with pytest.raises(NotTrusted, match=r"^no Docker engine answers .*start dockerd.* not declared trusted"):
+            await held.start(SPEC.model_copy(update={"trusted": False}))
+        await held.close()
+
+    asyncio.run(work())
 
 
 def test_the_host_is_this_boot_and_namespace() -> None:

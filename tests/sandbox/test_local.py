@@ -55,7 +55,7 @@ def test_what_is_not_trusted_is_refused_unless_the_person_allows_it() -> None:
     async def work() -> None:
         untrusted = SPEC.model_copy(update={"trusted": False})
         held = LocalBackend("tests")
-        with pytest.raises(NotTrusted, match="not declared trusted: use Docker, or say --allow-local-sandbox"):
+        with pytest.raises(NotTrusted, match=r"^the local backend .* not declared trusted: use Docker"):
             await held.start(untrusted)
         await held.close()
         allowed = LocalBackend("tests", allow_untrusted=True)
