@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from .output import console
 from .safe import clean
 
@@ -18,7 +20,9 @@ def play_episode(env_id: str, *, seed: int, split: str, options: dict[str, Any])
 
     Raises:
         UnknownEnvironment: no such id.
+        Exit: the environment failed; it was told how.
     """
+    from ..envs.errors import EnvironmentFailed
     from ..envs.play import play
     from ..envs.registry import make
 
@@ -27,6 +31,9 @@ def play_episode(env_id: str, *, seed: int, split: str, options: dict[str, Any])
     env = make(env_id, **options)
     try:
         play(env, _lines(), lambda text: out.print(clean(text), soft_wrap=True), kept, seed=seed, split=split)
+    except EnvironmentFailed as failed:
+        console(stderr=True).print(f"turnwise: {env_id} {clean(str(failed))}", soft_wrap=True)
+        raise typer.Exit(1) from None
     finally:
         env.close()
 

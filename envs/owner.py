@@ -15,19 +15,15 @@ import asyncio
 import contextlib
 import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from ..records import Task
 from .base import TurnEnv
-from .errors import EnvError, EnvironmentFailed, EnvTimeout
+from .errors import EnvError, EnvironmentFailed, EnvTimeout, told
 from .registry import make
 from .seen import Seen, seen_at_reset, seen_at_step
-
-MAX_ERROR_CHARS = 2000
-TRACEBACK_FRAMES = 3
 
 T = TypeVar("T")
 _given_up: list[threading.Thread] = []
@@ -37,15 +33,6 @@ def lost_threads() -> int:
     """Threads of this process that were given up and still have not ended."""
     _given_up[:] = [thread for thread in _given_up if thread.is_alive()]
     return len(_given_up)
-
-
-def _told(what: str, error: BaseException) -> EnvError:
-    if isinstance(error, EnvError):
-        return type(error)(f"{what}: {error}")
-    lines = traceback.format_exception(error, limit=-TRACEBACK_FRAMES, chain=False)
-    failed = EnvironmentFailed(f"{what} raised\n{''.join(lines)[-MAX_ERROR_CHARS:].rstrip()}")
-    failed.__cause__ = error
-    return failed
 
 
 class _Thread(threading.Thread):
@@ -182,7 +169,7 @@ class EnvOwner:
             if error is None:
                 future.set_result(result)
             else:
-                future.set_exception(_told(name, error))
+                future.set_exception(told(name, error))
 
         def deliver(result: T, error: BaseException | None) -> None:
             try:

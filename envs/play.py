@@ -6,9 +6,12 @@ else is an action.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from ..errors import TurnwiseError
 from .base import Image, Obs, TurnEnv
+from .errors import told
 from .observations import parts
 
 HELP = ":actions lists what applies, :hint asks the oracle, :help tells how to act, :quit ends; all else is your action"
@@ -29,6 +32,17 @@ def _shown(env: TurnEnv, observation: Obs, keep: Callable[[Image], str]) -> str:
     picture = env.screenshot() if image is None else image
     where = "" if picture is None else f"[screenshot, {picture.shape[1]} x {picture.shape[0]}: {keep(picture)}]"
     return "\n".join(part for part in (text, where) if part)
+
+
+@contextmanager
+def _telling(what: str) -> Iterator[None]:
+    """What an environment raises meanwhile is told as ``EnvOwner`` tells it; an error of ours stays as it is."""
+    try:
+        yield
+    except TurnwiseError:
+        raise
+    except Exception as error:
+        raise told(what, error) from error
 
 
 def _aside(env: TurnEnv, command: str) -> str:
@@ -56,12 +70,15 @@ def play(
     finds it, and says where.
 
     Raises:
+        EnvironmentFailed: the environment raised.
         EnvironmentBroken: an observation of no allowed type.
     """
-    observation, info = env.reset(seed=seed, options={"split": split})
+    with _telling("reset"):
+        observation, info = env.reset(seed=seed, options={"split": split})
+        instructions = env.instructions()
     write(HELP)
-    if env.instructions():
-        write(env.instructions())
+    if instructions:
+        write(instructions)
     write(_shown(env, observation, keep))
     turns, total = 0, 0.0
     for line in lines:
@@ -69,9 +86,12 @@ def play(
         if command == ":quit":
             break
         if command.startswith(":"):
-            write(_aside(env, command))
+            with _telling(command):
+                aside = _aside(env, command)
+            write(aside)
             continue
-        observation, reward, terminated, truncated, info = env.step(command)
+        with _telling("step"):
+            observation, reward, terminated, truncated, info = env.step(command)
         turns, total = turns + 1, total + float(reward)
         write(f"{_shown(env, observation, keep)}   ({reward:+.2f})")
         if terminated or truncated or turns >= max_turns:

@@ -8,6 +8,7 @@ so Gymnasium's TimeLimit, OrderEnforcing and PassiveEnvChecker wrappers are left
 
 import difflib
 import importlib
+import traceback
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
@@ -76,21 +77,30 @@ def spec(env_id: str) -> EnvSpec:
     """What is registered under an id.
 
     Raises:
-        UnknownEnvironment: nothing is; the message names the nearest id.
+        UnknownEnvironment: nothing is, and the message names the nearest id; or its module cannot be imported.
     """
     broken = _plugins()
     module, _, name = env_id.rpartition(":")
     if module:
         try:
             importlib.import_module(module)
-        except ImportError as error:
-            raise UnknownEnvironment(f"environment {env_id!r}: cannot import {module!r}: {error}") from error
+        except Exception as error:
+            raise UnknownEnvironment(f"environment {env_id!r}: cannot import {module!r}: {_why(error)}") from error
     if name in gymnasium.registry:
         return gymnasium.registry[name]
     near = difflib.get_close_matches(name, all_ids(), n=1, cutoff=0.3)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     failed = "".join(f"; plugin {point} did not load ({why})" for point, why in broken.items())
     raise UnknownEnvironment(f"no environment {env_id!r}{hint} (`turnwise envs list` shows all){failed}")
+
+
+def _why(error: Exception) -> str:
+    """What went wrong while a module was imported, and in which line of it."""
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
+    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"
 
 
 def make(env_id: str, **options: Any) -> TurnEnv:

@@ -88,13 +88,13 @@ class BrowserEnv(TurnEnv):
 
     def begin(self, seed: int, split: str) -> Begin:
         """Draw an instance."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no begin(seed, split)")
 
     def judge(self, action: Action | None, answer: Mapping[str, Any]) -> Judged:
         """What an action (None: one that could not be read) came to; ``answer`` is the browser's, ``values`` those of
         ``judging``.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no judge(action, answer)")
 
     def judging(self) -> tuple[str, ...]:
         """Scripts to run in the page after each action, for ``judge``."""

@@ -65,11 +65,11 @@ class OwnSiteEnv(BrowserEnv):
 
     def task(self, seed: int, split: str) -> Asked:
         """The task of a seed; ``train`` and ``test`` should share none."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no task(seed, split)")
 
     def check(self, ended: Ended) -> bool:
         """Whether it ended as asked."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no check(ended)")
 
     def serve(self) -> str:
         """The command that serves the folder, run in it; by default its files as they are."""

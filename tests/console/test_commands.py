@@ -15,6 +15,7 @@ from turnwise.records import GroupState, Status, Trajectory
 from turnwise.store import operations
 from turnwise.store.database import open_database
 from turnwise.store.runs import END_STATUSES
+from turnwise.tests.envs.faulty import FAULTY
 
 from .conftest import ENV, Turnwise
 
@@ -131,6 +132,14 @@ def test_an_unknown_environment_names_the_nearest(turnwise: Turnwise) -> None:
     ended = turnwise("envs", "check", "turnwise/Sit-v0")
     assert ended.code == 2
     assert f"did you mean '{ENV}'?" in ended.err
+
+
+def test_an_environment_that_fails_when_played_is_told_without_our_frames(turnwise: Turnwise) -> None:
+    ended = turnwise("envs", "play", FAULTY, "--option", "fault=raise", "--option", "where=reset")
+    assert ended.code == 1
+    assert f"{FAULTY} reset raised" in ended.err
+    assert ended.err.endswith("LookupError: the page is gone\n")
+    assert len(ended.err.splitlines()) < 12
 
 
 def test_no_store_is_told_with_what_to_do(turnwise: Turnwise, tmp_path: Path) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from turnwise.envs.errors import EnvError, EnvironmentBroken, EnvironmentFailed, EnvTimeout, UnknownEnvironment
+from turnwise.envs.errors import EnvError, EnvironmentBroken, EnvironmentFailed, EnvTimeout, UnknownEnvironment, told
 from turnwise.envs.owner import EnvOwner, lost_threads
 from turnwise.envs.tasks import make_task
+from turnwise.sandbox.errors import NoEngine
 from turnwise.tests.envs.faulty import FAULTY, HANG, MADE, FaultyEnv
 
 
@@ -232,3 +233,10 @@ def test_what_is_seen_is_complete() -> None:
 def test_unknown_id_passes_through() -> None:
     with pytest.raises(UnknownEnvironment, match="did you mean 'turnwise/Site-v0'"):
         asyncio.run(EnvOwner("turnwise/Sit-v0").make(5))
+
+
+def test_an_error_of_ours_is_told_by_its_words_alone() -> None:
+    failed = told("theirs/Plain-v3 reset", NoEngine("no Docker engine answers"))
+    assert type(failed) is EnvironmentFailed
+    assert str(failed) == "theirs/Plain-v3 reset: no Docker engine answers"
+    assert isinstance(failed.__cause__, NoEngine)

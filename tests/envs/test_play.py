@@ -1,7 +1,10 @@
 """A person's episode, with lines from a list and output into one."""
 
+from typing import Any
+
 import numpy as np
-from turnwise.envs import make
+import pytest
+from turnwise.envs import EnvironmentFailed, make
 from turnwise.envs.base import Image, Info, Obs, TurnEnv
 from turnwise.envs.play import HELP, play
 
@@ -74,3 +77,32 @@ def test_where_images_lie_is_told() -> None:
         "ended after 1 turns, reward 0.50",
     ]
     assert played.ended
+
+
+class Mistaken(Picture):
+    """Divides by zero where it is asked to."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[Obs, Info]:
+        return "read", {"share": self._wrong("reset")}
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        return "read", self._wrong("step"), False, False, {}
+
+    def oracle(self) -> str:
+        return str(self._wrong(":hint"))
+
+    def _wrong(self, where: str) -> float:
+        return 1 / int(where != self.where)
+
+
+@pytest.mark.parametrize("where", ["reset", "step", ":hint"])
+def test_a_mistake_is_told_with_the_last_lines_of_its_traceback(where: str) -> None:
+    written: list[Any] = []
+    with pytest.raises(EnvironmentFailed, match=f"^{where} raised\n(?s:.*)ZeroDivisionError") as raised:
+        play(Mistaken(where), iter([":hint", "go"]), written.append, nowhere)
+    told = str(raised.value).splitlines()
+    assert len(told) < 14
+    assert any("return 1 / int(where != self.where)" in line for line in told)

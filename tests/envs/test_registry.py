@@ -1,8 +1,10 @@
 """Environments are found by id, by import and by entry point, made bare, and named when missing."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -83,6 +85,26 @@ def test_an_unknown_id_names_the_nearest(env_id: str) -> None:
 def test_an_unknown_module_is_named() -> None:
     with pytest.raises(UnknownEnvironment, match=r"cannot import 'no_such_package\.envs'"):
         make("no_such_package.envs:Id-v0")
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("import gymnasium\n\nclass Pets\n", r"SyntaxError: expected ':' \({file}, line 3\)"),
+        ("\nfrom turnwise.envs import TurnEnvs\n", r"ImportError: cannot import name 'TurnEnvs' .*\({file}, line 2\)"),
+        ("import no_such_package\n", r"ModuleNotFoundError: No module named 'no_such_package' \({file}, line 1\)"),
+        ("import math\nmath.sqrt(-1)\n", r"ValueError: .*\({file}, line 2\)"),
+    ],
+)
+def test_a_module_that_does_not_import_is_told_by_file_and_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, told: str
+) -> None:
+    file = tmp_path / "wrong_pets.py"
+    file.write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UnknownEnvironment, match=told.format(file=re.escape(str(file)))) as raised:
+        make("wrong_pets:Pets-v0")
+    assert "\n" not in str(raised.value)
 
 
 def test_a_wrong_option_is_named() -> None:

@@ -5,12 +5,24 @@ from pathlib import Path
 
 import pytest
 from turnwise.envs import make
+from turnwise.envs.web.own import Asked, Ended, OwnSiteEnv
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "web.md"
 
-pytestmark = pytest.mark.usefixtures("browsers")
+
+class Lamps(OwnSiteEnv):
+    """Says nothing of its own."""
 
 
+def test_what_is_not_written_is_named() -> None:
+    env = Lamps()
+    with pytest.raises(NotImplementedError, match=r"Lamps has no task\(seed, split\)"):
+        env.reset(seed=0)
+    with pytest.raises(NotImplementedError, match=r"Lamps has no check\(ended\)"):
+        env.check(Ended(Asked("look"), "", "", {}))
+
+
+@pytest.mark.usefixtures("browsers")
 def test_the_site_of_five_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (source,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     (tmp_path / "lamps.py").write_text(source)
