@@ -12,6 +12,7 @@ import traceback
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -85,17 +86,31 @@ def spec(env_id: str) -> EnvSpec:
         try:
             importlib.import_module(module)
         except Exception as error:
-            raise UnknownEnvironment(f"environment {env_id!r}: cannot import {module!r}: {_why(error)}") from error
+            why = _why(error, module, name)
+            raise UnknownEnvironment(f"environment {env_id!r}: cannot import {module!r}: {why}") from error
     if name in gymnasium.registry:
         return gymnasium.registry[name]
-    near = difflib.get_close_matches(name, all_ids(), n=1, cutoff=0.3)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    near = _near(module, name)
+    hint = f"; did you mean {near!r}?" if near else ""
     failed = "".join(f"; plugin {point} did not load ({why})" for point, why in broken.items())
     raise UnknownEnvironment(f"no environment {env_id!r}{hint} (`turnwise envs list` shows all){failed}")
 
 
-def _why(error: Exception) -> str:
-    """What went wrong while a module was imported, and in which line of it."""
+def _near(module: str, name: str) -> str:
+    """The nearest id, written so that it can be asked for: only ours need no module."""
+    close = difflib.get_close_matches(name, all_ids(), n=1, cutoff=0.3)
+    if not close:
+        return ""
+    return f"{module}:{close[0]}" if module and not close[0].startswith("turnwise/") else close[0]
+
+
+def _why(error: Exception, module: str, name: str) -> str:
+    """What went wrong while ``module`` was imported, and in which line of it; if there is none, how one is named."""
+    file = Path(module)
+    if file.suffix == ".py":
+        return f"a module is named without .py: `PYTHONPATH={file.parent} turnwise … {file.stem}:{name}`"
+    if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+        return f"{error}; if it is a file in this folder: `PYTHONPATH=. turnwise …`"
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]

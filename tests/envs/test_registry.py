@@ -83,8 +83,23 @@ def test_an_unknown_id_names_the_nearest(env_id: str) -> None:
 
 
 def test_an_unknown_module_is_named() -> None:
-    with pytest.raises(UnknownEnvironment, match=r"cannot import 'no_such_package\.envs'"):
+    with pytest.raises(UnknownEnvironment, match=r"cannot import 'no_such_package\.envs'.*`PYTHONPATH=\. turnwise …`$"):
         make("no_such_package.envs:Id-v0")
+
+
+def test_a_file_in_the_place_of_a_module_is_answered_with_the_module() -> None:
+    with pytest.raises(UnknownEnvironment, match=r"without \.py: `PYTHONPATH=\. turnwise … no_pets:Pets-v0`"):
+        make("no_pets.py:Pets-v0")
+    with pytest.raises(UnknownEnvironment, match=r"`PYTHONPATH=mine turnwise … no_pets:Pets-v0`"):
+        make("./mine/no_pets.py:Pets-v0")
+
+
+def test_an_id_of_a_module_is_proposed_with_it() -> None:
+    module = FAULTY.partition(":")[0]
+    with pytest.raises(UnknownEnvironment, match=f"did you mean '{FAULTY}'"):
+        make(f"{module}:faults/Fault-v0")
+    with pytest.raises(UnknownEnvironment, match=r"did you mean 'turnwise/Site-v0'"):
+        make("turnwise.envs:turnwise/Sight-v0")
 
 
 @pytest.mark.parametrize(
