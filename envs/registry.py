@@ -9,15 +9,18 @@ so Gymnasium's TimeLimit, OrderEnforcing and PassiveEnvChecker wrappers are left
 import difflib
 import importlib
 import traceback
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
 import gymnasium
-from gymnasium.envs.registration import EnvSpec
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 
+from ..errors import nearest
 from .base import Adapted, TurnEnv
 from .errors import EnvironmentFailed, UnknownEnvironment
 from .web.miniwob_tasks import TASKS
@@ -129,6 +132,17 @@ def make(env_id: str, **options: Any) -> TurnEnv:
     try:
         made = gymnasium.make(bare, **options)
     except Exception as error:
+        if isinstance(error, TypeError) and (unknown := _unknown(bare, options)):
+            raise EnvironmentFailed(f"{env_id} has no option {unknown}") from error
         said = f" with options {options}" if options else ""
         raise EnvironmentFailed(f"{env_id} could not be made{said}: {type(error).__name__}: {error}") from error
     return made if isinstance(made, TurnEnv) else Adapted(made)
+
+
+def _unknown(bare: EnvSpec, options: Mapping[str, Any]) -> str:
+    """The first option that the constructor does not take, with the nearest that it takes; nothing if it takes any."""
+    entry = bare.entry_point
+    takes = signature(load_env_creator(entry) if isinstance(entry, str) else entry).parameters  # type: ignore[arg-type]
+    if any(each.kind is Parameter.VAR_KEYWORD for each in takes.values()):
+        return ""
+    return next((f"{name!r}{nearest(name, list(takes))}" for name in options if name not in takes), "")

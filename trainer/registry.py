@@ -5,14 +5,13 @@ An extension is a pydantic model: its fields are its options (a misspelt one is 
 attributes and leaves only through ``state_dict``. Nothing here knows a paper's name; ``SLOTS`` is the whole list.
 """
 
-import difflib
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..errors import TurnwiseError
+from ..errors import TurnwiseError, nearest
 
 
 class ConfigError(TurnwiseError):
@@ -56,12 +55,6 @@ SLOTS: dict[str, dict[str, str]] = {
     "replay": {"none": "reuse:NoReplay"},
     "admission": {"capacity": "admission:Capacity"},
 }
-
-
-def nearest(word: str, known: list[str]) -> str:
-    """`` (did you mean X?)``, or the list of what is known when nothing is near."""
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close else f" (known: {', '.join(sorted(known))})"
 
 
 def build(slot: str, choice: Mapping[str, Any]) -> Any:

@@ -123,10 +123,23 @@ def test_a_module_that_does_not_import_is_told_by_file_and_line(
 
 
 def test_a_wrong_option_is_named() -> None:
-    with pytest.raises(EnvironmentFailed, match=r"options \{'famly': 'find'\}"):
+    with pytest.raises(EnvironmentFailed, match=r"Site-v0 has no option 'famly' \(did you mean 'family'\?\)$"):
         make("turnwise/Site-v0", famly="find")
+    with pytest.raises(EnvironmentFailed, match=r"has no option 'colour' \(known: fault, where\)"):
+        make(FAULTY, colour="red")
     with pytest.raises(EnvironmentFailed, match="choose from mix, find, login, open"):
         make("turnwise/Site-v0", family="fly")
+
+
+def test_an_option_is_not_judged_where_the_constructor_takes_any() -> None:
+    class Anything(Plain):
+        def __init__(self, **words: str) -> None:
+            super().__init__(**words)
+
+    gymnasium.register("theirs/Anything-v0", entry_point=Anything)
+    with pytest.raises(EnvironmentFailed, match=r"could not be made with options \{'wrod': 'hi'\}: TypeError"):
+        make("theirs/Anything-v0", wrod="hi")
+    gymnasium.registry.pop("theirs/Anything-v0")
 
 
 def test_a_task_is_its_hash_in_every_process() -> None:
