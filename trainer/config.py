@@ -7,6 +7,7 @@ quickstart's scale.
 import hashlib
 import json
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -251,7 +252,20 @@ def parse_config(raw: dict[str, Any]) -> RunConfig:
     try:
         return RunConfig.model_validate(raw)
     except ValidationError as error:
-        raise ConfigError(explain(error, model=RunConfig)) from error
+        raise ConfigError(explain(error, model=RunConfig, everywhere=list(_keys(_smallest())))) from error
+
+
+def _smallest() -> dict[str, Any]:
+    return RunConfig(name="any", environments=[EnvironmentConfig(id="any")]).resolved()
+
+
+def _keys(node: Any, path: str = "") -> Iterator[str]:
+    """The dotted path of every key inside plain values; items of lists by number, as ``--set`` takes them."""
+    inside = enumerate(node) if isinstance(node, list) else node.items() if isinstance(node, dict) else ()
+    for key, value in inside:
+        if isinstance(node, dict):
+            yield f"{path}{key}"
+        yield from _keys(value, f"{path}{key}.")
 
 
 def load_config(path: str | Path, overrides: list[str] | None = None) -> RunConfig:

@@ -5,7 +5,7 @@ An extension is a pydantic model: its fields are its options (a misspelt one is 
 attributes and leaves only through ``state_dict``. Nothing here knows a paper's name; ``SLOTS`` is the whole list.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -81,14 +81,29 @@ def build(slot: str, choice: Mapping[str, Any]) -> Any:
         raise ConfigError(explain(error, slot, list(cls.model_fields))) from error
 
 
-def explain(error: ValidationError, prefix: str = "", known: list[str] | None = None, model: Any = None) -> str:
-    """A pydantic error as one line a person can act on."""
+MANY = 3
+"""Sections that a misplaced key may belong to; of more, none is named."""
+
+
+def explain(
+    error: ValidationError,
+    prefix: str = "",
+    known: list[str] | None = None,
+    model: Any = None,
+    everywhere: Sequence[str] = (),
+) -> str:
+    """A pydantic error as one line a person can act on; ``everywhere`` are the dotted keys of all sections, where an
+    unknown one may belong.
+    """
     lines = []
     for item in error.errors():
         path = ".".join(str(part) for part in (prefix, *item["loc"]) if part != "")
         if item["type"] == "extra_forbidden":
+            last = str(item["loc"][-1])
             names = known if known is not None else fields_at(model, item["loc"][:-1])
-            lines.append(f"{path}: unknown key{nearest(str(item['loc'][-1]), names)}")
+            homes = [repr(key) for key in everywhere if key.rpartition(".")[2] == last]
+            hint = f" (did you mean {' or '.join(homes)}?)" if 0 < len(homes) <= MANY else nearest(last, names)
+            lines.append(f"{path}: unknown key{hint}")
         elif item["type"] == "list_type" and isinstance(item["input"], dict):
             lines.append(f"{path}: a table where a list is expected; a list of tables has double brackets: [[{path}]]")
         else:

@@ -35,6 +35,26 @@ def test_a_misspelt_key_names_the_nearest(extra: dict, named: str, nearest: str)
     assert nearest in said
 
 
+@pytest.mark.parametrize(
+    ("assignment", "homes"),
+    [
+        ("updates=3", "'budget.updates'"),
+        ("hidden=3", "'model.new.hidden'"),
+        ("weight=3", "'environments.0.weight'"),
+        ("turns=3", "'horizon.turns'"),
+        ("rollout.every=3", "'evaluation.every' or 'checkpoint.every'"),
+        ("rollout.name=3", None),
+    ],
+)
+def test_a_key_in_the_wrong_section_names_the_right_one(assignment: str, homes: str | None) -> None:
+    with pytest.raises(ConfigError, match=f"{assignment[:-2]}: unknown key") as caught:
+        load_config(QUICKSTART, [assignment])
+    if homes is None:
+        assert " or " not in str(caught.value)
+    else:
+        assert f"(did you mean {homes}?)" in str(caught.value)
+
+
 def test_a_value_out_of_range_names_its_key() -> None:
     assert "learner.learning_rate" in message(MINIMAL | {"learner": {"learning_rate": -1}})
     assert "horizon.context" in message(MINIMAL | {"horizon": {"context": 9999}})
