@@ -1,5 +1,5 @@
 """``check``: does an environment hold to its contract? Every check runs, each against a deadline, and all are
-reported, but that after a call that hung no other is begun."""
+reported, but that after a first reset that failed, or a call that hung, no other is begun."""
 
 import asyncio
 import time
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from .checks import CHECKS, Check, CheckFailed, Skipped, Subject
+from .checks import CHECKS, RESET, Check, CheckFailed, Skipped, Subject
 from .errors import EnvError, EnvTimeout
 from .registry import spec
 
@@ -95,7 +95,8 @@ async def _run(name: str, check: Check, subject: Subject, deadline: float) -> Fi
     except EnvTimeout as hung:
         return Finding(name, Verdict.FAILED, str(hung), hopeless="a call of it hung")
     except (CheckFailed, EnvError) as failure:
-        return Finding(name, Verdict.FAILED, str(failure))
+        hopeless = "it cannot be reset" if name == RESET else ""
+        return Finding(name, Verdict.FAILED, str(failure), hopeless)
 
 
 def check(
@@ -108,7 +109,8 @@ def check(
     tell: Callable[[Finding], None] = lambda finding: None,
 ) -> Report:
     """Run every check; ``call_deadline`` bounds one call of the environment, ``deadline`` the whole, in seconds;
-    ``tell`` hears of each as it ends. After a call that hung the rest is not begun: it would hang again.
+    ``tell`` hears of each as it ends. After a first reset that failed or a call that hung the rest is not begun: it
+    would fail or hang again.
 
     Raises:
         UnknownEnvironment: no such id.

@@ -97,6 +97,13 @@ async def episode(subject: Subject, owner: EnvOwner, seed: int, split: str = "tr
     return actions, seen
 
 
+async def first_reset(subject: Subject) -> str:
+    """An episode begins: what every other check begins with."""
+    async with subject.made() as owner:
+        seen = await subject.reset(owner, 0)
+    return f"an episode began in {seen.ms:.0f} ms"
+
+
 async def gymnasium_checker(subject: Subject) -> str:
     """Gymnasium's own ``check_env``."""
 
@@ -229,10 +236,18 @@ async def info_contract(subject: Subject) -> str:
     return f"complete; success told in {verdicts} of {EPISODES} episodes"
 
 
+def _has_oracle(env: TurnEnv) -> bool:
+    """Whether one is written; it may still have none for the task."""
+    core = env.inner.unwrapped if isinstance(env, Adapted) else env
+    return getattr(type(core), "oracle", TurnEnv.oracle) is not TurnEnv.oracle
+
+
 async def oracle_succeeds(subject: Subject) -> str:
     """Where there is an oracle, it succeeds."""
     turns = 0
     async with subject.made() as owner:
+        if not await owner.run("oracle", _has_oracle, subject.deadline):
+            raise Skipped("has no oracle")
         for seed in range(EPISODES):
             seen = await subject.reset(owner, seed, "test")
             for _ in range(10 * TURNS):
@@ -279,7 +294,9 @@ async def within_bounds(subject: Subject) -> str:
 
 
 Check = Callable[[Subject], Awaitable[str]]
+RESET = "reset"
 CHECKS: dict[str, Check] = {
+    RESET: first_reset,
     "gymnasium": gymnasium_checker,
     "episodes": episodes_play,
     "seed determinism": seed_determinism,

@@ -1,5 +1,6 @@
 """``check`` passes what holds to the contract and names what does not."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from turnwise.envs import TurnEnv, UnknownEnvironment
 from turnwise.envs.base import Info, Obs
 from turnwise.envs.checker import Report, Verdict, check
+from turnwise.envs.checks import Skipped, Subject, oracle_succeeds
 from turnwise.envs.owner import lost_threads
 from turnwise.envs.site import SiteEnv
 from turnwise.tests.envs.faulty import FAULTY, HANG
@@ -65,7 +67,18 @@ class Wrong(SiteEnv):
         return "answer 10"
 
 
-BAD = {"Drifting": Drifting, "Silent": Silent, "Sticky": Sticky, "Wordy": Wordy, "Wrong": Wrong}
+class Unguided(SiteEnv):
+    """Has no oracle, and counts its resets."""
+
+    oracle = TurnEnv.oracle
+    resets = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
+        Unguided.resets += 1
+        return super().reset(seed=seed, options=options)
+
+
+BAD = {"Drifting": Drifting, "Silent": Silent, "Sticky": Sticky, "Wordy": Wordy, "Wrong": Wrong, "Unguided": Unguided}
 
 
 @pytest.fixture(autouse=True)
@@ -83,8 +96,8 @@ def test_the_site_passes_without_a_warning() -> None:
     report = check("turnwise/Site-v0")
     assert failed(report) == {}
     assert report.ok
-    assert [finding.verdict for finding in report.findings] == [Verdict.PASSED] * 10
-    assert report.findings[0].detail == "passed"
+    assert [finding.verdict for finding in report.findings] == [Verdict.PASSED] * 11
+    assert report.findings[1].detail == "passed"
     assert report.step_ms is not None
     assert report.step_ms.p50 <= report.step_ms.p95 < 5
     assert any(line.startswith("latency  step") for line in report.lines())
@@ -107,17 +120,33 @@ def test_what_is_wrong_is_found_by_its_check(name: str, by: str) -> None:
 
 
 def test_an_environment_that_raises_fails() -> None:
-    found = failed(check(FAULTY, {"fault": "raise", "where": "reset"}))
-    assert "LookupError: the page is gone" in found["episodes"]
-    assert "no step ever returned" in found["bounds"]
+    assert "LookupError: the page is gone" in failed(check(FAULTY, {"fault": "raise"}))["episodes"]
+
+
+def test_a_reset_that_fails_is_told_once() -> None:
+    report = check(FAULTY, {"fault": "raise", "where": "reset"})
+    first, *rest = report.findings
+    assert (first.check, first.verdict) == ("reset", Verdict.FAILED)
+    assert "LookupError: the page is gone" in first.detail
+    assert {(one.verdict, one.detail) for one in rest} == {(Verdict.SKIPPED, "not begun: it cannot be reset")}
+
+
+def test_no_episode_begins_for_an_oracle_that_is_none() -> None:
+    asyncio.run(_asked_for_its_oracle())
+    assert Unguided.resets == 0
+
+
+async def _asked_for_its_oracle() -> None:
+    with pytest.raises(Skipped, match="has no oracle"):
+        await oracle_succeeds(Subject("bad/Unguided-v0", {}, 5))
 
 
 def test_an_environment_that_hangs_ends_by_its_deadlines() -> None:
     report = check(FAULTY, {"fault": "hang", "where": "reset"}, call_deadline=0.05)
-    assert "had not returned after 0.05 s" in failed(report)["gymnasium"]
+    assert "had not returned after 0.05 s" in failed(report)["reset"]
     assert {one.detail for one in report.findings[1:]} == {"not begun: a call of it hung"}
     report = check(FAULTY, {"fault": "hang", "where": "reset"}, call_deadline=5, check_deadline=0.05, deadline=0.12)
-    assert failed(report)["gymnasium"] == "not finished after 0.05 s"
+    assert failed(report)["reset"] == "not finished after 0.05 s"
     assert failed(report)["oracle"] == "not begun: the whole took over 0.12 s"
     HANG.set()
     assert lost_threads() >= 0
