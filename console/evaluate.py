@@ -1,5 +1,9 @@
 """``turnwise eval``: how often a policy succeeds on tasks it was not trained on."""
 
+import os
+from collections import Counter
+from collections.abc import Callable
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -8,11 +12,13 @@ from ..errors import TurnwiseError
 from .envs import EnvOptions, read_options
 from .opening import opened
 from .options import DEFAULT_STORE, Json, Split, Store
-from .output import console, print_facts, print_json, result_facts
+from .output import console, in_words, print_facts, print_json, result_facts
 from .play import play_episode
-from .safe import clean
+from .safe import clean, one_line
 
 POLICIES = "random, oracle, human, a checkpoint's folder, or the URL of a server"
+REASON = 300
+"""Characters of a failure's reason that are shown."""
 
 
 class NoPolicy(TurnwiseError):
@@ -58,14 +64,39 @@ def evaluate(
     elif result.tasks:
         print_facts(result_facts(result.json()))
     if not result.tasks:
-        said = f"turnwise: no episode had an outcome: {clean(_first_failure(store, result.run))}"
-        console(stderr=True).print(said, soft_wrap=True)
+        _say(f"no episode had an outcome: {_why_failed(store, result.run, clean)}")
         raise typer.Exit(1)
+    if result.failed and not as_json:
+        _say(f"{result.failed} of {tasks} episodes failed: {_why_failed(store, result.run, _in_short)}")
 
 
-def _first_failure(store: str, run: str) -> str:
-    from ..store import queries
+def _say(text: str) -> None:
+    console(stderr=True).print(f"turnwise: {text}", soft_wrap=True)
+
+
+def _why_failed(store: str, run: str, told: Callable[[str], str]) -> str:
+    """How many failed in which way, why the first did, and the commands that list them."""
+    from ..store import totals
 
     with opened(store) as database, database.read() as conn:
-        failed = [row for row in queries.list_trajectories(conn, run=run, descending=False) if row["error"]]
-    return f"{failed[0]['id']} ended as {failed[0]['status']}: {failed[0]['error']}" if failed else "none was played"
+        failed = totals.failed_for_good(conn, run)
+    if not failed:
+        return "they never began"
+    first = f"{clean(failed[0]['id'])}: {told(failed[0]['error'])}"
+    counts = Counter(row["status"] for row in failed)
+    lists = [f"  turnwise trajectories list --run {run} --status {status}{_store_option(store)}" for status in counts]
+    return "\n".join([f"{in_words(counts)}; the first, {first}", *lists])
+
+
+def _in_short(error: str) -> str:
+    """An error in one line, without the frames of its traceback."""
+    kept = [line for line in error.splitlines() if not line.startswith((" ", "Traceback "))]
+    return one_line(" ".join(kept), REASON)
+
+
+def _store_option(store: str) -> str:
+    """What a command for a person to repeat needs to find the same store."""
+    from ..store.database import shown
+
+    known = store in (DEFAULT_STORE, os.environ.get("TURNWISE_STORE"))
+    return "" if known else f" --store {quote(shown(store))}"

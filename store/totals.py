@@ -8,6 +8,9 @@ from sqlalchemy import Connection, RowMapping, and_, false, func, select
 from ..records import OUTCOMES, GroupState, Purpose, Status
 from .schema import batch_item, policy_version, rollout_group, train_batch, trajectory
 
+NO_FAILURES = [status.value for status in (*OUTCOMES, Status.RUNNING)]
+"""The statuses of a trajectory that has not failed."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunTotals:
@@ -50,11 +53,27 @@ def failures(conn: Connection, run: str) -> dict[str, int]:
     counts = (
         select(trajectory.c.status, func.count())
         .where(trajectory.c.run_id == run, trajectory.c.purpose == Purpose.TRAIN.value)
-        .where(trajectory.c.status.not_in([status.value for status in (*OUTCOMES, Status.RUNNING)]))
+        .where(trajectory.c.status.not_in(NO_FAILURES))
         .group_by(trajectory.c.status)
         .order_by(trajectory.c.status)
     )
     return {status: count for status, count in conn.execute(counts)}
+
+
+def failed_for_good(conn: Connection, run: str) -> list[RowMapping]:
+    """The trajectories of a run that ended without an outcome and were not played again, oldest first."""
+    later = trajectory.alias("later")
+    again = select(later.c.id).where(
+        later.c.group_id == trajectory.c.group_id,
+        later.c.member == trajectory.c.member,
+        later.c.attempt > trajectory.c.attempt,
+    )
+    which = (
+        select(trajectory)
+        .where(trajectory.c.run_id == run, trajectory.c.status.not_in(NO_FAILURES), ~again.exists())
+        .order_by(trajectory.c.created_at, trajectory.c.id)
+    )
+    return list(conn.execute(which).mappings())
 
 
 ACTIVE = (GroupState.OPEN, GroupState.READY, GroupState.LEASED)

@@ -63,6 +63,31 @@ def test_a_world_that_breaks_is_a_failure_with_its_reason(
     assert all(row["n_steps"] == 2 for row in stored)
 
 
+def test_what_failed_beside_outcomes_is_told_with_its_reason_and_where_it_is_listed(
+    turnwise: Turnwise, store: str
+) -> None:
+    evaluation = ["eval", "--env", BROKEN, "--option", "fault=odd", "--tasks", "4", "--store", store]
+    ended = turnwise(*evaluation)
+    assert ended.code == 0
+    assert "failed    2" in ended.out
+    told, command = ended.err.splitlines()
+    assert told.startswith("turnwise: 2 of 4 episodes failed: env_error 2; the first, ")
+    assert told.endswith("reset raised LookupError: no page at all")
+    program, *arguments = command.split()
+    assert program == "turnwise"
+    assert len(turnwise(*arguments, "--ids").out.split()) == 4, "each was played twice"
+    ended = turnwise(*evaluation, "--json")
+    assert (ended.code, ended.err, json.loads(ended.out)["failed"]) == (0, "", 2)
+
+
+def test_the_command_that_lists_failures_names_no_store_that_is_found_without(
+    turnwise: Turnwise, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNWISE_STORE", store)
+    ended = turnwise("eval", "--env", BROKEN, "--option", "fault=odd", "--tasks", "2")
+    assert ended.err.rstrip().endswith("--status env_error")
+
+
 def test_what_never_began_is_no_match(turnwise: Turnwise, store: str) -> None:
     played = ["--env", BROKEN, "--tasks", "4", "--json", "--store", store]
     none = json.loads(turnwise("eval", "--option", "fault=reset", *played).out)["run"]

@@ -22,6 +22,7 @@ from turnwise.store.queries import (
     run_row,
 )
 from turnwise.store.schema import blob, message
+from turnwise.store.totals import failed_for_good
 from turnwise.tests.store.making import HORIZON, call, create_run, group, play, play_group, task, trajectory, turn
 
 
@@ -51,6 +52,15 @@ def test_where_everything_went(database: Database) -> None:
         assert [row["id"] for row in list_runs(conn, status="running")] == ["r"]
         found = group_of(conn, "o-1")
     assert (found.task, found.horizon) == (task(), HORIZON)
+
+
+def test_what_failed_and_was_played_again_did_not_fail_for_good(database: Database) -> None:
+    fill(database)
+    with database.read() as conn:
+        assert failed_for_good(conn, "r") == []
+    play(database, "o-3", "o", member=2, status=Status.TIMEOUT)
+    with database.read() as conn:
+        assert [(row["id"], row["status"]) for row in failed_for_good(conn, "r")] == [("o-3", "timeout")]
 
 
 @pytest.mark.parametrize("sort", ["created_at", "reward", "status", "n_steps", "id"])
