@@ -74,7 +74,7 @@ class Controller(Protocol):
 class Deadlines:
     """Seconds each wait may take."""
 
-    reset: float = 30.0
+    reset: float = 60.0
     step: float = 30.0
     turn: float = 60.0
     group: float = 600.0

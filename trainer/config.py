@@ -86,8 +86,8 @@ class RolloutConfig(Strict):
     """Rollout worker processes."""
     engines: int = Field(1, ge=1)
     """Engine replicas."""
-    reset_deadline: float = Field(30.0, gt=0)
-    """Seconds for one environment reset."""
+    reset_deadline: float = Field(60.0, gt=0)
+    """Seconds for one environment reset: where one has a sandbox, the wait for it too."""
     step_deadline: float = Field(30.0, gt=0)
     """Seconds for one environment step."""
     turn_deadline: float = Field(60.0, gt=0)

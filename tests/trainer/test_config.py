@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from turnwise.trainer.config import ConfigError, load_config, parse_config
+from turnwise.agents.episode import Deadlines
+from turnwise.trainer.config import ConfigError, RolloutConfig, load_config, parse_config
 from turnwise.trainer.extensions import Extensions
 from turnwise.trainer.registry import SLOTS, build
 
@@ -87,6 +88,14 @@ def test_the_resolved_configuration_reads_back_as_itself() -> None:
     assert again == config
     assert again.digest() == config.digest()
     assert load_config(QUICKSTART, ["seed=1"]).digest() != config.digest()
+
+
+def test_eval_waits_as_long_as_training_does() -> None:
+    rollout, waits = RolloutConfig(), Deadlines()
+    assert waits.reset == 60.0
+    assert waits == Deadlines(
+        rollout.reset_deadline, rollout.step_deadline, rollout.turn_deadline, rollout.group_deadline
+    )
 
 
 NEEDS = {"judge": {"url": "http://127.0.0.1:1/v1", "model": "m", "rubric": "r"}}
