@@ -67,13 +67,7 @@ def show(run: Run, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
         print_json(found)
         return
     facts = {name: found[name] for name in LIST if found[name] not in (None, "", False)}
-    facts["updates"] = found["updates"]
-    at = f"version {found['checkpoint_version']}: {found['checkpoint']}"
-    facts["checkpoint"] = at if found["checkpoint"] else "none"
-    facts["groups"] = _counts(found["groups"])
-    facts["trajectories"] = _counts(found["accounting"] | {"failed": _failed(found)})
-    last = found["last_metrics"] or {}
-    facts["last update"] = {name: last[name] for name in LAST_METRICS if last.get(name) is not None}
+    facts |= {"trajectories": _counts(found["statuses"])} if found["kind"] == "eval" else _of_training(found)
     print_facts(facts)
 
 
@@ -121,10 +115,23 @@ def _gather(run: str, store: str) -> dict[str, Any]:
         row["checkpoint"] = newest.checkpoint if newest else ""
         row["checkpoint_version"] = newest.id if newest else None
         row["groups"] = queries.group_counts(conn, run)
+        row["statuses"] = totals.statuses(conn, run)
         row["accounting"] = queries.accounting(conn, run)
         row["failures"] = totals.failures(conn, run)
         row["last_metrics"] = metrics[-1] if metrics else None
     return row
+
+
+def _of_training(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What is shown of a training run alone: no evaluation has any of it."""
+    facts: dict[str, Any] = {"updates": found["updates"]}
+    at = f"version {found['checkpoint_version']}: {found['checkpoint']}"
+    facts["checkpoint"] = at if found["checkpoint"] else "none"
+    facts["groups"] = _counts(found["groups"])
+    facts["trajectories"] = _counts(found["accounting"] | {"failed": _failed(found)})
+    last = found["last_metrics"] or {}
+    facts["last update"] = {name: last[name] for name in LAST_METRICS if last.get(name) is not None}
+    return facts
 
 
 def _failed(found: Mapping[str, Any]) -> str:

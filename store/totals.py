@@ -48,6 +48,17 @@ def batch_metrics(conn: Connection, run: str) -> list[dict[str, Any]]:
     return [{**metrics, "update": update, "version": version} for update, version, metrics in conn.execute(which)]
 
 
+def statuses(conn: Connection, run: str) -> dict[str, int]:
+    """How many of a run's trajectories stand how, whatever they were played for."""
+    counts = (
+        select(trajectory.c.status, func.count())
+        .where(trajectory.c.run_id == run)
+        .group_by(trajectory.c.status)
+        .order_by(trajectory.c.status)
+    )
+    return {status: count for status, count in conn.execute(counts)}
+
+
 def failures(conn: Connection, run: str) -> dict[str, int]:
     """How many of a run's training trajectories ended without an outcome, by how they ended."""
     counts = (

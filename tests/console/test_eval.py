@@ -88,6 +88,19 @@ def test_the_command_that_lists_failures_names_no_store_that_is_found_without(
     assert ended.err.rstrip().endswith("--status env_error")
 
 
+def test_runs_show_counts_what_an_evaluation_played_and_leaves_out_training(turnwise: Turnwise, store: str) -> None:
+    evaluation = ["eval", "--env", BROKEN, "--option", "fault=odd", "--tasks", "4", "--json", "--store", store]
+    run = json.loads(turnwise(*evaluation).out)["run"]
+    shown = turnwise("runs", "show", run, "--store", store).out
+    assert "trajectories  completed 2, env_error 4\n" in shown
+    named = {line.split()[0] for line in shown.splitlines()}
+    assert named == {"id", "kind", "status", "created_at", "ended_at", "trajectories"}
+    assert json.loads(turnwise("runs", "show", run, "--json", "--store", store).out)["statuses"] == {
+        "completed": 2,
+        "env_error": 4,
+    }
+
+
 def test_what_never_began_is_no_match(turnwise: Turnwise, store: str) -> None:
     played = ["--env", BROKEN, "--tasks", "4", "--json", "--store", store]
     none = json.loads(turnwise("eval", "--option", "fault=reset", *played).out)["run"]
