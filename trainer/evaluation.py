@@ -45,11 +45,13 @@ class EvalResult:
 
 
 def labels(environments: Sequence[EnvironmentConfig]) -> list[str]:
-    """Names of a mixture's environments: their options' values where that tells them apart, else their ids with
-    options.
+    """Names of a mixture's environments: the family of tasks where one was chosen, else the id; where that does not
+    tell them apart their options' values, else their ids with options.
     """
-    short = ["-".join(str(value) for value in one.options.values()) or one.id for one in environments]
-    return short if len(set(short)) == len(short) else [kind_of(one.id, one.options) for one in environments]
+    chosen = [str(one.options.get("family", one.id)) for one in environments]
+    values = ["-".join(str(value) for value in one.options.values()) or one.id for one in environments]
+    whole = [kind_of(one.id, one.options) for one in environments]
+    return next((names for names in (chosen, values) if len(set(names)) == len(names)), whole)
 
 
 def held_out(
