@@ -2,17 +2,26 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..records import Purpose, Status
+from ..errors import TurnwiseError
+from ..records import Purpose, Status, Task, Trajectory
 from .opening import opened
 from .options import DEFAULT_STORE, After, Json, Limit, Store
 from .output import ago, console, jsonable, none_of, print_facts, print_json, print_table
 from .safe import clean
 
+if TYPE_CHECKING:
+    from ..store.database import Database
+
 app = typer.Typer(help="The episodes of a store.", no_args_is_help=True)
+
+
+class NotWritten(TurnwiseError):
+    """The images cannot be written where they were asked for."""
 
 
 @app.command("list")
@@ -60,6 +69,9 @@ def list_trajectories(
 def show(
     trajectory: Annotated[str, typer.Argument(metavar="ID", help="The trajectory.")],
     tokens: Annotated[bool, typer.Option("--tokens", help="With --json: the messages' tokens too.")] = False,
+    images: Annotated[
+        Path | None, typer.Option("--images", metavar="FOLDER", help="Write the stored images there, as PNG files.")
+    ] = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
@@ -71,19 +83,42 @@ def show(
         last = queries.final_observation(database, trajectory)
         with database.read() as conn:
             group = queries.group_of(conn, trajectory)
+        written = _write_images(database, found, images) if images else None
     if as_json:
         whole = found if tokens else replace(found, messages=())
         print_json({**jsonable(whole), "task": group.task, "horizon": group.horizon, "final_observation": last})
-        return
+    else:
+        _print_turns(found, group.task, last)
+    if written is not None:
+        said = f"images written to {clean(str(images))}: {written}" if written else "no image is stored in it"
+        console(stderr=True).print(said, soft_wrap=True)
+
+
+def _print_turns(found: Trajectory, task: Task, last: str | None) -> None:
     facts = {"id": found.id, "run": found.run, "group": f"{found.group}, member {found.member}"}
-    facts |= {"environment": group.task.env_id, "seed": f"{group.task.seed} ({group.task.split})"}
+    facts |= {"environment": task.env_id, "seed": f"{task.seed} ({task.split})"}
     facts |= {"status": found.status.value, "success": str(found.success), "reward": f"{found.reward:g}"}
     facts |= {name: clean(str(value)) for name, value in found.facts.items()}
     print_facts({**facts, **({"error": found.error} if found.error else {})})
     out = console()
     for step in found.steps:
         out.print(f"\n{step.index}  {clean(step.observation)}", soft_wrap=True)
+        for image in step.images:
+            out.print(f"   [screenshot {image[:6]}…]")
         verdict = "" if step.valid else "  (invalid)"
         out.print(f"   > {clean(step.action)}  {step.reward:+g}{verdict}", soft_wrap=True)
     if last is not None:
         out.print(f"\n   {clean(last)}", soft_wrap=True)
+
+
+def _write_images(database: "Database", found: Trajectory, folder: Path) -> int:
+    """Write what each turn saw as PNG files named by turn and hash; how many that were."""
+    names = [(step.index, image) for step in found.steps for image in step.images]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with database.read() as conn:
+            for turn, image in names:
+                (folder / f"{turn:03}-{image[:16]}.png").write_bytes(database.blobs.get(conn, image))
+    except OSError as error:
+        raise NotWritten(f"--images {folder}: {error}") from error
+    return len(names)

@@ -7,12 +7,15 @@ import sys
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 from turnwise.console import doctor
 from turnwise.console.parts import Part
 from turnwise.console.runs import RunStatus
-from turnwise.records import GroupState, Status, Trajectory
+from turnwise.envs.observations import png
+from turnwise.records import GroupState, Status, Step, Trajectory
 from turnwise.store import operations
+from turnwise.store.blobs import digest
 from turnwise.store.database import open_database
 from turnwise.store.runs import END_STATUSES
 from turnwise.tests.envs.faulty import FAULTY
@@ -103,6 +106,50 @@ def test_json_of_a_trajectory_keeps_what_was_written(turnwise: Turnwise, store: 
     shown = json.loads(turnwise("trajectories", "show", "t1", "--json", "--store", store).out)
     assert shown["steps"][0]["action"].startswith("\x1b[2J")
     assert shown["task"]["env_id"] == ENV
+
+
+def with_screenshots(store: str) -> str:
+    """Adds a trajectory of two turns that saw one picture each; the hash of the first."""
+    pictures = [png(np.full((2, 3, 3), shade, np.uint8)) for shade in (0, 255)]
+    names = [digest(picture) for picture in pictures]
+    steps = [
+        Step(turn, "", "hash", "[screenshot 0]", 0.0, {}, False, False, True, "", None, 0.0, 0.0, images=(name,))
+        for turn, name in enumerate(names)
+    ]
+    database = open_database(store)
+    with database.transaction() as tx:
+        operations.start_trajectory(tx, trajectory=Trajectory("seen", "demo", "g1", 0, 1))
+        observations = dict(zip(names, pictures, strict=True))
+        operations.append(tx, trajectory="seen", steps=steps, messages=[], observations=observations)
+    database.close()
+    return names[0]
+
+
+def test_screenshots_are_named_at_their_turns_and_written(turnwise: Turnwise, store: str, tmp_path: Path) -> None:
+    first = with_screenshots(store)
+    show = ["trajectories", "show", "seen", "--store", store]
+    ended = turnwise(*show)
+    assert f"\n0  \n   [screenshot {first[:6]}…]\n   > [screenshot 0]" in ended.out
+    assert ended.err == ""
+    folder = tmp_path / "made" / "shots"
+    ended = turnwise(*show, "--json", "--images", str(folder))
+    assert json.loads(ended.out)["steps"][0]["images"] == [first]
+    assert ended.err == f"images written to {folder}: 2\n"
+    written = sorted(folder.iterdir())
+    assert [path.name[:4] for path in written] == ["000-", "001-"]
+    assert written[0].name == f"000-{first[:16]}.png"
+    assert digest(written[0].read_bytes()) == first
+    assert turnwise("trajectories", "show", "t0", "--images", str(folder), "--store", store).err == (
+        "no image is stored in it\n"
+    )
+
+
+def test_images_that_cannot_be_written_are_told(turnwise: Turnwise, store: str, tmp_path: Path) -> None:
+    with_screenshots(store)
+    (tmp_path / "taken").write_text("a file")
+    ended = turnwise("trajectories", "show", "seen", "--images", str(tmp_path / "taken"), "--store", store)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"--images {tmp_path / 'taken'}" in ended.err
 
 
 @pytest.mark.parametrize(
