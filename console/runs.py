@@ -115,6 +115,7 @@ def _gather(run: str, store: str) -> dict[str, Any]:
         row["checkpoint"] = newest.checkpoint if newest else ""
         row["checkpoint_version"] = newest.id if newest else None
         row["groups"] = queries.group_counts(conn, run)
+        row["open_at_the_end"] = totals.open_at_the_end(conn, run)
         row["statuses"] = totals.statuses(conn, run)
         row["accounting"] = queries.accounting(conn, run)
         row["failures"] = totals.failures(conn, run)
@@ -127,7 +128,8 @@ def _of_training(found: Mapping[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {"updates": found["updates"]}
     at = f"version {found['checkpoint_version']}: {found['checkpoint']}"
     facts["checkpoint"] = at if found["checkpoint"] else "none"
-    facts["groups"] = _counts(found["groups"])
+    left = found["open_at_the_end"]
+    facts["groups"] = _counts(found["groups"] | {"failed": found["groups"]["failed"] - left, "open at the end": left})
     facts["trajectories"] = _counts(found["accounting"] | {"failed": _failed(found)})
     last = found["last_metrics"] or {}
     facts["last update"] = {name: last[name] for name in LAST_METRICS if last.get(name) is not None}

@@ -35,6 +35,9 @@ RESUME_TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
 }
 """Where a resume may take a group, beside staying as it is."""
 
+RUN_ENDED = "the run ended while it was running"
+"""The reason of a group that failed for no other one."""
+
 _CHUNK = 500
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, and_, false, func, select
 
 from ..records import OUTCOMES, GroupState, Purpose, Status
+from .groups import RUN_ENDED
 from .schema import batch_item, policy_version, rollout_group, train_batch, trajectory
 
 NO_FAILURES = [status.value for status in (*OUTCOMES, Status.RUNNING)]
@@ -103,6 +104,17 @@ def active_groups(conn: Connection, run: str) -> dict[GroupState, int]:
         .group_by(rollout_group.c.state)
     )
     return {GroupState(state): count for state, count in conn.execute(counts)}
+
+
+def open_at_the_end(conn: Connection, run: str) -> int:
+    """How many of the training groups that failed did so only because the run ended while they were open."""
+    which = select(func.count()).where(
+        rollout_group.c.run_id == run,
+        rollout_group.c.purpose == Purpose.TRAIN.value,
+        rollout_group.c.state == GroupState.FAILED.value,
+        rollout_group.c.reason == RUN_ENDED,
+    )
+    return conn.execute(which).scalar_one()
 
 
 def next_group(conn: Connection, run: str) -> int:

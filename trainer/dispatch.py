@@ -12,6 +12,7 @@ from ..agents.episode import Outcome, to_the_end
 from ..agents.journal import Journal
 from ..errors import TurnwiseError
 from ..records import OUTCOMES, Group, GroupState, Purpose, Status
+from ..store.groups import RUN_ENDED
 from .batch import SURVIVORS
 from .config import RunConfig
 from .extensions import Extensions
@@ -21,7 +22,6 @@ from .workers import WorkerLost, Workers
 
 LIVES = 3
 """Workers a group may lose before it fails."""
-ENDED = "the run ended while it was running"
 
 Survivors = Callable[[str], Sequence[Outcome]]
 """What the store knows of a group's members: the last attempt of each."""
@@ -98,8 +98,8 @@ class Dispatcher:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._workers.cancel()
         for group in list(self._open):
-            self._journal.put("cancel_trajectories", group=group, reason=ENDED)
-            self._journal.put("close_group", group=group, state=GroupState.FAILED, reason=ENDED)
+            self._journal.put("cancel_trajectories", group=group, reason=RUN_ENDED)
+            self._journal.put("close_group", group=group, state=GroupState.FAILED, reason=RUN_ENDED)
         await self._journal.flush()
 
     def _draw(self) -> Group:

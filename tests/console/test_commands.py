@@ -13,10 +13,12 @@ from turnwise.console import doctor
 from turnwise.console.parts import Part
 from turnwise.console.runs import RunStatus
 from turnwise.envs.observations import png
-from turnwise.records import GroupState, Status, Step, Trajectory
+from turnwise.envs.tasks import make_task
+from turnwise.records import Group, GroupState, Horizon, Status, Step, Trajectory
 from turnwise.store import operations
 from turnwise.store.blobs import digest
 from turnwise.store.database import open_database
+from turnwise.store.groups import RUN_ENDED
 from turnwise.store.runs import END_STATUSES
 from turnwise.tests.envs.faulty import FAULTY
 
@@ -78,6 +80,19 @@ def test_runs_show_splits_what_failed(turnwise: Turnwise, store: str) -> None:
     assert (shown["accounting"]["failed"], shown["failures"]) == (3, {"cancelled": 1})
     told = turnwise("runs", "show", "demo", "--store", store).out
     assert "submitted 3, failed 3 (cancelled 1, others of their groups 2)" in told
+
+
+def test_runs_show_tells_groups_open_at_the_end_from_those_that_failed(turnwise: Turnwise, store: str) -> None:
+    database = open_database(store)
+    with database.transaction() as tx:
+        operations.close_group(tx, group="g1", state=GroupState.FAILED, reason="0 of 2 members survived")
+        for name in ("g2", "g3"):
+            operations.open_group(tx, group=Group(name, "demo", make_task(ENV, seed=5), Horizon(12, 8, 96, 256), 2))
+            operations.close_group(tx, group=name, state=GroupState.FAILED, reason=RUN_ENDED)
+    database.close()
+    assert "groups        failed 1, open at the end 2\n" in turnwise("runs", "show", "demo", "--store", store).out
+    shown = json.loads(turnwise("runs", "show", "demo", "--json", "--store", store).out)
+    assert (shown["groups"]["failed"], shown["open_at_the_end"]) == (3, 2)
 
 
 def test_a_run_is_asked_to_stop_once_it_runs(turnwise: Turnwise, store: str) -> None:
