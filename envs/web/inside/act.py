@@ -33,13 +33,18 @@ SPOT = """function() {
   if (one.matches(':disabled') || one.closest('[aria-disabled=true]')) return null;
   if (getComputedStyle(one).pointerEvents === 'none') return null;
   const inside = box => box.left >= 0 && box.top >= 0 && box.right <= innerWidth && box.bottom <= innerHeight;
-  const centre = {block: 'center', inline: 'center', behavior: 'instant'};
-  if (!inside(one.getBoundingClientRect())) one.scrollIntoView(centre);
-  const box = one.getClientRects()[0];
-  if (!box || box.width < 1 || box.height < 1) return null;
-  const x = box.left + box.width / 2, y = box.top + box.height / 2;
-  const hit = document.elementFromPoint(x, y);
-  return hit && (hit === one || one.contains(hit)) ? [x, y, !!one.closest('a[download]')] : null;
+  const met = () => {
+    const box = one.getClientRects()[0];
+    if (!box || box.width < 1 || box.height < 1) return null;
+    const x = box.left + box.width / 2, y = box.top + box.height / 2;
+    const hit = document.elementFromPoint(x, y);
+    return hit && (hit === one || one.contains(hit)) ? [x, y, !!one.closest('a[download]')] : null;
+  };
+  // Out of the window, or out of what scrolls within it.
+  const found = inside(one.getBoundingClientRect()) ? met() : null;
+  if (found) return found;
+  one.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
+  return met();
 }"""
 """Where a click meets an element now, and whether it is a link to a download; null if it does not meet it, or not yet,
 and Playwright has to see to it.
