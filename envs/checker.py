@@ -12,7 +12,8 @@ from .checks import CHECKS, RESET, Check, CheckFailed, Skipped, Subject
 from .errors import EnvError, EnvTimeout
 from .registry import spec
 
-CALL_DEADLINE_S = 30.0
+CALL_DEADLINE_S = 60.0
+"""As long as a run waits for a reset."""
 CHECK_DEADLINE_S = 120.0
 WIDTH = max(map(len, CHECKS))
 """Of the column that names the check."""

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .inside.look import short
+
 MAX_CHARS = 12_000
 MAX_LINE = 300
 """Characters of an address or a title."""
@@ -20,8 +22,8 @@ def page(answer: Mapping[str, Any], max_chars: int = MAX_CHARS) -> str:
     for number, (url, title) in enumerate(tabs):
         mark = "*" if number == active else " "
         if len(tabs) > 1 or number == active:
-            said = f"{quoted(short(title))} " if title else ""
-            lines.append(f"{mark} tab {number}: {said}{short(url)}")
+            said = f"{quoted(short(title, MAX_LINE))} " if title else ""
+            lines.append(f"{mark} tab {number}: {said}{short(url, MAX_LINE)}")
     lines += [f"! {note}" for note in answer.get("notes", ())]
     nodes, more = answer.get("nodes", ()), answer.get("more", 0)
     told = [*lines, *map(line, nodes)]
@@ -29,11 +31,6 @@ def page(answer: Mapping[str, Any], max_chars: int = MAX_CHARS) -> str:
         seen = [node for node in nodes if node.get("seen", True)]
         told, more = [*lines, *map(line, seen)], more + len(nodes) - len(seen)
     return cut(told, max_chars, more)
-
-
-def short(text: str) -> str:
-    """An address or a title, cut."""
-    return text if len(text) <= MAX_LINE else text[: MAX_LINE - 1] + "…"
 
 
 def line(node: Mapping[str, Any]) -> str:

@@ -46,9 +46,7 @@ SPOT = """function() {
   one.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
   return met();
 }"""
-"""Where a click meets an element now, and whether it is a link to a download; null if it does not meet it, or not yet,
-and Playwright has to see to it.
-"""
+"""Where a click meets an element now, and whether that is a download's link; null if Playwright has to see to it."""
 
 
 class Refused(Exception):
@@ -144,16 +142,15 @@ async def handle_of(context: Context, number: int) -> str:
     return str(found["object"]["objectId"])
 
 
-async def spot(context: Context, number: int) -> tuple[float, float] | None:
-    """Where a click that follows meets the element, in CSS pixels of the window; see ``SPOT``. Raises Refused."""
+async def spot(context: Context, number: int) -> tuple[float, float, bool] | None:
+    """Where a click meets the element now, in CSS pixels of the window; see ``SPOT``. Raises Refused."""
     handle = await handle_of(context, number)
     asked = {"objectId": handle, "functionDeclaration": SPOT, "returnByValue": True}
     try:
         found = (await context.tab.session.send("Runtime.callFunctionOn", asked))["result"].get("value")
     except Exception:
         return None
-    context.downloading = bool(found and found[2])
-    return (found[0], found[1]) if found else None
+    return tuple(found) if found else None
 
 
 async def element(context: Context, number: int) -> tuple[Any, Any]:
@@ -240,11 +237,13 @@ def place(context: Context, x: float, y: float) -> tuple[float, float]:
 async def click(context: Context, action: dict[str, Any]) -> None:
     """``click(12)`` or ``click(x, y)``."""
     settings = {"button": action.get("button", "left"), "click_count": action.get("count", 1)}
-    at = await spot(context, action["id"]) if "id" in action else place(context, action["x"], action["y"])
-    if at is None:
-        await on_element(context, action["id"], lambda one: one.click(timeout=COVERED_MS, **settings))
+    if "id" not in action:
+        await context.tab.page.mouse.click(*place(context, action["x"], action["y"]), **settings)
+    elif at := await spot(context, action["id"]):
+        *where, context.downloading = at
+        await context.tab.page.mouse.click(*where, **settings)
     else:
-        await context.tab.page.mouse.click(*at, **settings)
+        await on_element(context, action["id"], lambda one: one.click(timeout=COVERED_MS, **settings))
 
 
 async def hover(context: Context, action: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from playwright.async_api import Error as PlaywrightError
 from .act import Refused, act, settle
 from .browser import Browser
 from .context import Context
-from .look import look, short
+from .look import MAX_TEXT, look, short
 
 OPEN_SECONDS = 10.0
 LOAD_SECONDS = 3.0
@@ -107,13 +107,13 @@ class Driver:
             if step.get("tree", True):
                 title, nodes, more = await look(tab.session, context.width, context.height)
             else:
-                title, nodes, more = short(await tab.page.title()), [], 0
+                title, nodes, more = short(await tab.page.title(), MAX_TEXT), [], 0
             if not context.tabs or (tab, document) == (context.tab, tab.document):
                 break
             await settle(context)
         context.numbers.give(document, nodes)
         answer["nodes"], answer["more"] = nodes, more
-        answer["tabs"] = [[short(one.page.url), title if one is tab else ""] for one in context.tabs]
+        answer["tabs"] = [[short(one.page.url, MAX_TEXT), title if one is tab else ""] for one in context.tabs]
         answer["active"] = context.active
         if step.get("notes", True):
             answer["notes"], context.notes = context.notes, []

@@ -50,7 +50,7 @@ async def look(session: Any, width: int, height: int) -> tuple[str, list[dict[st
     nodes = told(tree["nodes"], rects, clickable, width, height)
     kept = nodes if len(nodes) <= MAX_NODES else [node for node in nodes if node.get("seen", True)][:MAX_NODES]
     kept = fitting(kept, MAX_TEXTS)
-    return short(title), kept, len(nodes) - len(kept)
+    return short(title, MAX_TEXT), kept, len(nodes) - len(kept)
 
 
 def fitting(nodes: list[dict[str, Any]], characters: int) -> list[dict[str, Any]]:
@@ -161,9 +161,9 @@ def in_window(rect: Rect, width: int, height: int) -> bool:
 
 def text(node: dict[str, Any], key: str) -> str:
     """A value of the tree as one line."""
-    return short(" ".join(str(node.get(key, {}).get("value", "")).split()))
+    return short(" ".join(str(node.get(key, {}).get("value", "")).split()), MAX_TEXT)
 
 
-def short(said: str) -> str:
-    """Cut, if it is long."""
-    return said if len(said) <= MAX_TEXT else said[: MAX_TEXT - 1] + "…"
+def short(said: str, characters: int) -> str:
+    """Cut, if it is longer than that."""
+    return said if len(said) <= characters else said[: characters - 1] + "…"

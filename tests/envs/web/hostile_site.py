@@ -45,7 +45,12 @@ PAGES = {
     "orphan": "<button onclick=\"window.open('closes.html')\">press</button>",
     "closes": '<button onclick="window.close()">close</button>',
     "leaves": "<button onclick=\"setTimeout(() => location.href = 'other.html', 700)\">press</button>",
-    "hurried": '<script>setTimeout(() => location.replace("other.html"), 5)</script><button>press</button>',
+    "scroller": (
+        "<script>const spin = () => { for (const now = Date.now(); Date.now() < now + 250;);"
+        " requestAnimationFrame(spin) }; spin()</script><div style='height: 60px; overflow: auto'>"
+        + "<p>line</p>" * 9
+        + "<button onclick=\"document.title='pressed'\">press</button></div>"
+    ),
     "tall": '<button onclick="window.scrollTo(0, 1e6)">press</button>' + "<p>line</p>" * 4000 + "<p>the end</p>",
     "picture": "<img src=slow><button onclick=\"document.title='seen'\">press</button>",
     "disabled": "<button aria-disabled=true onclick=\"document.title='wrong'\">press</button>",
