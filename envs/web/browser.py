@@ -62,13 +62,10 @@ Steps = Sequence[Mapping[str, Any]]
 
 
 class Browser:
-    """Not of several threads. ``servers`` are commands left running beside the browser; ``files`` are put into the work
-    folder for them.
-    """
+    """Not of several threads. ``servers`` are commands left running beside the browser."""
 
-    def __init__(self, servers: Sequence[str] = (), files: Mapping[str, bytes] | None = None) -> None:
+    def __init__(self, servers: Sequence[str] = ()) -> None:
         self.servers = servers
-        self.files = dict(files or {})
         self.box: Leased | None = None
         self._since = 0.0
         self._served: tuple[str, Mapping[str, bytes], str, int] | None = None
@@ -177,8 +174,6 @@ class Browser:
         try:
             driver = {f"inside/{file.name}": file.read_bytes() for file in Path(inside.__file__).parent.glob("*.py")}
             box.write(driver, deadline=STEP_SECONDS)
-            if self.files:
-                box.write(self.files, deadline=STEP_SECONDS)
             started = [f'python3 -I -c "{DRIVER}"', *self.servers]
             script = "\n".join(f"{one} >{number}.log 2>&1 </dev/null &" for number, one in enumerate(started))
             box.exec(["sh", "-c", script], deadline=STEP_SECONDS)

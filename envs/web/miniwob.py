@@ -3,9 +3,9 @@
 Scored as BrowserGym scores it: success is a raw reward above 0 when the page says that the episode is over (the reward
 that the page shows decays with time); whoever leaves the page, or opens another tab in front of it, has lost. The
 page's counters and its START button are hidden: they tell of the harness, not of the task; whoever loads the page
-again, and so begins another episode than the one drawn, has left it. What is written into a page is never run: some
-pages show it as markup, and the reward lies in the page. What would be animated is there at once, and no
-caret blinks: nobody waits for it, and the same seed shows the same.
+again, and so begins another episode than the one drawn, has left it. What is written into a page loses every ``<``,
+which no task asks for: some pages show it as markup, and the reward lies in the page. What would be animated, or come
+after a while, is there at once, and no caret blinks: nobody waits for it, and the same seed shows the same.
 
 Shi et al. 2017, "World of Bits"; Liu et al. 2018, "Reinforcement learning on web interfaces" (MiniWoB++).
 """
@@ -54,10 +54,23 @@ START = f"""
     document.head.appendChild(style);
     const policy = document.createElement('meta');
     policy.httpEquiv = 'Content-Security-Policy';
-    policy.content = "script-src 'self' 'unsafe-eval'";
+    policy.content = "script-src 'self' 'unsafe-eval'; frame-src 'none'; object-src 'none'";
     document.head.appendChild(policy);
+    addEventListener('keydown', event => {{
+      if (event.key !== '<') return;
+      event.preventDefault();
+      event.stopImmediatePropagation();
+    }}, true);
+    addEventListener('input', event => {{
+      const one = event.target;
+      if (String(one.value).includes('<')) one.value = one.value.replaceAll('<', '');
+    }}, true);
   }}
-  if (window.jQuery) jQuery.fx.off = true;
+  if (window.jQuery) {{
+    jQuery.fx.off = true;
+    if (jQuery.ui && jQuery.ui.autocomplete) jQuery.ui.autocomplete.prototype.options.delay = 0;
+    if (jQuery.ui && jQuery.ui.menu) jQuery.ui.menu.prototype.delay = 0;
+  }}
   Math.seedrandom(SEED);
   core.EPISODE_MAX_TIME = {MAX_MS};
   core.startEpisodeReal();

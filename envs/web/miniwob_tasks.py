@@ -134,10 +134,12 @@ TASKS: tuple[str, ...] = (
 )
 MOVING = frozenset(
     (
+        "button-delay",
         "chase-circle",
         "click-pie",
         "click-pie-nodelay",
         "daily-calendar",
+        "hover-shape",
         "moving-items",
         "simon-says",
         "stock-market",
@@ -145,7 +147,7 @@ MOVING = frozenset(
         "text-editor",
     )
 )
-"""What they show depends on when they are looked at: something in them moves, opens or flickers by itself."""
+"""What they show, or reward, depends on when: something in them moves, opens or flickers by itself, or is timed."""
 ICONS_COME_LATER = frozenset(
     (
         "click-collapsible",
@@ -196,6 +198,7 @@ NOT_IN_PLACE = ICONS_COME_LATER | frozenset(
         "stock-market",
         "terminal",
         "text-editor",
+        "use-autocomplete",
         "use-autocomplete-nodelay",
         "use-colorwheel",
         "use-colorwheel-2",

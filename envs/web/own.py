@@ -7,7 +7,7 @@
             return Asked(goal="Open the page of the red lamp.", start="/index.html")
 
         def check(self, ended):
-            return ended.url.endswith("/red.html")
+            return ended.url == "http://127.0.0.1:8080/red.html"
 
 The folder is put into the sandbox afresh for every episode and ``serve`` is started in it; it must listen on
 127.0.0.1:``port``. Nothing else can be reached: there is no network. The image has Python with its standard library,

@@ -22,6 +22,7 @@ from ..spaces import FreeText
 from .browser import Browser
 from .env import SPLITS, BrowserEnv
 from .miniwob import SERVER, MiniWoBEnv
+from .sites.splits import BY
 from .tiny_login import LoginEnv
 
 
@@ -29,7 +30,6 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-BY = ("instance", "template", "site")
 TRAINED = ("click-button", "click-dialog-2", "click-link", "click-option", "enter-text", "login-user")
 HELD_OUT = (
     "click-checkboxes-soft",
@@ -110,6 +110,7 @@ class TinyWebEnv(TurnEnv):
         written = self._written(action)
         if written is None:
             return f"invalid {self._view}".strip(), INVALID, False, False, self._info({}, False, {"invalid": INVALID})
+        self._over = True
         _, _, self._over, _, info = world.step(written)
         parts: dict[str, float] = {}
         if not info["step_valid"]:

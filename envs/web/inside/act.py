@@ -7,26 +7,16 @@ import contextlib
 from typing import Any
 
 from .context import Context, Tab
+from .settle import SETTLE_SECONDS, drawn, settle
 
 PATIENCE_MS = 1500
 """How long an element may take until it can be acted on."""
 COVERED_MS = 400
 """The same for a click that would meet another element, or nothing, at once."""
-SETTLE_SECONDS = 3.0
-"""How long a navigation that an action began may take before the page is looked at as it is."""
-OPEN_SECONDS = 1.0
-"""How long a tab may take that a page opens, or a download to be offered."""
 SCROLL = 400
 MAX_TYPED = 500
 MODIFIERS = ("Shift", "Control", "Alt", "Meta")
-FETCH_SECONDS = 1.0
-"""How long pictures, styles and fonts may take after that."""
 MARK = "data-turnwise"
-ROUNDS = """new Promise(done => setTimeout(() => setTimeout(() => {
-  document.documentElement?.getBoundingClientRect();
-  done();
-}, 0), 0))"""
-"""Two rounds through the page, and its layout, which asks for the pictures that styles name."""
 SPOT = """function() {
   const one = this.nodeType === 1 ? this : this.parentElement;
   if (!one || !one.isConnected || !one.checkVisibility({visibilityProperty: true})) return null;
@@ -66,64 +56,6 @@ async def act(context: Context, action: dict[str, Any]) -> None:
         await VERBS[verb](context, action)
     finally:
         await settle(context)
-
-
-async def settle(context: Context) -> None:
-    """Wait until the page in view shows what the last action began; a page that does not come is no longer waited for.
-
-    Until a navigation is over, Chromium answers nothing about the page that is still there.
-    """
-    if not context.tabs:
-        return
-    tab = context.tab
-    rounds = asyncio.ensure_future(turned(tab))
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(SETTLE_SECONDS):
-            while not rounds.done() and not tab.loading:
-                await asyncio.wait({rounds}, timeout=0.02)
-            await opened(context)
-            tab = context.tab if context.tabs else tab
-            while tab.coming and tab in context.tabs and not tab.crashed:
-                await asyncio.sleep(0.005)
-            await fetched(tab)
-    rounds.cancel()
-    if tab.page.url.startswith("chrome-error:"):
-        context.note("that page cannot be reached")
-    if tab.loading and tab in context.tabs:
-        context.note(f"the next page did not come within {SETTLE_SECONDS:g} s, and is no longer waited for")
-        tab.loading.clear()
-        await tab.session.send("Page.stopLoading")
-
-
-async def turned(tab: Tab) -> None:
-    """Two rounds through the page and one through the browser: what the action began has been announced by then. Not
-    through a frame: there are sixty a second, and a picture makes one of its own.
-    """
-    with contextlib.suppress(Exception):
-        await tab.session.send("Runtime.evaluate", {"expression": ROUNDS, "awaitPromise": True})
-    with contextlib.suppress(Exception):
-        await tab.session.send("Page.getNavigationHistory")
-
-
-async def opened(context: Context) -> None:
-    """Wait for the tabs and the downloads that a page opens."""
-    try:
-        async with asyncio.timeout(OPEN_SECONDS):
-            while context.opening or context.downloading:
-                await asyncio.sleep(0.005)
-    except TimeoutError:
-        if context.opening:
-            context.note("a new tab did not come in time, and is no longer waited for")
-        context.opening, context.downloading = 0, False
-
-
-async def fetched(tab: Tab) -> None:
-    """Wait for pictures, styles and fonts, not for long: how a page is laid out depends on whether they are there."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(FETCH_SECONDS):
-            while tab.fetching and not tab.crashed:
-                await asyncio.sleep(0.005)
-    tab.fetching.clear()
 
 
 async def handle_of(context: Context, number: int) -> str:
@@ -296,6 +228,7 @@ async def scroll(context: Context, action: dict[str, Any]) -> None:
     page = context.tab.page
     await page.mouse.move(context.width / 2, context.height / 2)
     await page.mouse.wheel(*steps[action["direction"]])
+    await drawn(context.tab)
 
 
 async def drag(context: Context, action: dict[str, Any]) -> None:

@@ -27,6 +27,7 @@ ARGUMENTS = [
     "--font-render-hinting=none",
     "--disable-lcd-text",
     "--disable-checker-imaging",
+    "--disable-smooth-scrolling",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 ]
 HOME = "/tmp"  # noqa: S108 - the sandbox's own
@@ -48,7 +49,9 @@ NOTHING_COPIED = """(() => {
   document.execCommand('copy');
   removeEventListener('copy', nothing, true);
 })()"""
-"""The clipboard is the browser's, not a context's: it would tell one episode of another."""
+"""The clipboard is the browser's, not a context's: it would tell one episode of another. So is what was selected last,
+which a middle click pastes: a context begins by selecting something else.
+"""
 
 
 class Browser:
@@ -117,7 +120,11 @@ class Browser:
         }
         self.context = Context(await self.chromium.new_context(**settings), width, height)
         await self.context.open_tab()
-        await self.context.tab.session.send("Runtime.evaluate", {"expression": NOTHING_COPIED, "userGesture": True})
+        tab = self.context.tab
+        await tab.session.send("Runtime.evaluate", {"expression": NOTHING_COPIED, "userGesture": True})
+        await tab.session.send("Runtime.evaluate", {"expression": "document.body.textContent = '.'"})
+        await tab.page.mouse.dblclick(10, 16)
+        await tab.page.mouse.move(-1, -1)
         self.context.kept_as = keep
         return True
 

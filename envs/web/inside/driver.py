@@ -15,10 +15,11 @@ from typing import Any
 
 from playwright.async_api import Error as PlaywrightError
 
-from .act import Refused, act, settle
+from .act import Refused, act
 from .browser import Browser
 from .context import Context
 from .look import MAX_TEXT, look, short
+from .settle import settle
 
 OPEN_SECONDS = 10.0
 LOAD_SECONDS = 3.0

@@ -5,10 +5,10 @@ known sites, and a new site. All are pure functions; a template or site goes to 
 import zlib
 from dataclasses import dataclass
 
+from ..env import SPLITS
 from .templates import SITES, TEMPLATES
 
 BY = ("instance", "template", "site")
-SPLITS = ("train", "test")
 HELD_OUT_SHARE = 5
 """One template in this many is held out, and one seed in this many."""
 HELD_OUT_SITE = "wiki"

@@ -52,6 +52,7 @@ PAGES = {
         + "<button onclick=\"document.title='pressed'\">press</button></div>"
     ),
     "tall": '<button onclick="window.scrollTo(0, 1e6)">press</button>' + "<p>line</p>" * 4000 + "<p>the end</p>",
+    "lines": "".join(f"<p>line {number}</p>" for number in range(150)),
     "picture": "<img src=slow><button onclick=\"document.title='seen'\">press</button>",
     "disabled": "<button aria-disabled=true onclick=\"document.title='wrong'\">press</button>",
 }

@@ -108,6 +108,28 @@ def test_a_long_text_is_typed_at_once(site: HostileSite) -> None:
     assert "a" * 1000 in str(after)
 
 
+@pytest.mark.parametrize("action", ['scroll("down")', 'press("PageDown")', 'press("End")', 'press("Space")'])
+def test_what_scrolls_is_seen_where_it_ends(site: HostileSite, action: str) -> None:
+    site.at = "lines"
+    for _ in range(4):
+        site.reset(seed=1)
+        after = str(site.step(action)[0])
+        assert after == str(site.step("wait(400)")[0])
+        assert "text 'line 0' (out of view)" in after
+
+
+def test_what_was_selected_is_not_pasted_in_the_next_episode(site: HostileSite) -> None:
+    site.at = "field"
+    seen, _ = site.reset(seed=1)
+    field = number_of(seen, "textbox")
+    site.step(f'fill({field}, "remembered")')
+    site.step(f"dblclick({field})")
+    seen, _ = site.reset(seed=1)
+    after = str(site.step(f'click({field}, button="middle")')[0])
+    assert "textbox" in after
+    assert "remembered" not in after
+
+
 def test_a_sandbox_that_is_gone_is_no_outcome(site: HostileSite) -> None:
     site.at = "harmless"
     site.reset(seed=1)

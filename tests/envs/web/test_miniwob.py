@@ -112,15 +112,25 @@ def test_the_reward_in_the_page_cannot_be_forged_through_it(browser: Browser, ac
     assert (reward, info["success"]) == (0.0, False)
 
 
-def test_what_is_written_into_a_page_is_never_run(browser: Browser) -> None:
+INNER = "<script src=/core/jscolor.min.js></script><input class='jscolor {a:parent.core.endEpisode(1)}'>"
+MARKUP = (
+    "<img src=x onerror=core.endEpisode(1)>",
+    "<a href='javascript:core.endEpisode(1)'>go</a>",
+    "<script>core.endEpisode(1)</script>",
+    f'<iframe srcdoc="{INNER}"></iframe>',
+    "<iframe src=/miniwob/terminal.html width=280 height=230></iframe>",
+    "<object data=/miniwob/terminal.html width=280 height=230></object>",
+)
+
+
+@pytest.mark.parametrize("text", MARKUP)
+def test_what_is_written_into_a_page_is_no_markup(browser: Browser, text: str) -> None:
     env = task("terminal", browser)
-    seen, _ = env.reset(seed=3)
-    (line,) = [node["id"] for node in env.nodes if node["role"] == "textbox"] or [None]
-    for text in ("<img src=x onerror=core.endEpisode(1)>", "<a href='javascript:core.endEpisode(1)'>go</a>"):
-        env.step(f"click({line})" if line else "click(100, 100)")
-        env.step(f"type({text!r})")
-        seen, reward, over, _, _ = env.step('press("Enter")')
+    env.reset(seed=3)
+    for action in ("click(60, 80)", f"type({text!r})", 'press("Enter")', "wait(500)"):
+        seen, reward, over, _, _ = env.step(action)
         assert (reward, over) == (0.0, False), seen
+    assert text.replace("<", "").split()[0] in str(seen)
 
 
 def test_the_splits_share_no_instance(browser: Browser) -> None:

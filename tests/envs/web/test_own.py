@@ -38,8 +38,9 @@ def test_the_site_of_five_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                 assert f"/{wanted}.html" in str(after)
                 _, reward, over, _, info = env.step('answer("done")')
                 assert (reward, over, info["success"]) == (float(success), True, success)
-            env.reset(seed=seed)
-            env.step(f'goto("http://127.0.0.1:8080/?{right}")')
-            assert not env.step('answer("done")')[4]["success"]
+            for path in (f"?{right}", f"?/{right}.html", f"#/{right}.html", f"nothing/{right}.html"):
+                env.reset(seed=seed)
+                env.step(f'goto("http://127.0.0.1:8080/{path}")')
+                assert not env.step('answer("done")')[4]["success"]
     finally:
         env.close()
