@@ -50,6 +50,7 @@ class Peer:
     def close(self) -> None:
         """End it."""
         assert self.process.stdin
+        assert self.process.stdout
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
         try:
@@ -57,6 +58,7 @@ class Peer:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait(10)
+        self.process.stdout.close()
 
     def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self.process.stdin
