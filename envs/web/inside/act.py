@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from typing import Any
 
+from playwright.async_api import Error as PlaywrightError
+
 from .context import Context, Tab
 from .settle import SETTLE_SECONDS, drawn, settle
 
@@ -13,6 +15,8 @@ PATIENCE_MS = 1500
 """How long an element may take until it can be acted on."""
 COVERED_MS = 400
 """The same for a click that would meet another element, or nothing, at once."""
+CLOSE_SECONDS = 0.5
+"""How long after its last answer a tab that closes may still be listed."""
 SCROLL = 400
 MAX_TYPED = 500
 MODIFIERS = ("Shift", "Control", "Alt", "Meta")
@@ -52,10 +56,23 @@ async def act(context: Context, action: dict[str, Any]) -> None:
     verb = action["verb"]
     context.pointed |= verb in POINTING
     context.disturbed |= verb not in PLAIN
+    tab = context.tab
     try:
         await VERBS[verb](context, action)
+    except PlaywrightError as error:
+        if "has been closed" not in str(error) or not await closed(context, tab):
+            raise
     finally:
         await settle(context)
+
+
+async def closed(context: Context, tab: Tab) -> bool:
+    """Whether the tab that was acted on is gone: a page may close itself in the midst of a click."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(CLOSE_SECONDS):
+            while tab in context.tabs:
+                await asyncio.sleep(0.005)
+    return tab not in context.tabs
 
 
 async def handle_of(context: Context, number: int) -> str:

@@ -43,7 +43,7 @@ PAGES = {
     "huge": "<button onclick=\"document.title = 'x'.repeat(9e6)\">press</button>",
     "talks": "<button onclick=\"const s = 'y'.repeat(1e6); for (let i = 0;; i++) console.log(s + i)\">press</button>",
     "orphan": "<button onclick=\"window.open('closes.html')\">press</button>",
-    "closes": '<button onclick="window.close()">close</button>',
+    "closes": '<button onclick="window.close()">close</button><input oninput="window.close()">',
     "leaves": "<button onclick=\"setTimeout(() => location.href = 'other.html', 700)\">press</button>",
     "scroller": (
         "<script>const spin = () => { for (const now = Date.now(); Date.now() < now + 250;);"

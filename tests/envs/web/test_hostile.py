@@ -171,11 +171,15 @@ def test_a_site_may_be_large_but_not_too_large(site: HostileSite) -> None:
         large.reset(seed=1)
 
 
-def test_where_the_last_tab_closed_itself_there_is_another(site: HostileSite) -> None:
+@pytest.mark.parametrize("at", ["button", "textbox"])
+def test_where_the_last_tab_closed_itself_there_is_another(site: HostileSite, at: str) -> None:
     press(site, "orphan")
     site.step("close_tab(0)")
     seen = str(site.step("wait(1)")[0])
-    after = str(site.step(f"click({number_of(seen, 'button')})")[0])
+    after = str(site.step(f"click({number_of(seen, at)})")[0])
+    if at == "textbox":
+        # Closed in the midst of what is typed.
+        after = str(site.step(f"type({'a' * 400!r})")[0])
     assert "! the last tab was closed; this is another one" in after
     assert "about:blank" in after
     clean(site)
