@@ -43,15 +43,12 @@ pytestmark = pytest.mark.usefixtures("browsers")
 
 @pytest.fixture(scope="module")
 def site(browsers: None) -> Iterator[HostileSite]:
+    patched = pytest.MonkeyPatch()
+    patched.setattr(browser, "STEP_SECONDS", STEP)
     made = HostileSite()
     yield made
     made.close()
-
-
-@pytest.fixture
-def sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages that never answer are given up earlier: nobody waits for the outcome."""
-    monkeypatch.setattr(browser, "STEP_SECONDS", STEP)
+    patched.undo()
 
 
 def press(site: HostileSite, at: str) -> tuple[str, float]:
@@ -74,7 +71,6 @@ def clean(site: HostileSite) -> None:
     assert "tab 1" not in after
 
 
-@pytest.mark.usefixtures("sooner")
 @pytest.mark.parametrize("at", LOST)
 def test_a_page_that_does_not_answer_is_given_up(site: HostileSite, at: str) -> None:
     after, seconds = press(site, at)
@@ -189,7 +185,6 @@ def test_where_the_last_tab_closed_itself_there_is_another(site: HostileSite, at
     clean(site)
 
 
-@pytest.mark.usefixtures("sooner")
 def test_no_number_is_given_twice_though_the_browser_is_another(site: HostileSite) -> None:
     site.at = "endless"
     seen = str(site.reset(seed=1)[0])
