@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 from typing import Any
 
-from playwright.async_api import Error as PlaywrightError
-
 from .context import Context, Tab
 from .settle import SETTLE_SECONDS, drawn, settle
 
@@ -59,7 +57,9 @@ async def act(context: Context, action: dict[str, Any]) -> None:
     tab = context.tab
     try:
         await VERBS[verb](context, action)
-    except PlaywrightError as error:
+    except Refused:
+        raise
+    except Exception as error:
         if "has been closed" not in str(error) or not await closed(context, tab):
             raise
     finally:
