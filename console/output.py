@@ -99,16 +99,20 @@ def in_words(value: object) -> str:
     return "" if value is None else str(value)
 
 
-RATES = ("success", "families", "stale_share")
+RATES = ("success", "families", "gain", "stale_share")
 """What the names of shares begin with in the results of ``train`` and ``eval``."""
+INTERVALS = {"success": ("low", "high"), "gain": ("gain_low", "gain_high")}
+"""Which of them have a 95 % interval, and the names of its ends."""
 
 
 def result_facts(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A result of ``train`` or ``eval`` for ``print_facts``: its shares in per cent, success with its interval."""
-    facts = {name: _percent(value) if name.startswith(RATES) else value for name, value in result.items()}
-    low, high = (_percent(facts.pop(name, None)) for name in ("low", "high"))
-    if low and high:
-        facts["success"] += f" [{low}, {high}] (95% interval)"
+    """A result of ``train`` or ``eval`` for ``print_facts``: its shares in per cent, some with their interval."""
+    shares = (*RATES, *(end for ends in INTERVALS.values() for end in ends))
+    facts = {name: _percent(value) if name.startswith(shares) else value for name, value in result.items()}
+    for name, ends in INTERVALS.items():
+        low, high = (facts.pop(end, None) for end in ends)
+        if low and high:
+            facts[name] += f" [{low}, {high}] (95% interval)"
     return facts
 
 

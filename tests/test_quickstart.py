@@ -50,6 +50,8 @@ def test_it_learns_within_its_staleness_bound(said: dict[str, Any]) -> None:
     assert said["success_untrained"] <= 0.1
     assert said["success_warmup"] <= 0.3
     assert said["success_after"] >= said["success_warmup"] + 0.15
+    assert said["gain"] == pytest.approx(said["success_after"] - said["success_warmup"], abs=2e-4)
+    assert said["gain_low"] < said["gain"] < said["gain_high"]
     assert said["max_staleness"] <= 2
     assert said["stale_share"] >= 0.2
     assert (Path(said["folder"]) / "learning_curve.png").read_bytes().startswith(b"\x89PNG")

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from math import isnan
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -12,6 +13,7 @@ from ..store.database import Database, shown
 from . import curve
 from .evaluation import EvalResult
 from .metrics import finite
+from .statistics import newcombe
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,11 @@ class RunResult:
     success_untrained: float | None
     success_warmup: float | None
     success_after: float | None
+    gain: float | None
+    """Of success over the warmed-up policy, or the untrained one where there was no warm-up."""
+    gain_low: float | None
+    gain_high: float | None
+    """Its 95 % interval."""
     updates: int
     trajectories: int
     wall_s: float
@@ -55,12 +62,16 @@ def result(
     for one in batches:
         tokens.update({int(age): count for age, count in one["staleness_tokens"].items()})
     after = evaluations.get("after")
+    gain, low, high = _gain(evaluations.get("warmup") or evaluations.get("untrained"), after)
     return RunResult(
         run=run,
         status=status,
         success_untrained=_rate(evaluations.get("untrained")),
         success_warmup=_rate(evaluations.get("warmup")),
         success_after=_rate(after),
+        gain=gain,
+        gain_low=low,
+        gain_high=high,
         updates=updates,
         trajectories=summed.trajectories,
         wall_s=round(monotonic() - started, 1),
@@ -90,3 +101,11 @@ def _placed(name: str, updates: int) -> int:
 
 def _rate(one: EvalResult | None) -> float | None:
     return None if one is None or one.success != one.success else round(one.success, 4)
+
+
+def _gain(before: EvalResult | None, after: EvalResult | None) -> tuple[float | None, ...]:
+    """The difference in success with its interval; None where one of both is not known."""
+    if before is None or after is None or isnan(before.success + after.success):
+        return None, None, None
+    interval = newcombe((before.success, before.low, before.high), (after.success, after.low, after.high))
+    return tuple(round(one, 4) for one in (after.success - before.success, *interval))

@@ -1,7 +1,7 @@
-"""Success rates with their intervals."""
+"""Success rates and their differences, with their intervals."""
 
 from collections.abc import Sequence
-from math import nan, sqrt
+from math import hypot, nan, sqrt
 
 Z95 = 1.959963984540054
 """Standard normal quantile of a two-sided 95 % interval."""
@@ -15,6 +15,16 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
     centre = (share + z2 / (2 * trials)) / (1 + z2 / trials)
     half = Z95 * sqrt(share * (1 - share) / trials + z2 / (4 * trials**2)) / (1 + z2 / trials)
     return max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half))
+
+
+def newcombe(before: tuple[float, float, float], after: tuple[float, float, float]) -> tuple[float, float]:
+    """95 % interval of the difference ``after - before`` of two shares, each given as (share, low, high) with its
+    Wilson interval: Newcombe 1998, Statistics in Medicine 17, 873-890, method 10.
+
+    It is for independent shares; where both come from the same tasks it is, as a rule, wider than it had to be.
+    """
+    (p1, l1, u1), (p2, l2, u2) = before, after
+    return p2 - p1 - hypot(p2 - l2, u1 - p1), p2 - p1 + hypot(u2 - p2, p1 - l1)
 
 
 def success_rate(verdicts: Sequence[bool | None]) -> float:

@@ -73,8 +73,16 @@ def test_a_result_has_its_shares_in_per_cent_and_success_with_its_interval() -> 
         "families": {"find": "100.0%"},
         "reward": 0.5,
     }
-    trained = {"success_untrained": None, "success_after": 0.5, "stale_share": 0.9592}
-    assert result_facts(trained) == {"success_untrained": None, "success_after": "50.0%", "stale_share": "95.9%"}
+    gained = {"gain": 0.25, "gain_low": 0.1512, "gain_high": 0.3433}
+    trained = {"success_untrained": None, "success_after": 0.5, **gained, "stale_share": 0.9592}
+    assert result_facts(trained) == {
+        "success_untrained": None,
+        "success_after": "50.0%",
+        "gain": "25.0% [15.1%, 34.3%] (95% interval)",
+        "stale_share": "95.9%",
+    }
+    untold = dict.fromkeys(("gain", "gain_low", "gain_high"))
+    assert result_facts(untold) == {"gain": None}
     assert result_facts(dict.fromkeys(("success", "low", "high"), math.nan)) == {"success": None}
 
 
