@@ -113,6 +113,7 @@ def test_the_reward_in_the_page_cannot_be_forged_through_it(browser: Browser, ac
 
 
 INNER = "<script src=/core/jscolor.min.js></script><input class='jscolor {a:parent.core.endEpisode(1)}'>"
+QUOTES = str.maketrans("", "", "<'\"\\")
 MARKUP = (
     "<img src=x onerror=core.endEpisode(1)>",
     "<a href='javascript:core.endEpisode(1)'>go</a>",
@@ -130,7 +131,8 @@ def test_what_is_written_into_a_page_is_no_markup(browser: Browser, text: str) -
     for action in ("click(60, 80)", f"type({text!r})", 'press("Enter")', "wait(500)"):
         seen, reward, over, _, _ = env.step(action)
         assert (reward, over) == (0.0, False), seen
-    assert text.replace("<", "").split()[0] in str(seen)
+    # All of it is read as text but for its "<"; what is seen is quoted.
+    assert max(text.translate(QUOTES).split(), key=len) in str(seen).translate(QUOTES)
 
 
 def test_the_splits_share_no_instance(browser: Browser) -> None:
