@@ -25,7 +25,7 @@ class Link:
 
     gone: type[SandboxError] = SandboxLost
     """What a broken link means for whoever calls."""
-    ended = "the step server ended"
+    ended = "the step server ended, and the sandbox with it: most likely it was stopped from outside"
 
     def __init__(self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.name = name

@@ -3,7 +3,7 @@
 Scored as BrowserGym scores it: success is a raw reward above 0 when the page says that the episode is over (the reward
 that the page shows decays with time); whoever leaves the page, or opens another tab in front of it, has lost. The
 page's counters and its START button are hidden: they tell of the harness, not of the task; whoever loads the page
-again, and so begins another episode than the one drawn, has left it. What is written into a page loses every ``<``,
+again, and so begins another episode than the one drawn, has left it. What is written into a field loses every ``<``,
 which no task asks for: some pages show it as markup, and the reward lies in the page. What would be animated, or come
 after a while, is there at once, and no caret blinks: nobody waits for it, and the same seed shows the same.
 

@@ -6,15 +6,13 @@ import asyncio
 import contextlib
 from typing import Any
 
-from .context import Context, Tab
+from .context import GONE, Context, Tab
 from .settle import SETTLE_SECONDS, drawn, settle
 
 PATIENCE_MS = 1500
 """How long an element may take until it can be acted on."""
 COVERED_MS = 400
 """The same for a click that would meet another element, or nothing, at once."""
-CLOSE_SECONDS = 0.5
-"""How long after its last answer a tab that closes may still be listed."""
 SCROLL = 400
 MAX_TYPED = 500
 MODIFIERS = ("Shift", "Control", "Alt", "Meta")
@@ -57,22 +55,11 @@ async def act(context: Context, action: dict[str, Any]) -> None:
     tab = context.tab
     try:
         await VERBS[verb](context, action)
-    except Refused:
-        raise
     except Exception as error:
-        if "has been closed" not in str(error) or not await closed(context, tab):
+        if not await context.closed_itself(tab, error):
             raise
     finally:
         await settle(context)
-
-
-async def closed(context: Context, tab: Tab) -> bool:
-    """Whether the tab that was acted on is gone: a page may close itself in the midst of a click."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(CLOSE_SECONDS):
-            while tab in context.tabs:
-                await asyncio.sleep(0.005)
-    return tab not in context.tabs
 
 
 async def handle_of(context: Context, number: int) -> str:
@@ -161,6 +148,7 @@ def said(error: Exception) -> str:
     """The line of a Playwright error that tells what was in the way."""
     text = str(error)
     for hint, told in (
+        (GONE, f"its page {GONE}"),
         ("intercepts pointer events", "another element lies over it"),
         ("not visible", "it is not visible"),
         ("not enabled", "it is disabled"),

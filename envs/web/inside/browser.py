@@ -28,6 +28,7 @@ ARGUMENTS = [
     "--disable-lcd-text",
     "--disable-checker-imaging",
     "--disable-smooth-scrolling",
+    "--disable-partial-raster",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 ]
 HOME = "/tmp"  # noqa: S108 - the sandbox's own
@@ -50,7 +51,7 @@ NOTHING_COPIED = """(() => {
   removeEventListener('copy', nothing, true);
 })()"""
 """The clipboard is the browser's, not a context's: it would tell one episode of another. So is what was selected last,
-which a middle click pastes: a context begins by selecting something else.
+which a middle click pastes: a new context begins by selecting something else.
 """
 
 

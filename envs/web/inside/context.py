@@ -11,6 +11,10 @@ from .look import Numbers
 
 MAX_TABS = 8
 MAX_NOTES = 5
+GONE = "has been closed"
+"""What Playwright says of anything that is asked of a tab that is gone."""
+GONE_SECONDS = 0.5
+"""How long after that it may still be listed."""
 LOOKS = ("Image", "Stylesheet", "Font")
 """Kinds of requests that a page's layout waits for."""
 
@@ -105,7 +109,13 @@ class Context:
 
     @property
     def tab(self) -> Tab:
-        """The one that is looked at."""
+        """The one that is looked at.
+
+        Raises:
+            ConnectionError: there is none.
+        """
+        if not self.tabs:
+            raise ConnectionError(f"the last tab {GONE}")
         return self.tabs[self.active]
 
     @property
@@ -184,6 +194,16 @@ class Context:
             self.tabs.remove(tab)
             if self.active >= at:
                 self.active = max(0, self.active - 1)
+
+    async def closed_itself(self, tab: Tab, error: Exception) -> bool:
+        """Whether an error came of a tab that is gone: a page may close itself in the midst of anything."""
+        if GONE not in str(error):
+            return False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GONE_SECONDS):
+                while tab in self.tabs:
+                    await asyncio.sleep(0.005)
+        return tab not in self.tabs
 
     async def answer(self, dialog: Any) -> None:
         """Dialogs are accepted and told; nobody else would ever answer them."""

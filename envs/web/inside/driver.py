@@ -59,10 +59,7 @@ class Driver:
         try:
             async with asyncio.timeout(request["deadline"]):
                 for step in request["steps"]:
-                    if self.browser.context and not self.browser.context.tabs:
-                        await self.browser.context.open_tab()
-                        self.browser.context.note("the last tab was closed; this is another one")
-                    shot = await self.step(step, answer) or shot
+                    shot = await self.surely(step, answer) or shot
                     if self.browser.here.crashed:
                         raise ConnectionError("it crashed")
         except Exception as error:
@@ -74,6 +71,22 @@ class Driver:
             except Exception as worse:
                 answer["broken"] = f"{type(worse).__name__}: {worse}"[:300]
         return answer, shot
+
+    async def surely(self, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
+        """One step, and once more where the tab closed itself meanwhile: that is no loss."""
+        while True:
+            context = self.browser.context
+            if context is None or step["do"] == "open":
+                return await self.step(step, answer)
+            if not context.tabs:
+                await context.open_tab()
+                context.note("the last tab was closed; this is another one")
+            tab = context.tab
+            try:
+                return await self.step(step, answer)
+            except Exception as error:
+                if not await context.closed_itself(tab, error):
+                    raise
 
     async def step(self, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
         """One step; what it found is put into ``answer``."""
@@ -116,12 +129,13 @@ class Driver:
         answer["nodes"], answer["more"] = nodes, more
         answer["tabs"] = [[short(one.page.url, MAX_TEXT), title if one is tab else ""] for one in context.tabs]
         answer["active"] = context.active
+        shot = b""
+        if step.get("screenshot"):
+            taken = await tab.session.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
+            shot = base64.b64decode(taken["data"])
         if step.get("notes", True):
             answer["notes"], context.notes = context.notes, []
-        if not step.get("screenshot"):
-            return b""
-        taken = await tab.session.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
-        return base64.b64decode(taken["data"])
+        return shot
 
 
 async def listen(path: str) -> None:

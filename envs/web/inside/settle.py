@@ -47,7 +47,8 @@ async def settle(context: Context) -> None:
     if tab.loading and tab in context.tabs:
         context.note(f"the next page did not come within {SETTLE_SECONDS:g} s, and is no longer waited for")
         tab.loading.clear()
-        await tab.session.send("Page.stopLoading")
+        with contextlib.suppress(Exception):
+            await tab.session.send("Page.stopLoading")
 
 
 async def turned(tab: Tab) -> None:

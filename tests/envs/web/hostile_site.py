@@ -43,7 +43,13 @@ PAGES = {
     "huge": "<button onclick=\"document.title = 'x'.repeat(9e6)\">press</button>",
     "talks": "<button onclick=\"const s = 'y'.repeat(1e6); for (let i = 0;; i++) console.log(s + i)\">press</button>",
     "orphan": "<button onclick=\"window.open('closes.html')\">press</button>",
-    "closes": '<button onclick="window.close()">close</button><input oninput="window.close()">',
+    "closes": (
+        '<button onclick="window.close()">now</button><input oninput="window.close()"><form onsubmit="window.close()">'
+        '<input type=search></form><a href=# onmousedown="window.close()">held</a>'
+    ),
+    "basket": "<button onclick=\"document.cookie='basket=3'; window.open('saves.html')\">open</button>",
+    "saves": "<button onclick=\"fetch('other.html', {cache: 'no-store'}).then(() => window.close())\">save</button>",
+    "buys": "<h1>home</h1><script>document.write(document.cookie)</script>",
     "leaves": "<button onclick=\"setTimeout(() => location.href = 'other.html', 700)\">press</button>",
     "scroller": (
         "<script>const spin = () => { for (const now = Date.now(); Date.now() < now + 250;);"

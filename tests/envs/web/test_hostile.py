@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from turnwise.envs.web import browser
+from turnwise.envs.web.env import Seen
 from turnwise.envs.web.own import Asked, Ended
 from turnwise.sandbox import SandboxLost
 from turnwise.tests.envs.web.hostile_site import HostileSite, number_of
@@ -171,17 +172,41 @@ def test_a_site_may_be_large_but_not_too_large(site: HostileSite) -> None:
         large.reset(seed=1)
 
 
-@pytest.mark.parametrize("at", ["button", "textbox"])
-def test_where_the_last_tab_closed_itself_there_is_another(site: HostileSite, at: str) -> None:
+@pytest.mark.parametrize(
+    ("at", "actions"),
+    [
+        ("button", ["click({})"]),
+        ("textbox", ["click({})", f"type({'a' * 400!r})"]),
+        ("textbox", ["fill({}, 'text')"]),
+        ("searchbox", ["press({}, 'Enter')"]),
+        ("link", ["drag({0}, {0})"]),
+    ],
+)
+def test_where_the_last_tab_closed_itself_there_is_another(site: HostileSite, at: str, actions: list[str]) -> None:
     press(site, "orphan")
     site.step("close_tab(0)")
-    seen = str(site.step("wait(1)")[0])
-    after = str(site.step(f"click({number_of(seen, at)})")[0])
-    if at == "textbox":
-        # Closed in the midst of what is typed.
-        after = str(site.step(f"type({'a' * 400!r})")[0])
-    assert "! the last tab was closed; this is another one" in after
-    assert "about:blank" in after
+    after = str(site.step("wait(1)")[0])
+    number = number_of(after, at)
+    for action in actions:
+        after, _, _, _, info = site.step(action.format(number))
+    assert "! the last tab was closed; this is another one" in str(after)
+    assert "about:blank" in str(after)
+    assert info["step_valid"]
+    clean(site)
+
+
+@pytest.mark.parametrize("observation", ["text", "both"])
+def test_a_tab_that_closes_itself_costs_no_other_and_no_cookie(site: HostileSite, observation: Seen) -> None:
+    # Anywhere between the click and the last look: so more than once.
+    seeing = HostileSite("basket", observation=observation)
+    seeing.browser = site.browser
+    for _ in range(12):
+        seen, _ = seeing.reset(seed=1)
+        seen = seeing.step(f"click({number_of(seen, 'button')})")[0]
+        seen = seeing.step(f"click({number_of(seen, 'button')})")[0]
+        assert "lost" not in str(seen)
+        seen = seeing.step('goto("http://127.0.0.1:8080/buys.html")')[0]
+        assert "basket=3" in str(seen)
     clean(site)
 
 
