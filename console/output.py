@@ -111,7 +111,7 @@ def result_facts(result: Mapping[str, Any]) -> dict[str, Any]:
     facts = {name: _percent(value) if name.startswith(shares) else value for name, value in result.items()}
     for name, ends in INTERVALS.items():
         low, high = (facts.pop(end, None) for end in ends)
-        if low and high:
+        if facts.get(name) and low and high:
             facts[name] += f" [{low}, {high}] (95% interval)"
     return facts
 

@@ -15,6 +15,9 @@ from .evaluation import EvalResult
 from .metrics import finite
 from .statistics import newcombe
 
+BEFORE = ("warmup", "untrained", "forked")
+"""Evaluations of the policy that training begins with, the last one first."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
@@ -26,7 +29,7 @@ class RunResult:
     success_warmup: float | None
     success_after: float | None
     gain: float | None
-    """Of success over the warmed-up policy, or the untrained one where there was no warm-up."""
+    """Of success over the policy that training began with: warmed up, untrained, or another run's."""
     gain_low: float | None
     gain_high: float | None
     """Its 95 % interval."""
@@ -62,7 +65,8 @@ def result(
     for one in batches:
         tokens.update({int(age): count for age, count in one["staleness_tokens"].items()})
     after = evaluations.get("after")
-    gain, low, high = _gain(evaluations.get("warmup") or evaluations.get("untrained"), after)
+    before = next((evaluations[name] for name in BEFORE if name in evaluations), None)
+    gain, low, high = _gain(before, after)
     return RunResult(
         run=run,
         status=status,
@@ -94,7 +98,7 @@ def draw_curve(run: str, updates: int, evaluations: Mapping[str, EvalResult], da
 
 
 def _placed(name: str, updates: int) -> int:
-    if name in ("untrained", "warmup"):
+    if name in BEFORE:
         return 0
     return int(name.split()[1]) if name.startswith("update ") else updates
 

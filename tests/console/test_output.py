@@ -81,6 +81,8 @@ def test_a_result_has_its_shares_in_per_cent_and_success_with_its_interval() -> 
         "gain": "25.0% [15.1%, 34.3%] (95% interval)",
         "stale_share": "95.9%",
     }
+    # No episode told whether it succeeded.
+    assert result_facts({"success": math.nan, "low": 0.0, "high": 0.16}) == {"success": None}
     untold = dict.fromkeys(("gain", "gain_low", "gain_high"))
     assert result_facts(untold) == {"gain": None}
     assert result_facts(dict.fromkeys(("success", "low", "high"), math.nan)) == {"success": None}

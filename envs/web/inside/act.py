@@ -52,11 +52,11 @@ async def act(context: Context, action: dict[str, Any]) -> None:
     verb = action["verb"]
     context.pointed |= verb in POINTING
     context.disturbed |= verb not in PLAIN
-    tab = context.tab
+    closings = context.closings
     try:
         await VERBS[verb](context, action)
     except Exception as error:
-        if not await context.closed_itself(tab, error):
+        if not await context.closed_since(closings, error):
             raise
     finally:
         await settle(context)

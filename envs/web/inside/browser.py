@@ -12,7 +12,7 @@ from typing import Any
 
 from playwright.async_api import Playwright, async_playwright
 
-from .context import Context
+from .context import MAX_NOTES, Context
 
 PROGRAM = "/usr/bin/chromium-headless-shell"
 ARGUMENTS = [
@@ -157,7 +157,7 @@ class Browser:
         await self.kill()
         await self.begin(width, height)
         if before:
-            self.here.numbers = before.numbers
+            self.here.numbers, self.here.notes = before.numbers, before.notes[: MAX_NOTES - 1]
         self.here.note(why)
 
     async def kill(self) -> None:

@@ -91,6 +91,8 @@ class Context:
         self.tabs: list[Tab] = []
         self.adopting: dict[Any, asyncio.Future[None]] = {}
         self.active = 0
+        self.closings = 0
+        """Tabs that were closed so far, by whomever."""
         self.numbers = Numbers()
         self.notes: list[str] = []
         """Dialogs, downloads, closed tabs, until they are told."""
@@ -190,20 +192,23 @@ class Context:
         """A tab is gone."""
         self.disturbed = True
         if tab in self.tabs:
+            self.closings += 1
             at = self.tabs.index(tab)
             self.tabs.remove(tab)
             if self.active >= at:
                 self.active = max(0, self.active - 1)
 
-    async def closed_itself(self, tab: Tab, error: Exception) -> bool:
-        """Whether an error came of a tab that is gone: a page may close itself in the midst of anything."""
+    async def closed_since(self, closings: int, error: Exception) -> bool:
+        """Whether an error came of a tab that closed since there were so many ``closings``: a page may close itself in
+        the midst of anything.
+        """
         if GONE not in str(error):
             return False
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GONE_SECONDS):
-                while tab in self.tabs:
+                while self.closings == closings:
                     await asyncio.sleep(0.005)
-        return tab not in self.tabs
+        return self.closings > closings
 
     async def answer(self, dialog: Any) -> None:
         """Dialogs are accepted and told; nobody else would ever answer them."""
