@@ -8,7 +8,7 @@ import random
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -109,6 +109,9 @@ async def gymnasium_checker(subject: Subject) -> str:
 
     def work(env: TurnEnv) -> list[str]:
         core = env.inner.unwrapped if isinstance(env, Adapted) else env
+        if core.spec is not None and not env.deterministic:
+            # Gymnasium reads it there, and expects two episodes of a seed to be the same where it is not said.
+            core.spec = replace(core.spec, nondeterministic=True)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             check_env(core)

@@ -30,6 +30,12 @@ class Drifting(SiteEnv):
         return (f"{observation} {Drifting.calls}", *rest)  # type: ignore[return-value]
 
 
+class Moody(Drifting):
+    """Says that it is not to be repeated, for itself and not where it is registered."""
+
+    deterministic = False
+
+
 class Silent(SiteEnv):
     """Tells no state key."""
 
@@ -78,7 +84,8 @@ class Unguided(SiteEnv):
         return super().reset(seed=seed, options=options)
 
 
-BAD = {"Drifting": Drifting, "Silent": Silent, "Sticky": Sticky, "Wordy": Wordy, "Wrong": Wrong, "Unguided": Unguided}
+KINDS = (Drifting, Moody, Silent, Sticky, Wordy, Wrong, Unguided)
+BAD = {kind.__name__: kind for kind in KINDS}
 
 
 @pytest.fixture(autouse=True)
@@ -117,6 +124,12 @@ def test_what_is_wrong_is_found_by_its_check(name: str, by: str) -> None:
     report = check(f"bad/{name}-v0")
     assert not report.ok
     assert by in failed(report)
+
+
+def test_what_says_that_it_cannot_be_repeated_is_not_asked_to_be() -> None:
+    assert "gymnasium" in failed(check("bad/Drifting-v0"))
+    found = failed(check("bad/Moody-v0"))
+    assert not {"gymnasium", "seed determinism", "step determinism"} & {*found}
 
 
 def test_an_environment_that_raises_fails() -> None:
