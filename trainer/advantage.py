@@ -43,31 +43,33 @@ def returns_to_go(rewards: list[float], gamma: float = 1.0) -> list[float]:
 
 
 def turn_return(rewards: PerTurn, gamma: float = 1.0) -> PerTurn:
-    """Return-to-go minus the mean return-to-go of the members still alive at that turn.
+    """Return-to-go against the other members, one pair at a time, then averaged: a leave-one-out baseline per turn.
 
-    At a turn that only one member reaches there is nobody left to compare with, and the difference would be 0 however
-    well or badly it ends. There the baseline is the group's mean discounted return less what the member has already
-    collected, in the units of that turn; without discount the turn is credited with the trajectory's advantage, ``R_i
-    - mean(R)``.
+    Against a member that is still alive at the turn, both returns-to-go count. Against a member that has ended, its
+    episode is over, so both whole returns count. With ``R`` the discounted return, ``G`` the return-to-go, ``C`` the
+    discounted reward collected before the turn and ``n`` members::
+
+        A_i,t = 1 / (n - 1) * sum over j != i of (G_i,t - G_j,t  if j is alive at t  else  R_i - R_j)
+
+    ``R_i - R_j`` is ``gamma**t * G_i,t - (R_j - C_i,t)``: the term of the discounted objective, in units of the first
+    turn. What is subtracted from the member's own return-to-go depends on the other members and on ``C_i,t`` only,
+    never on the action at the turn, so it adds no bias. Nothing is divided by ``gamma**t``: the result is at most the
+    largest difference of two returns-to-go. Without discount and with a reward at the last turn only, it is RLOO's
+    (Kool et al. 2019) at every turn.
     """
     togo = [returns_to_go(turns, gamma) for turns in rewards]
-    baseline = mean([turns[0] for turns in togo if turns])
-    collected = [0.0] * len(rewards)
-    out: PerTurn = [[] for _ in rewards]
-    alone = len(rewards) < 2
-    for turn in range(max((len(turns) for turns in rewards), default=0)):
-        alive = [i for i, turns in enumerate(rewards) if turn < len(turns)]
-        peers = mean([togo[i][turn] for i in alive])
-        scale = gamma**turn
-        for i in alive:
-            if len(alive) > 1:
-                out[i].append(togo[i][turn] - peers)
-            elif alone or scale == 0.0:
-                out[i].append(0.0)
-            else:
-                out[i].append(togo[i][turn] - (baseline - collected[i]) / scale)
-            collected[i] += scale * rewards[i][turn]
-    return out
+    whole = [turns[0] if turns else 0.0 for turns in togo]
+
+    def against_the_others(i: int, turn: int) -> float:
+        return mean(
+            [
+                togo[i][turn] - togo[j][turn] if turn < len(togo[j]) else whole[i] - whole[j]
+                for j in range(len(rewards))
+                if j != i
+            ]
+        )
+
+    return [[against_the_others(i, turn) for turn in range(len(turns))] for i, turns in enumerate(rewards)]
 
 
 class GroupMean(Extension):
@@ -89,7 +91,7 @@ class GroupNormalised(Extension):
 
 
 class TurnReturn(Extension):
-    """By turn, against the members still alive."""
+    """By turn, against each other member, alive or ended."""
 
     gamma: float = 1.0
 
