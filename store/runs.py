@@ -25,11 +25,11 @@ def create_run(
     code_version: str,
     parent: str | None = None,
 ) -> None:
-    """Begins a run, or goes on with an unfinished one of the same name and config; a stop that was asked for is
-    forgotten.
+    """Begin a run, or resume an unfinished one of the same name and ``config_hash``: its ``config`` is replaced and a
+    requested stop is cleared.
 
     Raises:
-        StoreConflict: a run of that name has another config, or is finished.
+        StoreConflict: a run of that name has another ``config_hash``, or is finished.
     """
     row = {
         "id": run,
@@ -47,9 +47,10 @@ def create_run(
         raise StoreConflict(f"run {run} exists with another config; give this one a name of its own, or use --fork")
     if stored.status == "finished":
         raise StoreConflict(f"run {run} is finished; give the new one another name")
-    if stored.status != "running" or stored.stop_requested:
+    if stored.status != "running" or stored.stop_requested or stored.config != row["config"]:
         resumed = update(run_table).where(run_table.c.id == run)
-        tx.conn.execute(resumed.values(status="running", stop_requested=False, error="", ended_at=None))
+        values = {"status": "running", "stop_requested": False, "error": "", "ended_at": None}
+        tx.conn.execute(resumed.values(**values, config=row["config"]))
 
 
 @operation

@@ -150,6 +150,29 @@ Choice = dict[str, Any]
 LISTS = {"reward_shapers": "reward_shaper", "group_filters": "group_filter", "sample_filters": "sample_filter"}
 """The slots that hold a list; every other slot holds one."""
 
+MATHEMATICS: dict[str, Any] = {
+    "seed": True,
+    "model": True,
+    "environments": {"__all__": {"id", "weight", "options"}},
+    "rollout": {"groups_per_batch", "staleness", "temperature"},
+    "learner": {
+        "learning_rate",
+        "final_learning_rate",
+        "warmup_updates",
+        "betas",
+        "weight_decay",
+        "max_grad_norm",
+        "max_kl",
+        "steps_per_batch",
+    },
+    "engine": {"dtype"},
+    "warmup": True,
+}
+"""The keys outside the slots that change the mathematics of a run, as pydantic's ``include``. ``digest`` hashes these
+and the slots. Budget, timeouts, parallelism, evaluation, checkpoints and trackers are not among them."""
+MATHEMATICS_REVISION = 1
+"""Part of ``digest``. Raise it when the default or the meaning of a key that ``digest`` hashes changes."""
+
 
 def _resolve(slot: str, choice: Choice, default: str | None = None) -> Choice:
     if "name" not in choice:
@@ -215,9 +238,27 @@ class RunConfig(Strict):
         return self.model_dump(mode="json")
 
     def digest(self) -> str:
-        """Hash of what the run does, by which it knows its own: not what it is called, nor where it runs."""
-        settings = {key: value for key, value in self.resolved().items() if key not in ("name", "ray_address")}
-        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+        """Hash of the mathematics: two configurations with one digest train the same policy from the same data.
+
+        Values equal to their defaults are left out, so a release that adds a key with a default changes no digest.
+        """
+        settings = self.model_dump(mode="json", include=MATHEMATICS, exclude_defaults=True)
+        for name, field in type(self).model_fields.items():
+            if name in LISTS:
+                settings[name] = [_mathematics(LISTS[name], one) for one in getattr(self, name)]
+            elif name in SLOTS:
+                chosen = _mathematics(name, getattr(self, name))
+                settings[name] = {} if chosen == field.default else chosen
+        kept = {name: value for name, value in settings.items() if value}
+        text = json.dumps([MATHEMATICS_REVISION, kept], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _mathematics(slot: str, choice: Choice) -> Choice:
+    """The name of an extension and those of its options that change the mathematics and differ from their defaults."""
+    one = build(slot, choice)
+    options = one.model_dump(mode="json", exclude=set(one.operational), exclude_defaults=True)
+    return {"name": choice["name"], **options}
 
 
 def override(raw: dict[str, Any], assignment: str) -> None:

@@ -36,8 +36,8 @@ class Identity:
 def decide(config: RunConfig, row: Callable[[str], Any | None], fork: bool) -> Identity:
     """The run this configuration means.
 
-    Unfinished with the same configuration: it is resumed. With another: refused, unless ``fork`` makes a new run that
-    starts from its newest checkpoint. Finished: a new run, numbered.
+    Unfinished with the same mathematics (``RunConfig.digest``): it is resumed. With another: refused, unless ``fork``
+    makes a new run that starts from its newest checkpoint. Finished: a new run, numbered.
 
     Args:
         row: looks a run up by name; its ``status`` and ``config_hash`` are read.

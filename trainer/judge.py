@@ -9,7 +9,7 @@ of its group like any failed one, counted as ``unscored``, and never gets a rewa
 import asyncio
 import json
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -75,6 +75,8 @@ def transcript(group: Group, trajectory: Trajectory) -> str:
 
 class Judge(Extension):
     """Add ``weight`` times the judge's score to the reward of the last turn."""
+
+    operational: ClassVar[frozenset[str]] = frozenset({"url", "key_from", "deadline", "retries", "at_once"})
 
     url: str
     """The server's base, ``http://host:port/v1``."""

@@ -7,7 +7,7 @@ attributes and leaves only through ``state_dict``. Nothing here knows a paper's 
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -22,6 +22,9 @@ class Extension(BaseModel):
     """Base of everything that can stand in a slot. Stateless unless it overrides the two state methods."""
 
     model_config = ConfigDict(extra="forbid")
+
+    operational: ClassVar[frozenset[str]] = frozenset()
+    """Options that change how the extension runs and not what it computes: a run may change them and resume."""
 
     def state_dict(self) -> dict[str, Any]:
         """All state, as JSON values."""

@@ -139,6 +139,9 @@ def test_a_run_is_its_name_and_config(database: Database) -> None:
     create_run(database)
     with database.read() as conn:
         assert run_row(conn, "r")["stop_requested"] is False
+    create_run(database, config={"seed": 1, "budget": 9})
+    with database.read() as conn:
+        assert run_row(conn, "r")["config"] == {"seed": 1, "budget": 9}
     with pytest.raises(StoreConflict, match="another config"):
         create_run(database, config_hash="other")
     call(database, "finish_run", run="r", status="finished")

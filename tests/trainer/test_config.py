@@ -4,9 +4,18 @@ from pathlib import Path
 
 import pytest
 from turnwise.agents.episode import Deadlines
-from turnwise.trainer.config import ConfigError, RolloutConfig, load_config, parse_config
+from turnwise.trainer.config import (
+    LISTS,
+    MATHEMATICS,
+    ConfigError,
+    LearnerConfig,
+    RolloutConfig,
+    RunConfig,
+    load_config,
+    parse_config,
+)
 from turnwise.trainer.extensions import Extensions
-from turnwise.trainer.registry import SLOTS, build
+from turnwise.trainer.registry import SLOTS, build, fields_at
 
 MINIMAL = {"name": "t", "environments": [{"id": "turnwise/Site-v0"}]}
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart.toml"
@@ -88,6 +97,109 @@ def test_the_resolved_configuration_reads_back_as_itself() -> None:
     assert again == config
     assert again.digest() == config.digest()
     assert load_config(QUICKSTART, ["seed=1"]).digest() != config.digest()
+
+
+OPERATIONAL = {
+    "name": None,
+    "budget": None,
+    "evaluation": None,
+    "checkpoint": None,
+    "sandboxes": None,
+    "ray_address": None,
+    "tensorboard": None,
+    "environments": {"concurrency"},
+    "rollout": {
+        "max_running",
+        "workers",
+        "engines",
+        "reset_deadline",
+        "step_deadline",
+        "turn_deadline",
+        "group_deadline",
+    },
+    "learner": {"tokens_per_pass", "threads", "device"},
+    "engine": {
+        "max_context",
+        "max_sequences",
+        "max_batch_tokens",
+        "kv_cache_mib",
+        "block_size",
+        "threads",
+        "gpus",
+    },
+}
+"""The keys that a run may change and resume; None for a whole section."""
+
+
+def test_every_key_is_of_the_mathematics_or_operational() -> None:
+    slots = (SLOTS.keys() | LISTS) - set(LISTS.values())
+    whole = {name for name, keys in (MATHEMATICS | OPERATIONAL).items() if keys in (True, None)}
+    parted = MATHEMATICS.keys() & OPERATIONAL.keys()
+    assert whole | parted | slots == set(RunConfig.model_fields)
+    for section in parted:
+        keys = MATHEMATICS[section]
+        keys = keys.get("__all__") if isinstance(keys, dict) else keys
+        assert not keys & OPERATIONAL[section]
+        assert keys | OPERATIONAL[section] == set(fields_at(RunConfig, (section,))), section
+
+
+JUDGE = {"name": "judge", "url": "http://a/v1", "model": "m", "rubric": "r"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "other"},
+        {"tensorboard": True},
+        {"ray_address": "auto"},
+        {"budget": {"updates": 1000, "seconds": 5}},
+        {"evaluation": {"tasks": 3}},
+        {"checkpoint": {"keep": 9}},
+        {"rollout": {"workers": 3, "group_deadline": 9}},
+        {"engine": {"kv_cache_mib": 999}},
+        {"environments": [{"id": "turnwise/Site-v0", "concurrency": 3}]},
+        {"learner": {"threads": 3}},
+        {"reward_shapers": [JUDGE | {"url": "http://b/v1", "at_once": 3}]},
+        {"horizon": {"name": "constant", "turns": 12}},
+    ],
+)
+def test_a_resumed_run_may_change_how_it_runs(changes: dict) -> None:
+    base = MINIMAL | {"reward_shapers": [JUDGE]}
+    assert parse_config(base | changes).digest() == parse_config(base).digest()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": 1},
+        {"model": {"new": {"hidden": 256}}},
+        {"environments": [{"id": "turnwise/Site-v0", "options": {"family": "find"}}]},
+        {"rollout": {"staleness": 0}},
+        {"learner": {"learning_rate": 0.5}},
+        {"engine": {"dtype": "bfloat16"}},
+        {"warmup": {"steps": 1}},
+        {"horizon": {"turns": 13}},
+        {"advantage": {"name": "turn_return"}},
+        {"group_filters": [{"name": "informative"}]},
+        {"reward_shapers": []},
+        {"reward_shapers": [JUDGE | {"rubric": "other"}]},
+    ],
+)
+def test_a_change_of_the_mathematics_changes_the_digest(changes: dict) -> None:
+    base = MINIMAL | {"reward_shapers": [JUDGE]}
+    assert parse_config(base | changes).digest() != parse_config(base).digest()
+
+
+def test_a_release_that_adds_keys_with_defaults_resumes_the_runs_of_the_one_before() -> None:
+    class LaterLearner(LearnerConfig):
+        momentum: float = 0.5
+
+    class Later(RunConfig):
+        learner: LaterLearner = LaterLearner()
+        tracker: str = "none"
+
+    raw = MINIMAL | {"learner": {"learning_rate": 0.5}}
+    assert Later.model_validate(raw).digest() == parse_config(raw).digest()
 
 
 def test_eval_waits_as_long_as_training_does() -> None:
