@@ -18,7 +18,8 @@ from .observations import observation_hash, parts, png
 
 _NUMBERS = (int, float, np.integer, np.floating, np.bool_)
 _FLAGS = (bool, np.bool_)
-MAX_FACTS_CHARS = 16_384
+MAX_INFO_CHARS = 16_384
+"""Of ``state_key``; of the names in ``reward_parts``, and of ``facts``, as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +76,14 @@ def _seen(
     key = info.get("state_key", "")
     if not isinstance(key, str):
         raise EnvironmentBroken(f"info['state_key'] is {type(key).__name__}, not str")
+    _bound("info['state_key'] is", len(key), "characters")
     success = info.get("success")
     addends = info.get("reward_parts") or {}
     if not isinstance(addends, dict):
         raise EnvironmentBroken(f"info['reward_parts'] is {type(addends).__name__}, not dict")
+    _bound(
+        "the names in info['reward_parts'] are", len(json.dumps([str(name) for name in addends])), "characters of JSON"
+    )
     return Seen(
         text=text,
         images=() if image is None else (png(image),),
@@ -104,9 +109,13 @@ def _facts(facts: Any) -> dict[str, Any]:
         written = json.dumps(facts, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise EnvironmentBroken(f"info['facts'] holds what JSON cannot: {error}") from error
-    if len(written) > MAX_FACTS_CHARS:
-        raise EnvironmentBroken(f"info['facts'] is {len(written)} characters of JSON; {MAX_FACTS_CHARS} is the most")
+    _bound("info['facts'] is", len(written), "characters of JSON")
     return dict(json.loads(written))
+
+
+def _bound(what: str, size: int, unit: str) -> None:
+    if size > MAX_INFO_CHARS:
+        raise EnvironmentBroken(f"{what} {size} {unit}; {MAX_INFO_CHARS} is the most")
 
 
 def seen_at_reset(env: TurnEnv, answer: Any, ms: float = 0.0) -> Seen:

@@ -53,6 +53,9 @@ async def fault(fault: str, where: str = "step", deadline: float = 5.0) -> EnvOw
         ("success", r"info\['success'\] is int"),
         ("key", r"info\['state_key'\] is int"),
         ("facts", r"info\['facts'\] holds what JSON cannot"),
+        ("long key", r"info\['state_key'\] is 20000 characters; 16384 is the most"),
+        ("long part", r"the names in info\['reward_parts'\] are 20004 characters of JSON; 16384 is the most"),
+        ("many parts", r"the names in info\['reward_parts'\] are \d+ characters of JSON; 16384 is the most"),
         ("many", r"info\['facts'\] is 200\d\d characters of JSON; 16384 is the most"),
     ],
 )
