@@ -12,7 +12,7 @@ import typer
 from .. import __version__
 from ..errors import TurnwiseError
 from . import db, doctor, envs, evaluate, model, replay, runs, sandbox, train, trajectories
-from .safe import clean
+from .safe import indented
 
 EXTRAS = frozenset(
     {"httpx", "matplotlib", "psutil", "ray", "safetensors", "tokenizers", "torch", "transformers", "vllm"}
@@ -57,7 +57,7 @@ def main() -> None:
     try:
         app()
     except TurnwiseError as error:
-        sys.stderr.write(f"turnwise: {clean(str(error))}\n")
+        sys.stderr.write(f"turnwise: {indented(str(error))}\n")
         sys.exit(2)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in EXTRAS:

@@ -12,9 +12,9 @@ from ..errors import TurnwiseError
 from .envs import EnvOptions, read_options
 from .opening import opened
 from .options import DEFAULT_STORE, Json, Split, Store
-from .output import console, in_words, print_facts, print_json, result_facts
+from .output import GUTTER, console, in_words, print_facts, print_json, result_facts
 from .play import play_episode
-from .safe import clean, one_line
+from .safe import clean, indented, one_line
 
 POLICIES = "random, oracle, human, a checkpoint's folder, or the URL of a server"
 REASON = 300
@@ -64,7 +64,7 @@ def evaluate(
     elif result.tasks:
         print_facts(result_facts(result.json()))
     if not result.tasks:
-        _say(f"no episode had an outcome: {_why_failed(store, result.run, clean)}")
+        _say(f"no episode had an outcome: {_why_failed(store, result.run, _in_full)}")
         raise typer.Exit(1)
     if result.failed and not as_json:
         _say(f"{result.failed} of {tasks} episodes failed: {_why_failed(store, result.run, _in_short)}")
@@ -86,6 +86,11 @@ def _why_failed(store: str, run: str, told: Callable[[str], str]) -> str:
     counts = Counter(row["status"] for row in failed)
     lists = [f"  turnwise trajectories list --run {run} --status {status}{_store_option(store)}" for status in counts]
     return "\n".join([f"{in_words(counts)}; the first, {first}", *lists])
+
+
+def _in_full(error: str) -> str:
+    """An error with its traceback, behind a gutter: the environment wrote its text."""
+    return indented(error, GUTTER)
 
 
 def _in_short(error: str) -> str:

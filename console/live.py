@@ -15,8 +15,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from .output import console
-from .safe import clean, one_line
+from .output import GUTTER, console
+from .safe import indented, one_line
 
 if TYPE_CHECKING:
     from ..trainer.events import Evaluated, Event, UpdateDone
@@ -61,7 +61,7 @@ class LiveView:
                 self._print(_evaluated(event))
             case Note():
                 self._catch_up()
-                self._print(clean(event.text))
+                self._print(indented(event.text, GUTTER))
 
     def _update(self, event: "UpdateDone") -> None:
         row = _row(event)

@@ -17,10 +17,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from .safe import cell, clean
+from .safe import cell, indented, one_line
 
 PIPED_WIDTH = 240
 """Columns of a table that goes to a file or another program, where nothing should be folded."""
+GUTTER = "| "
+"""Before each further line of a value; no line of turnwise's begins with it."""
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -82,12 +84,14 @@ def none_of(noun: str, filters: Mapping[str, object]) -> str:
 
 
 def print_facts(facts: Mapping[str, object]) -> None:
-    """Names and values, one a line; what is None or empty is left out."""
+    """Names and values, cleaned, one per line; a value's further lines follow a gutter. What is None or empty is left
+    out.
+    """
     out = console()
-    shown = {name: text for name, value in facts.items() if (text := in_words(value))}
-    width = max(map(len, shown), default=0)
-    for name, text in shown.items():
-        out.print(f"{name:<{width}}  {clean(text)}", soft_wrap=True)
+    shown = [(one_line(name), text) for name, value in facts.items() if (text := in_words(value))]
+    width = max((len(name) for name, _ in shown), default=0)
+    for name, text in shown:
+        out.print(f"{name:<{width}}  {indented(text, ' ' * width + '  ' + GUTTER)}", soft_wrap=True)
 
 
 def in_words(value: object) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from .output import console
-from .safe import clean
+from .output import GUTTER, console
+from .safe import clean, indented
 
 if TYPE_CHECKING:
     from ..envs.base import Image
@@ -32,7 +32,7 @@ def play_episode(env_id: str, *, seed: int, split: str, options: dict[str, Any])
     try:
         play(env, _lines(), lambda text: out.print(clean(text), soft_wrap=True), kept, seed=seed, split=split)
     except EnvironmentFailed as failed:
-        console(stderr=True).print(f"turnwise: {env_id} {clean(str(failed))}", soft_wrap=True)
+        console(stderr=True).print(f"turnwise: {env_id} {indented(str(failed), GUTTER)}", soft_wrap=True)
         raise typer.Exit(1) from None
     finally:
         env.close()

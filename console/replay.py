@@ -9,8 +9,8 @@ from ..errors import TurnwiseError
 from ..records import OUTCOMES
 from .opening import opened
 from .options import DEFAULT_STORE, Json, Store
-from .output import console, print_json
-from .safe import clean
+from .output import GUTTER, console, print_json
+from .safe import clean, indented
 
 NEWEST = 10_000
 """A sample is drawn from so many trajectories of the run at most."""
@@ -41,7 +41,7 @@ def replay(
         report = replay_one(store, trajectory)
         reports.append(report)
         if not as_json:
-            console().print(f"{clean(trajectory)}: {clean(report.message)}", soft_wrap=True)
+            console().print(f"{clean(trajectory)}: {indented(report.message, GUTTER)}", soft_wrap=True)
     matching = sum(report.matches for report in reports)
     if as_json:
         print_json(reports)

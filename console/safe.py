@@ -2,6 +2,7 @@
 
 What is shown must not move the cursor, change colours, set the title, hide what comes before it or reorder what comes
 after. So escape sequences go whole, then every control, format and lone surrogate character; only newline and tab stay.
+A newline in such text starts a line that could pose as one of turnwise's: print it with ``indented`` or ``one_line``.
 Rich markup in such text is never interpreted: it is wrapped in ``rich.text.Text``, which does not parse any.
 """
 
@@ -28,13 +29,18 @@ def clean(text: str) -> str:
     return "".join(char for char in text if char in _KEPT or unicodedata.category(char) not in _DROPPED)
 
 
-def one_line(text: str, width: int = 80) -> str:
+def indented(text: str, gutter: str = "  ") -> str:
+    """The cleaned text with ``gutter`` before each line except the first."""
+    return clean(text).replace("\n", "\n" + gutter)
+
+
+def one_line(text: str, width: int | None = 80) -> str:
     """The cleaned text on one line of at most ``width`` characters."""
     line = " ".join(clean(text).split())
-    return line if len(line) <= width else line[: width - 1] + "…"
+    return line if width is None or len(line) <= width else line[: width - 1] + "…"
 
 
 def cell(value: object, width: int | None = None) -> Text:
-    """Any value for a table: cleaned, and never read as markup."""
+    """One line of any value for a table: cleaned, and never read as markup."""
     shown = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-    return Text(one_line(shown, width) if width else clean(shown))
+    return Text(one_line(shown, width))

@@ -9,7 +9,7 @@ import typer
 
 from .options import Json
 from .output import console, print_json, print_table
-from .safe import clean
+from .safe import clean, one_line
 
 if TYPE_CHECKING:
     from ..sandbox.backend import Backend
@@ -126,10 +126,11 @@ def _line(result: Any) -> str:
     """A case's end on one line."""
     from ..sandbox.ring import Outcome
 
+    detail = one_line(result.detail, None)
     if isinstance(result, Outcome):
         state = f"box {result.box}, sibling {result.sibling_ms:.0f} ms"
-        return f"{result.verdict:<13}  {result.ms:6.0f} ms  {result.name:<26}  {clean(result.detail)}; {state}"
-    return f"{'ok' if result.ok else 'FAILED':<13}  {result.ms:6.0f} ms  {result.name:<26}  {clean(result.detail)}"
+        return f"{result.verdict:<13}  {result.ms:6.0f} ms  {result.name:<26}  {detail}; {state}"
+    return f"{'ok' if result.ok else 'FAILED':<13}  {result.ms:6.0f} ms  {result.name:<26}  {detail}"
 
 
 def _with_backend(name: str, work: "Callable[[Backend], Coroutine[Any, Any, T]]", runtime: str | None = None) -> T:

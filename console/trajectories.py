@@ -11,8 +11,8 @@ from ..errors import TurnwiseError
 from ..records import Purpose, Status, Task, Trajectory
 from .opening import opened
 from .options import DEFAULT_STORE, After, Json, Limit, Store
-from .output import ago, console, jsonable, none_of, print_facts, print_json, print_table
-from .safe import clean
+from .output import GUTTER, ago, console, jsonable, none_of, print_facts, print_json, print_table
+from .safe import clean, indented
 
 if TYPE_CHECKING:
     from ..store.database import Database
@@ -98,17 +98,19 @@ def _print_turns(found: Trajectory, task: Task, last: str | None) -> None:
     facts = {"id": found.id, "run": found.run, "group": f"{found.group}, member {found.member}"}
     facts |= {"environment": task.env_id, "seed": f"{task.seed} ({task.split})"}
     facts |= {"status": found.status.value, "success": str(found.success), "reward": f"{found.reward:g}"}
-    facts |= {name: clean(str(value)) for name, value in found.facts.items()}
+    # The environment names its facts: under a prefix, none of them reads as a line of turnwise's.
+    facts |= {f"facts.{name}": str(value) for name, value in found.facts.items()}
     print_facts({**facts, **({"error": found.error} if found.error else {})})
     out = console()
+    gutter = "   " + GUTTER
     for step in found.steps:
-        out.print(f"\n{step.index}  {clean(step.observation)}", soft_wrap=True)
+        out.print(f"\n{step.index}  {indented(step.observation, gutter)}", soft_wrap=True)
         for image in step.images:
             out.print(f"   [screenshot {image[:6]}…]")
         verdict = "" if step.valid else "  (invalid)"
-        out.print(f"   > {clean(step.action)}  {step.reward:+g}{verdict}", soft_wrap=True)
+        out.print(f"   > {indented(step.action, gutter)}  {step.reward:+g}{verdict}", soft_wrap=True)
     if last is not None:
-        out.print(f"\n   {clean(last)}", soft_wrap=True)
+        out.print(f"\n   {indented(last, gutter)}", soft_wrap=True)
 
 
 def _write_images(database: "Database", found: Trajectory, folder: Path) -> int:

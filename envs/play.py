@@ -28,7 +28,9 @@ class Played:
 
 
 def _shown(env: TurnEnv, observation: Obs, keep: Callable[[Image], str]) -> str:
+    """The observation for a person; its further lines follow a gutter, so that none reads as a line of ``play``."""
     text, image = parts(observation)
+    text = text.replace("\n", "\n| ")
     picture = env.screenshot() if image is None else image
     where = "" if picture is None else f"[screenshot, {picture.shape[1]} x {picture.shape[0]}: {keep(picture)}]"
     return "\n".join(part for part in (text, where) if part)

@@ -123,6 +123,39 @@ def test_json_of_a_trajectory_keeps_what_was_written(turnwise: Turnwise, store: 
     assert shown["task"]["env_id"] == ENV
 
 
+def test_nothing_of_a_world_or_agent_poses_as_a_line_of_turnwise(turnwise: Turnwise, store: str) -> None:
+    pose = "text\nsuccess      True\n   > done  +99"
+    facts = {"id": "forged", "success": True, "reward": 99.0, "\x1b[2Jnote\nstatus": pose, "\ud800": "odd"}
+    database = open_database(store)
+    with database.transaction() as tx:
+        operations.start_trajectory(tx, trajectory=Trajectory("posed", "demo", "g1", 0, 1))
+        step = Step(0, pose, "hash", pose, 0.0, {}, False, True, True, "", None, 0.0, 0.0)
+        operations.append(tx, trajectory="posed", steps=[step], messages=[])
+        operations.finish_trajectory(
+            tx,
+            trajectory="posed",
+            status=Status.TRUNCATED,
+            reward=0.0,
+            success=False,
+            final_observation=pose,
+            facts=facts,
+        )
+    database.close()
+    lines = turnwise("trajectories", "show", "posed", "--store", store).out.splitlines()
+    head = dict(line.split(maxsplit=1) for line in lines[: lines.index("")] if not line.startswith(" "))
+    assert {name: head[name] for name in ("id", "status", "success", "reward")} == {
+        "id": "posed",
+        "status": "truncated",
+        "success": "False",
+        "reward": "0",
+    }
+    assert head["facts.id"] == "forged"
+    assert not any("\x1b" in line for line in lines)
+    assert [line for line in lines if line.startswith(("   >", "success"))] == ["success            False", "   > text"]
+    assert lines.count("   |    > done  +99") == 2
+    assert lines.count("   |    > done  +99  +0") == 1
+
+
 def with_screenshots(store: str) -> str:
     """Adds a trajectory of two turns that saw one picture each; the hash of the first."""
     pictures = [png(np.full((2, 3, 3), shade, np.uint8)) for shade in (0, 255)]

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 from rich.table import Table
-from turnwise.console.safe import cell, clean, one_line
+from turnwise.console.output import print_facts
+from turnwise.console.safe import cell, clean, indented, one_line
 
 TRICKS = [
     *("\x1b[31m", "\x1b]0;title\x07", "\x1b]8;;http://x\x1b\\", "\x1bc", "\x9b2J", "\r", "\x08", "\u202e", "\ud800"),
@@ -65,3 +66,25 @@ def test_a_colour_terminal_gets_no_escape_of_the_agents(text: str) -> None:
 )
 def test_known_tricks(text: str, shown: str) -> None:
     assert clean(text) == shown
+
+
+@given(HOSTILE)
+def test_further_lines_are_behind_their_gutter(text: str) -> None:
+    first, *others = indented(text, "| ").split("\n")
+    assert all(line.startswith("| ") for line in others)
+    assert "\n".join([first, *(line.removeprefix("| ") for line in others)]) == clean(text)
+
+
+@pytest.mark.parametrize("name", ["\x1b[2J\x1b]0;owned\x07status", "\u202estatus", "\ud800status", "sta\x9b2Jtus"])
+def test_a_name_is_shown_as_inert_as_a_value(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    print_facts({name: name, "inner": {name: 1.0}})
+    assert capsys.readouterr().out == "status  status\ninner   status 1\n"
+
+
+def test_a_line_of_a_value_or_name_is_no_fact(capsys: pytest.CaptureFixture[str]) -> None:
+    print_facts({"note\nsuccess  True": "one\nsuccess  True", "success": "False"})
+    assert capsys.readouterr().out.splitlines() == [
+        "note success True  one",
+        "                   | success  True",
+        "success            False",
+    ]
