@@ -143,7 +143,7 @@ def finish_trajectory(
         "status": status.value,
         "reward": float(reward),
         "success": None if success is None else bool(success),
-        "error": escape(error),
+        "error": error,
         "final_observation_hash": final_observation_hash,
         "final_observation_blob": name,
         "facts": dict(facts or {}),
@@ -190,7 +190,7 @@ def cancel_trajectories(tx: Transaction, *, group: str, reason: str, status: Sta
 def end_running(tx: Transaction, trajectories: Sequence[str], reason: str, status: Status) -> int:
     """Ends running ``trajectories`` with a failure's ``status``, keeping every step they had."""
     for name in trajectories:
-        ended = {"status": status.value, "error": escape(reason), "ended_at": tx.now}
+        ended = {"status": status.value, "error": reason, "ended_at": tx.now}
         tx.conn.execute(_END, {"key": name, **_tally(tx.conn, name)[0], **ended})
     return len(trajectories)
 
@@ -217,4 +217,4 @@ def close_group(tx: Transaction, *, group: str, state: GroupState, reason: str =
     )
     if stored.state == GroupState.OPEN and (count := tx.conn.execute(alive).scalar_one()):
         raise StoreConflict(f"group {group} still has {count} running trajectories; end or cancel them first")
-    move(tx.conn, [group], state, reason=escape(reason), closed_at=tx.now)
+    move(tx.conn, [group], state, reason=reason, closed_at=tx.now)

@@ -221,7 +221,7 @@ def _trajectory(row: Row[Any], steps: Sequence[Step], messages: Sequence[Message
         policy=row.policy,
         reward=row.reward,
         success=row.success,
-        error=unescape(row.error),
+        error=row.error,
         final_observation_hash=row.final_observation_hash,
         deterministic=row.deterministic,
         facts=row.facts,

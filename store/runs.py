@@ -69,7 +69,7 @@ def finish_run(tx: Transaction, *, run: str, status: str, error: str = "") -> No
         raise StoreConflict(f"run {run} is finished; it cannot end as {status}")
     if stored != status:
         statement = update(run_table).where(run_table.c.id == run)
-        tx.conn.execute(statement.values(status=status, error=error.replace("\x00", ""), ended_at=tx.now))
+        tx.conn.execute(statement.values(status=status, error=error, ended_at=tx.now))
 
 
 @operation
