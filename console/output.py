@@ -52,7 +52,7 @@ def jsonable(value: Any) -> Any:
         return [jsonable(item) for item in value]
     if hasattr(value, "_mapping"):
         return jsonable(value._mapping)
-    return jsonable(value.item()) if hasattr(value, "item") else str(value)
+    return jsonable(value.tolist()) if hasattr(value, "tolist") else str(value)
 
 
 def print_json(value: Any, *, indent: int | None = 2) -> None:

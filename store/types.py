@@ -86,15 +86,15 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 def _plain(value: Any) -> Any:
-    """A number of numpy's or torch's as Python's."""
-    if hasattr(value, "item"):
-        return value.item()
+    """Return a numpy or torch scalar as a Python number, and an array or tensor as nested lists of its shape."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
     raise TypeError(f"{value!r} ({type(value).__name__}) has no place in JSON")
 
 
 def _finite(value: Any) -> Any:
-    if hasattr(value, "item"):
-        value = value.item()
+    if hasattr(value, "tolist"):
+        value = value.tolist()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
