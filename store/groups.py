@@ -41,16 +41,20 @@ RUN_ENDED = "the run ended while it was running"
 _CHUNK = 500
 
 
-def states_of(conn: Connection, groups: Iterable[str], *, lock: bool = False) -> dict[str, GroupState]:
+def states_of(
+    conn: Connection, groups: Iterable[str], *, run: str | None = None, lock: bool = False
+) -> dict[str, GroupState]:
     """The state of each group; ``lock`` keeps other writers from changing it before this transaction ends.
 
     Raises:
-        NotFound: there is no such group.
+        NotFound: the store has no such group, or ``run`` is given and the group belongs to another run.
     """
     wanted = sorted(set(groups))
     statement = select(rollout_group.c.id, rollout_group.c.state).where(
         rollout_group.c.id.in_(bindparam("groups", expanding=True))
     )
+    if run is not None:
+        statement = statement.where(rollout_group.c.run_id == run)
     if lock:
         statement = statement.order_by(rollout_group.c.id).with_for_update()
     found: dict[str, GroupState] = {}
@@ -58,7 +62,8 @@ def states_of(conn: Connection, groups: Iterable[str], *, lock: bool = False) ->
         rows = conn.execute(statement, {"groups": wanted[start : start + _CHUNK]})
         found.update((name, GroupState(state)) for name, state in rows)
     if missing := [name for name in wanted if name not in found]:
-        raise NotFound(f"no group {missing[0]} in the store")
+        where = "in the store" if run is None else f"of run {run} in the store"
+        raise NotFound(f"no group {missing[0]} {where}")
     return found
 
 

@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ..records import GroupState, Purpose
 from .errors import LeaseLost, NotFound, StoreConflict
-from .groups import move
+from .groups import move, states_of
 from .runs import add_version, lock_run, surviving_at
 from .schema import batch_group, batch_item, lease, rollout_group, train_batch, trajectory
 from .transaction import Transaction, operation
@@ -87,13 +87,18 @@ def release(tx: Transaction, *, run: str, owner: str) -> list[str]:
 
 
 @operation
-def expire_groups(tx: Transaction, *, groups: Sequence[str], reason: str) -> None:
-    """Takes ready or leased groups out of the queue for good.
+def expire_groups(tx: Transaction, *, run: str, owner: str, groups: Sequence[str], reason: str) -> None:
+    """Take groups of ``run`` that are ready, or leased to ``owner``, out of the queue for good.
 
     Raises:
+        LeaseLost: another owner leases one of ``groups``; nothing was expired.
         StoreConflict: one is neither ready nor leased.
-        NotFound: there is no such group.
+        NotFound: the store has no such run, or the run no such group.
     """
+    lock_run(tx, run)
+    leased = {name for name, state in states_of(tx.conn, groups, run=run).items() if state is GroupState.LEASED}
+    if lost := sorted(leased - set(_held(tx, run, owner))):
+        raise LeaseLost(f"{owner} does not hold group {lost[0]} ({len(lost)} of {len(groups)}); it cannot expire")
     moved = move(tx.conn, groups, GroupState.EXPIRED, reason=reason)
     end_leases(tx, moved, "expired")
 

@@ -102,7 +102,11 @@ class Learning:
         )
         if batch.expired:
             await self._journal.commit(
-                "expire_groups", groups=list(batch.expired), reason="every token is too old, or unscored"
+                "expire_groups",
+                run=self._run,
+                owner=self._owner,
+                groups=list(batch.expired),
+                reason="every token is too old, or unscored",
             )
         self.nothing = ""
         if not batch.groups:

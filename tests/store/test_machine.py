@@ -192,7 +192,7 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def expire(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(self.in_state(GroupState.READY, GroupState.LEASED)))
-        self.do("expire_groups", groups=[name], reason="too old")
+        self.do("expire_groups", run="r", owner="learner", groups=[name], reason="too old")
         self.groups[name] = GroupState.EXPIRED
         self.held = [one for one in self.held if one != name]
 
