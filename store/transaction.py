@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func, select
 
 from .blobs import BlobStore
-from .types import utc_now
+from .types import UtcDateTime, utc_now
 
 Operation = TypeVar("Operation", bound=Callable[..., Any])
+
+_DATABASE_CLOCK = select(func.clock_timestamp(type_=UtcDateTime()))
 
 OPERATIONS: dict[str, Callable[..., Any]] = {}
 """Every write, by name; filled when ``store.operations`` is imported."""
@@ -26,7 +28,19 @@ class Transaction:
 
     conn: Connection
     blobs: BlobStore
-    now: datetime = field(default_factory=utc_now)
+    _now: datetime | None = field(default=None, init=False)
+
+    @property
+    def now(self) -> datetime:
+        """Return the time of this transaction by the database's clock, read at the first use.
+
+        The hosts that share a PostgreSQL store need not have equal clocks. One host writes to an SQLite file, so its
+        clock is the database's.
+        """
+        if self._now is None:
+            is_sqlite = self.conn.dialect.name == "sqlite"
+            self._now = utc_now() if is_sqlite else self.conn.execute(_DATABASE_CLOCK).scalar_one()
+        return self._now
 
 
 def operation(function: Operation) -> Operation:
