@@ -20,6 +20,7 @@ from turnwise.records import (
 )
 from turnwise.store.database import Database
 from turnwise.store.operations import OPERATIONS, BatchItem
+from turnwise.store.queries import group_counts
 
 HORIZON = Horizon(turns=8, tokens_turn=8, tokens_total=64, context=512)
 
@@ -33,6 +34,12 @@ def call(database: Database, name: str, **arguments: Any) -> Any:
 def create_run(database: Database, run: str = "r", **changes: Any) -> None:
     arguments = {"config": {"seed": 1}, "config_hash": "c", "kind": "train", "code_version": "0"} | changes
     call(database, "create_run", run=run, **arguments)
+
+
+def start(database: Database) -> None:
+    """Create run ``r`` with its first version."""
+    create_run(database)
+    assert call(database, "add_version", run="r", update=0, parent=None) == 0
 
 
 def task(seed: int = 0) -> Task:
@@ -138,3 +145,9 @@ def train(database: Database, groups: Sequence[str], update: int, parent: int, r
             metrics={"loss": 0.1},
         )
     )
+
+
+def states(database: Database) -> dict[str, int]:
+    """Return how many training groups of run ``r`` are in each state."""
+    with database.read() as conn:
+        return {state.value: count for state, count in group_counts(conn, "r").items() if count}

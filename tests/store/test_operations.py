@@ -1,14 +1,12 @@
 """What each write does once, twice, and where it contradicts what is stored."""
 
 from dataclasses import replace
-from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
 import numpy as np
 import pytest
 from sqlalchemy import func, select
 from turnwise.records import GroupState, Purpose, Status
-from turnwise.store import types
 from turnwise.store.database import Database
 from turnwise.store.errors import LeaseLost, NotFound, StoreConflict
 from turnwise.store.queries import (
@@ -16,9 +14,7 @@ from turnwise.store.queries import (
     batch_items,
     double_consumed,
     final_observation,
-    group_counts,
     latest_checkpoint,
-    list_groups,
     list_metrics,
     list_trajectories,
     load_groups,
@@ -26,8 +22,20 @@ from turnwise.store.queries import (
     run_row,
     versions,
 )
-from turnwise.store.schema import lease, metadata
-from turnwise.tests.store.making import call, create_run, group, items, play, play_group, train, trajectory, turn
+from turnwise.store.schema import metadata
+from turnwise.tests.store.making import (
+    call,
+    create_run,
+    group,
+    items,
+    play,
+    play_group,
+    start,
+    states,
+    train,
+    trajectory,
+    turn,
+)
 
 
 def rows(database: Database) -> dict[str, int]:
@@ -36,16 +44,6 @@ def rows(database: Database) -> dict[str, int]:
             name: conn.execute(select(func.count()).select_from(table)).scalar_one()
             for name, table in metadata.tables.items()
         }
-
-
-def start(database: Database) -> None:
-    create_run(database)
-    assert call(database, "add_version", run="r", update=0, parent=None) == 0
-
-
-def states(database: Database) -> dict[str, int]:
-    with database.read() as conn:
-        return {state.value: count for state, count in group_counts(conn, "r").items() if count}
 
 
 def test_an_episode_comes_back_as_it_was_stored(database: Database) -> None:
@@ -204,39 +202,6 @@ def test_a_trajectory_does_not_end_with_a_part_of_it_lost(
     assert load_trajectory(database, "t").status is Status.COMPLETED
 
 
-def test_any_text_of_an_error_or_a_reason_comes_back_exactly(database: Database) -> None:
-    """NUL, which PostgreSQL refuses, and lone surrogates, which UTF-8 refuses, as an environment may raise them."""
-    why = "lone \ud800 surrogate, \x00 NUL, \x1a0000 escape"
-    start(database)
-    call(database, "open_group", group=group())
-    call(database, "start_trajectory", trajectory=trajectory("g-0"))
-    call(database, "finish_trajectory", trajectory="g-0", status=Status.ENV_ERROR, error=why)
-    call(database, "start_trajectory", trajectory=trajectory("g-1", member=1))
-    call(database, "cancel_trajectories", group="g", reason=why)
-    call(database, "close_group", group="g", state=GroupState.FAILED, reason=why)
-    call(database, "finish_run", run="r", status="failed", error=why)
-    with database.read() as conn:
-        assert (run_row(conn, "r")["status"], run_row(conn, "r")["error"]) == ("failed", why)
-        assert [row["reason"] for row in list_groups(conn, run="r")] == [why]
-        assert [row["error"] for row in list_trajectories(conn, run="r")] == [why, why]
-    assert load_trajectory(database, "g-0").error == why
-
-
-def test_an_array_keeps_its_shape(database: Database) -> None:
-    """An array of one element is a list of one element: the reader of the metrics need not know how many there were."""
-    start(database)
-    call(database, "open_group", group=group())
-    call(database, "start_trajectory", trajectory=trajectory("t"))
-    given = {"one": np.array([0.5]), "two": np.array([1, 2]), "cell": np.array([[3]]), "number": np.array(4)}
-    kept = {"one": [0.5], "two": [1, 2], "cell": [[3]], "number": 4}
-    call(database, "finish_trajectory", trajectory="t", status=Status.COMPLETED, facts=given)
-    call(database, "add_metrics", run="r", update=0, metrics=given)
-    call(database, "add_metrics", run="r", update=1, metrics=given | {"nan": np.array([np.nan, 1])})
-    assert load_trajectory(database, "t").facts == kept
-    with database.read() as conn:
-        assert list_metrics(conn, "r") == [{"update": 0, **kept}, {"update": 1, **kept, "nan": [None, 1]}]
-
-
 def test_a_group_does_not_close_while_a_member_plays(database: Database) -> None:
     start(database)
     call(database, "open_group", group=group())
@@ -285,46 +250,6 @@ def test_an_overdue_lease_goes_to_the_next_who_asks(database: Database) -> None:
     assert states(database) == {"leased": 1}
     with database.read() as conn:
         assert list(versions(conn, "r")) == [0]
-
-
-def test_a_group_expires_only_for_its_run_and_its_owner(database: Database) -> None:
-    start(database)
-    create_run(database, "other")
-    play_group(database, "a")
-    play_group(database, "b")
-    assert call(database, "lease_groups", run="r", owner="learner", count=1, seconds=60) == ["a"]
-    with pytest.raises(LeaseLost, match="stranger does not hold group a"):
-        call(database, "expire_groups", run="r", owner="stranger", groups=["b", "a"], reason="too old")
-    for name in ("a", "b"):
-        with pytest.raises(NotFound, match=f"no group {name} of run other"):
-            call(database, "expire_groups", run="other", owner="learner", groups=[name], reason="too old")
-    with pytest.raises(NotFound, match="no run nobody"):
-        call(database, "expire_groups", run="nobody", owner="learner", groups=["b"], reason="too old")
-    assert states(database) == {"leased": 1, "ready": 1}
-    for _ in range(2):
-        call(database, "expire_groups", run="r", owner="learner", groups=["a", "b"], reason="too old")
-    assert states(database) == {"expired": 2}
-
-
-@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
-def test_a_lease_lasts_by_the_clock_of_the_database(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only PostgreSQL has writers on several hosts; this one's clock is an hour ahead."""
-
-    class Ahead(datetime):
-        @classmethod
-        def now(cls, tz: tzinfo | None = None) -> datetime:
-            return datetime.now(tz) + timedelta(hours=1)
-
-    start(database)
-    play_group(database, "g")
-    assert call(database, "lease_groups", run="r", owner="here", count=1, seconds=60) == ["g"]
-    monkeypatch.setattr(types, "datetime", Ahead)
-    assert call(database, "lease_groups", run="r", owner="ahead", count=1, seconds=60) == []
-    assert call(database, "release", run="r", owner="here") == ["g"]
-    assert call(database, "lease_groups", run="r", owner="ahead", count=1, seconds=60) == ["g"]
-    with database.read() as conn:
-        taken = conn.execute(select(lease.c.taken_at).order_by(lease.c.id)).scalars().all()
-    assert timedelta(0) <= taken[1] - taken[0] < timedelta(minutes=10)
 
 
 def acknowledge(database: Database, **changes: Any) -> int:
