@@ -26,6 +26,7 @@ from .faults import point
 MANIFEST = "training/MANIFEST.json"
 OPTIMIZER = "training/optimizer.safetensors"
 STATE = "training/state.json"
+TOKENIZER_SUFFIXES = frozenset({".json", ".jinja", ".txt", ".model"})
 
 
 class CheckpointFailed(TurnwiseError):
@@ -69,6 +70,23 @@ def load_optimizer(
         optimizer.state[parameter][moment] = value if moment == "step" else value.to(parameter.device)
 
 
+def tokenizer_files(model: Path) -> list[Path]:
+    """List the files of a model folder that are neither weights nor about weights: tokenizer, chat template,
+    generation settings.
+
+    ``*.index.json`` maps parameters to the shards of the original weights. A checkpoint has other weight files, and
+    vLLM refuses a folder whose index names files that do not exist.
+    """
+    return [
+        file
+        for file in model.iterdir()
+        if file.is_file()
+        and file.suffix in TOKENIZER_SUFFIXES
+        and file.name != "config.json"
+        and not file.name.endswith(".index.json")
+    ]
+
+
 def save(
     folder: Path, version: int, model: Any, optimizer: Any, tokenizer_from: Path, state: Mapping[str, Any]
 ) -> Path:
@@ -100,8 +118,8 @@ def save(
 def _write(aside: Path, model: Any, optimizer: Any, tokenizer_from: Path, state: Mapping[str, Any]) -> None:
     """All files of a checkpoint, synced. Raises OSError, SafetensorError."""
     model.save_pretrained(aside)
-    for file in tokenizer_from.iterdir():
-        if file.is_file() and not (aside / file.name).exists() and file.suffix in {".json", ".jinja", ".txt", ".model"}:
+    for file in tokenizer_files(tokenizer_from):
+        if not (aside / file.name).exists():
             shutil.copy2(file, aside / file.name)
     (aside / STATE).parent.mkdir()
     save_file(optimizer_tensors(model, optimizer), aside / OPTIMIZER)

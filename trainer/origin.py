@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from .learner import Learner
     from .run import Run
 
-TOKENIZER_FILES = {".json", ".jinja", ".txt", ".model"}
-
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -56,20 +54,22 @@ def _begin(run: Run) -> Origin:
     config = run.config
     notes: list[str] = []
     state: dict[str, Any] = {}
-    source = run.name if run.identity.resumes else run.identity.parent
-    found = _newest(run, source, notes) if source else None
+    parent = run.identity.parent
+    own = _newest(run, run.name, notes) if run.identity.resumes else None
+    # A fork that was killed before its first checkpoint starts from its parent again.
+    found = own or (_newest(run, parent, notes) if parent else None)
+    resumes = own is not None
     if found is not None:
         model, state = found
-    elif run.identity.parent:
-        raise TurnwiseError(f"run {run.identity.parent!r} has no whole checkpoint to fork from")
+    elif parent:
+        raise TurnwiseError(f"run {parent!r} has no whole checkpoint to fork from")
     else:
         model = Path(config.model.path) if config.model.path else _new(config, run.folder / "model")
     if not (model / "config.json").exists():
         raise TurnwiseError(f"model.path: {model} is not a Hugging Face model folder (no config.json)")
-    if found is not None and not run.identity.resumes:
+    if found is not None and not resumes:
         model = _borrowed(model, run.folder / "model")
     _keep_tokenizer(model, run.folder / "tokenizer")
-    resumes = run.identity.resumes and bool(state)
     is_new = config.model.path is None and found is None
 
     def make_learner() -> Learner:
@@ -167,6 +167,5 @@ def _borrowed(checkpoint_folder: Path, folder: Path) -> Path:
 def _keep_tokenizer(model: Path, folder: Path) -> None:
     """A copy of the tokenizer's files, so that every checkpoint carries them whatever becomes of the model's folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    for file in model.iterdir():
-        if file.is_file() and file.suffix in TOKENIZER_FILES and file.name != "config.json":
-            shutil.copy2(file, folder / file.name)
+    for file in checkpoint.tokenizer_files(model):
+        shutil.copy2(file, folder / file.name)

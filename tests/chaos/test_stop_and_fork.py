@@ -1,6 +1,7 @@
 """A run is its name: it is stopped and goes on, is refused under another configuration, and is forked."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from turnwise.tests.chaos.harness import (
 UPDATES = 40
 
 
-def command(folder: Path, *arguments: str, seconds: float) -> subprocess.CompletedProcess[str]:
+def command(folder: Path, *arguments: str, seconds: float, fault: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [PROGRAM, *arguments, "--store", url(folder)],
         cwd=folder,
@@ -30,6 +31,7 @@ def command(folder: Path, *arguments: str, seconds: float) -> subprocess.Complet
         text=True,
         timeout=seconds,
         check=False,
+        env={**os.environ, "TURNWISE_FAULT": fault},
     )
 
 
@@ -62,7 +64,12 @@ def test_a_run_is_stopped_refused_forked_and_resumed(tmp_path: Path) -> None:
     assert "--fork" in refused.stderr
     assert sizes(tmp_path) == before
 
-    forked = command(tmp_path, *other, "--fork", "--json", seconds=200)
+    killed = command(tmp_path, *other, "--fork", "--json", seconds=200, fault="evaluating")
+    assert killed.returncode == -9, killed.stderr[-4000:]
+    with open_database(url(tmp_path)).read() as conn:
+        assert queries.run_row(conn, "small-2")["parent_id"] == "small"
+        assert queries.latest_checkpoint(conn, "small-2") is None
+    forked = command(tmp_path, *other, "--json", seconds=200)
     assert forked.returncode == 0, forked.stderr[-4000:]
     ended = json.loads(forked.stdout.splitlines()[-1])
     assert (ended["run"], ended["status"], ended["updates"]) == ("small-2", "finished", 2)
