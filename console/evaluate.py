@@ -30,7 +30,7 @@ def evaluate(
     policy: Annotated[str, typer.Option("--policy", help=POLICIES)] = "random",
     tasks: Annotated[int, typer.Option("--tasks", min=1, help="How many tasks.")] = 100,
     split: Annotated[Split, typer.Option("--split", help="Of the tasks.")] = "test",
-    seed: Annotated[int, typer.Option("--seed", help="Of the tasks drawn, and of the policy.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the tasks drawn, and of the policy.")] = 0,
     turns: Annotated[int, typer.Option("--turns", min=1, help="An episode's longest length.")] = 12,
     temperature: Annotated[float, typer.Option("--temperature", min=0.01, help="Of a model's sampling.")] = 1.0,
     option: EnvOptions = None,
@@ -42,9 +42,11 @@ def evaluate(
     if policy == "human":
         if as_json:
             raise NoPolicy("--policy human talks to a person; --json cannot go with it")
+        from ..trainer.evaluation import first_task
+
         for number in range(tasks):
             console().print(f"task {number + 1} of {tasks}")
-            play_episode(env, seed=seed + number, split=split, options=options)
+            play_episode(env, seed=first_task(seed) + number, split=split, options=options)
         return
     from ..trainer.evaluate import evaluate as run
 

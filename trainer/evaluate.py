@@ -33,7 +33,7 @@ from ..records import Group, GroupState, Horizon, Source, Task, Trajectory
 from ..store.database import Database, open_database
 from .config import EnvironmentConfig, RolloutConfig, RunConfig
 from .controller import PlayOn
-from .evaluation import SEED, EvalResult, groups_of, held_out, summarise
+from .evaluation import SEED, SEED_STRIDE, EvalResult, first_task, groups_of, held_out, summarise
 from .horizon import Constant
 
 CONCURRENCY = 64
@@ -60,15 +60,20 @@ def evaluate(
         policy: ``random``, ``oracle``, the folder of a Hugging Face model or checkpoint, or the URL of an
             OpenAI-compatible
             server (``http://host:port/v1``; with ``#model`` the model's name).
-        seed: added to the first task's number; 0 gives the tasks a training run is evaluated on.
+        seed: two seeds give evaluations that share no task; 0 gives the tasks a training run is evaluated on.
 
     Raises:
-        TurnwiseError: the policy is none of these, or the environment is unknown or cannot be played by it.
+        TurnwiseError: the policy is none of these, or the environment is unknown or cannot be played by it, or there
+            are more than ``SEED_STRIDE`` tasks.
     """
     began = monotonic()
+    if tasks > SEED_STRIDE:
+        raise TurnwiseError(
+            f"`--tasks {tasks}`: one evaluation plays {SEED_STRIDE} tasks at most; use several `--seed`"
+        )
     database = open_database(store_url, create=True)
     environment = EnvironmentConfig(id=env_id, options=dict(options or {}))
-    problems = held_out([environment], tasks, split, SEED + seed)
+    problems = held_out([environment], tasks, split, first_task(seed))
     name = Path(policy).name if _is_model(policy) else policy
     short = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:40]
     run = f"eval-{short}-{strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:4]}"

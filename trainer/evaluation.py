@@ -17,6 +17,8 @@ from .statistics import success_rate, wilson
 
 SEED = 1_000_003
 """Held-out tasks are numbered from here, the same ones for every policy and every run."""
+SEED_STRIDE = 100_000
+"""Held-out tasks per evaluation seed: evaluations with two seeds share no task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,11 @@ def labels(environments: Sequence[EnvironmentConfig]) -> list[str]:
     values = ["-".join(str(value) for value in one.options.values()) or one.id for one in environments]
     whole = [kind_of(one.id, one.options) for one in environments]
     return next((names for names in (chosen, values) if len(set(names)) == len(names)), whole)
+
+
+def first_task(seed: int) -> int:
+    """The number of the first held-out task of an evaluation seed."""
+    return SEED + SEED_STRIDE * seed
 
 
 def held_out(

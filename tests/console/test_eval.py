@@ -5,6 +5,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from turnwise.store import queries
+from turnwise.store.database import open_database
 from turnwise.tests.console.worlds import BROKEN
 
 from .conftest import ENV, Turnwise
@@ -24,6 +26,17 @@ def test_random_oracle_and_replay(turnwise: Turnwise, store: str) -> None:
     ended = turnwise("replay", "--run", random["run"], "--sample", "25", "--store", store)
     assert ended.code == 0
     assert "25 of 25 match" in ended.out
+
+
+def test_two_seeds_share_no_task(turnwise: Turnwise, store: str) -> None:
+    played = []
+    for seed in ("0", "1"):
+        common = ["--env", ENV, "--tasks", "5", "--turns", "1", "--seed", seed, "--json", "--store", store]
+        run = json.loads(turnwise("eval", *common).out)["run"]
+        with open_database(store).read() as conn:
+            played.append({row["task_id"] for row in queries.list_groups(conn, run=run)})
+    assert [len(one) for one in played] == [5, 5]
+    assert not played[0] & played[1]
 
 
 def test_an_altered_observation_is_found_and_its_step_named(turnwise: Turnwise, store: str) -> None:
