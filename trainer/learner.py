@@ -82,7 +82,8 @@ class Learner:
             update: updates done before; the rate rises over the first ``warmup_updates``.
 
         Raises:
-            NotFinite: the loss or gradient is NaN or infinite; the weights are as before the step.
+            NotFinite: the loss or gradient of an optimizer step is NaN or infinite; that step is not applied, and the
+            steps of the batch before it are.
         """
         rate = self.config.learning_rate + progress**2 * (self.config.final_learning_rate - self.config.learning_rate)
         rate *= min(1.0, (update + 1) / (self.config.warmup_updates + 1))
@@ -96,8 +97,8 @@ class Learner:
         if len(passes) > 1 and self.proximal.needs_pass:
             anchors = [[self.score(one, gradient=False)[0] for one in step] for step in passes]
         totals: dict[str, float] = {}
-        for step, anchor in zip(passes, anchors, strict=True):
-            for name, value in self._step(step, anchor).items():
+        for number, (step, anchor) in enumerate(zip(passes, anchors, strict=True), 1):
+            for name, value in self._step(step, anchor, f"optimizer step {number} of {len(passes)}").items():
                 totals[name] = totals.get(name, 0.0) + value
         tokens = sum(float((one.weights > 0).sum()) for step in passes for one in step)
         means = {name: value / max(tokens, 1.0) for name, value in totals.items() if name not in PER_STEP}
@@ -108,7 +109,7 @@ class Learner:
             "tokens": tokens,
         }
 
-    def _step(self, passes: Sequence[Pass], anchors: Sequence[Tensor | None]) -> dict[str, float]:
+    def _step(self, passes: Sequence[Pass], anchors: Sequence[Tensor | None], name: str) -> dict[str, float]:
         denominator = sum(float(one.weights.sum()) for one in passes)
         totals: dict[str, float] = {"loss": 0.0}
         before: list[Tensor] = []
@@ -126,17 +127,18 @@ class Learner:
             )
             loss.backward()  # type: ignore[no-untyped-call]
             totals["loss"] += float(loss.detach())
-            for name, value in metrics.items():
-                totals[name] = totals.get(name, 0.0) + float(value)
+            for key, value in metrics.items():
+                totals[key] = totals.get(key, 0.0) + float(value)
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm))
         if not (torch.isfinite(torch.tensor([norm, totals["loss"]])).all()):
             self.optimizer.zero_grad(set_to_none=True)
             raise NotFinite(
-                f"loss {totals['loss']} with gradient norm {norm}: the update was not applied; lower the learning rate"
+                f"loss {totals['loss']} with gradient norm {norm} in {name} of the batch: the step is not applied, and "
+                "the run resumes from its last checkpoint; lower `learner.learning_rate` and run again with `--fork`"
             )
         origin = [one.detach().clone() for one in self.model.parameters()] if self.config.max_kl else []
         self.optimizer.step()
-        share = self._shorten(passes, before, origin, self.config.max_kl) if self.config.max_kl else 1.0
+        share = self._shorten(passes, before, origin, self.config.max_kl) if self.config.max_kl and before else 1.0
         self.proximal.after_step(self.model)
         return {**totals, "grad_norm": norm, "step_share": share}
 

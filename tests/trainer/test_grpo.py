@@ -5,6 +5,7 @@ steps are nearly the sign of the gradient, which blows rounding up. The toleranc
 updates move.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -28,7 +29,7 @@ from turnwise.records import (
 from turnwise.trainer.batch import assemble
 from turnwise.trainer.config import LearnerConfig, parse_config
 from turnwise.trainer.extensions import Extensions
-from turnwise.trainer.learner import Learner
+from turnwise.trainer.learner import Learner, NotFinite, split
 from turnwise.trainer.packing import chunks, pack
 
 NAN = float("nan")
@@ -179,6 +180,38 @@ def test_several_steps_a_batch_anchor_on_the_policy_at_its_start(model: Path) ->
     metrics = learner.update(made.samples, 0.0, 0)
     assert metrics["behaviour_kl"] > 0
     assert metrics["tokens"] == sum(sum(one.sample.mask) for one in made.samples)
+
+
+def weights(learner: Learner) -> list[torch.Tensor]:
+    return [one.detach().clone() for one in learner.model.parameters()]
+
+
+def test_a_step_without_trained_tokens_changes_nothing(model: Path) -> None:
+    policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    slots, made = assembled(batch(1, policy))
+    learner = Learner(model, LEARNER.model_copy(update={"max_kl": 1e-3}), slots.loss, slots.proximal, 1.0)
+    before = weights(learner)
+    filtered = [replace(one, weights=[0.0] * len(one.weights)) for one in made.samples]
+    metrics = learner.update(filtered, 0.0, 0)
+    assert (metrics["tokens"], metrics["step_share"]) == (0.0, 1.0)
+    assert all(torch.equal(a, b) for a, b in zip(before, weights(learner), strict=True))
+
+
+def test_a_step_that_is_not_finite_is_named_and_not_applied(model: Path) -> None:
+    policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    slots, made = assembled(batch(1, policy))
+    config = LEARNER.model_copy(update={"steps_per_batch": 2})
+    first, second = split(made.samples, 2)
+    broken = [*first, *(replace(one, advantages=[NAN] * len(one.advantages)) for one in second)]
+    learner, reference = (Learner(model, config, slots.loss, slots.proximal, 1.0) for _ in range(2))
+    with pytest.raises(NotFinite, match="in optimizer step 2 of 2 of the batch: the step is not applied"):
+        learner.update(broken, 0.0, 0)
+    passes = [pack(part) for part in chunks(first, config.tokens_per_pass)]
+    for group in reference.optimizer.param_groups:
+        group["lr"] = LEARNER.learning_rate
+    reference._step(passes, [reference.score(one, gradient=False)[0] for one in passes], "")
+    assert any(not torch.equal(a, b) for a, b in zip(policy.parameters(), weights(learner), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(weights(reference), weights(learner), strict=True))
 
 
 def test_a_step_that_moves_the_policy_too_far_is_shortened(model: Path) -> None:
