@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from ..envs.owner import EnvOwner
     from .journal import Journal
 
+GRACE_S = 1.0
+"""Seconds beyond the turn's deadline before a player that does not end by itself is cancelled. A player bounds its own
+wait by that deadline, and its error names the part that did not answer."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -191,7 +195,7 @@ async def _turns(
     for turn in range(horizon.turns):
         journal.check(trajectory)
         started = perf_counter()
-        async with asyncio.timeout(deadlines.turn):
+        async with asyncio.timeout(deadlines.turn + GRACE_S):
             answer = await player.act(seen.text, seen.images)
         model_ms = 1000 * (perf_counter() - started)
         before = seen

@@ -64,7 +64,7 @@ class TokenPlayer:
 
 
 class RandomPlayer:
-    """Draws uniformly by weight from the actions the environment says are valid."""
+    """Draw an action from the environment's ``valid_actions``, each with a probability proportional to its weight."""
 
     def __init__(self, owner: EnvOwner, rng: Random, deadline: float) -> None:
         self._owner = owner

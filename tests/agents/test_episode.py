@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from turnwise.agents.chat import Chat
-from turnwise.agents.client import Generation
+from turnwise.agents.client import Generation, PolicyClient
 from turnwise.agents.errors import CannotSee, EngineFailed, HorizonReached
 from turnwise.agents.journal import Answer as Committed
 from turnwise.agents.journal import Operation
@@ -102,6 +102,47 @@ def test_a_policy_that_never_answers_is_a_status(tmp_path: Path) -> None:
 
         (outcome,) = await stage.play(lambda *_: wait, group(site()), replace(QUICK, turn=0.05))
         assert (outcome.status, outcome.error) == (Status.POLICY_ERROR, "no answer within 0.05 s")
+
+    on_stage(tmp_path, scenario)
+
+
+class Silent:
+    """An engine that takes requests and never answers."""
+
+    @property
+    def submit(self) -> "Silent":
+        return self
+
+    @property
+    def poll(self) -> "Silent":
+        return self
+
+    def options(self, **_: Any) -> "Silent":
+        return self
+
+    def remote(self, *_: Any) -> asyncio.Future[Any]:
+        return asyncio.get_running_loop().create_future()
+
+
+def test_a_silent_engine_is_named_with_its_state(tmp_path: Path) -> None:
+    words = [f"w{number}" for number in range(20)]
+    chat = Chat(new_model(tmp_path / "model", words, hidden=16, layers=1, heads=2))
+
+    async def scenario(stage: Stage) -> None:
+        client = PolicyClient([Silent()])
+
+        class PerAttempt:
+            async def act(self, observation: str, images: Any) -> Any:
+                return await TokenPlayer(client, chat.begin(), HORIZON, "s", 0.2).act(observation, images)
+
+            def close(self) -> None:
+                client.release("s")
+
+        stage.player = PerAttempt()
+        (outcome,) = await stage.play(lambda *_: always(""), group(site()), replace(QUICK, turn=0.2))
+        assert outcome.status is Status.POLICY_ERROR
+        assert outcome.error.startswith("no answer from engine 0 within 0.2 s; it has not answered yet, with 0 other")
+        await client.close()
 
     on_stage(tmp_path, scenario)
 
