@@ -68,7 +68,7 @@ def assemble(
     advantage: AdvantageEstimator,
     filters: Sequence[SampleFilter],
     loss: PolicyLoss,
-    rng: Random,
+    streams: Sequence[Random],
 ) -> Batch:
     """The batch of the update that turns version ``update`` into the next.
 
@@ -77,6 +77,7 @@ def assemble(
         history: versions by id, abandoned ones included.
         update: updates done so far.
         bound: the staleness bound, in updates.
+        streams: the random stream of each of ``filters``.
     """
     kept: list[TrainSample] = []
     trained: list[str] = []
@@ -111,6 +112,6 @@ def assemble(
                 values = [turns[turn] if turn >= 0 else 0.0 for turn in sample.turns]
                 kept.append(TrainSample(sample, group.id, Source(trajectory.source), values, weights, ages))
         (trained if trainable else expired).append(group.id)
-    for one in filters:
-        kept = one(kept, rng)
+    for one, stream in zip(filters, streams, strict=True):
+        kept = one(kept, stream)
     return Batch(kept, trained, expired, sampled, swept, by_turns, unscored)

@@ -6,7 +6,6 @@ Invariant: every group that is opened is closed exactly once, as ready, filtered
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from random import Random
 
 from ..agents.episode import Outcome, to_the_end
 from ..agents.journal import Journal
@@ -18,6 +17,7 @@ from .config import RunConfig
 from .extensions import Extensions
 from .outage import Outage
 from .protocols import GroupOutcome
+from .streams import Streams
 from .workers import WorkerLost, Workers
 
 LIVES = 3
@@ -39,7 +39,7 @@ class Dispatcher:
         journal: Journal,
         counts: Callable[[], Mapping[GroupState, int]],
         members: Survivors,
-        rng: Random,
+        streams: Streams,
         first_group: int,
     ) -> None:
         self._run = run
@@ -49,7 +49,8 @@ class Dispatcher:
         self._journal = journal
         self._counts = counts
         self._members = members
-        self._rng = rng
+        self._task_stream = streams.of("task_sampler")
+        self._scaffold_stream = streams.of("prompt_scaffold")
         self._tasks: set[asyncio.Task[None]] = set()
         self._open: set[str] = set()
         self.outage = Outage()
@@ -104,7 +105,7 @@ class Dispatcher:
 
     def _draw(self) -> Group:
         slots = self._extensions
-        task = slots.task_sampler.propose(self._config.environments, self._rng)
+        task = slots.task_sampler.propose(self._config.environments, self._task_stream)
         number, self.next_group = self.next_group, self.next_group + 1
         return Group(
             id=f"{self._run}:{number}",
@@ -113,7 +114,7 @@ class Dispatcher:
             horizon=slots.horizon.horizon(task, self.update),
             size=slots.rollout_budget.size(task),
             purpose=Purpose.TRAIN,
-            scaffold=slots.prompt_scaffold.apply(task, self._rng),
+            scaffold=slots.prompt_scaffold.apply(task, self._scaffold_stream),
         )
 
     def _done(self, task: asyncio.Task[None]) -> None:

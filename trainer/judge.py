@@ -77,6 +77,7 @@ class Judge(Extension):
     """Add ``weight`` times the judge's score to the reward of the last turn."""
 
     operational: ClassVar[frozenset[str]] = frozenset({"url", "key_from", "deadline", "retries", "at_once"})
+    needs_texts: ClassVar[bool] = True
 
     url: str
     """The server's base, ``http://host:port/v1``."""

@@ -7,9 +7,8 @@ nothing twice.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from random import Random
 from statistics import fmean
 from time import monotonic
 from typing import Any
@@ -17,7 +16,9 @@ from typing import Any
 from ..agents.journal import Journal
 from ..errors import TurnwiseError
 from ..records import OUTCOMES, Group, GroupState, PolicyVersion
+from ..store.database import Database
 from ..store.leases import BatchItem
+from ..store.queries import load_groups
 from .batch import Batch, assemble
 from .config import RunConfig
 from .events import UpdateDone
@@ -25,6 +26,7 @@ from .extensions import Extensions
 from .faults import point
 from .learner import Learner
 from .statistics import success_rate
+from .streams import Streams
 
 LEASE_SECONDS = 600.0
 """How long the learner may hold a batch."""
@@ -51,19 +53,21 @@ class Learning:
         extensions: Extensions,
         learner: Learner,
         journal: Journal,
-        load: Callable[[Sequence[str]], list[Group]],
+        database: Database,
         history: dict[int, PolicyVersion],
-        rng: Random,
+        streams: Streams,
     ) -> None:
         self._run = run
         self._config = config
         self._extensions = extensions
         self._learner = learner
         self._journal = journal
-        self._load = load
+        self._database = database
         self.history = history
         """Versions by id, abandoned ones included."""
-        self._rng = rng
+        self._replay_stream = streams.of("replay")
+        self._filter_streams = [streams.of("sample_filters", i) for i in range(len(extensions.sample_filters))]
+        self._texts = any(one.needs_texts for one in extensions.reward_shapers)
         self._owner = f"{run}/learner"
         self.nothing = ""
         """Why the last batch held nothing to train on; empty where it did."""
@@ -76,7 +80,7 @@ class Learning:
             "lease_groups", run=self._run, owner=self._owner, count=count, seconds=LEASE_SECONDS
         )
         point("after_lease")
-        return await asyncio.to_thread(self._load, ids) if ids else []
+        return await asyncio.to_thread(load_groups, self._database, ids, texts=self._texts) if ids else []
 
     async def update(
         self, groups: Sequence[Group], parent: PolicyVersion, progress: float, waited: float
@@ -90,7 +94,7 @@ class Learning:
         slots = self._extensions
         batch = await asyncio.to_thread(
             assemble,
-            slots.replay.mix(groups, self._rng),
+            slots.replay.mix(groups, self._replay_stream),
             self.history,
             parent.update,
             self._config.rollout.staleness,
@@ -98,7 +102,7 @@ class Learning:
             advantage=slots.advantage,
             filters=slots.sample_filters,
             loss=slots.loss,
-            rng=self._rng,
+            streams=self._filter_streams,
         )
         if batch.expired:
             await self._journal.commit(

@@ -51,7 +51,7 @@ class Loop:
             run.cluster.journal,
             lambda: active(run.database, run.name),
             lambda group: members(run.database, group),
-            run.rng,
+            run.streams,
             first_group,
         )
         self._learning = Learning(
@@ -60,9 +60,9 @@ class Loop:
             run.extensions,
             run.learner,
             run.cluster.journal,
-            lambda ids: queries.load_groups(run.database, ids),
+            run.database,
             history,
-            run.rng,
+            run.streams,
         )
 
     async def train(self) -> None:

@@ -1,8 +1,8 @@
 """The extension points. Each answers one question; each is a small protocol with a pure default in a file of its own.
 
-All randomness comes through the ``rng`` an extension is given, all state leaves through ``state_dict``, so that a
-resumed run continues as the uninterrupted one would. Rewards and advantages are plain floats by trajectory and turn:
-``rewards[i][t]``.
+All randomness comes through the ``rng`` an extension is given, its own stream (``streams``). All state leaves through
+``state_dict``. So a resumed run continues as the uninterrupted one would. Rewards and advantages are plain floats by
+trajectory and turn: ``rewards[i][t]``.
 """
 
 from __future__ import annotations
@@ -91,6 +91,9 @@ class RolloutController(Stateful, Protocol):
 
 class RewardShaper(Stateful, Protocol):
     """Step rewards: the environment's own to begin with, each shaper given the last one's."""
+
+    needs_texts: bool
+    """Whether it reads the texts of observations; without it they are not loaded, and each is empty."""
 
     def __call__(self, group: Group, rewards: PerTurn) -> Shaped:
         """Shaped rewards, of the same shape, or None where there is no score. Called off the event loop: it may wait,

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
-from random import Random
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +36,7 @@ from .extensions import Extensions
 from .identity import Identity, decide, hold, hold_in
 from .metrics import Metrics
 from .result import RunResult, draw_curve, result
+from .streams import Streams
 
 if TYPE_CHECKING:
     from .origin import Origin
@@ -99,7 +99,7 @@ class Run:
         self.tell = on_event
         self.started = started
         self.extensions = Extensions.of(config)
-        self.rng = Random(config.seed)  # noqa: S311 - reproducible, not secret
+        self.streams = Streams(config.seed)
         self.metrics = Metrics(folder, config.tensorboard)
         self.trained_seconds = 0.0
         self.stopping = ""
@@ -217,8 +217,7 @@ class Run:
                 self.evaluator.results = {name: EvalResult(**value) for name, value in results.items()}
                 self.trained_seconds = origin.state["trained_seconds"]
                 self.extensions.load_state_dict(origin.state["extensions"])
-                kind, words, gauss = origin.state["rng"]
-                self.rng.setstate((kind, tuple(words), gauss))
+                self.streams.load_state_dict(origin.state["streams"])
             await self.cluster.push(self.weights, self.version.id)
             if origin.version is None:
                 await self.evaluator.evaluate("untrained" if self.identity.parent is None else "forked", 0)
@@ -244,7 +243,6 @@ class Run:
         return bool(self.stopping)
 
     def _state(self) -> dict[str, Any]:
-        kind, words, gauss = self.rng.getstate()
         return {
             "run": self.name,
             "update": self.version.update,
@@ -252,7 +250,7 @@ class Run:
             "trained_seconds": self.trained_seconds,
             "evaluations": {name: one.json() for name, one in self.evaluator.results.items()},
             "extensions": self.extensions.state_dict(),
-            "rng": [kind, list(words), gauss],
+            "streams": self.streams.state_dict(),
             "saved_at": time(),
         }
 

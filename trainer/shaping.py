@@ -1,5 +1,7 @@
 """Step rewards beyond the environment's own."""
 
+from typing import ClassVar
+
 from pydantic import Field
 
 from ..records import Group
@@ -9,6 +11,8 @@ from .registry import Extension
 
 class LengthPenalty(Extension):
     """Take ``per_turn`` from every turn: shorter is better, other things equal."""
+
+    needs_texts: ClassVar[bool] = False
 
     per_turn: float = Field(0.01, ge=0)
 

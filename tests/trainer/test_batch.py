@@ -81,7 +81,7 @@ def assembled(groups: list[Group], update: int = 2, bound: int = 1, filters=()):
         advantage=GroupMean(),
         filters=filters,
         loss=Decoupled(),
-        rng=Random(0),
+        streams=[Random(0) for _ in filters],
     )
 
 

@@ -119,7 +119,7 @@ def assembled(groups: list[Group], update: int = 0, **chosen: dict[str, str]):
         advantage=slots.advantage,
         filters=slots.sample_filters,
         loss=slots.loss,
-        rng=Random(0),
+        streams=[Random(0) for _ in slots.sample_filters],
     )
 
 

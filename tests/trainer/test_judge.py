@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from random import Random
 
 import httpx
 import pytest
@@ -96,7 +95,7 @@ def test_a_judge_that_cannot_be_reached_costs_the_member_and_never_a_reward() ->
     of = group(0.5, 1.0, 0.0)
     left, scored = shaped(of, [judge, LengthPenalty()])
     assert (list(left.trajectories), scored) == ([], [])
-    made = assemble([of], {}, 0, 0, shapers=[judge], advantage=GroupMean(), filters=[], loss=Decoupled(), rng=Random(0))
+    made = assemble([of], {}, 0, 0, shapers=[judge], advantage=GroupMean(), filters=[], loss=Decoupled(), streams=[])
     assert (made.samples, list(made.expired), made.unscored) == ([], ["g"], 3)
 
 

@@ -1,0 +1,58 @@
+"""A run's parts in this process, over a real store: workers without Ray, a learner of a tiny model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from turnwise.agents.episode import Outcome
+from turnwise.agents.journal import Journal
+from turnwise.agents.model import new_model
+from turnwise.agents.rollouts import Rollouts
+from turnwise.records import Group, PolicyVersion
+from turnwise.tests.agents.players import Stage
+from turnwise.trainer.config import RunConfig
+from turnwise.trainer.dispatch import Dispatcher
+from turnwise.trainer.extensions import Extensions
+from turnwise.trainer.learner import Learner
+from turnwise.trainer.learning import Learning
+from turnwise.trainer.loop import active, members
+from turnwise.trainer.streams import Streams
+
+FIRST = PolicyVersion("r", 0, None, 0)
+
+
+@dataclass
+class InProcess:
+    """Plays groups in this process, as ``Workers`` has them played by Ray actors."""
+
+    rollouts: Rollouts
+
+    async def play(self, group: Group, todo: Sequence[tuple[int, int]], deadline: float) -> list[Outcome]:
+        return await self.rollouts.group(group, todo)
+
+    async def cancel(self, deadline: float = 30.0) -> None:
+        """The dispatcher has cancelled what runs here."""
+
+
+def learning(stage: Stage, config: RunConfig, streams: Streams, folder: Path) -> Learning:
+    """The learning side of run ``r``, with a new tiny model."""
+    slots = Extensions.of(config)
+    model = new_model(folder, ["a", "b", "c"], hidden=32, heads=2)
+    learner = Learner(model, config.learner, slots.loss, slots.proximal, 1.0)
+    return Learning("r", config, slots, learner, Journal(stage.send), stage.database, {0: FIRST}, streams)
+
+
+def dispatcher(stage: Stage, config: RunConfig, streams: Streams, workers: object) -> Dispatcher:
+    """The rollout side of run ``r``; ``workers`` play the groups."""
+    database = stage.database
+    return Dispatcher(
+        "r",
+        config,
+        Extensions.of(config),
+        workers,  # type: ignore[arg-type]
+        Journal(stage.send),
+        lambda: active(database, "r"),
+        lambda group: members(database, group),
+        streams,
+        0,
+    )

@@ -1,0 +1,36 @@
+"""Random streams: one per component of a run, named by its slot and its place there.
+
+Each stream is seeded by (run seed, slot, index) and belongs to one component, so the draws of one component do not
+depend on when, how often or in which thread another draws. The state of every stream is in the checkpoint: a resumed
+run draws what the uninterrupted one would have drawn.
+"""
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+
+class Streams:
+    """The random streams of one run."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._streams: dict[str, Random] = {}
+
+    def of(self, slot: str, index: int = 0) -> Random:
+        """Return the stream of the component at ``index`` of ``slot``: the same object at every call."""
+        name = f"{slot}.{index}"
+        if name not in self._streams:
+            self._streams[name] = Random(f"{self._seed} {name}")  # noqa: S311 - reproducible, not secret
+        return self._streams[name]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of every stream in use, as JSON values."""
+        states = {name: stream.getstate() for name, stream in self._streams.items()}
+        return {name: [version, list(words), gauss] for name, (version, words, gauss) in states.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Set the streams to what ``state_dict`` returned; streams in use stay the same objects."""
+        for name, (version, words, gauss) in state.items():
+            slot, _, index = name.rpartition(".")
+            self.of(slot, int(index)).setstate((version, tuple(words), gauss))
