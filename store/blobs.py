@@ -23,6 +23,8 @@ INLINE_BYTES = 16 * 1024
 """Content up to this many bytes stands in the database."""
 
 _CHUNK = 500
+_SYNCED_MAX = 100_000
+"""Names that one process remembers as synced; it forgets them all when there are more."""
 
 
 def digest(data: bytes) -> str:
@@ -37,6 +39,7 @@ class BlobStore:
         self.folder = folder
         self._local: Path | None = None
         self._remote: Any = None
+        self._synced: set[str] = set()
         if folder is None:
             return
         if "://" in folder and not folder.startswith("file://"):
@@ -74,7 +77,7 @@ class BlobStore:
             return False
         try:
             if self._local is not None:
-                _write_synced(self._local / name[:2] / name[2:4] / name, data)
+                self._write_synced(self._local / name[:2] / name[2:4] / name, data)
                 return True
             if self._remote is not None:
                 self._remote.pipe_file(self._remote_path(name), data)
@@ -121,6 +124,20 @@ class BlobStore:
                 raise BlobMissing(f"blob {name} is named in the store but not stored")
         return found
 
+    def _write_synced(self, path: Path, data: bytes) -> None:
+        """Write ``data`` and sync file and folders. A file that stands there was synced by its writer, its folders
+        perhaps not: that writer may have died after the rename.
+        """
+        if not (path.exists() and path.stat().st_size == len(data)):
+            _write_aside(path, data)
+        elif path.name in self._synced:
+            return
+        for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
+            _sync_folder(folder)
+        if len(self._synced) >= _SYNCED_MAX:
+            self._synced.clear()
+        self._synced.add(path.name)
+
     def _read_large(self, name: str) -> bytes:
         try:
             if self._local is not None:
@@ -145,9 +162,7 @@ def check(name: str, data: bytes) -> None:
         raise BlobCorrupt(f"blob {name} was altered: its content ({len(data):,} bytes) has another hash")
 
 
-def _write_synced(path: Path, data: bytes) -> None:
-    if path.exists() and path.stat().st_size == len(data):
-        return
+def _write_aside(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
@@ -159,9 +174,11 @@ def _write_synced(path: Path, data: bytes) -> None:
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
-    for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -105,6 +105,30 @@ def test_a_blob_is_synced_before_it_has_its_name(tmp_path: Path, monkeypatch: py
     assert calls[:2] == ["fsync", "rename"]
 
 
+def test_the_folders_of_a_file_that_another_writer_left_are_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That writer may have died between its rename and its sync; a power cut then takes the file, not our row."""
+    synced: list[int] = []
+    fsync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    name = digest(LARGE)
+    path = tmp_path / name[:2] / name[2:4] / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(LARGE)
+    folders = [path.parent.stat().st_ino, path.parent.parent.stat().st_ino, tmp_path.stat().st_ino]
+    monkeypatch.setattr(blobs.os, "fsync", watched)
+    store = BlobStore(str(tmp_path))
+    assert store.stage(name, LARGE)
+    assert synced == folders
+    assert store.stage(name, LARGE)
+    assert synced == folders, "one process syncs the folders of one blob once"
+
+
 def test_any_fsspec_folder_will_do(tmp_path: Path) -> None:
     database = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True, blobs="memory://turnwise-test")
     put(database, LARGE)
