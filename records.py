@@ -6,6 +6,7 @@ it is made is ``envs``' and ``agents``'.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -147,6 +148,10 @@ class Step:
     model_ms: float
     env_ms: float
     images: Sequence[str] = ()
+    created_at: datetime | None = None
+    """When the environment answered the action, by the clock of the host that played; None: not recorded, and the store
+    takes the time of its commit.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -221,6 +222,7 @@ async def _turns(
             model_ms=model_ms,
             env_ms=seen.ms,
             images=tuple(images),
+            created_at=datetime.now(UTC),
         )
         journal.put("append", trajectory=trajectory, steps=[step], messages=answer.messages, observations=images)
         now.reward += seen.reward

@@ -191,6 +191,7 @@ def _step(row: Row[Any], observation: str, images: Sequence[str]) -> Step:
         model_ms=row.model_ms,
         env_ms=row.env_ms,
         images=tuple(images),
+        created_at=row.created_at,
     )
 
 

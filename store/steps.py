@@ -185,7 +185,7 @@ def _add_steps(rows: _Rows, one: Append, now: datetime) -> None:
                 "state_key": step.state_key,
                 "model_ms": step.model_ms,
                 "env_ms": step.env_ms,
-                "created_at": now,
+                "created_at": step.created_at or now,
             }
         )
         for position, image in enumerate(step.images):

@@ -4,10 +4,12 @@ import asyncio
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 from turnwise.agents.chat import Chat
 from turnwise.agents.client import Generation, PolicyClient
 from turnwise.agents.errors import CannotSee, EngineFailed, HorizonReached
@@ -21,6 +23,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.records import Horizon, Source, Status, Trajectory
 from turnwise.store.errors import StoreConflict, StoreFull
 from turnwise.store.queries import load_trajectory
+from turnwise.store.schema import step
 from turnwise.tests.agents.players import (
     HORIZON,
     QUICK,
@@ -289,6 +292,26 @@ def test_a_missing_http_library_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(TurnwiseError, match="pip install httpx"):
         ChatPlayer("http://localhost:1/v1", "", 1.0, 1.0)
+
+
+def test_a_step_has_the_time_it_was_played_not_that_of_its_commit(tmp_path: Path) -> None:
+    """The journal waits before it commits, and commits several steps together; the next turn begins meanwhile."""
+    asked: list[datetime] = []
+
+    async def say(_: str) -> str:
+        asked.append(datetime.now(UTC))
+        return "go"
+
+    async def scenario(stage: Stage) -> list[datetime]:
+        await stage.play(lambda *_: say, group(make_task(CLOCK, 0, "train", {})))
+        asked.append(datetime.now(UTC))
+        with stage.database.read() as conn:
+            return list(conn.execute(select(step.c.created_at).order_by(step.c.idx)).scalars())
+
+    played = on_stage(tmp_path, scenario)
+    assert len(played) == 3
+    for began, at, ended_by in zip(asked, played, asked[1:], strict=False):
+        assert began < at < ended_by
 
 
 def test_the_facts_of_an_episode_are_kept_with_it(tmp_path: Path) -> None:

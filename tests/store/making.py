@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from turnwise.records import (
@@ -83,6 +84,7 @@ def turn(index: int, version: int = 0, text: str | None = None) -> dict[str, Any
         2 * index + 1,
         1.0,
         0.1,
+        created_at=datetime(2026, 1, 2, 3, 4, 5, 6, UTC) + timedelta(seconds=index),
     )
     return {"steps": [step], "messages": [seen, said]}
 
