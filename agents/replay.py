@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 from math import fsum, isclose
 
@@ -59,7 +60,8 @@ def replay(store_url: str, trajectory_id: str) -> ReplayReport:
     Raises:
         NotFound: there is no such trajectory, or no such store.
     """
-    return asyncio.run(replay_stored(open_database(store_url), trajectory_id))
+    with closing(open_database(store_url)) as database:
+        return asyncio.run(replay_stored(database, trajectory_id))
 
 
 async def replay_stored(database: Database, trajectory_id: str) -> ReplayReport:

@@ -1,7 +1,8 @@
 """``turnwise replay``: play stored actions again, and hold what comes against what was stored."""
 
+import asyncio
 from random import Random
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +12,9 @@ from .opening import opened
 from .options import DEFAULT_STORE, Json, Store
 from .output import GUTTER, console, print_json
 from .safe import clean, indented
+
+if TYPE_CHECKING:
+    from ..store.database import Database
 
 NEWEST = 10_000
 """A sample is drawn from so many trajectories of the run at most."""
@@ -29,19 +33,20 @@ def replay(
     as_json: Json = False,
 ) -> None:
     """Execute stored actions again and compare every observation and reward; exit 0 only if all are the same."""
-    from ..agents.replay import replay as replay_one
+    from ..agents.replay import replay_stored
 
     chosen = trajectories or []
-    if run is not None:
-        chosen = [*chosen, *_drawn(store, run, sample, seed)]
-    if not chosen:
+    if not chosen and run is None:
         raise NothingToReplay("name trajectories by their ids, or a run: turnwise replay --run NAME")
     reports = []
-    for trajectory in chosen:
-        report = replay_one(store, trajectory)
-        reports.append(report)
-        if not as_json:
-            console().print(f"{clean(trajectory)}: {indented(report.message, GUTTER)}", soft_wrap=True)
+    with opened(store) as database:
+        if run is not None:
+            chosen = [*chosen, *_drawn(database, run, sample, seed)]
+        for trajectory in chosen:
+            report = asyncio.run(replay_stored(database, trajectory))
+            reports.append(report)
+            if not as_json:
+                console().print(f"{clean(trajectory)}: {indented(report.message, GUTTER)}", soft_wrap=True)
     matching = sum(report.matches for report in reports)
     if as_json:
         print_json(reports)
@@ -51,11 +56,11 @@ def replay(
         raise typer.Exit(1)
 
 
-def _drawn(store: str, run: str, sample: int, seed: int) -> list[str]:
+def _drawn(database: "Database", run: str, sample: int, seed: int) -> list[str]:
     """Trajectories of a run with a step and an outcome, in environments that say they are deterministic."""
     from ..store import queries
 
-    with opened(store) as database, database.read() as conn:
+    with database.read() as conn:
         queries.run_row(conn, run)
         statuses = [status.value for status in OUTCOMES]
         rows = queries.list_trajectories(conn, run=run, status=statuses, deterministic=True, limit=NEWEST)

@@ -5,6 +5,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from sqlalchemy import event
+from sqlalchemy.pool import Pool
 from turnwise.store import queries
 from turnwise.store.database import open_database
 from turnwise.tests.console.worlds import BROKEN
@@ -37,6 +39,21 @@ def test_two_seeds_share_no_task(turnwise: Turnwise, store: str) -> None:
             played.append({row["task_id"] for row in queries.list_groups(conn, run=run)})
     assert [len(one) for one in played] == [5, 5]
     assert not played[0] & played[1]
+
+
+def test_many_trajectories_are_replayed_on_one_open_store(turnwise: Turnwise, store: str) -> None:
+    run = json.loads(turnwise("eval", "--env", ENV, "--tasks", "5", "--json", "--store", store).out)["run"]
+    connections: list[object] = []
+
+    def count(connection: object, _: object) -> None:
+        connections.append(connection)
+
+    event.listen(Pool, "connect", count)
+    try:
+        assert turnwise("replay", "--run", run, "--sample", "5", "--store", store).out.endswith("5 of 5 match\n")
+    finally:
+        event.remove(Pool, "connect", count)
+    assert len(connections) == 2, "as many as for one trajectory"
 
 
 def test_an_altered_observation_is_found_and_its_step_named(turnwise: Turnwise, store: str) -> None:
