@@ -87,12 +87,12 @@ def open_database(url: str, *, create: bool = False, blobs: str | None = None) -
             _upgrade(database)
         elif revision is None:
             raise StoreError(
-                f"{shown(url)} holds no turnwise store; make one with `turnwise db upgrade --store {shown(url)}`"
+                f"{_place(database)} holds no turnwise store; make one with `turnwise db upgrade --store {shown(url)}`"
             )
         elif revision != migrate.head():
-            migrate.refuse_unknown(revision, f"the store {shown(url)}")
+            migrate.refuse_unknown(revision, f"the store {_place(database)}")
             raise WrongRevision(
-                f"the store {shown(url)} is at revision {revision}, this turnwise needs {migrate.head()}; "
+                f"the store {_place(database)} is at revision {revision}, this turnwise needs {migrate.head()}; "
                 f"run `turnwise db upgrade --store {shown(url)}`"
             )
     except BaseException:
@@ -160,7 +160,8 @@ def _connect(given: str, blobs: str | None, create: bool) -> Database:
             path.parent.mkdir(parents=True, exist_ok=True)
         elif not path.exists():
             raise StoreError(
-                f"there is no store at {path}; a run makes one, or `turnwise db upgrade --store {shown(given)}`"
+                f"there is no store at {path.resolve()}; a run makes one, or "
+                f"`turnwise db upgrade --store {shown(given)}`"
             )
         folder = folder or str(path.parent / "blobs")
         engine = _sqlite(url)
@@ -197,6 +198,12 @@ def _sqlite_path(url: URL) -> Path:
 def shown(url: str) -> str:
     """``url`` as it may be printed: without a password."""
     return _parse(url).render_as_string(hide_password=True) if "://" in url else url
+
+
+def _place(database: Database) -> str:
+    """The store's location for a message: the absolute path of an SQLite file, else the URL."""
+    sqlite = database.engine.dialect.name == "sqlite"
+    return str(_sqlite_path(database.engine.url).resolve()) if sqlite else shown(database.url)
 
 
 def _postgresql(url: URL) -> Engine:

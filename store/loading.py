@@ -14,6 +14,7 @@ from .errors import BlobCorrupt, NotFound, StepCorrupt
 from .schema import message, message_image, rollout_group, step, step_image, task, trajectory
 from .tokens import decode
 from .types import unescape
+from .unknown import unknown
 
 _CHUNK = 500
 
@@ -30,7 +31,7 @@ def load_trajectory(database: Database, trajectory_id: str, *, verify: bool = Tr
     with database.read() as conn:
         rows = _rows(conn, trajectory, trajectory.c.id, [trajectory_id])
         if not rows:
-            raise NotFound(f"no trajectory {trajectory_id} in the store")
+            raise unknown(conn, trajectory, "trajectory", trajectory_id)
         if verify:
             final_observation(database, trajectory_id)
         return _fill(database, conn, rows, texts=True, verify=verify)[0]
@@ -70,7 +71,7 @@ def group_of(conn: Connection, trajectory_id: str) -> Group:
     """The group of a trajectory, with its task and horizon but without its trajectories. Raises NotFound."""
     found = conn.execute(select(trajectory.c.group_id).where(trajectory.c.id == trajectory_id)).scalar_one_or_none()
     if found is None:
-        raise NotFound(f"no trajectory {trajectory_id} in the store")
+        raise unknown(conn, trajectory, "trajectory", trajectory_id)
     return load_group_heads(conn, [found])[0]
 
 
@@ -85,7 +86,7 @@ def final_observation(database: Database, trajectory_id: str) -> str | None:
     with database.read() as conn:
         row = conn.execute(columns).one_or_none()
         if row is None:
-            raise NotFound(f"no trajectory {trajectory_id} in the store")
+            raise unknown(conn, trajectory, "trajectory", trajectory_id)
         if row.final_observation_blob is None:
             return None
         try:

@@ -7,10 +7,11 @@ from typing import Any
 from sqlalchemy import Column, Connection, RowMapping, Select, and_, false, func, select, true, tuple_
 
 from ..records import GroupState, PolicyVersion, Purpose, Status
-from .errors import NotFound, StoreError
+from .errors import StoreError
 from .loading import final_observation, group_of, load_group_heads, load_groups, load_trajectory
 from .schema import batch_item, metric, policy_version, rollout_group, trajectory
 from .schema import run as run_table
+from .unknown import unknown
 
 __all__ = [
     "accounting",
@@ -70,7 +71,7 @@ def run_row(conn: Connection, run: str) -> RowMapping:
     """The row of a run: id, kind, status, error, stop_requested, parent_id, config, config_hash, … Raises NotFound."""
     row = conn.execute(select(run_table).where(run_table.c.id == run)).mappings().one_or_none()
     if row is None:
-        raise NotFound(f"no run {run} in the store; `turnwise runs list` names those there are")
+        raise unknown(conn, run_table, "run", run)
     return row
 
 
@@ -238,7 +239,7 @@ def _page(
     if after is not None:
         mark = conn.execute(select(column).where(table.c.id == after)).one_or_none()
         if mark is None:
-            raise NotFound(f"no {table.name} {after} to go on after")
+            raise unknown(conn, table, table.name, after)
         place = tuple_(column, table.c.id)
         statement = statement.where(place < (mark[0], after) if descending else place > (mark[0], after))
     order = (column.desc(), table.c.id.desc()) if descending else (column, table.c.id)

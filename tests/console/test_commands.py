@@ -223,6 +223,27 @@ def test_a_wrong_name_is_told_and_exits_2(turnwise: Turnwise, store: str, argume
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "near"),
+    [
+        (["runs", "show", "dmeo"], "demo"),
+        (["runs", "stop", "Demo"], "demo"),
+        (["runs", "fork", "demo-2"], "demo"),
+        (["runs", "list", "--after", "deno"], "demo"),
+        (["trajectories", "list", "--run", "demmo"], "demo"),
+        (["trajectories", "list", "--after", "t9"], "t1"),
+        (["trajectories", "show", "t1.1"], "t1"),
+        (["replay", "t0.1"], "t0"),
+        (["replay", "--run", "dem"], "demo"),
+    ],
+)
+def test_an_unknown_id_names_the_nearest(turnwise: Turnwise, store: str, arguments: list[str], near: str) -> None:
+    ended = turnwise(*arguments, "--store", store)
+    assert ended.code == 2
+    assert f"did you mean '{near}'?" in ended.err
+    assert f"`turnwise {'runs' if near == 'demo' else 'trajectories'} list`" in ended.err
+
+
 def test_an_unknown_environment_names_the_nearest(turnwise: Turnwise) -> None:
     ended = turnwise("envs", "check", "turnwise/Sit-v0")
     assert ended.code == 2
@@ -242,6 +263,21 @@ def test_no_store_is_told_with_what_to_do(turnwise: Turnwise, tmp_path: Path) ->
     assert ended.code == 2
     assert "turnwise db upgrade" in ended.err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", [["runs", "list"], ["db", "current"], ["replay", "t0"]])
+def test_a_missing_store_is_named_with_its_absolute_path(
+    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    ended = turnwise(*command, "--store", "sqlite:///../none/runs.db")
+    assert ended.code == 2
+    assert f"no store at {tmp_path}/none/runs.db;" in ended.err
+    (tmp_path / "here" / "empty.db").touch()
+    if command != ["db", "current"]:
+        ended = turnwise(*command, "--store", "sqlite:///empty.db")
+        assert f"{tmp_path}/here/empty.db holds no turnwise store" in ended.err
 
 
 def test_a_store_of_another_revision_is_refused_with_the_one_command(turnwise: Turnwise, store: str) -> None:

@@ -121,8 +121,8 @@ upgrade(sys.argv[1])
         ("mysql://host/name", "SQLite or PostgreSQL, not mysql"),
         ("://", "no database URL"),
         ("foo", "'foo' names no store; write sqlite:///FILE"),
-        ("foo/bar", "there is no store at foo/bar"),
-        ("foo.sqlite", "there is no store at foo.sqlite"),
+        ("foo/bar", f"there is no store at {Path.cwd()}/foo/bar;"),
+        ("foo.sqlite", f"there is no store at {Path.cwd()}/foo.sqlite;"),
         ("sqlite:////nowhere/at/all.db", "there is no store at /nowhere/at/all.db"),
     ],
 )
