@@ -22,7 +22,7 @@ from .. import __version__
 from ..agents.engine import EngineConfig
 from ..agents.episode import Deadlines, Outcome
 from ..agents.journal import Journal, through_writer
-from ..agents.players import ChatPlayer, OraclePlayer, RandomPlayer
+from ..agents.players import ChatPlayer, ChatServer, OraclePlayer, RandomPlayer
 from ..agents.rollouts import Rollouts
 from ..envs.base import TurnEnv
 from ..envs.errors import EnvError
@@ -139,14 +139,15 @@ async def _with_player(
     policy: str, database: Database, run: str, problems: list[Any], turns: int, seed: int, temperature: float
 ) -> list[Any]:
     deadlines = Deadlines()
+    server = ChatServer(policy, temperature, deadlines.turn) if "://" in policy else None
 
     def player(owner: EnvOwner, group: Group, trajectory: Trajectory) -> Any:
+        if server is not None:
+            return ChatPlayer(server, owner.instructions)
         if policy == "random":
             rng = Random(f"{seed} {group.task.id} {trajectory.member}")  # noqa: S311 - reproducible, not secret
             return RandomPlayer(owner, rng, deadlines.step)
-        if policy == "oracle":
-            return OraclePlayer(owner, deadlines.step)
-        return ChatPlayer(policy, owner.instructions, temperature, deadlines.turn)
+        return OraclePlayer(owner, deadlines.step)
 
     horizon = Horizon(turns, 4096, 1 << 20, 1 << 20)
     source = Source.EXPERT if policy == "oracle" else Source.POLICY
@@ -168,6 +169,8 @@ async def _with_player(
             return await asyncio.gather(*(one(group) for group in groups_of(run, "eval", problems, horizon)))
     finally:
         await rollouts.close()
+        if server is not None:
+            await server.close()
         await asyncio.to_thread(writer.close)
 
 

@@ -16,7 +16,7 @@ from turnwise.agents.errors import CannotSee, EngineFailed, HorizonReached
 from turnwise.agents.journal import Answer as Committed
 from turnwise.agents.journal import Operation
 from turnwise.agents.model import new_model
-from turnwise.agents.players import ChatPlayer, TokenPlayer
+from turnwise.agents.players import ChatPlayer, ChatServer, TokenPlayer
 from turnwise.envs.owner import EnvOwner
 from turnwise.envs.tasks import make_task
 from turnwise.errors import TurnwiseError
@@ -262,7 +262,7 @@ def test_a_policy_of_text_does_not_play_blind(begin: Begin, tmp_path: Path) -> N
     with pytest.raises(CannotSee, match="shows 1 image, and this policy reads text only"):
         asyncio.run(player.act("", (b"png",)))
     assert not client.asked
-    served = ChatPlayer("http://localhost:1/v1", "", 1.0, 1.0)
+    served = ChatPlayer(ChatServer("http://localhost:1/v1", 1.0, 1.0), "")
     with pytest.raises(CannotSee):
         asyncio.run(served.act("", (b"png",)))
 
@@ -291,7 +291,7 @@ def test_an_environment_of_images_ends_the_run_of_a_text_policy(begin: Begin, tm
 def test_a_missing_http_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(TurnwiseError, match="pip install httpx"):
-        ChatPlayer("http://localhost:1/v1", "", 1.0, 1.0)
+        ChatServer("http://localhost:1/v1", 1.0, 1.0)
 
 
 def test_a_step_has_the_time_it_was_played_not_that_of_its_commit(tmp_path: Path) -> None:

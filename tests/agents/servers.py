@@ -1,0 +1,71 @@
+"""An HTTP server in the form of OpenAI's, which counts: it stands in for a model only to show how it is called."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Counter:
+    """Requests in flight and connections so far. A request is answered once ``together`` are in flight, or after
+    ``patience_s``.
+    """
+
+    def __init__(self, content: str, together: int, patience_s: float) -> None:
+        self.content = content
+        self.together = together
+        self.patience_s = patience_s
+        self.changed = threading.Condition()
+        self.in_flight = self.most = self.requests = self.connections = self.arrived = 0
+
+    def handle(self) -> bytes:
+        """One request, from its arrival to its answer."""
+        with self.changed:
+            self.arrived += 1
+            self.requests += 1
+            self.in_flight += 1
+            self.most = max(self.most, self.in_flight)
+            wave = self.together * -(-self.arrived // self.together)
+            self.changed.notify_all()
+            self.changed.wait_for(lambda: self.arrived >= wave, self.patience_s)
+            self.in_flight -= 1
+        return json.dumps({"choices": [{"message": {"content": self.content}}]}).encode()
+
+
+@contextmanager
+def serving(counter: Counter) -> Iterator[str]:
+    """The server's base URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def setup(self) -> None:
+            with counter.changed:
+                counter.connections += 1
+            super().setup()
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            answer = counter.handle()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128
+        daemon_threads = True
+
+    server = Server(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
