@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Counter:
-    """Requests in flight and connections so far. A request is answered once ``together`` are in flight, or after
-    ``patience_s``.
+    """Requests in flight, requests and connections so far. A request is answered once its wave of ``together`` requests
+    has arrived, or after ``patience_s``.
     """
 
     def __init__(self, content: str, together: int, patience_s: float) -> None:
@@ -17,13 +17,12 @@ class Counter:
         self.together = together
         self.patience_s = patience_s
         self.changed = threading.Condition()
-        self.in_flight = self.most = self.requests = self.connections = self.arrived = 0
+        self.in_flight = self.most = self.arrived = self.connections = 0
 
     def handle(self) -> bytes:
         """One request, from its arrival to its answer."""
         with self.changed:
             self.arrived += 1
-            self.requests += 1
             self.in_flight += 1
             self.most = max(self.most, self.in_flight)
             wave = self.together * -(-self.arrived // self.together)

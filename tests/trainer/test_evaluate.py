@@ -16,6 +16,6 @@ def test_a_server_is_called_for_all_episodes_at_once_over_kept_connections(tmp_p
             url, "turnwise/Site-v0", tasks=EPISODES, turns=TURNS, store_url=f"sqlite:///{tmp_path}/turnwise.db"
         )
     assert (result.tasks, result.failed, result.turns) == (EPISODES, 0, TURNS)
-    assert counter.requests == EPISODES * TURNS
+    assert counter.arrived == EPISODES * TURNS
     assert counter.most == EPISODES
     assert counter.connections == EPISODES

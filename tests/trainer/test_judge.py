@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from turnwise.agents.model import new_model
 from turnwise.records import Group, Horizon, Status, Step, Task, Trajectory
+from turnwise.tests.agents.servers import Counter, serving
 from turnwise.trainer.advantage import GroupMean
 from turnwise.trainer.batch import assemble, shaped
 from turnwise.trainer.judge import LONGEST, Judge, NoVerdict, transcript, verdict
@@ -97,6 +98,25 @@ def test_a_judge_that_cannot_be_reached_costs_the_member_and_never_a_reward() ->
     assert (list(left.trajectories), scored) == ([], [])
     made = assemble([of], {}, 0, 0, shapers=[judge], advantage=GroupMean(), filters=[], loss=Decoupled(), streams=[])
     assert (made.samples, list(made.expired), made.unscored) == ([], ["g"], 3)
+
+
+def test_the_requests_at_once_are_bounded_over_all_groups_of_a_batch() -> None:
+    counter = Counter('{"score": 1}', together=5, patience_s=0.2)
+    with serving(counter) as url:
+        judge = Judge(url=url, model="judge", rubric="x", retries=0, at_once=4)
+        made = assemble(
+            [group(0.5, 1.0, 0.0) for _ in range(6)],
+            {},
+            0,
+            0,
+            shapers=[judge],
+            advantage=GroupMean(),
+            filters=[],
+            loss=Decoupled(),
+            rng=Random(0),
+        )
+    assert made.unscored == 0
+    assert (counter.arrived, counter.most, counter.connections) == (18, 4, 4)
 
 
 @pytest.mark.parametrize(
