@@ -17,6 +17,7 @@ from .play import play_episode
 from .safe import clean, indented, one_line
 
 POLICIES = "random, oracle, human, a checkpoint's folder, or the URL of a server"
+OF_RUN = "Default: that of the checkpoint's run; without one,"
 REASON = 300
 """Characters of a failure's reason that are shown."""
 
@@ -31,8 +32,12 @@ def evaluate(
     tasks: Annotated[int, typer.Option("--tasks", min=1, help="How many tasks.")] = 100,
     split: Annotated[Split, typer.Option("--split", help="Of the tasks.")] = "test",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the tasks drawn, and of the policy.")] = 0,
-    turns: Annotated[int, typer.Option("--turns", min=1, help="An episode's longest length.")] = 12,
-    temperature: Annotated[float, typer.Option("--temperature", min=0.01, help="Of a model's sampling.")] = 1.0,
+    turns: Annotated[
+        int | None, typer.Option("--turns", min=1, help=f"An episode's longest length. {OF_RUN} 12.")
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option("--temperature", min=0.01, help=f"Of a model's sampling. {OF_RUN} 1.")
+    ] = None,
     option: EnvOptions = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,

@@ -142,9 +142,19 @@ def verify(path: Path) -> dict[str, Any]:
         for name, expected in manifest.items():
             if _digest(path / name) != expected:
                 raise CheckpointBroken(f"checkpoint {path}: {name} does not match its recorded hash")
-        state: dict[str, Any] = json.loads((path / STATE).read_text())
+        return read_state(path)
     except (OSError, ValueError) as error:
         raise CheckpointBroken(f"checkpoint {path} is incomplete: {error}") from error
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """The state that ``save`` was given.
+
+    Raises:
+        OSError: ``path`` is not a checkpoint, or cannot be read.
+        ValueError: the state is not JSON.
+    """
+    state: dict[str, Any] = json.loads((path / STATE).read_text())
     return state
 
 

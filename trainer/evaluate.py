@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 from time import monotonic, strftime
@@ -19,7 +20,6 @@ from typing import Any
 from uuid import uuid4
 
 from .. import __version__
-from ..agents.engine import EngineConfig
 from ..agents.episode import Deadlines, Outcome
 from ..agents.journal import Journal, through_writer
 from ..agents.players import ChatPlayer, ChatServer, OraclePlayer, RandomPlayer
@@ -29,12 +29,12 @@ from ..envs.errors import EnvError
 from ..envs.owner import EnvOwner
 from ..envs.sandboxes import any_sandboxed
 from ..errors import TurnwiseError
-from ..records import Group, GroupState, Horizon, Source, Task, Trajectory
+from ..records import Group, GroupState, Source, Task, Trajectory
 from ..store.database import Database, open_database
-from .config import EnvironmentConfig, RolloutConfig, RunConfig
+from .config import EnvironmentConfig, RunConfig
 from .controller import PlayOn
 from .evaluation import SEED, SEED_STRIDE, EvalResult, first_task, groups_of, held_out, summarise
-from .horizon import Constant
+from .game import Game, game_of, is_model
 
 CONCURRENCY = 64
 """Episodes at once."""
@@ -51,15 +51,19 @@ def evaluate(
     seed: int = 0,
     store_url: str,
     options: Mapping[str, Any] | None = None,
-    turns: int = Constant().turns,
-    temperature: float = 1.0,
+    turns: int | None = None,
+    temperature: float | None = None,
 ) -> EvalResult:
     """Play ``tasks`` tasks once each and store them.
+
+    A checkpoint plays the longest horizon of its run, at the run's temperature and with its timeouts.
 
     Args:
         policy: ``random``, ``oracle``, the folder of a Hugging Face model or checkpoint, or the URL of an
             OpenAI-compatible
             server (``http://host:port/v1``; with ``#model`` the model's name).
+        turns: replaces the turns of the horizon.
+        temperature: replaces the temperature.
         seed: two seeds give evaluations that share no task; 0 gives the tasks a training run is evaluated on.
 
     Raises:
@@ -74,14 +78,15 @@ def evaluate(
     database = open_database(store_url, create=True)
     environment = EnvironmentConfig(id=env_id, options=dict(options or {}))
     problems = held_out([environment], tasks, split, first_task(seed))
-    name = Path(policy).name if _is_model(policy) else policy
+    name = Path(policy).name if is_model(policy) else policy
     short = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:40]
     run = f"eval-{short}-{strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:4]}"
-    asyncio.run(_can_be_played(policy, environment))
-    if _is_model(policy):
-        played = _with_engine(policy, environment, database, run, problems, turns, temperature)
+    game = game_of(policy, turns, temperature)
+    asyncio.run(_can_be_played(policy, environment, game.deadlines))
+    if is_model(policy):
+        played = _with_engine(policy, environment, database, run, problems, game)
     elif policy in ("random", "oracle") or "://" in policy:
-        played = asyncio.run(_with_player(policy, database, run, problems, turns, seed, temperature))
+        played = asyncio.run(_with_player(policy, database, run, problems, seed, game))
     else:
         raise TurnwiseError(
             f"--policy {policy}: neither random, oracle, human, a folder with a model (no config.json there), nor a URL"
@@ -89,14 +94,13 @@ def evaluate(
     return summarise(policy, run, [environment], played, tasks, monotonic() - began)
 
 
-async def _can_be_played(policy: str, environment: EnvironmentConfig) -> None:
+async def _can_be_played(policy: str, environment: EnvironmentConfig, deadlines: Deadlines) -> None:
     """Find out before anything is stored that the environment cannot be made, or not be played by this policy.
 
     Raises:
         EnvError: it cannot be made.
         TurnwiseError: it lacks the method that the policy is made of.
     """
-    deadlines = Deadlines()
     owner = EnvOwner(environment.id, environment.options)
     await owner.make(deadlines.reset)
     asks = {"random": TurnEnv.valid_actions, "oracle": TurnEnv.oracle}.get(policy)
@@ -110,10 +114,6 @@ async def _can_be_played(policy: str, environment: EnvironmentConfig) -> None:
             raise TurnwiseError(f"--policy {policy} cannot play {environment.id}: {error.__cause__}") from error
     finally:
         await owner.close(deadlines.step)
-
-
-def _is_model(policy: str) -> bool:
-    return (Path(policy) / "config.json").is_file()
 
 
 @asynccontextmanager
@@ -136,10 +136,10 @@ def _begin(run: str, policy: str, settings: Mapping[str, Any]) -> dict[str, Any]
 
 
 async def _with_player(
-    policy: str, database: Database, run: str, problems: list[Any], turns: int, seed: int, temperature: float
+    policy: str, database: Database, run: str, problems: list[Any], seed: int, game: Game
 ) -> list[Any]:
-    deadlines = Deadlines()
-    server = ChatServer(policy, temperature, deadlines.turn) if "://" in policy else None
+    deadlines = game.deadlines
+    server = ChatServer(policy, game.rollout.temperature, deadlines.turn) if "://" in policy else None
 
     def player(owner: EnvOwner, group: Group, trajectory: Trajectory) -> Any:
         if server is not None:
@@ -149,7 +149,6 @@ async def _with_player(
             return RandomPlayer(owner, rng, deadlines.step)
         return OraclePlayer(owner, deadlines.step)
 
-    horizon = Horizon(turns, 4096, 1 << 20, 1 << 20)
     source = Source.EXPERT if policy == "oracle" else Source.POLICY
     send, writer = through_writer(database)
     journal = Journal(send)
@@ -165,8 +164,8 @@ async def _with_player(
                 await journal.commit("close_group", group=group.id, state=GroupState.FILTERED, reason="evaluation")
             return group.task, outcome
 
-        async with _recorded(journal, run, policy, {"turns": turns, "seed": seed}):
-            return await asyncio.gather(*(one(group) for group in groups_of(run, "eval", problems, horizon)))
+        async with _recorded(journal, run, policy, {"seed": seed, **game.json()}):
+            return await asyncio.gather(*(one(group) for group in groups_of(run, "eval", problems, game.horizon)))
     finally:
         await rollouts.close()
         if server is not None:
@@ -180,23 +179,19 @@ def _with_engine(
     database: Database,
     run: str,
     problems: list[Any],
-    turns: int,
-    temperature: float,
+    game: Game,
 ) -> list[Any]:
     from .cluster import Cluster, start_ray, stop_ray
     from .dispatch import play_out
     from .loop import members
 
-    window = int(json.loads((Path(policy) / "config.json").read_text()).get("max_position_embeddings", 1024))
-    context = min(window, 4096)
     config = RunConfig(
         name=run,
         environments=[environment],
-        rollout=RolloutConfig(temperature=temperature),
-        engine=EngineConfig(max_context=context),
-        horizon={"turns": turns, "context": context},
+        rollout=game.rollout,
+        engine=game.engine,
+        horizon=asdict(game.horizon),
     )
-    horizon = Horizon(turns, 256, 1 << 20, context)
 
     def known(group: str) -> list[Outcome]:
         return members(database, group)
@@ -206,7 +201,7 @@ def _with_engine(
         try:
             await cluster.ready()
             await cluster.serve_loaded(0)
-            groups = groups_of(run, "eval", problems, horizon)
+            groups = groups_of(run, "eval", problems, game.horizon)
             deadline = config.rollout.group_deadline
 
             async def one(group: Group) -> list[tuple[Task, Outcome]]:
@@ -217,7 +212,7 @@ def _with_engine(
                 )
                 return [(group.task, outcome) for outcome in ended]
 
-            async with _recorded(cluster.journal, run, policy, {"turns": turns}):
+            async with _recorded(cluster.journal, run, policy, game.json()):
                 played = await asyncio.gather(*(one(group) for group in groups))
             return [pair for pairs in played for pair in pairs]
         finally:

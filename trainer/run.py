@@ -245,6 +245,7 @@ class Run:
     def _state(self) -> dict[str, Any]:
         return {
             "run": self.name,
+            "config": self.config.resolved(),
             "update": self.version.update,
             "version": self.version.id,
             "trained_seconds": self.trained_seconds,
