@@ -112,6 +112,7 @@ class Cluster:
     keeper: Keeper | None
     """Of the nodes' sandboxes; None where no environment asks for any."""
     meta: Any = None
+    """Where the weights of ``version`` were written; None for those of the folder the engines were started with."""
     version: int | None = None
     restarts: int = 0
     """Times an engine came back without weights since the last push."""
@@ -218,9 +219,14 @@ class Cluster:
         }
 
     async def serve_loaded(self, version: int) -> None:
-        """Let every engine serve the weights of the folder it was started with, under this version."""
-        async with asyncio.timeout(PUSH_DEADLINE):
-            await asyncio.gather(*(engine.use_loaded_weights.remote(version) for engine in self.engines))
+        """Let every engine serve the weights of the folder it was started with, under this version.
+
+        Raises:
+            TurnwiseError: an engine did not within ``PUSH_DEADLINE`` seconds.
+        """
+        async with self._pushing:
+            self.meta, self.version, self.restarts = None, version, 0
+            await asyncio.gather(*(self._give(engine, None, version) for engine in self.engines))
 
     async def _give(self, engine: Any, meta: Any, version: int) -> None:
         import ray.exceptions
@@ -229,7 +235,10 @@ class Cluster:
             async with asyncio.timeout(PUSH_DEADLINE):
                 while True:
                     try:
-                        await engine.update_weights.remote(meta, version)
+                        if meta is None:
+                            await engine.use_loaded_weights.remote(version)
+                        else:
+                            await engine.update_weights.remote(meta, version)
                     except ray.exceptions.RayActorError:
                         await asyncio.sleep(0.5)
                     else:

@@ -85,3 +85,13 @@ def test_a_run_is_stopped_refused_forked_and_resumed(tmp_path: Path) -> None:
     assert f"resuming run small at update {stopped_at}" in (tmp_path / "log.txt").read_text()
     check_finished(tmp_path, updates_wanted=UPDATES)
     assert abandoned_batches(tmp_path) == 0
+
+    with open_database(url(tmp_path)).read() as conn:
+        last = queries.latest_checkpoint(conn, "small")
+    assert last is not None
+    asked = ["--policy", str(last.checkpoint), "--env", "turnwise/Site-v0", "--tasks", "2", "--json"]
+    evaluated = command(tmp_path, "eval", *asked, seconds=200)
+    assert evaluated.returncode == 0, evaluated.stderr[-4000:]
+    with open_database(url(tmp_path)).read() as conn:
+        played = queries.run_row(conn, json.loads(evaluated.stdout)["run"])["config"]
+    assert played["horizon"] == {"turns": 4, "tokens_turn": 4, "tokens_total": 4096, "context": 256}
