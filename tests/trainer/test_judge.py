@@ -113,7 +113,7 @@ def test_the_requests_at_once_are_bounded_over_all_groups_of_a_batch() -> None:
             advantage=GroupMean(),
             filters=[],
             loss=Decoupled(),
-            rng=Random(0),
+            streams=[],
         )
     assert made.unscored == 0
     assert (counter.arrived, counter.most, counter.connections) == (18, 4, 4)
