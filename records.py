@@ -175,7 +175,9 @@ class Trajectory:
     final_observation_hash: str = ""
     deterministic: bool = True
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What the environment told of the episode for the record, as JSON values: its sandbox's image, tampering found."""
+    """JSON values for the record, most of them from the environment: its sandbox's image, tampering found. The episode
+    loop adds ``env_package``, the package that provided the environment, with its version.
+    """
     steps: Sequence[Step] = ()
     messages: Sequence[Message] = ()
 

@@ -28,6 +28,9 @@ GRACE_S = 1.0
 """Seconds beyond the turn's deadline before a player that does not end by itself is cancelled. A player bounds its own
 wait by that deadline, and its error names the part that did not answer."""
 
+ENV_PACKAGE = "env_package"
+"""The fact of a trajectory that names the package that provided its environment, with its version."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -135,6 +138,8 @@ async def play(
         now.status, now.error, hopeless = Status.POLICY_ERROR, f"{task.env_id}: {error}", error
     except asyncio.CancelledError:
         now.status, now.error = Status.CANCELLED, "cancelled while it was running"
+    if owner.package:
+        now.facts[ENV_PACKAGE] = owner.package
     await to_the_end(_finish(journal, trajectory.id, now))
     if hopeless is not None:
         raise CannotSee(now.error) from hopeless

@@ -6,6 +6,9 @@ the episode ended, and what the trajectory's head says of all that. Texts are co
 them, for the rest may differ from one time to the next: the text that is stored must still have the stored hash. What
 the store itself holds is checked first: an observation or token array that no longer has its hash is altered, and the
 step is named.
+
+A difference may come from an upgrade of the environment: the report names the version that played, where it is not the
+installed one.
 """
 
 from __future__ import annotations
@@ -20,10 +23,12 @@ from ..envs.errors import EnvError
 from ..envs.observations import observation_hash
 from ..envs.owner import EnvOwner
 from ..envs.seen import Seen
-from ..records import OUTCOMES, Group, Status, Step, Trajectory
+from ..envs.tasks import env_version
+from ..records import OUTCOMES, Group, Status, Step, Task, Trajectory
 from ..store import queries
 from ..store.database import Database, open_database
 from ..store.errors import StepCorrupt
+from .episode import ENV_PACKAGE
 
 DEADLINE = 60.0
 """Seconds for each call into the environment."""
@@ -52,6 +57,10 @@ class ReplayReport:
     matches: bool
     message: str
     steps: list[StepVerdict] = field(default_factory=list)
+    upgrade: str = ""
+    """Which version of the environment played the trajectory and which replayed it; empty where they do not differ, or
+    the trajectory does not name its own.
+    """
 
 
 def replay(store_url: str, trajectory_id: str) -> ReplayReport:
@@ -81,19 +90,34 @@ async def replay_stored(database: Database, trajectory_id: str) -> ReplayReport:
     if not trajectory.deterministic:
         return ReplayReport(trajectory_id, False, f"{group.task.env_id} does not declare itself deterministic")
     owner = EnvOwner.of(group.task)
+    upgrade = ""
     try:
         await owner.make(DEADLINE)
+        upgrade = _upgrade(group.task, str(trajectory.facts.get(ENV_PACKAGE, "")), owner.package)
         steps = await _execute(owner, group, trajectory, last)
     except EnvError as error:
-        return ReplayReport(trajectory_id, False, f"the environment could not be re-executed: {error}")
+        why = _with(upgrade, f"the environment could not be re-executed: {error}")
+        return ReplayReport(trajectory_id, False, why, upgrade=upgrade)
     finally:
         await owner.close(DEADLINE)
     wrong = next((one for one in steps if not one.matches), None)
     if wrong is not None:
         where = f"step {wrong.index}" if wrong.index < len(trajectory.steps) else "the end"
-        return ReplayReport(trajectory_id, False, f"{where} differs: {wrong.differs}", steps)
+        return ReplayReport(trajectory_id, False, _with(upgrade, f"{where} differs: {wrong.differs}"), steps, upgrade)
     count = len(trajectory.steps)
-    return ReplayReport(trajectory_id, True, f"all {count} steps match" if count > 1 else "its one step matches", steps)
+    message = f"all {count} steps match" if count > 1 else "its one step matches"
+    return ReplayReport(trajectory_id, True, _with(upgrade, message), steps, upgrade)
+
+
+def _upgrade(task: Task, package: str, package_now: str) -> str:
+    """How the environment that replays differs from the one that played (``package``); empty where it does not."""
+    pairs = [(package, package_now)] if package else []
+    pairs.append((f"{task.env_id} version {task.env_version}", f"{task.env_id} version {env_version(task.env_id)}"))
+    return "; ".join(f"played with {then}, replayed with {now or 'no package'}" for then, now in pairs if then != now)
+
+
+def _with(upgrade: str, message: str) -> str:
+    return f"{message} ({upgrade})" if upgrade else message
 
 
 async def _execute(owner: EnvOwner, group: Group, trajectory: Trajectory, last: str | None) -> list[StepVerdict]:

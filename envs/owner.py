@@ -24,6 +24,7 @@ from .base import TurnEnv
 from .errors import EnvError, EnvironmentFailed, EnvTimeout, told
 from .registry import make
 from .seen import Seen, seen_at_reset, seen_at_step
+from .tasks import env_package
 
 T = TypeVar("T")
 _given_up: list[threading.Thread] = []
@@ -80,6 +81,10 @@ class EnvOwner:
         """The environment's system prompt; known once made."""
         self.clings = False
         """Whether, until it is reset or closed, it may hold a sandbox that it does not keep anyway; known once made."""
+        self.package = ""
+        """The installed package that provides the environment, with its version (``envs.tasks.env_package``); known
+        once made.
+        """
         self._thread: _Thread | None = None
 
     @classmethod
@@ -99,6 +104,7 @@ class EnvOwner:
         def construct() -> bool:
             thread.env = make(self.env_id, **self.options)
             self.instructions = thread.env.instructions()
+            self.package = env_package(self.env_id)
             self.clings = bool(thread.env.sandboxed and not thread.env.keeps_sandbox)
             return bool(thread.env.deterministic)
 

@@ -7,8 +7,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, distribution, entry_points
 from typing import Any
 
+from .. import __version__
 from ..records import Task
 from . import registry
 
@@ -32,6 +34,29 @@ def env_version(env_id: str) -> str:
     """
     version = registry.spec(env_id).version
     return "" if version is None else str(version)
+
+
+@lru_cache(maxsize=64)
+def env_package(env_id: str) -> str:
+    """Return the installed package that provides the environment, with its version: ``turnwise 0.1.0``. Empty for an
+    environment of a module that no installed package provides.
+
+    Raises:
+        UnknownEnvironment: no such id.
+    """
+    entry = registry.spec(env_id).entry_point
+    module = entry.partition(":")[0] if isinstance(entry, str) else getattr(entry, "__module__", "")
+    top = module.partition(".")[0]
+    if top == __name__.partition(".")[0]:
+        return f"{top} {__version__}"
+    for point in entry_points(group=registry.ENTRY_POINTS):
+        if point.module.partition(".")[0] == top and point.dist is not None:
+            return f"{point.dist.name} {point.dist.version}"
+    try:
+        found = distribution(top)
+    except (PackageNotFoundError, ValueError):
+        return ""
+    return f"{found.name} {found.version}"
 
 
 def make_task(env_id: str, seed: int, split: str = "train", options: Mapping[str, Any] | None = None) -> Task:

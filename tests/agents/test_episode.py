@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select
+from turnwise import __version__
 from turnwise.agents.chat import Chat
 from turnwise.agents.client import Generation, PolicyClient
 from turnwise.agents.errors import CannotSee, EngineFailed, HorizonReached
@@ -319,4 +320,8 @@ def test_the_facts_of_an_episode_are_kept_with_it(tmp_path: Path) -> None:
         await stage.play(lambda *_: always("go"), group(make_task(CLOCK, 0, "train", {})))
         return load_trajectory(stage.database, "g-0")
 
-    assert on_stage(tmp_path, scenario).facts == {"made_of": "brass", "struck": [3]}
+    assert on_stage(tmp_path, scenario).facts == {
+        "made_of": "brass",
+        "struck": [3],
+        "env_package": f"turnwise {__version__}",
+    }

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from turnwise import __version__
 from turnwise.agents.replay import ReplayReport, replay
 from turnwise.envs.tasks import make_task
 from turnwise.records import Status
@@ -18,7 +19,7 @@ def open_files(folder: Path) -> list[str]:
     return [str(path) for link in links if folder in (path := link.readlink()).parents]
 
 
-def played(tmp_path: Path, world: str, alteration: str = "") -> ReplayReport:
+def played(tmp_path: Path, world: str, *alterations: str) -> ReplayReport:
     """Plays one episode, alters it in the database, replays it."""
     task = site() if world == "site" else make_task({"clock": CLOCK, "picture": PICTURE}[world], 3, "train", {})
 
@@ -27,8 +28,8 @@ def played(tmp_path: Path, world: str, alteration: str = "") -> ReplayReport:
         (outcome,) = await stage.play(say, group(task))
         assert outcome.status is Status.COMPLETED
         assert outcome.success
-        if alteration:
-            with stage.database.engine.begin() as conn:
+        with stage.database.engine.begin() as conn:
+            for alteration in alterations:
                 assert conn.execute(text(alteration)).rowcount == 1
         return stage.database.url
 
@@ -78,6 +79,33 @@ def test_what_was_altered_is_named(tmp_path: Path, world: str, alteration: str, 
     report = played(tmp_path, world, alteration)
     assert not report.matches
     assert report.message.startswith(message)
+
+
+OTHER_PACKAGE = "UPDATE trajectory SET facts = json_set(facts, '$.env_package', 'turnwise 0.0.9')"
+OTHER_VERSION = "UPDATE task SET env_version = '7'"
+
+
+@pytest.mark.parametrize(
+    ("alteration", "upgrade"),
+    [
+        (OTHER_PACKAGE, f"played with turnwise 0.0.9, replayed with turnwise {__version__}"),
+        (OTHER_VERSION, f"played with {CLOCK} version 7, replayed with {CLOCK} version 0"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("also", "verdict"),
+    [
+        ("", "all 3 steps match"),
+        ("UPDATE step SET reward = 9 WHERE idx = 1", "step 1 differs: reward was 9.0, now 0.1"),
+    ],
+)
+def test_an_upgrade_of_the_environment_is_named(
+    tmp_path: Path, alteration: str, upgrade: str, also: str, verdict: str
+) -> None:
+    report = played(tmp_path, "clock", *filter(None, (alteration, also)))
+    assert report.message == f"{verdict} ({upgrade})"
+    assert report.upgrade == upgrade
+    assert report.matches == (not also)
 
 
 def test_an_ending_that_nobody_reckoned_is_not_held_against_its_steps(tmp_path: Path) -> None:

@@ -9,11 +9,12 @@ from typing import Any
 
 import gymnasium
 import pytest
+from turnwise import __version__
 from turnwise.envs import EnvironmentFailed, TurnEnv, UnknownEnvironment, all_ids, make, make_task
 from turnwise.envs.base import Adapted
 from turnwise.envs.sandboxes import any_sandboxed
 from turnwise.envs.site import SiteEnv
-from turnwise.envs.tasks import task_id
+from turnwise.envs.tasks import env_package, task_id
 from turnwise.tests.envs.faulty import FAULTY, FaultyEnv
 
 
@@ -43,6 +44,29 @@ def plain() -> Iterator[str]:
 def test_ours_are_listed_and_gymnasiums_are_not(plain: str) -> None:
     assert {"turnwise/Site-v0", plain} <= set(all_ids())
     assert not any(each.startswith(("CartPole", "Ant", "phys2d")) for each in all_ids())
+
+
+@pytest.mark.parametrize("plugin", [False, True], ids=["by the name of its package", "by its entry point"])
+def test_the_package_of_an_environment_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plugin: bool) -> None:
+    package = "Some-Envs" if plugin else "stranger-envs"
+    module = "stranger_by_plugin" if plugin else "stranger_envs"
+    source = f"import gymnasium\ngymnasium.register('{module}/E-v0', entry_point='{module}:E')\n"
+    (tmp_path / f"{module}.py").write_text(source)
+    info = tmp_path / f"{package.replace('-', '_')}-2.3.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 2.3\n")
+    if plugin:
+        (info / "entry_points.txt").write_text(f"[turnwise.envs]\nany = {module}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert env_package(f"{module}:{module}/E-v0") == f"{package} 2.3"
+    assert env_package("turnwise/Site-v0") == f"turnwise {__version__}"
+
+
+def test_an_environment_outside_of_packages_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "import gymnasium\ngymnasium.register('loose/E-v0', entry_point='loose_world:E')\n"
+    (tmp_path / "loose_world.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert env_package("loose_world:loose/E-v0") == ""
 
 
 def test_environments_are_bare() -> None:
