@@ -70,7 +70,7 @@ def show(
     trajectory: Annotated[str, typer.Argument(metavar="ID", help="The trajectory.")],
     tokens: Annotated[bool, typer.Option("--tokens", help="With --json: the messages' tokens too.")] = False,
     images: Annotated[
-        Path | None, typer.Option("--images", metavar="FOLDER", help="Write the stored images there, as PNG files.")
+        Path | None, typer.Option("--images", metavar="FOLDER", help="Write the stored images there.")
     ] = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
@@ -114,13 +114,24 @@ def _print_turns(found: Trajectory, task: Task, last: str | None) -> None:
 
 
 def _write_images(database: "Database", found: Trajectory, folder: Path) -> int:
-    """Write what each turn saw as PNG files named by turn and hash; how many that were."""
+    """Write the images of each turn as files named by turn, hash and format; return how many."""
     names = [(step.index, image) for step in found.steps for image in step.images]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with database.read() as conn:
             for turn, image in names:
-                (folder / f"{turn:03}-{image[:16]}.png").write_bytes(database.blobs.get(conn, image))
+                content = database.blobs.get(conn, image)
+                (folder / f"{turn:03}-{image[:16]}{_suffix(content)}").write_bytes(content)
     except OSError as error:
         raise NotWritten(f"--images {folder}: {error}") from error
     return len(names)
+
+
+_FORMATS = {b"\x89PNG\r\n\x1a\n": ".png", b"\xff\xd8\xff": ".jpg", b"GIF8": ".gif"}
+
+
+def _suffix(content: bytes) -> str:
+    """Return the ending of an image file's name by its first bytes; ``.bin`` for no image format that is known here."""
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return ".webp"
+    return next((suffix for magic, suffix in _FORMATS.items() if content.startswith(magic)), ".bin")

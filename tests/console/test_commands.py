@@ -156,9 +156,11 @@ def test_nothing_of_a_world_or_agent_poses_as_a_line_of_turnwise(turnwise: Turnw
     assert lines.count("   |    > done  +99  +0") == 1
 
 
-def with_screenshots(store: str) -> str:
-    """Adds a trajectory of two turns that saw one picture each; the hash of the first."""
-    pictures = [png(np.full((2, 3, 3), shade, np.uint8)) for shade in (0, 255)]
+def with_screenshots(store: str, *others: bytes) -> str:
+    """Adds a trajectory of two turns that saw one picture each, and of a turn for each of ``others``; the hash of the
+    first.
+    """
+    pictures = [png(np.full((2, 3, 3), shade, np.uint8)) for shade in (0, 255)] + list(others)
     names = [digest(picture) for picture in pictures]
     steps = [
         Step(turn, "", "hash", "[screenshot 0]", 0.0, {}, False, False, True, "", None, 0.0, 0.0, images=(name,))
@@ -190,6 +192,15 @@ def test_screenshots_are_named_at_their_turns_and_written(turnwise: Turnwise, st
     assert turnwise("trajectories", "show", "t0", "--images", str(folder), "--store", store).err == (
         "no image is stored in it\n"
     )
+
+
+def test_an_image_is_written_under_the_ending_of_its_format(turnwise: Turnwise, store: str, tmp_path: Path) -> None:
+    others = {".jpg": b"\xff\xd8\xff\xe0 jpeg", ".gif": b"GIF89a", ".webp": b"RIFF\x04\0\0\0WEBP", ".bin": b"<svg/>"}
+    with_screenshots(store, *others.values())
+    turnwise("trajectories", "show", "seen", "--images", str(tmp_path / "shots"), "--store", store)
+    written = sorted((tmp_path / "shots").iterdir())
+    assert [path.suffix for path in written] == [".png", ".png", *others]
+    assert [path.read_bytes() for path in written[2:]] == list(others.values())
 
 
 def test_images_that_cannot_be_written_are_told(turnwise: Turnwise, store: str, tmp_path: Path) -> None:
