@@ -16,13 +16,13 @@ from typing import Any, Self
 from ..agents.engine import start_engine
 from ..agents.episode import Deadlines
 from ..agents.journal import Journal, Send, StoreWriter, through_actor, through_writer
-from ..agents.placement import OFF_SANDBOX_NODES
+from ..agents.placement import OFF_SANDBOX_NODES, hosts_of_actors
 from ..agents.rollouts import kind_of
 from ..agents.weights import WeightWriter
 from ..agents.worker import RolloutWorker, WorkerSpec
 from ..envs.sandboxes import Keeper, any_sandboxed, lease_from
 from ..errors import TurnwiseError
-from ..store.database import Database
+from ..store.database import Database, shown
 from .config import RunConfig
 from .protocols import RolloutController
 from .watchdog import watch
@@ -85,6 +85,27 @@ def start_ray(address: str | None = None) -> None:
         raise TurnwiseError(f"Ray could not be {'reached at ' + address if address else 'started'}: {error}") from error
     if not address:
         _dogs.append(watch())
+
+
+def check_store_reach(database: Database) -> None:
+    """Refuse an SQLite store where actors of the run may be placed on other hosts. Ray must be up.
+
+    Raises:
+        TurnwiseError: the store is an SQLite file, and the Ray cluster has other hosts for the run's actors.
+    """
+    if database.engine.dialect.name != "sqlite":
+        return
+    import ray
+
+    nodes = ray.nodes()
+    own = ray.get_runtime_context().get_node_id()
+    here = {str(node["NodeManagerAddress"]) for node in nodes if node["NodeID"] == own}
+    if others := sorted(hosts_of_actors(nodes) - here):
+        raise TurnwiseError(
+            f"the store `{shown(database.url)}` is an SQLite file of this host, and the Ray cluster may place actors "
+            f"that write to it on other hosts (`{'`, `'.join(others[:3])}`): use a PostgreSQL store "
+            "(`--store postgresql://USER@HOST/NAME`), or train on this host alone, without `--ray-address`"
+        )
 
 
 def stop_ray() -> None:

@@ -27,7 +27,7 @@ from ..records import PolicyVersion
 from ..store import queries
 from ..store.database import Database, open_database
 from ..store.errors import NotFound
-from .cluster import Cluster, start_ray, stop_ray
+from .cluster import Cluster, check_store_reach, start_ray, stop_ray
 from .config import RunConfig
 from .evaluation import EvalResult
 from .evaluator import Evaluator
@@ -67,6 +67,7 @@ def train(
             importing = meanwhile.submit(lambda: [import_module(f".{name}", __package__) for name in HEAVY])
             start_ray(config.ray_address)
         try:
+            check_store_reach(database)
             importing.result()
             return asyncio.run(Run(config, database, identity, folder, on_event, started).main())
         finally:
