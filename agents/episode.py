@@ -86,6 +86,7 @@ class Deadlines:
     step: float = 30.0
     turn: float = 60.0
     group: float = 600.0
+    """For each member of a group, retries included; the wait for an environment's slot does not count."""
 
 
 @dataclass(slots=True)

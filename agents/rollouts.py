@@ -1,7 +1,8 @@
 """Groups of episodes at once in one asyncio loop: retries, deadlines, and a pool of environments.
 
-A failed member is retried once before its group's deadline. What is still running at the deadline is cancelled; an
-ending that is being committed then is committed, and counts. An environment is re-used by the next episode of its kind
+A member's time counts only while it holds a slot of its environment: waiting for a slot costs it nothing. A failed
+member is retried once before its group's deadline. What is still running at the deadline is cancelled; an ending that
+is being committed then is committed, and counts. An environment is re-used by the next episode of its kind
 unless it failed; one that is lost stays behind with its thread.
 """
 
@@ -51,13 +52,17 @@ class Rollouts:
         self._source = source
         self._slots = {name: asyncio.Semaphore(count) for name, count in concurrency.items()}
         self._idle: dict[str, list[EnvOwner]] = {}
+        self._since: dict[tuple[str, int], float] = {}
+        """When each member that holds a slot took it, by group and member."""
 
     async def group(self, group: Group, members: Sequence[tuple[int, int]]) -> list[Outcome]:
         """Play ``(member, attempt)`` pairs of a group; the last attempt of each is returned, failed ones too."""
-        deadline = monotonic() + self._deadlines.group
-        return list(
-            await asyncio.gather(*(self._member(group, member, attempt, deadline) for member, attempt in members))
-        )
+        return list(await asyncio.gather(*(self._member(group, member, attempt) for member, attempt in members)))
+
+    def held(self, group: str) -> float:
+        """Return for how many seconds the longest-running attempt of a group has held its slot; 0 where all wait."""
+        now = monotonic()
+        return max((now - since for (name, _), since in self._since.items() if name == group), default=0.0)
 
     async def close(self) -> None:
         """Close the environments that wait for use."""
@@ -65,15 +70,23 @@ class Rollouts:
         self._idle.clear()
         await asyncio.gather(*(owner.close(self._closing) for owner in owners))
 
-    async def _member(self, group: Group, member: int, attempt: int, deadline: float) -> Outcome:
+    async def _member(self, group: Group, member: int, attempt: int) -> Outcome:
         last = attempt + RETRIES
+        left = self._deadlines.group
         while True:
-            outcome = await self._attempt(group, member, attempt, deadline)
-            if outcome.status in OUTCOMES or attempt >= last or monotonic() >= deadline:
+            # The wait for a slot is bounded by the deadlines of the members that hold one.
+            async with self._slots.get(kind(group.task)) or nullcontext():
+                since = self._since[group.id, member] = monotonic()
+                try:
+                    outcome = await self._attempt(group, member, attempt, left)
+                finally:
+                    del self._since[group.id, member]
+                left -= monotonic() - since
+            if outcome.status in OUTCOMES or attempt >= last or left <= 0:
                 return outcome
             attempt += 1
 
-    async def _attempt(self, group: Group, member: int, attempt: int, deadline: float) -> Outcome:
+    async def _attempt(self, group: Group, member: int, attempt: int, seconds: float) -> Outcome:
         trajectory = Trajectory(
             id=f"{group.id}-{member}" + (f".{attempt}" if attempt else ""),
             run=group.run,
@@ -86,9 +99,8 @@ class Rollouts:
         late = f"its group's deadline of {self._deadlines.group:g} s came"
         outcome = Outcome(trajectory.id, member, attempt, Status.CANCELLED, 0.0, None, 0, 0, late)
         try:
-            async with asyncio.timeout_at(asyncio.get_running_loop().time() + deadline - monotonic()) as limit:
-                async with self._slots.get(kind(group.task)) or nullcontext():
-                    outcome = await self._episode(group, trajectory)
+            async with asyncio.timeout(seconds) as limit:
+                outcome = await self._episode(group, trajectory)
         except TimeoutError:
             return outcome
         task = asyncio.current_task()

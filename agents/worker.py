@@ -72,6 +72,10 @@ class RolloutWorker:
         if self._journal is not None:
             await self._journal.flush()
 
+    async def held(self, group: str) -> float:
+        """See ``Rollouts.held``."""
+        return self._rollouts.held(group) if self._rollouts is not None else 0.0
+
     async def ping(self) -> bool:
         """Answer, to show that the process is up."""
         return True

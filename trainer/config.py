@@ -93,7 +93,7 @@ class RolloutConfig(Strict):
     turn_deadline: float = Field(60.0, gt=0)
     """Seconds for the policy to answer one turn."""
     group_deadline: float = Field(600.0, gt=0)
-    """Seconds for a whole group, retries included."""
+    """Seconds each member of a group may play, retries included; the wait for an environment's slot does not count."""
 
 
 class LearnerConfig(Strict):

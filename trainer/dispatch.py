@@ -5,10 +5,12 @@ Invariant: every group that is opened is closed exactly once, as ready, filtered
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from ..agents.episode import Outcome, to_the_end
 from ..agents.journal import Journal
+from ..agents.rollouts import RETRIES
 from ..errors import TurnwiseError
 from ..records import OUTCOMES, Group, GroupState, Purpose, Status
 from ..store.groups import RUN_ENDED
@@ -22,6 +24,9 @@ from .workers import WorkerLost, Workers
 
 LIVES = 3
 """Workers a group may lose before it fails."""
+WORKER_GRACE_S = 60.0
+"""Seconds beyond a member's deadline before its worker counts as lost."""
+LATE = "written by a worker after it was lost"
 
 Survivors = Callable[[str], Sequence[Outcome]]
 """What the store knows of a group's members: the last attempt of each."""
@@ -63,6 +68,12 @@ class Dispatcher:
         self._ended = False
         self.closed = asyncio.Event()
         """Set whenever a group has closed."""
+        self.tally: Counter[GroupState] = Counter()
+        """Groups closed so far, by the state they closed in."""
+        self.filtered_in_a_row = 0
+        """Groups filtered since the last one that was ready."""
+        self.filter_reason = ""
+        """Why the last filtered group was filtered."""
         self.failure: BaseException | None = None
 
     async def fill(self) -> int:
@@ -142,6 +153,12 @@ class Dispatcher:
             state = GroupState.FILTERED if reason else GroupState.READY
         await self._journal.commit("close_group", group=group.id, state=state, reason=reason)
         self._open.discard(group.id)
+        self.tally[state] += 1
+        if state is GroupState.FILTERED:
+            self.filtered_in_a_row += 1
+            self.filter_reason = reason
+        elif state is GroupState.READY:
+            self.filtered_in_a_row = 0
         if state is GroupState.FAILED:
             self.outage.happened(reason)
         else:
@@ -157,20 +174,28 @@ async def play_out(
     """Have a group played to its end, on another worker where one dies.
 
     What a dead worker had finished is in the store and stands; what it was playing becomes ``env_error`` and is
-    played again.
+    played again. A worker given up as silent may still write for a while, so each life counts its attempts from a
+    number that no life before it reaches: two workers never write one trajectory.
+
+    Args:
+        deadline: seconds that one member may play.
     """
     todo = [(member, 0) for member in range(group.size)]
     kept: list[Outcome] = []
     for life in range(LIVES):
         try:
-            return [*kept, *await workers.play(group, todo, deadline + 60)]
+            outcomes = [*kept, *await workers.play(group, todo, deadline + WORKER_GRACE_S)]
         except WorkerLost as error:
             await journal.commit("cancel_trajectories", group=group.id, reason=str(error), status=Status.ENV_ERROR)
             known = await asyncio.to_thread(members, group.id)
             kept = [one for one in known if one.status in OUTCOMES]
             if life == LIVES - 1:
                 return known
-            attempts = {one.member: one.attempt + 1 for one in known}
             done = {one.member for one in kept}
-            todo = [(member, attempts.get(member, 0)) for member in range(group.size) if member not in done]
+            first = (life + 1) * (RETRIES + 1)
+            todo = [(member, first) for member in range(group.size) if member not in done]
+        else:
+            if life:
+                await journal.commit("cancel_trajectories", group=group.id, reason=LATE, status=Status.ENV_ERROR)
+            return outcomes
     return kept

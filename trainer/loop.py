@@ -7,6 +7,7 @@ The other side, the dispatcher, runs in the same event loop beside it; the two m
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from time import monotonic
@@ -29,8 +30,10 @@ NOTE_EVERY = 15.0
 """Seconds the learner waits before it says for what."""
 IN_VAIN = 10
 """Batches in a row with nothing to train on before the run ends."""
+FILTERED_BATCHES_MAX = 10
+"""Batches' worth of groups that may be filtered in a row before the run ends."""
 MARGIN = 120.0
-"""Seconds beyond two group deadlines before a batch that does not come together ends the run."""
+"""Seconds beyond two group deadlines without the start or end of an episode before the run ends."""
 
 
 class Loop:
@@ -101,42 +104,68 @@ class Loop:
             await dispatcher.cancel()
 
     async def _next_batch(self, since: float) -> list[Group]:
-        """Groups to train on; none if the run is to stop. Says what it waits for, and does not wait for ever."""
-        run = self._run
-        noted = since
-        deadline = since + 2 * run.config.rollout.group_deadline + MARGIN
+        """Return groups to train on, or none if the run is to stop. Log the reason for the wait.
+
+        The wait is bounded by progress, not by time: it goes on while episodes start and end.
+
+        Raises:
+            TurnwiseError: episodes no longer start or end, every group is filtered, or groups or engines keep failing.
+        """
+        run, dispatcher = self._run, self._dispatcher
+        patience = 2 * run.config.rollout.group_deadline + MARGIN
+        noted, deadline = since, since + patience
+        episodes: Mapping[str, int] = {}
+        before = Counter(dispatcher.tally)
         while True:
-            self._dispatcher.closed.clear()
-            if failure := self._dispatcher.failure or run.cluster.failure:
+            dispatcher.closed.clear()
+            if failure := dispatcher.failure or run.cluster.failure:
                 raise failure
             if run.asked_to_stop():
                 return []
             if groups := await self._learning.lease():
                 return groups
-            await self._dispatcher.fill()
+            self._check_filtered()
+            await dispatcher.fill()
             now = monotonic()
             if now - noted > NOTE_EVERY:
-                counts = active(run.database, run.name)
                 noted = now
-                run.tell(
-                    Note(
-                        f"the learner waits for groups, {now - since:.0f} s so far: "
-                        f"{counts.get(GroupState.READY, 0)} ready, {counts.get(GroupState.OPEN, 0)} running"
-                        + self._outage()
-                    )
-                )
-            if self._dispatcher.outage.lasts:
-                # It has a deadline of its own.
-                deadline = now + 2 * run.config.rollout.group_deadline + MARGIN
+                known = statuses(run.database, run.name)
+                if known != episodes or dispatcher.outage.lasts:
+                    # An outage has a deadline of its own.
+                    episodes, deadline = known, now + patience
+                self._note_wait(now - since, dispatcher.tally - before)
             if now > deadline:
                 raise TurnwiseError(
-                    f"no batch came together within {deadline - since:.0f} s; see run {run.name}'s failed groups"
+                    f"no episode of run `{run.name}` started or ended within {patience:.0f} s, with "
+                    f"{self._active(GroupState.OPEN)} groups running: check the environments and the engines, or raise "
+                    "`rollout.group_deadline`"
                 )
             try:
                 async with asyncio.timeout(1.0):
-                    await self._dispatcher.closed.wait()
+                    await dispatcher.closed.wait()
             except TimeoutError:
                 continue
+
+    def _check_filtered(self) -> None:
+        """Raise TurnwiseError where the group filters leave nothing to train on."""
+        dispatcher = self._dispatcher
+        if dispatcher.filtered_in_a_row >= FILTERED_BATCHES_MAX * self._run.config.rollout.groups_per_batch:
+            raise TurnwiseError(
+                f"the last {dispatcher.filtered_in_a_row} groups were all filtered, the last because of "
+                f"{dispatcher.filter_reason!r}: choose easier tasks or a longer horizon, or change `group_filters`"
+            )
+
+    def _note_wait(self, seconds: float, closed: Counter[GroupState]) -> None:
+        self._run.tell(
+            Note(
+                f"the learner waits for groups, {seconds:.0f} s so far: {self._active(GroupState.READY)} ready, "
+                f"{self._active(GroupState.OPEN)} running, {closed[GroupState.FILTERED]} filtered, "
+                f"{closed[GroupState.FAILED]} failed" + self._outage()
+            )
+        )
+
+    def _active(self, state: GroupState) -> int:
+        return active(self._run.database, self._run.name).get(state, 0)
 
     def _heed(self, trained: bool) -> None:
         """Tell of a batch that taught nothing; too many in a row end the run.
@@ -200,6 +229,12 @@ def active(database: Database, run: str) -> Mapping[GroupState, int]:
     """Groups under way or waiting, by state: what capacity is reckoned from."""
     with database.read() as conn:
         return totals.active_groups(conn, run)
+
+
+def statuses(database: Database, run: str) -> Mapping[str, int]:
+    """Return how many of a run's trajectories have each status: a change means that one started or ended."""
+    with database.read() as conn:
+        return totals.statuses(conn, run)
 
 
 def members(database: Database, group: str) -> list[Outcome]:

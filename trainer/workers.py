@@ -13,6 +13,9 @@ from ..agents.episode import Outcome
 from ..errors import TurnwiseError
 from ..records import Group
 
+CHECK_INTERVAL_S = 10.0
+"""Seconds between checks on a group under way."""
+
 
 class WorkerLost(TurnwiseError):
     """The worker that was playing a group died."""
@@ -54,7 +57,8 @@ class Workers:
         """Play members of a group on the least busy worker.
 
         Raises:
-            WorkerLost: it died, or did not answer within ``deadline`` seconds.
+            WorkerLost: the worker died, did not answer a check within ``deadline`` seconds, or has been playing one
+                member for longer than that. The wait of a member for its environment's slot does not count.
         """
         import ray
         import ray.exceptions
@@ -62,8 +66,7 @@ class Workers:
         slot = min((one for one in self._slots if not one.retiring), key=lambda one: one.running)
         slot.running += len(members)
         try:
-            async with asyncio.timeout(deadline):
-                outcomes, lost = await slot.actor.play.remote(group, members)
+            outcomes, lost = await _played(slot.actor, group, members, deadline)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, TurnwiseError):
                 raise error.cause from None
@@ -72,7 +75,7 @@ class Workers:
             self._replace(slot)
             ray.kill(slot.actor)
             raise WorkerLost(
-                f"the rollout worker of group {group.id} was lost: {str(error) or f'silent for {deadline:g} s'}"
+                f"the rollout worker of group {group.id} was lost: {str(error) or f'no answer for {deadline:g} s'}"
             ) from error
         finally:
             slot.running -= len(members)
@@ -98,6 +101,28 @@ class Workers:
     async def close(self, deadline: float = 10.0) -> None:
         """Let the workers close their environments, for at most ``deadline`` seconds."""
         await asyncio.wait([asyncio.ensure_future(_close(slot.actor)) for slot in self._slots], timeout=deadline)
+
+
+async def _played(
+    actor: Any, group: Group, members: Sequence[tuple[int, int]], deadline: float
+) -> tuple[list[Outcome], int]:
+    """Wait for a group, as long as its worker answers and keeps to the deadline. Raises TimeoutError."""
+    playing = asyncio.ensure_future(_play(actor, group, members))
+    try:
+        while not (await asyncio.wait({playing}, timeout=CHECK_INTERVAL_S))[0]:
+            async with asyncio.timeout(deadline):
+                held = await actor.held.remote(group.id)
+            if held > deadline and not playing.done():
+                raise TimeoutError(f"one member has been playing for {held:.0f} s")
+        return playing.result()
+    finally:
+        playing.cancel()
+        await asyncio.gather(playing, return_exceptions=True)
+
+
+async def _play(actor: Any, group: Group, members: Sequence[tuple[int, int]]) -> tuple[list[Outcome], int]:
+    outcomes, lost = await actor.play.remote(group, members)
+    return outcomes, lost
 
 
 async def _cancel(actor: Any) -> None:

@@ -80,6 +80,8 @@ class Stage:
     owners: list[EnvOwner] = field(default_factory=list)
     player: Any = None
     """Plays instead of a scripted one."""
+    concurrency: dict[str, int] = field(default_factory=dict)
+    """Episodes at once by kind of environment."""
 
     async def play(
         self,
@@ -90,6 +92,14 @@ class Stage:
         journal = Journal(self.send)
         await journal.commit("create_run", run="r", config={}, config_hash="c", kind="train", code_version="0")
         await journal.commit("open_group", group=of)
+        rollouts = self.rollouts(say, deadlines)
+        try:
+            return await rollouts.group(of, [(member, 0) for member in range(of.size)])
+        finally:
+            await rollouts.close()
+
+    def rollouts(self, say: Script, deadlines: Deadlines = QUICK, send: Send | None = None) -> Rollouts:
+        """Rollouts that write through ``send``, by default the stage's."""
 
         def player(owner: EnvOwner, _: Group, trajectory: Trajectory) -> Any:
             if self.player is not None:
@@ -99,11 +109,7 @@ class Stage:
             self.owners.append(owner)
             return made
 
-        rollouts = Rollouts(journal, player, deadlines, {}, PlayOn())
-        try:
-            return await rollouts.group(of, [(member, 0) for member in range(of.size)])
-        finally:
-            await rollouts.close()
+        return Rollouts(Journal(send or self.send), player, deadlines, self.concurrency, PlayOn())
 
 
 def on_stage(tmp_path: Path, scenario: Callable[[Stage], Awaitable[Any]]) -> Any:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from turnwise.agents.journal import Answer, Operation
-from turnwise.agents.rollouts import CLOSING
+from turnwise.agents.journal import Answer, Journal, Operation
+from turnwise.agents.rollouts import CLOSING, kind
 from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.owner import EnvOwner, lost_threads
 from turnwise.envs.tasks import make_task
@@ -124,6 +124,83 @@ def test_the_deadline_of_a_group_cancels_what_still_runs(tmp_path: Path) -> None
         assert late.error == "its group's deadline of 1 s came"
         stored = load_trajectory(stage.database, "g-0")
         assert (stored.status, len(stored.steps)) == (Status.CANCELLED, 1)
+
+    on_stage(tmp_path, scenario)
+
+
+def slow(seconds: float) -> Script:
+    """Does what is right, after a pause before its first turn."""
+
+    def script(owner: EnvOwner, trajectory: Trajectory) -> Say:
+        turns: list[str] = []
+
+        async def say(observation: str) -> str:
+            if not turns:
+                await asyncio.sleep(seconds)
+            turns.append(observation)
+            return await oracle(owner, trajectory)(observation)
+
+        return say
+
+    return script
+
+
+def test_the_wait_for_an_environments_slot_is_not_counted(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.concurrency = {kind(site()): 1}
+        outcomes = await stage.play(slow(0.7), group(site(), 4), replace(QUICK, group=2.0))
+        assert [one.status for one in outcomes] == [Status.COMPLETED] * 4
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_retry_shares_the_deadline_of_its_member(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        def script(owner: EnvOwner, trajectory: Trajectory) -> Say:
+            async def say(_: str) -> str:
+                if trajectory.attempt:
+                    await asyncio.get_running_loop().create_future()
+                await asyncio.sleep(1.5)
+                raise TimeoutError("the engine is slow")
+
+            return say
+
+        began = time.monotonic()
+        (outcome,) = await stage.play(script, group(site()), replace(QUICK, group=2.0))
+        assert time.monotonic() - began < 3.0
+        assert (outcome.status, outcome.attempt) == (Status.CANCELLED, 1)
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_group_holds_slots_only_while_it_plays(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.concurrency = {kind(site()): 1}
+        started, go = asyncio.Event(), asyncio.Event()
+
+        def script(owner: EnvOwner, trajectory: Trajectory) -> Say:
+            async def say(observation: str) -> str:
+                started.set()
+                await go.wait()
+                return await oracle(owner, trajectory)(observation)
+
+            return say
+
+        journal = Journal(stage.send)
+        await journal.commit("create_run", run="r", config={}, config_hash="c", kind="train", code_version="0")
+        for name in ("first", "second"):
+            await journal.commit("open_group", group=group(site(), name=name))
+        rollouts = stage.rollouts(script)
+        playing = [asyncio.ensure_future(rollouts.group(group(site(), name="first"), [(0, 0)]))]
+        await started.wait()
+        playing.append(asyncio.ensure_future(rollouts.group(group(site(), name="second"), [(0, 0)])))
+        await asyncio.sleep(0)
+        assert rollouts.held("first") > 0
+        assert rollouts.held("second") == 0
+        go.set()
+        await asyncio.gather(*playing)
+        assert rollouts.held("first") == rollouts.held("second") == 0
+        await rollouts.close()
 
     on_stage(tmp_path, scenario)
 
