@@ -18,8 +18,8 @@ from typing import Any
 
 from sqlalchemy import text
 from turnwise.store.database import open_database
-from turnwise.store.totals import batch_metrics
-from turnwise.trainer.budget import Constant
+from turnwise.store.queries.summaries import batch_metrics
+from turnwise.trainer.algorithms.curriculum.group_size import Constant
 
 HERE = Path(__file__).resolve().parent
 CONFIG = HERE.parent / "examples" / "quickstart.toml"

@@ -67,8 +67,8 @@ async def measure(generate: Generate, options: argparse.Namespace) -> tuple[floa
 async def through_client(model: Path, options: argparse.Namespace) -> tuple[float, float, float]:
     """The real thing: client, Ray, engine actor; also the seconds until the first turn."""
     import ray
-    from turnwise.agents.client import PolicyClient
-    from turnwise.agents.engine import EngineConfig, start_engine
+    from turnwise.agents.engine.actor import EngineConfig, start_engine
+    from turnwise.agents.engine.client import PolicyClient
 
     ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     start = time.perf_counter()
@@ -90,7 +90,7 @@ async def through_client(model: Path, options: argparse.Namespace) -> tuple[floa
 
 async def through_async_llm(model: Path, options: argparse.Namespace) -> tuple[float, float]:
     """vLLM's own front end in this process, its core in another, used as its documentation says."""
-    from turnwise.agents.engine import EngineConfig, engine_arguments
+    from turnwise.agents.engine.actor import EngineConfig, engine_arguments
     from vllm import SamplingParams
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.sampling_params import RequestOutputKind
@@ -137,8 +137,8 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    from turnwise.agents.engine import ENVIRONMENT
-    from turnwise.agents.model import new_model
+    from turnwise.agents.engine.actor import ENVIRONMENT
+    from turnwise.agents.tiny_model import new_model
 
     os.environ.update({**ENVIRONMENT, "OMP_NUM_THREADS": "1"})
     with tempfile.TemporaryDirectory() as folder:

@@ -9,8 +9,8 @@ import asyncio
 import json
 import time
 
-from turnwise.envs.owner import EnvOwner
-from turnwise.envs.site import SiteEnv
+from turnwise.envs.runner.env_thread import EnvOwner
+from turnwise.envs.text.env import SiteEnv
 
 ROUNDS, STEPS = 40, 100
 

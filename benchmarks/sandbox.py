@@ -19,13 +19,13 @@ from typing import Any
 
 import docker
 from turnwise.sandbox import SandboxSpec
-from turnwise.sandbox.box import Box
-from turnwise.sandbox.docker import DockerBackend, reference
-from turnwise.sandbox.here import Here
-from turnwise.sandbox.host import HostSettings
-from turnwise.sandbox.hosts import Hosts, Keeper
-from turnwise.sandbox.pool import Pool
-from turnwise.trainer.cluster import start_ray, stop_ray
+from turnwise.sandbox.backends.docker import DockerBackend, reference
+from turnwise.sandbox.cluster.node import HostSettings
+from turnwise.sandbox.cluster.supervisor import Hosts, Keeper
+from turnwise.sandbox.pool.in_process import Here
+from turnwise.sandbox.pool.pool import Pool
+from turnwise.sandbox.sandbox import Box
+from turnwise.trainer.cluster.actors import start_ray, stop_ray
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=16)
 TRUE = ["true"]

@@ -27,9 +27,9 @@ from typing import Any, Protocol
 
 from turnwise.benchmarks.peers import Peer, pages
 from turnwise.envs.web.env import Begin
-from turnwise.envs.web.miniwob import MiniWoBEnv
+from turnwise.envs.web.miniwob.env import MiniWoBEnv
 from turnwise.sandbox import use
-from turnwise.sandbox.here import Here
+from turnwise.sandbox.pool.in_process import Here
 
 TASKS = ("enter-text", "login-user", "enter-password", "enter-text-dynamic")
 """Tasks with a field in which a click and a filling end nothing."""

@@ -11,8 +11,8 @@ import typer
 
 from .. import __version__
 from ..errors import TurnwiseError
-from . import db, doctor, envs, evaluate, model, replay, runs, sandbox, train, trajectories
-from .safe import indented
+from .commands import db, doctor, envs, evaluate, model, replay, runs, sandbox, train, trajectories
+from .terminal.sanitize import indented
 
 EXTRAS = frozenset(
     {"httpx", "matplotlib", "psutil", "ray", "safetensors", "tokenizers", "torch", "transformers", "vllm"}

@@ -23,19 +23,19 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from ..errors import nearest
 from .base import Adapted, TurnEnv
 from .errors import EnvironmentFailed, UnknownEnvironment
-from .web.miniwob_tasks import TASKS
+from .web.miniwob.tasks import TASKS
 
 ENTRY_POINTS = "turnwise.envs"
 SITE = "turnwise/Site-v0"
 OURS = {
-    SITE: "turnwise.envs.site:SiteEnv",
+    SITE: "turnwise.envs.text.env:SiteEnv",
     "turnwise/Code-v0": "turnwise.envs.code.env:CodeEnv",
-    "turnwise/TinyCode-v0": "turnwise.envs.code.tiny:TinyCodeEnv",
-    "turnwise/Sites-v0": "turnwise.envs.web.sites.env:SitesEnv",
-    "turnwise/TinyWeb-v0": "turnwise.envs.web.tiny:TinyWebEnv",
+    "turnwise/TinyCode-v0": "turnwise.envs.code.tiny.env:TinyCodeEnv",
+    "turnwise/Sites-v0": "turnwise.envs.web.apps.env:SitesEnv",
+    "turnwise/TinyWeb-v0": "turnwise.envs.web.tiny.env:TinyWebEnv",
 }
 """Imported when made."""
-MINIWOB = "turnwise.envs.web.miniwob:MiniWoBEnv"
+MINIWOB = "turnwise.envs.web.miniwob.env:MiniWoBEnv"
 
 
 @cache

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-from ..sandbox.host import HostSettings
-from ..sandbox.hosts import Hosts, Keeper
-from ..sandbox.leased import use
+from ..sandbox.cluster.node import HostSettings
+from ..sandbox.cluster.supervisor import Hosts, Keeper
+from ..sandbox.lease import use
 from .registry import spec
 
 __all__ = ["HostSettings", "Keeper", "any_sandboxed", "lease_from"]

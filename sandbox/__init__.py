@@ -6,7 +6,7 @@ in its ``Finished``; what is raised is the world's failure, but for ``FileError`
 """
 
 from .errors import FileError, SandboxError, SandboxLost
-from .leased import Leased, lease, use
+from .lease import Leased, lease, use
 from .protocol import Finished
 from .spec import SandboxSpec
 

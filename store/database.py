@@ -17,10 +17,10 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from . import migrate
-from .blobs import BlobStore
+from .content.blobs import BlobStore
+from .database_errors import explain
 from .errors import StoreError, WrongRevision
-from .failures import explain
-from .transaction import Transaction
+from .operations.transaction import Transaction
 from .types import dump_json
 
 BUSY_SECONDS = 30.0

@@ -17,7 +17,7 @@ from typing import Any
 from .database import Database
 from .errors import StoreError, StoreUnavailable
 from .operations import OPERATIONS, Transaction
-from .steps import Append, append_many, stage
+from .operations.steps import Append, append_many, stage
 
 MAX_BATCH = 512
 """Operations in one transaction at most."""

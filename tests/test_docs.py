@@ -10,8 +10,8 @@ from turnwise.console.app import app
 from turnwise.envs import TurnEnv
 from turnwise.store.database import open_database
 from turnwise.store.schema import metadata
-from turnwise.trainer.config import LISTS, RunConfig
-from turnwise.trainer.registry import SLOTS
+from turnwise.trainer.algorithms.registry import SLOTS
+from turnwise.trainer.config.schema import LISTS, RunConfig
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 

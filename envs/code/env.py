@@ -17,12 +17,12 @@ from typing import Any
 from ...sandbox import FileError, Leased, SandboxLost
 from ..base import Info, Obs, TurnEnv
 from ..spaces import FreeText
-from .acting import act, bounded, listing
 from .actions import Malformed, Submit, parse
-from .boxes import FILE_SECONDS, made_of, open_box
-from .departure import Left, leave
-from .grading import Verdict, grade
+from .execute import act, bounded, listing
+from .fresh_sandbox import FILE_SECONDS, made_of, open_box
+from .grading.grade import Verdict, grade
 from .instances import MIX, Instances
+from .submission import Left, leave
 from .task import CodeTask, Files, changed
 
 INSTRUCTIONS = """You work in a repository, through one tool call a turn. The first line of your answer names the tool:

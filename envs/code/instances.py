@@ -4,8 +4,8 @@ from pathlib import Path
 
 from .families import FAMILIES, SPLITS
 from .families import draw as drawn
-from .folder import find, load
 from .task import CodeTask
+from .task_folder import find, load
 
 MIX = "mix"
 

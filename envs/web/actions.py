@@ -21,7 +21,7 @@ BUTTONS = ("left", "middle", "right")
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something to do; ``arguments`` are JSON values, as ``inside.act`` takes them."""
+    """Something to do; ``arguments`` are JSON values, as ``driver.act`` takes them."""
 
     verb: str
     arguments: Mapping[str, Any]

@@ -14,11 +14,11 @@ from typing import Any, Literal
 import numpy as np
 
 from ..base import Image, Info, Obs, TurnEnv
+from ..computer.marks import marked
+from ..computer.text_tree import page
 from ..spaces import FreeText
 from .actions import USAGE, Action, Problem, read
-from .browser import Browser
-from .marks import marked
-from .tree import page
+from .browser_session import Browser
 
 Seen = Literal["text", "screenshot", "both"]
 SEEN: tuple[Seen, ...] = ("text", "screenshot", "both")
@@ -79,7 +79,7 @@ class BrowserEnv(TurnEnv):
         self.action_space = FreeText()
         self.observation_space = FreeText(200_000)
         self.nodes: list[Mapping[str, Any]] = []
-        """What was last seen, as ``inside.look`` tells it."""
+        """What was last seen, as ``driver.observe`` tells it."""
         self.goal = ""
         """What the current episode asks."""
         self._begin: Begin | None = None

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 from turnwise.records import OUTCOMES, Group
-from turnwise.store import queries
 from turnwise.store.database import open_database
+from turnwise.store.queries import lists as queries
 from turnwise.tests.chaos.harness import Launch, check_finished, updates, url
-from turnwise.trainer.advantage import GroupMean
+from turnwise.trainer.algorithms.advantages.grpo import GroupMean
 
 WORLD = """
 import random
 from pathlib import Path
 
 import gymnasium
-from turnwise.envs.site import SiteEnv
+from turnwise.envs.text.env import SiteEnv
 
 dice = random.Random()
 

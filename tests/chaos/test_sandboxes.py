@@ -9,10 +9,10 @@ from typing import Any
 import docker
 import pytest
 from sqlalchemy import text
-from turnwise.sandbox.labels import MARK, RUN
+from turnwise.sandbox.backends.ownership import MARK, RUN
 from turnwise.store.database import open_database
 from turnwise.tests.chaos.harness import Launch, check_finished, url
-from turnwise.tests.sandbox.test_frozen_engine import STALL, engine
+from turnwise.tests.sandbox.backends.test_frozen_engine import STALL, engine
 
 GONE_SECONDS = 60
 OVERRIDES = (

@@ -13,8 +13,8 @@ from turnwise import __version__
 from turnwise.envs import EnvironmentFailed, TurnEnv, UnknownEnvironment, all_ids, make, make_task
 from turnwise.envs.base import Adapted
 from turnwise.envs.sandboxes import any_sandboxed
-from turnwise.envs.site import SiteEnv
 from turnwise.envs.tasks import env_package, task_id
+from turnwise.envs.text.env import SiteEnv
 from turnwise.tests.envs.faulty import FAULTY, FaultyEnv
 
 
@@ -181,7 +181,8 @@ def test_a_task_is_its_hash_in_every_process() -> None:
 
 def test_importing_environments_imports_nothing_heavy() -> None:
     script = (
-        "import sys, turnwise.envs, turnwise.envs.owner, turnwise.envs.checker; turnwise.envs.all_ids();"
+        "import sys, turnwise.envs, turnwise.envs.runner.env_thread, turnwise.envs.tools.check;"
+        "turnwise.envs.all_ids();"
         "print({'torch', 'vllm', 'ray', 'transformers', 'playwright', 'sqlalchemy'} & set(sys.modules))"
     )
     shown = subprocess.run([sys.executable, "-c", script], check=True, timeout=60, capture_output=True, text=True)

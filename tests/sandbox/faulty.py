@@ -4,9 +4,9 @@ import asyncio
 import random
 from typing import Any
 
-from turnwise.sandbox.backend import Backend
-from turnwise.sandbox.box import Box
+from turnwise.sandbox.backends.registry import Backend
 from turnwise.sandbox.errors import SandboxError, SandboxLost, StartFailed
+from turnwise.sandbox.sandbox import Box
 from turnwise.sandbox.spec import SandboxSpec
 
 

@@ -19,7 +19,7 @@ from turnwise.tests.chaos.harness import (
     survivors,
     updates,
 )
-from turnwise.trainer.faults import POINTS
+from turnwise.trainer.failpoints import POINTS
 
 PARTS = ("Engine", "RolloutWorker", "StoreWriter")
 UPDATES = 60

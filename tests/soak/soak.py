@@ -28,7 +28,10 @@ TESTS: dict[str, tuple[list[str], dict[str, str]]] = {
             "TURNWISE_MINIWOB_EVERY": "1",
         },
     ),
-    "frozen_engine": (["-m", "chaos", "tests/sandbox/test_frozen_engine.py"], {"TURNWISE_FROZEN_SECONDS": "60"}),
+    "frozen_engine": (
+        ["-m", "chaos", "tests/sandbox/backends/test_frozen_engine.py"],
+        {"TURNWISE_FROZEN_SECONDS": "60"},
+    ),
 }
 """What pytest is asked for, with what in its environment; each ends with 0, or the soak failed."""
 

@@ -21,7 +21,7 @@ from turnwise.records import (
 )
 from turnwise.store.database import Database
 from turnwise.store.operations import OPERATIONS, BatchItem
-from turnwise.store.queries import group_counts
+from turnwise.store.queries.lists import group_counts
 
 HORIZON = Horizon(turns=8, tokens_turn=8, tokens_total=64, context=512)
 

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 from turnwise.errors import TurnwiseError
 from turnwise.store import errors
-from turnwise.store.failures import explain
+from turnwise.store.database_errors import explain
 
 EVERY = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.StoreError)]
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import event, func, select
 from turnwise.records import Status
 from turnwise.store.database import Database, open_database
-from turnwise.store.queries import double_consumed, load_trajectory, versions
+from turnwise.store.queries.lists import double_consumed, load_trajectory, versions
 from turnwise.store.schema import metadata, step
 from turnwise.store.writer import Writer
 from turnwise.tests.store.making import call, create_run, group, items, play_group, trajectory, turn
@@ -193,10 +193,10 @@ def test_two_drivers_cannot_both_make_an_update(database: Database) -> None:
 FULL = """
 import os, sys
 from pathlib import Path
-from turnwise.store.blobs import digest
+from turnwise.store.content.blobs import digest
 from turnwise.store.database import open_database
 from turnwise.store.errors import StoreFull
-from turnwise.store.queries import load_trajectory
+from turnwise.store.queries.lists import load_trajectory
 from turnwise.store.writer import Writer
 from turnwise.tests.store.making import create_run, group, trajectory, turn
 folder = Path(sys.argv[1])

@@ -4,19 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnwise.agents.episode import Outcome
-from turnwise.agents.journal import Journal
-from turnwise.agents.model import new_model
-from turnwise.agents.rollouts import Rollouts
+from turnwise.agents.rollout.episode import Outcome
+from turnwise.agents.rollout.group_runner import Rollouts
+from turnwise.agents.store_client import Journal
+from turnwise.agents.tiny_model import new_model
 from turnwise.records import Group, PolicyVersion
 from turnwise.tests.agents.players import Stage
-from turnwise.trainer.config import RunConfig
-from turnwise.trainer.dispatch import Dispatcher
-from turnwise.trainer.extensions import Extensions
-from turnwise.trainer.learner import Learner
-from turnwise.trainer.learning import Learning
-from turnwise.trainer.loop import active, members
-from turnwise.trainer.streams import Streams
+from turnwise.trainer.algorithms.algorithm_set import Extensions
+from turnwise.trainer.algorithms.random_streams import Streams
+from turnwise.trainer.config.schema import RunConfig
+from turnwise.trainer.learner.local import Learner
+from turnwise.trainer.learner.update import Learning
+from turnwise.trainer.rollout.dispatcher import Dispatcher
+from turnwise.trainer.run.loop import active, members
 
 FIRST = PolicyVersion("r", 0, None, 0)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from turnwise.sandbox import use
-from turnwise.sandbox.here import Here
+from turnwise.sandbox.pool.in_process import Here
 
 SEEDS = int(os.environ.get("TURNWISE_CODE_SEEDS", "20"))
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 from turnwise.envs.code.families import FAMILIES, SPLITS, draw
-from turnwise.envs.code.grading import grade
+from turnwise.envs.code.grading.grade import grade
 from turnwise.envs.code.task import CodeTask, changed
-from turnwise.envs.code.tiny_world import FAMILIES as TINY_FAMILIES
-from turnwise.envs.code.tiny_world import draw as draw_tiny
+from turnwise.envs.code.tiny.instances import FAMILIES as TINY_FAMILIES
+from turnwise.envs.code.tiny.instances import draw as draw_tiny
 
 SOAK_SEEDS = 200
 AT_ONCE = 6

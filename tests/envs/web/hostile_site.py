@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from turnwise.envs.web.own import Asked, Ended, OwnSiteEnv
+from turnwise.envs.web.custom_site import Asked, Ended, OwnSiteEnv
 
 HEAD = "<!doctype html><title>page</title><h1>page</h1>"
 PAGES = {

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from turnwise.envs.web.actions import USAGE, VERBS, Action, Problem, read
-from turnwise.envs.web.inside import act
+from turnwise.envs.web.driver import act
 
 ORIGIN = "http://127.0.0.1:8080"
 

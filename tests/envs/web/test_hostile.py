@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from turnwise.envs.web import browser
+from turnwise.envs.web import browser_session as browser
+from turnwise.envs.web.custom_site import Asked, Ended
 from turnwise.envs.web.env import Seen
-from turnwise.envs.web.own import Asked, Ended
 from turnwise.sandbox import SandboxLost
 from turnwise.tests.envs.web.hostile_site import HostileSite, number_of
 

@@ -1,9 +1,9 @@
 """The web environments by their ids; nothing is started."""
 
 from turnwise.envs import all_ids, make
-from turnwise.envs.web.miniwob import MiniWoBEnv
-from turnwise.envs.web.miniwob_tasks import TASKS
-from turnwise.envs.web.sites.env import SitesEnv
+from turnwise.envs.web.apps.env import SitesEnv
+from turnwise.envs.web.miniwob.env import MiniWoBEnv
+from turnwise.envs.web.miniwob.tasks import TASKS
 
 
 def test_every_task_is_registered() -> None:

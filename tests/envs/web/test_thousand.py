@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from turnwise.envs.web import browser
-from turnwise.envs.web.browser import Browser
-from turnwise.envs.web.miniwob import SERVER, MiniWoBEnv
+from turnwise.envs.web import browser_session as browser
+from turnwise.envs.web.browser_session import Browser
+from turnwise.envs.web.miniwob.env import SERVER, MiniWoBEnv
 from turnwise.tests.envs.web.hostile_site import HostileSite, number_of
 
 EPISODES = int(os.environ.get("TURNWISE_WEB_EPISODES", "1000"))

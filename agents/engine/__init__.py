@@ -1,0 +1,1 @@
+"""vLLM: one Ray actor per replica, and its client."""

@@ -1,0 +1,218 @@
+"""The policy as the episode loop sees it: ``await client.generate(session, prompt, ...)``.
+
+The client gathers the requests of a moment into one Ray call to each engine, keeps a session on one engine so that the
+prefix cache serves its next turn, and moves it when that engine dies. Every wait has a deadline, and its error says
+what was being waited for. A request is never silently repeated: if its engine dies it fails, and the caller decides.
+"""
+
+import asyncio
+import itertools
+import uuid
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import EngineFailed
+
+LINGER_S = 0.04
+"""How long a request may wait for others to go with it: an engine's step costs much the same for one as for ten."""
+SHARE = 8
+"""Requests go together once one session in so many has one."""
+POLL_S = 10.0
+RETRY_S = 0.25
+_MAX_SESSIONS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One sampled turn as the engine reported it; the three sequences have one length."""
+
+    tokens: list[int]
+    logprobs: list[float]
+    versions: list[int]
+    finish_reason: str
+    """``stop``: the policy ended its turn; ``length``: ``max_tokens`` did."""
+
+
+class PolicyClient:
+    """Routes requests to engine replicas. Belongs to the event loop that first uses it; ``close`` it there."""
+
+    def __init__(self, engines: Sequence[Any], *, temperature: float = 1.0, name: str = "") -> None:
+        if not engines:
+            raise ValueError("a policy client needs at least one engine")
+        if not temperature > 0:
+            raise ValueError(f"temperature must be positive, not {temperature}")
+        client = f"{name}-{uuid.uuid4().hex[:8]}"
+        self._replicas = [_Replica(handle, i, f"{client}/{i}", temperature) for i, handle in enumerate(engines)]
+        self._sessions: OrderedDict[str, _Replica] = OrderedDict()
+
+    async def generate(self, session: str, prompt: list[int], max_tokens: int, deadline_s: float) -> Generation:
+        """Sample one turn that continues ``prompt``.
+
+        Raises:
+            EngineFailed: the engine died, refused the request, gave no token ids, or did not answer in ``deadline_s``.
+        """
+        replica = self._route(session)
+        future, number = replica.start(prompt, max_tokens, deadline_s)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            replica.abort(number)
+            raise
+
+    def release(self, session: str) -> None:
+        """The session is over; its engine need not be remembered."""
+        replica = self._sessions.pop(session, None)
+        if replica is not None:
+            replica.sessions -= 1
+
+    async def close(self) -> None:
+        """Stop polling; requests still open fail."""
+        for replica in self._replicas:
+            await replica.close()
+
+    def _route(self, session: str) -> "_Replica":
+        replica = self._sessions.get(session)
+        if replica is not None and not replica.down:
+            self._sessions.move_to_end(session)
+            return replica
+        if replica is not None:
+            self.release(session)
+        living = [r for r in self._replicas if not r.down] or self._replicas
+        replica = min(living, key=lambda r: (len(r.open), r.sessions))
+        replica.sessions += 1
+        self._sessions[session] = replica
+        if len(self._sessions) > _MAX_SESSIONS:
+            self.release(next(iter(self._sessions)))
+        return replica
+
+
+@dataclass(slots=True)
+class _Open:
+    future: asyncio.Future[Generation]
+    timer: asyncio.TimerHandle
+
+
+class _Replica:
+    """One engine: what is queued for it, what is open at it, and the loop that polls it."""
+
+    def __init__(self, handle: Any, index: int, client: str, temperature: float) -> None:
+        self._handle = handle
+        self._label = f"engine {index}"
+        self._client = client
+        self._temperature = temperature
+        self._numbers = itertools.count()
+        self._queue: list[tuple[int, list[int], int]] = []
+        self._aborted: list[int] = []
+        self._lingering: asyncio.TimerHandle | None = None
+        self._incarnation = ""
+        self._state = "has not answered yet"
+        self._poller: asyncio.Task[None] | None = None
+        self.open: dict[int, _Open] = {}
+        self.sessions = 0
+        self.down = False
+
+    def start(self, prompt: list[int], max_tokens: int, deadline_s: float) -> tuple[asyncio.Future[Generation], int]:
+        loop = asyncio.get_running_loop()
+        number = next(self._numbers)
+        future: asyncio.Future[Generation] = loop.create_future()
+        self.open[number] = _Open(future, loop.call_later(deadline_s, self._expire, number, deadline_s))
+        self._queue.append((number, prompt, max_tokens))
+        self._schedule(loop)
+        if self._poller is None:
+            self._poller = loop.create_task(self._run(), name=f"poll {self._label}")
+        return future, number
+
+    def abort(self, number: int) -> None:
+        entry = self.open.pop(number, None)
+        if entry is not None:
+            entry.timer.cancel()
+            self._aborted.append(number)
+            self._schedule(asyncio.get_running_loop())
+
+    async def close(self) -> None:
+        if self._poller is not None:
+            self._poller.cancel()
+            await asyncio.gather(self._poller, return_exceptions=True)
+        self._fail_all("the client was closed")
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self.down:
+            return
+        if len(self._queue) * SHARE >= self.sessions:
+            loop.call_soon(self._flush)
+        elif self._lingering is None:
+            self._lingering = loop.call_later(LINGER_S, self._flush)
+
+    def _flush(self) -> None:
+        if self._lingering is not None:
+            self._lingering.cancel()
+            self._lingering = None
+        if self.down or not (self._queue or self._aborted):
+            return
+        queue = [entry for entry in self._queue if entry[0] in self.open]
+        aborted, self._queue, self._aborted = self._aborted, [], []
+        self._handle.submit.options(num_returns=0).remote(self._client, self._temperature, queue, aborted)
+
+    async def _run(self) -> None:
+        from ray.exceptions import RayError
+
+        while True:
+            try:
+                incarnation, version, answers = await self._handle.poll.remote(self._client, POLL_S)
+            except RayError as error:
+                self._lost(f"{self._label} died ({type(error).__name__})")
+                await asyncio.sleep(RETRY_S)
+                continue
+            if self._incarnation not in ("", incarnation):
+                self._lost(f"{self._label} died and was started anew")
+            self._incarnation = incarnation
+            self._state = "has not been given weights yet" if version is None else f"serves version {version}"
+            for answer in answers:
+                self._finish(*answer)
+            if self.down:
+                self.down = False
+                self._flush()
+
+    def _finish(self, number: int, tokens: list[int], logprobs: list[float], versions: list[int], reason: str) -> None:
+        entry = self.open.pop(number, None)
+        if entry is None:
+            return
+        entry.timer.cancel()
+        if entry.future.done():
+            return
+        if tokens:
+            entry.future.set_result(Generation(tokens, logprobs, versions, reason))
+        else:
+            entry.future.set_exception(EngineFailed(f"{self._label} gave no tokens: {reason}"))
+
+    def _expire(self, number: int, deadline_s: float) -> None:
+        entry = self.open.get(number)
+        if entry is None:
+            return
+        others = len(self.open) - 1
+        self.abort(number)
+        if not entry.future.done():
+            entry.future.set_exception(
+                EngineFailed(
+                    f"no answer from {self._label} within {deadline_s:g} s; it {self._state}, "
+                    f"with {others} other requests open"
+                )
+            )
+
+    def _lost(self, reason: str) -> None:
+        """The engine is gone, and with it all that was sent; what is only queued waits for it to come back."""
+        self.down = True
+        self._incarnation = ""
+        self._state = "died and is being started anew"
+        queued = {entry[0] for entry in self._queue}
+        self._aborted = []
+        self._fail_all(reason, keep=queued)
+
+    def _fail_all(self, reason: str, keep: set[int] | frozenset[int] = frozenset()) -> None:
+        for number in [number for number in self.open if number not in keep]:
+            entry = self.open.pop(number)
+            entry.timer.cancel()
+            if not entry.future.done():
+                entry.future.set_exception(EngineFailed(reason))

@@ -1,0 +1,1 @@
+"""Who acts in an episode: the policy, baselines, a chat API."""

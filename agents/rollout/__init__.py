@@ -1,0 +1,1 @@
+"""Play episodes and groups of episodes."""

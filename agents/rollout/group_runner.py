@@ -1,0 +1,174 @@
+"""Groups of episodes at once in one asyncio loop: retries, deadlines, and a pool of environments.
+
+A member's time counts only while it holds a slot of its environment: waiting for a slot costs it nothing. A failed
+member is retried once before its group's deadline. What is still running at the deadline is cancelled; an ending that
+is being committed then is committed, and counts. An environment is re-used by the next episode of its kind
+unless it failed; one that is lost stays behind with its thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from time import monotonic
+
+from ...envs.errors import EnvError
+from ...envs.runner.env_thread import EnvOwner
+from ...records import OUTCOMES, Group, Source, Status, Task, Trajectory
+from ..store_client import Journal
+from .episode import Controller, Deadlines, Outcome, Player, play, to_the_end
+
+RETRIES = 1
+"""Times a failed member is played again."""
+CLOSING = 10.0
+"""Seconds an environment may take to close at most: they come on top of the group's deadline."""
+
+MakePlayer = Callable[[EnvOwner, Group, Trajectory], "Player"]
+
+
+class Rollouts:
+    """Plays groups; one instance an event loop."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        player: MakePlayer,
+        deadlines: Deadlines,
+        concurrency: Mapping[str, int],
+        controller: Controller,
+        policy: str = "",
+        source: Source = Source.POLICY,
+    ) -> None:
+        """``concurrency`` bounds the episodes at once by ``kind`` of task; a kind not in it has no bound of its own."""
+        self._journal = journal
+        self._player = player
+        self._deadlines = deadlines
+        self._closing = min(deadlines.step, CLOSING)
+        self._controller = controller
+        self._policy = policy
+        self._source = source
+        self._slots = {name: asyncio.Semaphore(count) for name, count in concurrency.items()}
+        self._idle: dict[str, list[EnvOwner]] = {}
+        self._since: dict[tuple[str, int], float] = {}
+        """When each member that holds a slot took it, by group and member."""
+
+    async def group(self, group: Group, members: Sequence[tuple[int, int]]) -> list[Outcome]:
+        """Play ``(member, attempt)`` pairs of a group; the last attempt of each is returned, failed ones too."""
+        return list(await asyncio.gather(*(self._member(group, member, attempt) for member, attempt in members)))
+
+    def held(self, group: str) -> float:
+        """Return for how many seconds the longest-running attempt of a group has held its slot; 0 where all wait."""
+        now = monotonic()
+        return max((now - since for (name, _), since in self._since.items() if name == group), default=0.0)
+
+    async def close(self) -> None:
+        """Close the environments that wait for use."""
+        owners = [owner for waiting in self._idle.values() for owner in waiting]
+        self._idle.clear()
+        await asyncio.gather(*(owner.close(self._closing) for owner in owners))
+
+    async def _member(self, group: Group, member: int, attempt: int) -> Outcome:
+        last = attempt + RETRIES
+        left = self._deadlines.group
+        while True:
+            # The wait for a slot is bounded by the deadlines of the members that hold one.
+            async with self._slots.get(kind(group.task)) or nullcontext():
+                since = self._since[group.id, member] = monotonic()
+                try:
+                    outcome = await self._attempt(group, member, attempt, left)
+                finally:
+                    del self._since[group.id, member]
+                left -= monotonic() - since
+            if outcome.status in OUTCOMES or attempt >= last or left <= 0:
+                return outcome
+            attempt += 1
+
+    async def _attempt(self, group: Group, member: int, attempt: int, seconds: float) -> Outcome:
+        trajectory = Trajectory(
+            id=f"{group.id}-{member}" + (f".{attempt}" if attempt else ""),
+            run=group.run,
+            group=group.id,
+            member=member,
+            attempt=attempt,
+            source=self._source,
+            policy=self._policy,
+        )
+        late = f"its group's deadline of {self._deadlines.group:g} s came"
+        outcome = Outcome(trajectory.id, member, attempt, Status.CANCELLED, 0.0, None, 0, 0, late)
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                outcome = await self._episode(group, trajectory)
+        except TimeoutError:
+            return outcome
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
+        if limit.expired() and outcome.status is Status.CANCELLED:
+            return replace(outcome, error=late)
+        return outcome
+
+    async def _episode(self, group: Group, trajectory: Trajectory) -> Outcome:
+        try:
+            owner = await self._take(group.task)
+        except EnvError as error:
+            return await self._stillborn(trajectory, str(error))
+        trajectory = replace(trajectory, deterministic=owner.deterministic)
+        player: Player | None = None
+        outcome: Outcome | None = None
+        try:
+            player = self._player(owner, group, trajectory)
+            outcome = await play(
+                owner,
+                player,
+                group.task,
+                group.horizon,
+                trajectory,
+                self._journal,
+                self._deadlines,
+                self._controller,
+            )
+        finally:
+            if player is not None:
+                player.close()
+            # Cut off before its end, an environment still holds its sandbox: it must not keep it while it waits.
+            reusable = {Status.COMPLETED} if owner.clings else OUTCOMES
+            if outcome is not None and outcome.status in reusable:
+                self._idle.setdefault(kind(group.task), []).append(owner)
+            else:
+                await to_the_end(owner.close(self._closing))
+        return outcome
+
+    async def _stillborn(self, trajectory: Trajectory, error: str) -> Outcome:
+        self._journal.put("start_trajectory", trajectory=trajectory)
+        await to_the_end(
+            self._journal.commit(
+                "finish_trajectory",
+                trajectory=trajectory.id,
+                status=Status.ENV_ERROR,
+                error=error,
+                n_steps=0,
+                n_messages=0,
+            )
+        )
+        return Outcome(trajectory.id, trajectory.member, trajectory.attempt, Status.ENV_ERROR, 0.0, None, 0, 0, error)
+
+    async def _take(self, task: Task) -> EnvOwner:
+        waiting = self._idle.get(kind(task))
+        if waiting:
+            return waiting.pop()
+        owner = EnvOwner.of(task)
+        await owner.make(self._deadlines.reset)
+        return owner
+
+
+def kind(task: Task) -> str:
+    """What an environment can be re-used for: its id with its options."""
+    return kind_of(task.env_id, task.options)
+
+
+def kind_of(env_id: str, options: Mapping[str, object]) -> str:
+    """``kind`` of an environment before there is a task."""
+    return f"{env_id} {json.dumps(dict(options), sort_keys=True)}" if options else env_id

@@ -1,0 +1,106 @@
+"""The rollout worker: a Ray actor whose one asyncio loop plays many episodes at once.
+
+It plays what the driver sends, writes each turn to the store as it happens, and answers with how the members ended:
+Ray carries ids and small numbers, never trajectories. A worker that had to give up a thread says so; the driver
+replaces it once it is drained.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...envs.runner.env_thread import EnvOwner, lost_threads
+from ...envs.sandboxes import lease_from
+from ...records import Group, Trajectory
+from ...store.database import open_database
+from ..engine.client import PolicyClient
+from ..players.policy import TokenPlayer
+from ..store_client import Journal, through_actor, through_writer
+from ..tokens.conversation import Chat
+from .episode import Controller, Deadlines, Outcome
+from .group_runner import Rollouts
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """What a worker needs to know."""
+
+    store_url: str
+    model: str
+    """Folder of the tokenizer and its chat template."""
+    temperature: float
+    deadlines: Deadlines
+    concurrency: Mapping[str, int]
+    controller: Controller
+    sandboxes: str = ""
+    """The run whose hosts give sandboxes to environments; empty where none of them asks for any."""
+
+
+class RolloutWorker:
+    """Plays groups with the run's policy; made a Ray actor by the run."""
+
+    def __init__(self, spec: WorkerSpec, engines: Sequence[Any], writer: Any | None) -> None:
+        """``writer`` is the ``StoreWriter`` actor; None where each process writes for itself."""
+        self._spec = spec
+        self._engines = engines
+        self._writer = writer
+        self._chat = Chat(spec.model)
+        self._rollouts: Rollouts | None = None
+        self._client: PolicyClient | None = None
+        self._journal: Journal | None = None
+        self._playing: set[asyncio.Task[list[Outcome]]] = set()
+
+    async def play(self, group: Group, members: Sequence[tuple[int, int]]) -> tuple[list[Outcome], int]:
+        """Outcomes of the ``(member, attempt)`` pairs, and how many threads this process has given up."""
+        rollouts = self._rollouts or self._start()
+        task = asyncio.ensure_future(rollouts.group(group, members))
+        self._playing.add(task)
+        try:
+            return await task, lost_threads()
+        finally:
+            self._playing.discard(task)
+
+    async def cancel(self) -> None:
+        """Give up every episode under way; each is recorded as cancelled before this returns."""
+        playing = list(self._playing)
+        for task in playing:
+            task.cancel()
+        await asyncio.gather(*playing, return_exceptions=True)
+        if self._journal is not None:
+            await self._journal.flush()
+
+    async def held(self, group: str) -> float:
+        """See ``Rollouts.held``."""
+        return self._rollouts.held(group) if self._rollouts is not None else 0.0
+
+    async def ping(self) -> bool:
+        """Answer, to show that the process is up."""
+        return True
+
+    async def close(self) -> None:
+        """Close environments and the client."""
+        if self._rollouts is not None:
+            await self._rollouts.close()
+        if self._client is not None:
+            await self._client.close()
+
+    def _start(self) -> Rollouts:
+        if self._spec.sandboxes:
+            lease_from(self._spec.sandboxes)
+        send = through_actor(self._writer) if self._writer else through_writer(open_database(self._spec.store_url))[0]
+        self._client = PolicyClient(list(self._engines), temperature=self._spec.temperature)
+        self._journal = Journal(send)
+        self._rollouts = Rollouts(
+            self._journal, self._player, self._spec.deadlines, self._spec.concurrency, self._spec.controller
+        )
+        return self._rollouts
+
+    def _player(self, owner: EnvOwner, group: Group, trajectory: Trajectory) -> TokenPlayer:
+        assert self._client is not None  # noqa: S101
+        system = "\n\n".join(part for part in (group.scaffold, owner.instructions) if part)
+        return TokenPlayer(
+            self._client, self._chat.begin(system), group.horizon, trajectory.id, self._spec.deadlines.turn
+        )

@@ -1,0 +1,246 @@
+"""Token bookkeeping of a conversation: token-in, token-out, through the model's own chat template.
+
+Each message is rendered once and only what it *adds* is encoded; what the policy sampled is kept as ids and never
+encoded again. The rules:
+
+* In rendering, an assistant turn stands between two private markers. Where the new rendering begins with the old one
+  and the turn as it was, the template appended, and only the text after the turn is encoded. That text begins with
+  the template's closing of the turn; its end-of-turn token is left out if the policy sampled it, and added with
+  mask 0 if generation was cut.
+* Where the template changed what was before (it strips earlier reasoning, say), or the oldest turns were dropped, a new
+  root begins: a message without parent that holds the whole context anew, with mask 0. Of earlier turns it keeps the
+  sampled ids of whatever part the template kept, from the first boundary between two tokens.
+* An observation cannot bring in a token of control; see ``agents.encoding``.
+
+A template proven to append only (``agents.template``) costs one short encoding a turn.
+"""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import nan
+from pathlib import Path
+from typing import Any
+
+from ...records import NO_VERSION, Message, Role, Source
+from .encoding import Encoder, stop_tokens
+from .template import Shape, Template
+
+
+class Chat:
+    """The tokenizer and chat template of a model folder; makes any number of independent transcripts.
+
+    Raises:
+        FileNotFoundError: the folder does not exist.
+        ValueError: the tokenizer has no fast form, or no chat template.
+    """
+
+    def __init__(self, tokenizer_path: str | Path) -> None:
+        if not Path(tokenizer_path).is_dir():
+            raise FileNotFoundError(f"no model folder at {tokenizer_path}")
+        from transformers import AutoTokenizer
+
+        tokenizer: Any = AutoTokenizer.from_pretrained(tokenizer_path)
+        if not tokenizer.is_fast:
+            raise ValueError(f"the tokenizer in {tokenizer_path} has no fast form (tokenizer.json), which chat needs")
+        if not tokenizer.chat_template:
+            raise ValueError(f"the tokenizer in {tokenizer_path} has no chat template; take an instruction-tuned model")
+        self.encoder = Encoder(tokenizer)
+        self.template = Template(tokenizer)
+        self.stop_tokens = stop_tokens(Path(tokenizer_path))
+        """Token ids that end a turn."""
+        self._shapes: dict[bool, Shape | None] = {}
+
+    def begin(self, system: str = "") -> "Transcript":
+        """A new conversation; an empty ``system`` is none."""
+        return Transcript(self, system)
+
+    def answer(self, text: str) -> list[int]:
+        """The ids of an answer that did not come from the policy, closed by the end-of-turn token."""
+        return [*self.encoder.encode(text, {}, start=False), *self.stop_tokens[:1]]
+
+    def shape(self, system: bool) -> Shape | None:
+        """What the template puts around an observation; None where it is not proven to append only."""
+        if system not in self._shapes:
+            self._shapes[system] = self.template.probe(system)
+        return self._shapes[system]
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One assistant turn: its sampled ids, and how it stands in the rendering."""
+
+    tokens: list[int]
+    start: str
+    text: str
+    end: str
+
+    @property
+    def marked(self) -> str:
+        return self.start + self.text + self.end
+
+
+class Transcript:
+    """One conversation in progress: ``observe`` and ``act`` in turn, ``prompt`` between them."""
+
+    def __init__(self, chat: Chat, system: str) -> None:
+        self._chat = chat
+        self._system = system
+        self._shape = chat.shape(bool(system))
+        self._mark = f"\ue000{secrets.token_hex(4)}"
+        self._observations: list[str] = []
+        self._turns: list[_Turn] = []
+        self._masked: dict[str, str] = {}
+        self._rendered: str | None = None
+        """What the template made of all up to the last observation; None when it must be made anew."""
+        self._context: list[int] = []
+        self._count = 0
+
+    def observe(self, text: str, images: Sequence[str] = ()) -> Message:
+        """Add what the world says. The message holds all that stands between the last sampled token and the next.
+
+        Raises:
+            ValueError: the answer to the previous observation is missing, or images were given (text only).
+        """
+        if images:
+            raise ValueError("this policy reads text only, and the observation brings images")
+        if len(self._turns) < len(self._observations):
+            raise ValueError("two observations in a row: call act with the policy's answer first")
+        masked: dict[str, str] = {}
+        observation = self._chat.encoder.mask(text, f"{self._mark}m{self._count}_", masked)
+        self._masked |= masked
+        self._observations.append(observation)
+        if self._rendered is not None and self._shape is not None:
+            added = self._shape.before + observation + self._shape.after
+        else:
+            previous, self._rendered = self._rendered, self._render()
+            appended = None if previous is None else self._appended(previous, self._rendered)
+            if appended is None:
+                self._context = []
+                return self._message(Role.USER, self._reroot(self._rendered), root=True)
+            added = appended
+        added = self._chat.encoder.after_stop(added, self._turns[-1].tokens[-1])
+        return self._message(Role.USER, self._chat.encoder.encode(added, masked, start=False))
+
+    def act(self, tokens: Sequence[int], logprobs: Sequence[float], versions: Sequence[int]) -> Message:
+        """Add what the policy sampled, as the engine reported it.
+
+        Raises:
+            ValueError: there is no observation to answer, or the three sequences differ in length or are empty.
+        """
+        if not tokens or not len(tokens) == len(logprobs) == len(versions):
+            raise ValueError(
+                f"the engine reported {len(tokens)} token ids, {len(logprobs)} log-probabilities and {len(versions)} "
+                "versions; each sampled token needs all three"
+            )
+        ids = self._answer(tokens)
+        return self._message(Role.ASSISTANT, ids, logprobs=list(logprobs), versions=list(versions))
+
+    def insert(self, text: str, source: Source) -> Message:
+        """Add an answer that did not come from the policy: encoded here, once, and closed by the end-of-turn token.
+
+        Raises:
+            ValueError: there is no observation to answer, or ``source`` is the policy.
+        """
+        if source is Source.POLICY:
+            raise ValueError("what the policy samples is added by act, as token ids")
+        encoder, masked = self._chat.encoder, dict[str, str]()
+        marked = encoder.mask(text, f"{self._mark}m{self._count}_", masked)
+        ids = self._answer([*encoder.encode(marked, masked, start=False), *self._chat.stop_tokens[:1]])
+        return self._message(Role.ASSISTANT, ids, source=source)
+
+    def forget(self, turns: int) -> None:
+        """Drop the oldest ``turns`` turns, each an observation and its answer, from the context; the next ``observe``
+        begins a new root.
+
+        Raises:
+            ValueError: there are not so many answered turns.
+        """
+        if not 0 <= turns <= len(self._turns):
+            raise ValueError(f"cannot drop {turns} turns: the context holds {len(self._turns)} answered ones")
+        if turns:
+            del self._observations[:turns], self._turns[:turns]
+            self._rendered = None
+
+    def prompt(self) -> list[int]:
+        """The ids to send to the engine."""
+        return self._context.copy()
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """The action that ``tokens`` spell, without tokens of control."""
+        return self._chat.encoder.decode(tokens)
+
+    def _answer(self, tokens: Sequence[int]) -> list[int]:
+        if len(self._turns) == len(self._observations):
+            raise ValueError("nothing to answer: call observe before act")
+        ids, mark = list(tokens), f"{self._mark}{self._count}"
+        self._turns.append(_Turn(ids, f"{mark}s\ue001", self._chat.encoder.decode(ids), f"{mark}e\ue001"))
+        return ids
+
+    def _message(
+        self,
+        role: Role,
+        tokens: list[int],
+        *,
+        root: bool = False,
+        source: Source = Source.POLICY,
+        logprobs: list[float] | None = None,
+        versions: list[int] | None = None,
+    ) -> Message:
+        size = len(tokens)
+        self._context += tokens
+        self._count += 1
+        return Message(
+            index=self._count - 1,
+            parent=None if root else self._count - 2,
+            role=role,
+            source=source,
+            tokens=tokens,
+            mask=[0 if logprobs is None else 1] * size,
+            logprobs=[nan] * size if logprobs is None else logprobs,
+            versions=[NO_VERSION] * size if versions is None else versions,
+        )
+
+    def _render(self) -> str:
+        return self._chat.template.render(self._system, self._observations, [turn.marked for turn in self._turns])
+
+    def _appended(self, previous: str, rendered: str) -> str | None:
+        """What the template added after the last turn; None if it changed anything before.
+
+        White space that it puts before an answer but not after the generation prompt does not count: the policy
+        samples its own.
+        """
+        gap, found, added = rendered.removeprefix(previous).partition(self._turns[-1].marked)
+        return added if rendered.startswith(previous) and found and not gap.strip() else None
+
+    def _reroot(self, rendered: str) -> list[int]:
+        """The ids of the whole context, keeping sampled ids wherever the template kept what they spell."""
+        ids, last = list[int](), None
+        for turn in self._turns:
+            before, found, after = rendered.partition(turn.end)
+            if not found:
+                rendered = rendered.replace(turn.start, "")
+                continue
+            gap, intact, kept = before.partition(turn.start)
+            tokens = turn.tokens
+            if not intact or kept != turn.text:
+                gap, tokens = self._kept(gap + kept, turn.tokens)
+            ids += self._encode_gap(gap, last, start=not ids) + tokens
+            last, rendered = turn.tokens[-1], after
+        return ids + self._encode_gap(rendered, last, start=not ids)
+
+    def _encode_gap(self, text: str, last: int | None, *, start: bool) -> list[int]:
+        text = text if last is None else self._chat.encoder.after_stop(text, last)
+        return self._chat.encoder.encode(text, self._masked, start=start)
+
+    def _kept(self, text: str, tokens: list[int]) -> tuple[str, list[int]]:
+        """``text`` parted into what is not, and the ids of what is, the end of ``tokens``."""
+        low, high = 0, len(tokens)
+        while low < high:
+            middle = (low + high) // 2
+            if text.endswith(self._chat.encoder.decode(tokens[middle:])):
+                high = middle
+            else:
+                low = middle + 1
+        tail = self._chat.encoder.decode(tokens[low:])
+        return text[: len(text) - len(tail)], tokens[low:]

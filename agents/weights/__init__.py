@@ -1,0 +1,1 @@
+"""Move weights from the learner to the engines."""

@@ -1,0 +1,99 @@
+"""The vLLM side of a weight update on the CPU: a backend ``shm`` in vLLM's own weight-transfer registry.
+
+vLLM's built-in backends (``nccl``, ``ipc``) need CUDA; this one maps the buffer that ``agents.weights`` fills and loads
+from it. Everything around it (pause, start, update, finish, resume, versions) is vLLM's and the same on both.
+
+vLLM imports this module in its worker, through ``worker_extension_cls``; importing it registers the backend. Parameters
+must be plain (``agents.vllm_cpu``).
+"""
+
+import mmap
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+from vllm.distributed.weight_transfer.base import (
+    WeightTransferEngine,
+    WeightTransferInitInfo,
+    WeightTransferUpdateInfo,
+)
+from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
+
+from .shm_writer import GENERATION_BYTES, read_generation
+
+BACKEND = "shm"
+
+
+@dataclass
+class ShmInit(WeightTransferInitInfo):  # type: ignore[misc]
+    """Nothing is agreed on beforehand: each update names its buffer."""
+
+
+@dataclass
+class ShmUpdate(WeightTransferUpdateInfo):  # type: ignore[misc]
+    """Where the weights lie; ``WeightWriter.write`` returns exactly this."""
+
+    path: str = ""
+    generation: int = 0
+    names: list[str] = field(default_factory=list)
+    dtypes: list[str] = field(default_factory=list)
+    shapes: list[list[int]] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+
+
+class ShmWeightTransferEngine(WeightTransferEngine):  # type: ignore[misc]
+    """Loads weights in place from a shared buffer."""
+
+    init_info_cls = ShmInit
+    update_info_cls = ShmUpdate
+
+    def init_transfer_engine(self, init_info: ShmInit) -> None:
+        """Nothing to set up."""
+
+    def start_weight_update(self) -> None:
+        """Nothing to prepare: parameters are plain."""
+
+    def receive_weights(self, update_info: ShmUpdate) -> None:
+        """Load every parameter from the buffer.
+
+        Raises:
+            RuntimeError: the trainer wrote to the buffer meanwhile, so the weights are a mixture.
+        """
+        descriptor = os.open(update_info.path, os.O_RDWR)
+        try:
+            buffer = mmap.mmap(descriptor, 0)
+        finally:
+            os.close(descriptor)
+        self._check(buffer, update_info)
+        self.model.load_weights(_tensors(buffer, update_info))
+        self._check(buffer, update_info)
+
+    def finish_weight_update(self) -> None:
+        """Nothing to finish."""
+
+    def shutdown(self) -> None:
+        """Nothing is held between updates."""
+
+    def _check(self, buffer: mmap.mmap, update: ShmUpdate) -> None:
+        found = read_generation(buffer)
+        if found != update.generation:
+            raise RuntimeError(
+                f"the weight buffer {update.path} holds write {found}, not {update.generation}: "
+                "the trainer must not write while an engine reads"
+            )
+
+
+class WorkerExtension:
+    """Mixed into vLLM's worker; naming it is what makes vLLM import this module there."""
+
+
+def _tensors(buffer: mmap.mmap, update: ShmUpdate) -> Iterator[tuple[str, torch.Tensor]]:
+    for name, dtype, shape, offset in zip(update.names, update.dtypes, update.shapes, update.offsets, strict=True):
+        count = torch.Size(shape).numel()
+        flat = torch.frombuffer(buffer, dtype=getattr(torch, dtype), count=count, offset=GENERATION_BYTES + offset)
+        yield name, flat.view(shape)
+
+
+if BACKEND not in WeightTransferEngineFactory._registry:
+    WeightTransferEngineFactory.register_engine(BACKEND, ShmWeightTransferEngine)

@@ -1,0 +1,149 @@
+"""``turnwise runs``: what was run into a store, how it stands, and how to end or continue it."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ...errors import TurnwiseError
+from ..opening import opened
+from ..options import DEFAULT_STORE, After, Json, Limit, Overrides, Store
+from ..terminal.output import ago, in_words, none_of, print_facts, print_json, print_table
+from ..terminal.sanitize import one_line
+
+if TYPE_CHECKING:
+    pass
+
+app = typer.Typer(help="The runs of a store.", no_args_is_help=True)
+
+RunStatus = Literal["running", "finished", "failed", "stopped"]
+RunKind = Literal["train", "eval"]
+Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's name.")]
+LIST = ("id", "kind", "status", "parent_id", "created_at", "ended_at", "stop_requested", "error")
+LAST_METRICS = ("success", "reward", "horizon_turns", "staleness_mean", "staleness_max", "loss", "entropy")
+
+
+class NotRunning(TurnwiseError):
+    """The run has ended; there is nothing to stop."""
+
+
+class NotForkable(TurnwiseError):
+    """The run has no configuration that training can go on from."""
+
+
+@app.command("list")
+def list_runs(
+    status: Annotated[RunStatus | None, typer.Option(help="In this state only.")] = None,
+    kind: Annotated[RunKind | None, typer.Option(help="Of this kind only.")] = None,
+    limit: Limit = 100,
+    after: After = None,
+    store: Store = DEFAULT_STORE,
+    as_json: Json = False,
+) -> None:
+    """List runs, newest first."""
+    from ...store.queries import lists as queries
+
+    filters = {"status": status, "kind": kind}
+    with opened(store) as database, database.read() as conn:
+        rows = queries.list_runs(conn, limit=limit, after=after, **filters)
+    if as_json:
+        print_json([{name: row[name] for name in LIST} for row in rows])
+        return
+    now = datetime.now(UTC)
+    shown = [
+        (r["id"], r["kind"], r["status"], ago(r["created_at"], now), r["parent_id"], one_line(r["error"], 100))
+        for r in rows
+    ]
+    empty = none_of("run", {**filters, "after": after})
+    print_table(("run", "kind", "status", "started", "forked from", "error"), shown, empty=empty)
+
+
+@app.command()
+def show(run: Run, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
+    """Show one run: its state, its groups, where its trajectories went, its checkpoints, its configuration."""
+    found = _gather(run, store)
+    if as_json:
+        print_json(found)
+        return
+    facts = {name: found[name] for name in LIST if found[name] not in (None, "", False)}
+    facts |= {"trajectories": _counts(found["statuses"])} if found["kind"] == "eval" else _of_training(found)
+    print_facts(facts)
+
+
+@app.command()
+def stop(run: Run, store: Store = DEFAULT_STORE) -> None:
+    """Ask a run to stop: it writes a checkpoint and ends; the same `turnwise train` goes on from there."""
+    from ...store import operations
+    from ...store.queries import lists as queries
+
+    with opened(store) as database:
+        with database.read() as conn:
+            status = queries.run_row(conn, run)["status"]
+        if status != "running":
+            raise NotRunning(f"run {run} is {status}; there is nothing to stop")
+        with database.transaction() as tx:
+            operations.request_stop(tx, run=run)
+    typer.echo(f"asked run {run} to stop; it does so after the update it is in")
+
+
+@app.command()
+def fork(run: Run, overrides: Overrides = None, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
+    """Train a new run from a run's newest checkpoint, with its configuration and what --set changes."""
+    from ...store.queries import lists as queries
+    from ...trainer.config.schema import override, parse_config
+    from .train import start
+
+    with opened(store) as database, database.read() as conn:
+        row = queries.run_row(conn, run)
+    if row["kind"] != "train":
+        raise NotForkable(f"{run} is a run of kind {row['kind']}; only a training run can be forked")
+    raw = {**row["config"], "name": run}
+    for assignment in overrides or []:
+        override(raw, assignment)
+    start(parse_config(raw), store=store, fork=True, as_json=as_json)
+
+
+def _gather(run: str, store: str) -> dict[str, Any]:
+    from ...store.queries import lists as queries
+    from ...store.queries import summaries as totals
+
+    with opened(store) as database, database.read() as conn:
+        row = dict(queries.run_row(conn, run))
+        surviving = [version for version in queries.versions(conn, run).values() if not version.abandoned]
+        metrics = totals.batch_metrics(conn, run)
+        row["updates"] = max([0, *(version.update for version in surviving)])
+        newest = queries.latest_checkpoint(conn, run)
+        row["checkpoint"] = newest.checkpoint if newest else ""
+        row["checkpoint_version"] = newest.id if newest else None
+        row["groups"] = queries.group_counts(conn, run)
+        row["open_at_the_end"] = totals.open_at_the_end(conn, run)
+        row["statuses"] = totals.statuses(conn, run)
+        row["accounting"] = queries.accounting(conn, run)
+        row["failures"] = totals.failures(conn, run)
+        row["last_metrics"] = metrics[-1] if metrics else None
+    return row
+
+
+def _of_training(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What is shown of a training run alone: no evaluation has any of it."""
+    facts: dict[str, Any] = {"updates": found["updates"]}
+    at = f"version {found['checkpoint_version']}: {found['checkpoint']}"
+    facts["checkpoint"] = at if found["checkpoint"] else "none"
+    left = found["open_at_the_end"]
+    facts["groups"] = _counts(found["groups"] | {"failed": found["groups"]["failed"] - left, "open at the end": left})
+    facts["trajectories"] = _counts(found["accounting"] | {"failed": _failed(found)})
+    last = found["last_metrics"] or {}
+    facts["last update"] = {name: last[name] for name in LAST_METRICS if last.get(name) is not None}
+    return facts
+
+
+def _failed(found: Mapping[str, Any]) -> str:
+    """What the accounting calls failed, split: those that failed themselves, and others of the groups that did."""
+    total, failures = found["accounting"]["failed"], found["failures"]
+    others = {"others of their groups": total - sum(failures.values())}
+    return f"{total} ({_counts(failures | others)})" if total else ""
+
+
+def _counts(counts: Mapping[Any, object]) -> str:
+    return in_words({name: count for name, count in counts.items() if count}) or "none"

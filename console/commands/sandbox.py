@@ -1,0 +1,151 @@
+"""``turnwise sandbox``: the isolated machines that environments run in: whether they hold, which there are, how to get
+them."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from ..options import Json
+from ..terminal.output import console, print_json, print_table
+from ..terminal.sanitize import clean, one_line
+
+if TYPE_CHECKING:
+    from ...sandbox.backends.registry import Backend
+
+app = typer.Typer(help="Sandboxes.", no_args_is_help=True)
+
+T = TypeVar("T")
+BackendName = Annotated[str, typer.Option("--backend", help="docker or local.")]
+Runtime = Annotated[str | None, typer.Option("--runtime", help="Another runtime of Docker's, such as runsc.")]
+
+
+@app.command()
+def check(
+    backend: BackendName = "docker",
+    attacks: Annotated[bool, typer.Option("--attacks", help="Only the attacks on the isolation.")] = False,
+    conformance: Annotated[bool, typer.Option("--conformance", help="Only what any backend must do.")] = False,
+    runtime: Runtime = None,
+    as_json: Json = False,
+) -> None:
+    """Try what sandboxes must do and hold on this machine; exit 1 if a case failed. About half a minute."""
+    from ...sandbox.selfcheck.attack import Outcome
+    from ...sandbox.selfcheck.attacks.run import attack
+    from ...sandbox.selfcheck.conformance.run import conform
+    from ...sandbox.selfcheck.harness import Result
+
+    def told(result: Result | Outcome) -> None:
+        if not as_json:
+            console().print(_line(result), soft_wrap=True)
+
+    async def work(held: "Backend") -> tuple[list[Result], list[Outcome]]:
+        cases = await conform(held, told) if conformance or not attacks else []
+        return cases, await attack(held, told) if attacks or not conformance else []
+
+    cases, outcomes = _with_backend(backend, work, runtime)
+    ok = all(case.ok for case in cases) and all(outcome.ok for outcome in outcomes)
+    if as_json:
+        print_json({"ok": ok, "backend": backend, "conformance": cases, "attacks": outcomes})
+    if not ok:
+        raise typer.Exit(1)
+
+
+@app.command("list")
+def list_sandboxes(as_json: Json = False) -> None:
+    """Show the sandboxes of this machine's Docker engine, whose they are, and which are dead."""
+    from ...sandbox.backends.listing import owned
+
+    rows = [owned(one) for one in _with_backend("docker", lambda held: held.listed())]
+    if as_json:
+        print_json(rows)
+    else:
+        columns = ("sandbox", "status", "image", "run", "owner", "expires", "dead because")
+        short = [{**row, "image": row["image"].removeprefix("sha256:")[:12]} for row in rows]
+        print_table(columns, [tuple(row.values()) for row in short], empty="no sandboxes")
+
+
+@app.command()
+def reap(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which would be removed.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Remove the sandboxes that are surely dead: their owner is gone, or their time was over a minute ago."""
+
+    async def work(held: "Backend") -> list[str]:
+        if dry_run:
+            return [one["id"] for one in await held.listed() if one["dead"]]
+        return await held.sweep()
+
+    names = _with_backend("docker", work)
+    if as_json:
+        print_json({"removed": [] if dry_run else names, "dead": names})
+    elif names:
+        print_table(("would be removed" if dry_run else "removed",), [(name,) for name in names], empty="")
+    else:
+        console().print("none is dead")
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Say what each backend has and lacks on this machine; exit 1 if there is none."""
+    from ...sandbox.backends.prerequisites import look
+
+    parts = look()
+    if as_json:
+        print_json(parts)
+    else:
+        rows = [(one.backend, one.name, "found" if one.found else "missing", one.detail) for one in parts]
+        print_table(("backend", "part", "is", "version, or what to do"), rows, empty="")
+    if not any(one.name in ("engine", "bubblewrap") and one.found for one in parts):
+        raise typer.Exit(1)
+
+
+@app.command()
+def build(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]…", help="code, web, gui; all of them.")] = None,
+    base: Annotated[str | None, typer.Option("--base", metavar="REF", help="The image to build on.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Although nothing changed.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Build turnwise's images on this machine's Docker engine; minutes the first time."""
+    from ...sandbox.backends.docker import OWN_IMAGES
+    from ...sandbox.images.build import build as build_image
+
+    def report(line: str) -> None:
+        console(stderr=as_json).print(clean(line), soft_wrap=True)
+
+    made = {name: build_image(name, report, base=base, again=again) for name in names or OWN_IMAGES}
+    if as_json:
+        print_json(made)
+    else:
+        print_table(("image", "digest"), list(made.items()), empty="")
+
+
+def _line(result: Any) -> str:
+    """A case's end on one line."""
+    from ...sandbox.selfcheck.attack import Outcome
+
+    detail = one_line(result.detail, None)
+    if isinstance(result, Outcome):
+        state = f"box {result.box}, sibling {result.sibling_ms:.0f} ms"
+        return f"{result.verdict:<13}  {result.ms:6.0f} ms  {result.name:<26}  {detail}; {state}"
+    return f"{'ok' if result.ok else 'FAILED':<13}  {result.ms:6.0f} ms  {result.name:<26}  {detail}"
+
+
+def _with_backend(name: str, work: "Callable[[Backend], Coroutine[Any, Any, T]]", runtime: str | None = None) -> T:
+    """What ``work`` gives with a backend, let go of afterwards. Raises NoEngine, BadParameter."""
+    from ...sandbox.backends.registry import BACKENDS
+    from ...sandbox.backends.registry import backend as make
+
+    if name not in BACKENDS:
+        raise typer.BadParameter(f"{name} is none of {', '.join(BACKENDS)}", param_hint="--backend")
+
+    async def whole() -> T:
+        held = make(name, "console", allow_untrusted=True, runtime=runtime)
+        try:
+            return await work(held)
+        finally:
+            await held.close()
+
+    return asyncio.run(whole())

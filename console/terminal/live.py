@@ -1,0 +1,115 @@
+"""What a person sees while a run trains: a table that stays in place on a terminal, plain lines anywhere else.
+
+It draws what the trainer's events say and keeps nothing else; the record of a run is the store and its metrics file.
+Plain lines come at most every few seconds, so that the log of a long run stays readable; notes and
+evaluations always come.
+"""
+
+import time
+from collections import deque
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from .output import GUTTER, console
+from .sanitize import indented, one_line
+
+if TYPE_CHECKING:
+    from ...trainer.telemetry.events import Evaluated, Event, UpdateDone
+
+ROWS = 12
+SECONDS_BETWEEN_LINES = 2.0
+COLUMNS = ("update", "success", "reward", "horizon", "staleness", "tokens/s", "turns/s", "entropy", "groups")
+
+
+class LiveView:
+    """A run's events, shown as they come. Call it with each; use it as a context manager."""
+
+    def __init__(self, run: str, *, stderr: bool = False, out: Console | None = None) -> None:
+        self._run = run
+        self._out = out or console(stderr=stderr)
+        self._rows: deque[tuple[str, ...]] = deque(maxlen=ROWS)
+        self._waiting = "the engine, to start"
+        self._next_line = 0.0
+        self._held_back = ""
+        self._live = Live(console=self._out, get_renderable=self._draw, refresh_per_second=2, transient=False)
+
+    def __enter__(self) -> Self:
+        if self._out.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._live.is_started:
+            self._live.stop()
+        else:
+            self._catch_up()
+
+    def __call__(self, event: "Event") -> None:
+        """Show one event."""
+        from ...trainer.telemetry.events import Evaluated, Note, UpdateDone
+
+        match event:
+            case UpdateDone():
+                self._update(event)
+            case Evaluated():
+                self._catch_up()
+                self._print(_evaluated(event))
+            case Note():
+                self._catch_up()
+                self._print(indented(event.text, GUTTER))
+
+    def _update(self, event: "UpdateDone") -> None:
+        row = _row(event)
+        self._waiting = event.waiting
+        self._rows.append(row)
+        if self._live.is_started:
+            return
+        line = "  ".join(f"{name} {value}" for name, value in zip(COLUMNS, row, strict=True))
+        self._held_back = f"{line}  waiting on {one_line(event.waiting)}" if event.waiting else line
+        if (now := time.monotonic()) >= self._next_line:
+            self._catch_up()
+            self._next_line = now + SECONDS_BETWEEN_LINES
+
+    def _catch_up(self) -> None:
+        """Print the update that was held back, so that what comes next is read in its order."""
+        if self._held_back:
+            self._print(self._held_back)
+            self._held_back = ""
+
+    def _print(self, line: str) -> None:
+        self._out.print(Text(line), soft_wrap=True)
+
+    def _draw(self) -> RenderableType:
+        table = Table(title=Text(f"run {one_line(self._run)}"), title_justify="left", box=None, header_style="bold")
+        for name in COLUMNS:
+            table.add_column(name, justify="right")
+        for row in self._rows:
+            table.add_row(*map(Text, row))
+        waiting = f"waiting on {one_line(self._waiting)}" if self._waiting else "not waiting"
+        return Group(table, Text(waiting, style="dim"))
+
+
+def _row(event: "UpdateDone") -> tuple[str, ...]:
+    groups = " ".join(f"{one_line(state, 12)} {count}" for state, count in event.groups.items() if count)
+    return (
+        str(event.update),
+        f"{event.success:.2f}",
+        f"{event.reward:.2f}",
+        str(event.horizon_turns),
+        f"{event.staleness_mean:.1f}/{event.staleness_max:g}",
+        f"{event.tokens_per_s:.0f}",
+        f"{event.turns_per_s:.0f}",
+        f"{event.entropy:.2f}",
+        groups,
+    )
+
+
+def _evaluated(event: "Evaluated") -> str:
+    families = "".join(f"  {one_line(str(name), 24)} {value:.2f}" for name, value in event.families.items())
+    failed = f"  ({event.failed} episodes failed)" if event.failed else ""
+    return f"{one_line(event.name)}: success {event.success:.3f} [{event.low:.3f}, {event.high:.3f}]{families}{failed}"

@@ -1,0 +1,101 @@
+"""What of the agent's files is not carried to the grader: whatever configures an interpreter, a test runner or a shell,
+or stands in for one of their modules or commands, and was not so in the pristine workspace.
+
+Each such file is put back as it was, or left out, and named; nothing else follows from it, so that an honest solution
+beside a forbidden file is worth what it is worth alone.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+
+from ..task import CodeTask, Files
+
+CONFIGURATION = frozenset({"conftest.py", "pytest.ini", ".pytest.ini", "sitecustomize.py", "usercustomize.py"})
+SHELL = frozenset({".bashrc", ".bash_profile", ".bash_login", ".bash_aliases", ".profile", ".gitconfig", ".envrc"})
+SECTIONS = {
+    "setup.cfg": (b"[tool:pytest]", b"[pytest]"),
+    "tox.ini": (b"[pytest]",),
+    "pyproject.toml": (b"[tool.pytest",),
+}
+"""Files that many purposes share, and what makes them a test runner's."""
+MODULES = frozenset(sys.stdlib_module_names) | {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "py"}
+_COMMANDS = "sh bash dash env python python3 pytest py.test git make cat ls sed grep awk diff find sort head tail test"
+COMMANDS = frozenset(_COMMANDS.split())
+UNCHECKED = b"\x01\x00\x00\x00"
+"""The flags of a .pyc which runs whatever its source says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sifted:
+    """What goes to the grader, and what was done beside the task."""
+
+    files: dict[str, bytes]
+    tamper: tuple[str, ...]
+
+
+def sift(task: CodeTask, left: Files) -> Sifted:
+    """The files an agent left, without what is forbidden, and each forbidden thing as a line of text."""
+    pristine = task.workspace
+    files, tamper = dict[str, bytes](), list[str]()
+    for path, content in left.items():
+        if pristine.get(path) == content:
+            files[path] = content
+            continue
+        reason = _protected(task, path) or forbidden(path, content, left)
+        if reason:
+            tamper.append(f"{reason}: {path}")
+            if path in pristine:
+                files[path] = pristine[path]
+        elif not _dropped(path):
+            files[path] = content
+    for path, content in pristine.items():
+        if path not in left and (_protected(task, path) or forbidden(path, content, pristine)):
+            tamper.append(f"removed: {path}")
+            files[path] = content
+    return Sifted(files, tuple(_printable(tamper)))
+
+
+def outside(files: Files) -> tuple[str, ...]:
+    """What of the files beside the work folder would have reached into another command; they are never carried."""
+    found = [(path, forbidden(path, content, files)) for path, content in files.items()]
+    return tuple(_printable(f"{reason}, outside the work folder: {path}" for path, reason in found if reason))
+
+
+def forbidden(path: str, content: bytes, beside: Files) -> str:
+    """Why a file that is new or changed may not be carried; empty if it may. ``beside`` is all that lies with it."""
+    where = PurePosixPath(path)
+    name = where.name
+    if name in CONFIGURATION or name.endswith(".pth"):
+        return "configuration of the interpreter or the test runner"
+    if any(section in content for section in SECTIONS.get(name, ())):
+        return "configuration of the test runner"
+    if name in SHELL:
+        return "configuration of the shell"
+    if ".git" in where.parts[:-1] and where.parent.name == "hooks" and not name.endswith(".sample"):
+        return "git hook"
+    if name.endswith(".pyc") and ("__pycache__" not in where.parts or content[4:8] == UNCHECKED):
+        return "compiled code without its source"
+    if name in COMMANDS:
+        return "stands in for a command"
+    module = where.parent.name if name == "__init__.py" else where.stem if where.suffix in (".py", ".so") else ""
+    root = where.parent.parent if name == "__init__.py" else where.parent
+    # Inside a package a name is only that; at the top it is what ``import`` finds first.
+    if module in MODULES and (root == PurePosixPath() or str(root / "__init__.py") not in beside):
+        return "stands in for a module"
+    return ""
+
+
+def _protected(task: CodeTask, path: str) -> str:
+    return "protected" if any(fnmatchcase(path, pattern) for pattern in task.protected) else ""
+
+
+def _dropped(path: str) -> bool:
+    """Histories and caches are of no use to a grader."""
+    return bool({".git", "__pycache__", ".pytest_cache"} & set(PurePosixPath(path).parts))
+
+
+def _printable(lines: Iterator[str] | list[str]) -> Iterator[str]:
+    return (line.encode("utf-8", "replace").decode()[:200] for line in lines)

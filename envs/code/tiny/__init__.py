@@ -1,0 +1,1 @@
+"""Small repair tasks for a tiny policy."""

@@ -1,0 +1,198 @@
+"""``turnwise/TinyCode-v0``: repair a small program in a real sandbox, in few words, for policies trained from scratch.
+
+Some part of the program is at fault. **repair**: it calls the wrong function; **set**: it has the wrong number;
+**write**: both. The first observation alone tells what is right, and nothing tells where but running the program, or
+looking. Actions: ``run`` the program, which names the first part that fails; ``open PART``; ``put FIELD WORD`` into the
+open part; ``done``. Each is a command in the sandbox, and what it prints is what is shown. Two parts may be at fault.
+
+Observations are shaped as those of ``turnwise/Site-v0``: a list begins with the word that begins the action, and the
+kind of page comes last. An open part shows each word before its field, so that a field is followed by a word only where
+the task tells it; a field that was put is not listed again.
+
+Reward: 1 for success, as the hidden case finds it in a fresh sandbox; -.3 for a ``done`` too early; +.2 once each for
+opening a part at fault and for each right word put there; -.05 for what does not parse or apply.
+"""
+
+from typing import Any
+
+from ....sandbox import Leased, SandboxError
+from ...base import Info, Obs, TurnEnv
+from ...spaces import FreeText
+from ..fresh_sandbox import FILE_SECONDS, made_of, open_box
+from ..grading.grade import grade
+from .instances import CALLS, FAMILIES, FIELDS, SPLITS, VALUES, VOCABULARY, TinyTask, draw
+
+STEP_REWARD = 0.2
+WRONG = -0.3
+INVALID = -0.05
+MAX_CHARS = 400
+COMMAND_SECONDS = 10.0
+SHOW = 'while read -r line; do echo "$line"; done < "$1"'
+PUT = """. "./$1"
+case $2 in call) call=$3 ;; value) value=$3 ;; esac
+say() { printf 'call=%s\\nvalue=%s\\n' "$call" "$value"; }
+say > "$1"
+say"""
+"""Only what the shell has built in: another process would double the time of a turn."""
+
+_WORDS = {"call": frozenset(CALLS), "value": frozenset(VALUES)}
+
+
+class TinyCodeEnv(TurnEnv):
+    """The program. ``family``: ``mix``, or one of ``repair``, ``set``, ``write``.
+
+    Raises:
+        ValueError: the family or, at reset, the split is unknown.
+        SandboxError: the world failed.
+    """
+
+    sandboxed = True
+
+    def __init__(self, family: str = "mix") -> None:
+        if family != "mix" and family not in FAMILIES:
+            raise ValueError(
+                f"unknown family {family!r} of turnwise/TinyCode-v0; choose from mix, {', '.join(FAMILIES)}"
+            )
+        self.family = family
+        self.action_space = FreeText(words=VOCABULARY)
+        self.observation_space = FreeText(MAX_CHARS, words=VOCABULARY)
+        self._task: TinyTask | None = None
+        self._box: Leased | None = None
+
+    @property
+    def task(self) -> TinyTask:
+        """The current instance.
+
+        Raises:
+            RuntimeError: before the first reset.
+        """
+        if self._task is None:
+            raise RuntimeError("turnwise/TinyCode-v0 was stepped before its first reset")
+        return self._task
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
+        """Draw an instance of ``options["split"]`` (default ``train``) and put it into a clean sandbox."""
+        super().reset(seed=seed)
+        self.close()
+        split = (options or {}).get("split", "train")
+        if split not in SPLITS:
+            raise ValueError(f"unknown split {split!r} of turnwise/TinyCode-v0; choose from {', '.join(SPLITS)}")
+        number = int(self.np_random.integers(2**31)) if seed is None else seed
+        self._task = draw(number, split, self.family)
+        self._open = ""
+        self._left: list[str] = []
+        self._failing: str | None = None
+        self._earned: set[str] = set()
+        self._parts: dict[str, str] = {}
+        self._box = open_box(self._task.code.spec, self._task.code.workspace)
+        self._view = " ".join(["open", *self._task.parts, "home"])
+        return f"{self._task.asked} {self._view}", self._info(True, {}) | {"facts": made_of(self._box)}
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        """Apply one action's text."""
+        task = self.task
+        parts: dict[str, float] = {}
+        if self._box is None:
+            return "ended", 0.0, True, False, self._info(False, {})
+        match action.split():
+            case ["done"]:
+                return self._end(self._box)
+            case ["run"]:
+                self._view = self._run(self._box)
+            case ["open", name] if name in task.parts:
+                self._view = self._look(self._box, name, parts)
+            case ["put", field, word] if self._open and word in _WORDS.get(field, ()):
+                self._view = self._put(self._box, field, word, parts)
+            case _:
+                parts["invalid"] = INVALID
+        valid = "invalid" not in parts
+        text = self._view if valid else f"invalid {self._view}"
+        return text, sum(parts.values()), False, False, self._info(valid, parts)
+
+    def close(self) -> None:
+        """Give the sandbox back."""
+        box, self._box = self._box, None
+        if box is not None:
+            box.give_back()
+
+    def _run(self, box: Leased) -> str:
+        self._open, self._left = "", []
+        said = self._told(box, ["sh", "main"]).split()
+        self._failing = said[0] if said[-1:] == ["fails"] else ""
+        return f"open {self._failing} fails" if self._failing else "done pass"
+
+    def _look(self, box: Leased, name: str, parts: dict[str, float]) -> str:
+        self._open, self._left = name, list(FIELDS)
+        if name in self.task.faults:
+            self._earn(f"found {name}", parts)
+        return self._shown(self._told(box, ["sh", "-c", SHOW, "sh", name]), "file")
+
+    def _put(self, box: Leased, field: str, word: str, parts: dict[str, float]) -> str:
+        said = self._told(box, ["sh", "-c", PUT, "sh", self._open, field, word])
+        self._left = [each for each in self._left if each != field]
+        if self.task.faults.get(self._open, {}).get(field) == word:
+            self._earn(f"{field} of {self._open}", parts)
+        return self._shown(said, "changed")
+
+    def _shown(self, said: str, kind: str) -> str:
+        self._parts[self._open] = said
+        held = dict(line.split("=") for line in said.split())
+        left = [f"{held[field]} {field}" for field in self._left]
+        return " ".join(["put", *left, kind]) if left else f"run {kind}"
+
+    def _told(self, box: Leased, argv: list[str]) -> str:
+        """What a command of ours prints. No agent can make one fail: if it does, the world did.
+
+        Raises:
+            SandboxError: it printed nothing that can be read.
+        """
+        done = box.exec(argv, deadline=COMMAND_SECONDS)
+        said = done.stdout.decode(errors="replace").strip()
+        if not said or not set(said.replace("=", " ").split()) <= set(VOCABULARY):
+            raise SandboxError(f"{' '.join(argv)} ended with {done.exit_code}: {said} {done.stderr.decode()!r}"[:300])
+        return said
+
+    def _earn(self, name: str, parts: dict[str, float]) -> None:
+        if name not in self._earned:
+            self._earned.add(name)
+            parts[name] = STEP_REWARD
+
+    def _end(self, box: Leased) -> tuple[Obs, float, bool, bool, Info]:
+        left = box.read(".", deadline=FILE_SECONDS)
+        self.close()
+        verdict = grade(self.task.code, left)
+        parts = {"success": 1.0} if verdict.success else {"wrong": WRONG}
+        facts = {"tamper": list(verdict.tamper)} if verdict.tamper else {}
+        info = self._info(True, parts) | {"success": verdict.success, "facts": facts}
+        return "right" if verdict.success else "wrong", sum(parts.values()), True, False, info
+
+    def _info(self, valid: bool, parts: dict[str, float]) -> Info:
+        seen = ",".join(f"{name}:{held}" for name, held in sorted(self._parts.items())).replace("\n", " ")
+        key = f"{self._view}|{self._open}|{seen}"
+        return {"step_valid": valid, "state_key": key, "env_error": None, "success": False, "reward_parts": parts}
+
+    def valid_actions(self) -> list[tuple[str, float]]:
+        """What is listed on this page, and to run; changing something weighs less, ending the episode least."""
+        task, run, done = self.task, ("run", 1.0), ("done", 0.25)
+        if self._open:
+            return [run, done, *((f"put {field} {word}", 0.5) for field in self._left for word in task.words[field])]
+        if self._failing == "":
+            return [("done", 1.0), ("run", 0.5)]
+        names = [self._failing] if self._failing else task.parts
+        return [run, done, *((f"open {name}", 1.0) for name in names)]
+
+    def oracle(self) -> str:
+        """The right next action of one who runs the program to learn what is at fault: it knows nothing more."""
+        if self._open:
+            wanted = self.task.faults.get(self._open, {})
+            for field in self._left:
+                if field in wanted:
+                    return f"put {field} {wanted[field]}"
+            return "run"
+        if self._failing:
+            return f"open {self._failing}"
+        return "run" if self._failing is None else "done"
+
+    def vocabulary(self) -> list[str]:
+        """The closed set of words of every observation and valid action."""
+        return list(VOCABULARY)

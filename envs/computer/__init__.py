@@ -1,0 +1,1 @@
+"""What environments with a screen share: elements and marks."""

@@ -1,0 +1,150 @@
+"""What an environment answered, checked and brought into one form.
+
+``Seen`` is all that the episode loop needs of a reset or a step. Checking happens here, once, whatever the
+environment: types, a finite reward, the size of the observation, and the keys of ``info`` that have a meaning.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..base import TurnEnv
+from ..errors import EnvironmentBroken, EnvironmentFailed
+from .observations import observation_hash, parts, png
+
+_NUMBERS = (int, float, np.integer, np.floating, np.bool_)
+_FLAGS = (bool, np.bool_)
+MAX_INFO_CHARS = 16_384
+"""Of ``state_key``; of the names in ``reward_parts``, and of ``facts``, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One observation and what came with it; after a reset the reward is 0 and nothing has ended."""
+
+    text: str
+    images: tuple[bytes, ...]
+    """As PNG."""
+    hash: str
+    """Of the whole normalised observation."""
+    reward: float
+    terminated: bool
+    truncated: bool
+    valid: bool
+    """``info["step_valid"]``: the action could be parsed and applied."""
+    state_key: str
+    """Of the state now reached: the one the next action is taken in."""
+    success: bool | None
+    reward_parts: Mapping[str, float]
+    facts: Mapping[str, Any]
+    """``info["facts"]``: JSON values for the record."""
+    ms: float
+    """Time the environment took."""
+
+
+def _number(name: str, value: Any) -> float:
+    if not isinstance(value, _NUMBERS):
+        raise EnvironmentBroken(f"{name} is {type(value).__name__}, not a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise EnvironmentBroken(f"{name} is {number}; it must be finite")
+    return number
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, _FLAGS):
+        raise EnvironmentBroken(f"{name} is {type(value).__name__}, not bool")
+    return bool(value)
+
+
+def _seen(
+    env: TurnEnv, observation: Any, reward: float, terminated: bool, truncated: bool, info: Any, ms: float
+) -> Seen:
+    text, image = parts(observation)
+    if not isinstance(info, dict):
+        raise EnvironmentBroken(f"info is {type(info).__name__}, not dict")
+    error = info.get("env_error")
+    if error is not None:
+        raise EnvironmentFailed(f"the environment reports: {error}")
+    key = info.get("state_key", "")
+    if not isinstance(key, str):
+        raise EnvironmentBroken(f"info['state_key'] is {type(key).__name__}, not str")
+    _bound("info['state_key'] is", len(key), "characters")
+    success = info.get("success")
+    addends = info.get("reward_parts") or {}
+    if not isinstance(addends, dict):
+        raise EnvironmentBroken(f"info['reward_parts'] is {type(addends).__name__}, not dict")
+    _bound(
+        "the names in info['reward_parts'] are", len(json.dumps([str(name) for name in addends])), "characters of JSON"
+    )
+    return Seen(
+        text=text,
+        images=() if image is None else (png(image),),
+        hash=observation_hash(env, observation),
+        reward=reward,
+        terminated=terminated,
+        truncated=truncated,
+        valid=_flag("info['step_valid']", info.get("step_valid", True)),
+        state_key=key,
+        success=None if success is None else _flag("info['success']", success),
+        reward_parts={str(name): _number(f"info['reward_parts'][{name!r}]", value) for name, value in addends.items()},
+        facts=_facts(info.get("facts")),
+        ms=ms,
+    )
+
+
+def _facts(facts: Any) -> dict[str, Any]:
+    if facts is None:
+        return {}
+    if not isinstance(facts, dict):
+        raise EnvironmentBroken(f"info['facts'] is {type(facts).__name__}, not dict")
+    try:
+        written = json.dumps(facts, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise EnvironmentBroken(f"info['facts'] holds what JSON cannot: {error}") from error
+    _bound("info['facts'] is", len(written), "characters of JSON")
+    return dict(json.loads(written))
+
+
+def _bound(what: str, size: int, unit: str) -> None:
+    if size > MAX_INFO_CHARS:
+        raise EnvironmentBroken(f"{what} {size} {unit}; {MAX_INFO_CHARS} is the most")
+
+
+def seen_at_reset(env: TurnEnv, answer: Any, ms: float = 0.0) -> Seen:
+    """What ``env.reset`` returned.
+
+    Raises:
+        EnvironmentBroken: not (observation, info) as the contract has it.
+        EnvironmentFailed: ``info["env_error"]`` says so.
+    """
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise EnvironmentBroken(f"reset returned {_shape(answer)}, not (observation, info)")
+    return _seen(env, answer[0], 0.0, False, False, answer[1], ms)
+
+
+def seen_at_step(env: TurnEnv, answer: Any, ms: float = 0.0) -> Seen:
+    """What ``env.step`` returned.
+
+    Raises:
+        EnvironmentBroken: not (observation, reward, terminated, truncated, info) as the contract has it.
+        EnvironmentFailed: ``info["env_error"]`` says so.
+    """
+    if not isinstance(answer, tuple) or len(answer) != 5:
+        raise EnvironmentBroken(
+            f"step returned {_shape(answer)}, not (observation, reward, terminated, truncated, info)"
+        )
+    observation, reward, terminated, truncated, info = answer
+    ended, cut = _flag("terminated", terminated), _flag("truncated", truncated)
+    return _seen(env, observation, _number("reward", reward), ended, cut, info, ms)
+
+
+def _shape(answer: Any) -> str:
+    return f"a tuple of {len(answer)}" if isinstance(answer, tuple) else type(answer).__name__

@@ -1,0 +1,1 @@
+"""The text environment of the quick start."""

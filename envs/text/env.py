@@ -1,0 +1,190 @@
+"""``turnwise/Site-v0``: a small web site, drawn from the seed, seen as a compact accessibility tree in text.
+
+Three families of tasks: **find** a price that many sections name and one confirms; **login** with the values of the
+task, then open a section; **open** a section. Actions: ``click NAME``, ``fill FIELD VALUE``, ``back``, ``answer
+NUMBER``, ``done``. Only the first observation tells the task, so that it must be remembered. A page lists what can be
+done on it: while searching, the links not yet read (all anew once all are); of a form, what is left to fill, then
+``submit``. A list begins with the word that begins the action, and the kind of page comes last: a small policy finds
+both by their words, and cannot otherwise tell where a list of unknown length ends.
+
+Reward: 1 for success; -.3 for a wrong answer or a ``done`` elsewhere than at the goal; +.2 once each for the right
+user, the right password, being logged in and reaching the goal page; -.05 for what does not parse or apply (a free
+no-op would invite it).
+"""
+
+from typing import Any
+
+from ..base import Info, Obs, TurnEnv
+from ..spaces import FreeText
+from .instances import FAMILIES, FIELDS, NUMBERS, PASSWORDS, SPLITS, USERS, VOCABULARY, Site, draw
+
+HOME = "home"
+FORM = "form"
+STEP_REWARD = 0.2
+WRONG = -0.3
+INVALID = -0.05
+MAX_CHARS = 400
+
+_VALUES = frozenset(USERS + PASSWORDS)
+_NUMBERS = frozenset(NUMBERS)
+
+
+class SiteEnv(TurnEnv):
+    """The site. ``family``: ``mix``, or one of ``find``, ``login``, ``open``.
+
+    Raises:
+        ValueError: the family or, at reset, the split is unknown.
+    """
+
+    def __init__(self, family: str = "mix") -> None:
+        if family != "mix" and family not in FAMILIES:
+            raise ValueError(f"unknown family {family!r} of turnwise/Site-v0; choose from mix, {', '.join(FAMILIES)}")
+        self.family = family
+        self.action_space = FreeText(words=VOCABULARY)
+        self.observation_space = FreeText(MAX_CHARS, words=VOCABULARY)
+        self._site: Site | None = None
+
+    @property
+    def site(self) -> Site:
+        """The current instance.
+
+        Raises:
+            RuntimeError: before the first reset.
+        """
+        if self._site is None:
+            raise RuntimeError("turnwise/Site-v0 was stepped before its first reset")
+        return self._site
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
+        """Draw an instance of ``options["split"]`` (default ``train``)."""
+        super().reset(seed=seed)
+        split = (options or {}).get("split", "train")
+        if split not in SPLITS:
+            raise ValueError(f"unknown split {split!r} of turnwise/Site-v0; choose from {', '.join(SPLITS)}")
+        number = int(self.np_random.integers(2**31)) if seed is None else seed
+        self._site = draw(number, split, self.family)
+        self._page = HOME
+        self._wanted = ""
+        self._read: list[str] = []
+        self._filled: list[str] = []
+        self._logged_in = False
+        self._earned: set[str] = set()
+        self._over = False
+        return f"{self._site.task} {self._view()}", self._info(True, {})
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        """Apply one action's text."""
+        site = self.site
+        words = action.split()
+        parts: dict[str, float] = {}
+        note: str | None = "invalid"
+        if self._over:
+            return "ended", 0.0, True, False, self._info(False, {})
+        match words:
+            case ["answer", number] if number in _NUMBERS:
+                return self._end(bool(site.prices) and site.prices[site.links.index(site.target)] == number)
+            case ["done"]:
+                return self._end(self._at_goal() and site.family != "find")
+            case ["back"] if self._page != HOME:
+                self._page, note = HOME, ""
+            case ["click", "submit"] if self._page == FORM and len(self._filled) == len(FIELDS):
+                note = self._submit(parts)
+            case ["click", name] if self._page == HOME and name in self._links():
+                note = self._open(name, parts)
+            case ["fill", field, value] if self._page == FORM and value in _VALUES and field in self._left():
+                note = self._fill(field, value, parts)
+        if note == "invalid":
+            parts["invalid"] = INVALID
+        text = f"{note} {self._view()}" if note else self._view()
+        return text, sum(parts.values()), False, False, self._info(note != "invalid", parts)
+
+    def _links(self) -> tuple[str, ...]:
+        links = self.site.links
+        return tuple(link for link in links if link not in self._read) if self.site.family == "find" else links
+
+    def _earn(self, name: str, parts: dict[str, float]) -> None:
+        if name not in self._earned:
+            self._earned.add(name)
+            parts[name] = STEP_REWARD
+
+    def _at_goal(self) -> bool:
+        return self._page == self.site.target
+
+    def _open(self, name: str, parts: dict[str, float]) -> str:
+        self._wanted = name
+        self._page = FORM if self.site.family == "login" and not self._logged_in else name
+        self._read = [*self._read, name] if len(self._read) + 1 < len(self.site.links) else []
+        if self._at_goal():
+            self._earn("goal", parts)
+        return ""
+
+    def _fill(self, field: str, value: str, parts: dict[str, float]) -> str:
+        if value != self.site.secrets[FIELDS.index(field)]:
+            return "wrong"
+        self._filled.append(field)
+        self._earn(field, parts)
+        return ""
+
+    def _submit(self, parts: dict[str, float]) -> str:
+        self._logged_in = True
+        self._page = self._wanted
+        self._earn("login", parts)
+        if self._at_goal():
+            self._earn("goal", parts)
+        return "welcome"
+
+    def _end(self, success: bool) -> tuple[Obs, float, bool, bool, Info]:
+        self._over = True
+        parts = {"success": 1.0} if success else {"wrong": WRONG}
+        info = self._info(True, parts)
+        info["success"] = success
+        return "right" if success else "wrong", sum(parts.values()), True, False, info
+
+    def _view(self) -> str:
+        site = self.site
+        if self._page == HOME:
+            return " ".join(["click", *self._links(), HOME])
+        if self._page == FORM:
+            left = self._left()
+            return " ".join(["fill", *left, FORM]) if left else "click submit filled"
+        if site.family == "find":
+            price = site.prices[site.links.index(self._page)]
+            return f"{site.item} {price} {'confirmed' if self._at_goal() else 'rumour'}"
+        return f"{self._page} page"
+
+    def _left(self) -> list[str]:
+        return [field for field in self.site.form if field not in self._filled]
+
+    def _info(self, valid: bool, parts: dict[str, float]) -> Info:
+        key = f"{self._page}|{','.join(sorted(self._read))}|{','.join(sorted(self._filled))}|{self._logged_in:d}"
+        return {"step_valid": valid, "state_key": key, "env_error": None, "success": False, "reward_parts": parts}
+
+    def valid_actions(self) -> list[tuple[str, float]]:
+        """What applies on this page; ending the episode has half the weight."""
+        site = self.site
+        done = [] if site.family == "find" else [("done", 0.5)]
+        if self._page == HOME:
+            return [(f"click {link}", 1.0) for link in self._links()] + done
+        actions = [("back", 1.0), *done]
+        if self._page == FORM:
+            fills = [(f"fill {field} {value}", 1.0) for field in self._left() for value in site.secrets]
+            actions += fills or [("click submit", 1.0)]
+        elif site.family == "find":
+            actions.append((f"answer {site.prices[site.links.index(self._page)]}", 0.5))
+        return actions
+
+    def oracle(self) -> str:
+        """The right next action of one who reads every page: it knows nothing the pages have not shown."""
+        site = self.site
+        if self._page == FORM:
+            left = self._left()
+            return f"fill {left[0]} {site.secrets[FIELDS.index(left[0])]}" if left else "click submit"
+        if site.family == "find" and "goal" in self._earned:
+            return f"answer {site.prices[site.links.index(site.target)]}"
+        if self._page == HOME:
+            return f"click {self._links()[0] if site.family == 'find' else site.target}"
+        return "done" if self._at_goal() else "back"
+
+    def vocabulary(self) -> list[str]:
+        """The closed set of words of every observation and valid action."""
+        return list(VOCABULARY)

@@ -1,0 +1,1 @@
+"""Check, play and create environments."""

@@ -1,0 +1,313 @@
+"""The checks of an environment, each a coroutine that says what it found, or raises ``CheckFailed`` or ``Skipped``.
+
+Every call of the environment goes through an ``EnvOwner`` and so has a deadline; every check makes its own
+environments, so that one that hangs or breaks spoils nothing for the next.
+"""
+
+import random
+import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from gymnasium.utils.env_checker import check_env
+
+from ..base import Adapted, TurnEnv
+from ..errors import EnvError, EnvTimeout
+from ..runner.env_thread import EnvOwner
+from ..runner.step_result import Seen
+
+EPISODES = 5
+TURNS = 20
+ODD_TEXTS = ("", " ", "no such action", "\n;\t", "x" * 10_000, "é 日本 \U0001f600", "\0\x1b[31m", "{'a': 1}", "'; --")
+
+
+class CheckFailed(Exception):
+    """The environment does not hold to its contract; the text says where."""
+
+
+class Skipped(Exception):
+    """The check does not apply; the text says why."""
+
+
+@dataclass(slots=True)
+class Subject:
+    """The environment under check, and what the checks measured on the way."""
+
+    env_id: str
+    options: dict[str, Any]
+    deadline: float
+    reset_ms: list[float] = field(default_factory=list)
+    step_ms: list[float] = field(default_factory=list)
+    largest: int = 0
+    """Bytes of the largest observation: text and PNG."""
+
+    @asynccontextmanager
+    async def made(self) -> AsyncIterator[EnvOwner]:
+        """A fresh environment, closed afterwards."""
+        owner = EnvOwner(self.env_id, self.options)
+        await owner.make(self.deadline)
+        try:
+            yield owner
+        finally:
+            await owner.close(self.deadline)
+
+    async def reset(self, owner: EnvOwner, seed: int, split: str = "train") -> Seen:
+        """Reset, measured."""
+        seen = await owner.reset(seed, split, self.deadline)
+        self.reset_ms.append(seen.ms)
+        return self._measured(seen)
+
+    async def step(self, owner: EnvOwner, action: str) -> Seen:
+        """Step, measured."""
+        seen = await owner.step(action, self.deadline)
+        self.step_ms.append(seen.ms)
+        return self._measured(seen)
+
+    async def action(self, owner: EnvOwner, rng: random.Random) -> str:
+        """A valid action at random; where the environment lists none, a sample of its action space."""
+
+        def choose(env: TurnEnv) -> str:
+            try:
+                actions = env.valid_actions()
+            except NotImplementedError:
+                return str(env.action_space.sample())
+            return rng.choices([text for text, _ in actions], [weight for _, weight in actions])[0]
+
+        return await owner.run("valid_actions", choose, self.deadline)
+
+    def _measured(self, seen: Seen) -> Seen:
+        self.largest = max(self.largest, len(seen.text.encode()) + sum(map(len, seen.images)))
+        return seen
+
+
+def _rng(seed: int) -> random.Random:
+    return random.Random(seed)  # noqa: S311 - which actions to try
+
+
+async def episode(subject: Subject, owner: EnvOwner, seed: int, split: str = "train") -> tuple[list[str], list[Seen]]:
+    """One episode of random actions: the actions, and all that was seen."""
+    rng, actions = _rng(seed), list[str]()
+    seen = [await subject.reset(owner, seed, split)]
+    while len(actions) < TURNS and not (seen[-1].terminated or seen[-1].truncated):
+        actions.append(await subject.action(owner, rng))
+        seen.append(await subject.step(owner, actions[-1]))
+    return actions, seen
+
+
+async def first_reset(subject: Subject) -> str:
+    """An episode begins: what every other check begins with."""
+    async with subject.made() as owner:
+        seen = await subject.reset(owner, 0)
+    return f"an episode began in {seen.ms:.0f} ms"
+
+
+async def gymnasium_checker(subject: Subject) -> str:
+    """Gymnasium's own ``check_env``."""
+
+    def work(env: TurnEnv) -> list[str]:
+        core = env.inner.unwrapped if isinstance(env, Adapted) else env
+        if core.spec is not None and not env.deterministic:
+            # Gymnasium reads it there, and expects two episodes of a seed to be the same where it is not said.
+            core.spec = replace(core.spec, nondeterministic=True)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            check_env(core)
+        return [str(warning.message) for warning in caught]
+
+    async with subject.made() as owner:
+        said = await owner.run("check_env", work, subject.deadline)
+    return "passed" if not said else f"passed with {len(said)} warnings: {said[0]}"
+
+
+async def episodes_play(subject: Subject) -> str:
+    """Episodes of both splits play, every answer within its contract, and the next reset works."""
+    ended = turns = 0
+    async with subject.made() as owner:
+        for seed in range(EPISODES):
+            for split in ("train", "test"):
+                actions, seen = await episode(subject, owner, seed, split)
+                turns += len(actions)
+                ended += seen[-1].terminated
+    return f"{2 * EPISODES} episodes, {turns} turns, {ended} ended by themselves"
+
+
+async def seed_determinism(subject: Subject) -> str:
+    """A seed gives the same first observation: in one environment twice, and in another one."""
+    async with subject.made() as one, subject.made() as other:
+        if not one.deterministic:
+            raise Skipped("declares itself not deterministic")
+        firsts = set()
+        for seed in range(EPISODES):
+            seen = [await subject.reset(owner, seed) for owner in (one, one, other)]
+            if len({(each.hash, each.state_key) for each in seen}) > 1:
+                raise CheckFailed(f"reset(seed={seed}) gave different first observations or state keys")
+            firsts.add(seen[0].hash)
+    return f"{EPISODES} seeds, {len(firsts)} different first observations"
+
+
+async def step_determinism(subject: Subject) -> str:
+    """The same actions bring the same observation hashes, rewards and endings in a fresh environment."""
+    turns = 0
+    async with subject.made() as one, subject.made() as other:
+        if not one.deterministic:
+            raise Skipped("declares itself not deterministic")
+        for seed in range(EPISODES):
+            actions, seen = await episode(subject, one, seed)
+            again = [await subject.reset(other, seed)]
+            for turn, action in enumerate(actions, 1):
+                again.append(await subject.step(other, action))
+                if _outcome(again[turn]) != _outcome(seen[turn]):
+                    raise CheckFailed(f"seed {seed}, turn {turn}, action {action!r}: replay differs")
+            turns += len(actions)
+    return f"{turns} turns replayed"
+
+
+def _outcome(seen: Seen) -> tuple[object, ...]:
+    return seen.hash, seen.reward, seen.terminated, seen.truncated, seen.valid, seen.success
+
+
+async def any_text(subject: Subject) -> str:
+    """Whatever text an agent writes is an outcome, not an exception."""
+    flagged = 0
+    async with subject.made() as owner:
+        for text in ODD_TEXTS:
+            await subject.reset(owner, 0)
+            try:
+                flagged += not (await subject.step(owner, text)).valid
+            except EnvTimeout:
+                raise
+            except EnvError as error:
+                raise CheckFailed(f"action {text[:30]!r}: {error}") from error
+    return f"{len(ODD_TEXTS)} odd texts, {flagged} marked step_valid=False"
+
+
+async def reset_after_failure(subject: Subject) -> str:
+    """A reset works in mid-episode, after the end, and after a step that the environment refused, and starts clean."""
+    async with subject.made() as fresh:
+        expected = await subject.reset(fresh, 1)
+    async with subject.made() as owner:
+        await subject.reset(owner, 0)
+        await subject.step(owner, await subject.action(owner, _rng(0)))
+        after = {"mid-episode": await subject.reset(owner, 1)}
+        await episode(subject, owner, 0)
+        for text in ODD_TEXTS:
+            try:
+                await subject.step(owner, text)
+            except EnvTimeout:
+                raise
+            except EnvError:
+                break
+        after["the end"] = await subject.reset(owner, 1)
+        for where, seen in after.items():
+            if owner.deterministic and seen.hash != expected.hash:
+                raise CheckFailed(f"reset after {where} does not give what a fresh environment gives")
+    return "clean in mid-episode, after the end, after odd actions"
+
+
+async def info_contract(subject: Subject) -> str:
+    """The keys of ``info`` that the loop uses are there; their types are checked with every answer."""
+    missing: set[str] = set()
+    verdicts = 0
+
+    def work(seed: int, env: TurnEnv) -> tuple[set[str], int]:
+        rng, lacking, told = _rng(seed), set[str](), 0
+        _, info = env.reset(seed=seed, options={"split": "train"})
+        for _ in range(TURNS):
+            lacking |= {"state_key"} - set(info)
+            try:
+                actions = env.valid_actions()
+                action = rng.choice(actions)[0]
+            except NotImplementedError:
+                action = str(env.action_space.sample())
+            _, _, terminated, truncated, info = env.step(action)
+            lacking |= {"step_valid", "state_key"} - set(info)
+            if terminated or truncated:
+                told = int(info.get("success") is not None)
+                break
+        return lacking, told
+
+    async with subject.made() as owner:
+        for seed in range(EPISODES):
+            lacking, told = await owner.run("episode", partial(work, seed), subject.deadline)
+            missing |= lacking
+            verdicts += told
+    if missing:
+        raise CheckFailed(f"info lacks {', '.join(sorted(missing))}")
+    return f"complete; success told in {verdicts} of {EPISODES} episodes"
+
+
+def _has_oracle(env: TurnEnv) -> bool:
+    """Whether one is written; it may still have none for the task."""
+    core = env.inner.unwrapped if isinstance(env, Adapted) else env
+    return getattr(type(core), "oracle", TurnEnv.oracle) is not TurnEnv.oracle
+
+
+async def oracle_succeeds(subject: Subject) -> str:
+    """Where there is an oracle, it succeeds."""
+    turns = 0
+    async with subject.made() as owner:
+        if not await owner.run("oracle", _has_oracle, subject.deadline):
+            raise Skipped("has no oracle")
+        for seed in range(EPISODES):
+            seen = await subject.reset(owner, seed, "test")
+            for _ in range(10 * TURNS):
+                try:
+                    action = await owner.run("oracle", lambda env: env.oracle(), subject.deadline)
+                except EnvError as error:
+                    if isinstance(error.__cause__, NotImplementedError):
+                        raise Skipped("has no oracle") from None
+                    raise
+                seen = await subject.step(owner, action)
+                turns += 1
+                if seen.terminated or seen.truncated:
+                    break
+            if seen.success is False or not seen.terminated:
+                raise CheckFailed(f"the oracle fails on test seed {seed}")
+    return f"{EPISODES} of {EPISODES} in {turns / EPISODES:.1f} turns"
+
+
+async def vocabulary_closed(subject: Subject) -> str:
+    """Where a vocabulary is given, no observation or valid action uses another word."""
+    async with subject.made() as owner:
+        try:
+            words = set(await owner.run("vocabulary", lambda env: env.vocabulary(), subject.deadline))
+        except EnvError as error:
+            if isinstance(error.__cause__, NotImplementedError):
+                raise Skipped("has no closed vocabulary") from None
+            raise
+        for seed in range(EPISODES):
+            actions, seen = await episode(subject, owner, seed)
+            used = {word for text in (*actions, *(each.text for each in seen)) for word in text.split()}
+            if used - words:
+                raise CheckFailed(f"words that vocabulary() lacks: {', '.join(sorted(used - words)[:8])}")
+    return f"{len(words)} words"
+
+
+async def within_bounds(subject: Subject) -> str:
+    """Observation size and time stayed within bounds through all the checks before this one."""
+    if not subject.step_ms:
+        raise CheckFailed("no step ever returned")
+    slowest = max(subject.reset_ms + subject.step_ms)
+    if slowest > subject.deadline * 1e3:
+        raise CheckFailed(f"a call took {slowest:.0f} ms, over the deadline of {subject.deadline:g} s")
+    return f"largest observation {subject.largest} bytes, slowest call {slowest:.2f} ms"
+
+
+Check = Callable[[Subject], Awaitable[str]]
+RESET = "reset"
+CHECKS: dict[str, Check] = {
+    RESET: first_reset,
+    "gymnasium": gymnasium_checker,
+    "episodes": episodes_play,
+    "seed determinism": seed_determinism,
+    "step determinism": step_determinism,
+    "any text": any_text,
+    "reset after failure": reset_after_failure,
+    "info": info_contract,
+    "oracle": oracle_succeeds,
+    "vocabulary": vocabulary_closed,
+    "bounds": within_bounds,
+}

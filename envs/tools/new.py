@@ -1,0 +1,163 @@
+"""``new``: an installable package with one short environment, its test and its entry point, to be changed into one's
+own.
+
+The environment is learnt in a few updates by a tiny model, lists its valid actions and its words, and passes
+``check``.
+"""
+
+import keyword
+import re
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from ..errors import EnvError
+
+ENVIRONMENT = '''\
+"""Say the colour that is shown, four times in a row: change this into your own world."""
+
+from turnwise.envs import FreeText, TurnEnv
+
+COLOURS = ("red", "green", "blue", "white")
+
+
+class CLASS(TurnEnv):
+    action_space = observation_space = FreeText(words=("say", "end", *COLOURS))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        test = (options or {}).get("split") == "test"
+        self.left = self.np_random.integers(4, size=4).tolist()
+        self.left[-1] ^= (sum(self.left) + test) % 2  # even sums are train, odd ones test: no instance is both
+        self.right = 0
+        return COLOURS[self.left[0]], {"state_key": "4 left"}
+
+    def step(self, action):
+        hit = bool(self.left) and action == f"say {COLOURS[self.left.pop(0)]}"
+        self.right += hit
+        info = {"step_valid": (action, 1.0) in self.valid_actions(), "state_key": f"{len(self.left)} left"}
+        if not self.left:
+            return "end", hit / 4, True, False, {**info, "success": self.right == 4}
+        return COLOURS[self.left[0]], hit / 4, False, False, info
+
+    def valid_actions(self):
+        return [(f"say {colour}", 1.0) for colour in COLOURS]
+
+    def vocabulary(self):
+        return ["say", "end", *COLOURS]
+'''
+
+REGISTRATION = '''\
+"""PACKAGE: environments for turnwise. Importing this registers them; the entry point in pyproject.toml names it."""
+
+import gymnasium
+
+gymnasium.register("PACKAGE/NAME-v0", entry_point="PACKAGE.env:CLASS")
+'''
+
+TEST = '''\
+"""The environment holds to its contract, and can be solved."""
+
+from turnwise.envs import make
+from turnwise.envs.tools.check import check
+
+
+def test_it_holds_to_its_contract():
+    report = check("PACKAGE:PACKAGE/NAME-v0")
+    assert report.ok, "\\n".join(report.lines())
+
+
+def test_saying_what_is_shown_succeeds():
+    env = make("PACKAGE:PACKAGE/NAME-v0")
+    observation, info = env.reset(seed=0, options={"split": "test"})
+    total, terminated = 0.0, False
+    while not terminated:
+        observation, reward, terminated, _, info = env.step(f"say {observation}")
+        total += reward
+    assert total == 1.0
+    assert info["success"]
+'''
+
+PROJECT = """\
+[build-system]
+requires = ["setuptools>=77"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "DISTRIBUTION"
+version = "0.1.0"
+description = "Environments for turnwise"
+requires-python = ">=3.11"
+dependencies = ["turnwise"]
+
+[project.entry-points."turnwise.envs"]
+PACKAGE = "PACKAGE"
+
+[tool.setuptools]
+packages = ["PACKAGE"]
+"""
+
+README = """\
+# DISTRIBUTION
+
+    pip install -e .
+    turnwise envs check PACKAGE/NAME-v0
+    turnwise envs play PACKAGE/NAME-v0
+
+The environment is `PACKAGE/env.py`.
+"""
+
+
+class ScaffoldError(EnvError):
+    """The package cannot be written: the name will not do, or something is in its place."""
+
+
+def package_name(name: str) -> str:
+    """The import name of a distribution name.
+
+    Raises:
+        ScaffoldError: the name makes no package, or hides one that can be imported.
+    """
+    package = name.replace("-", "_").lower()
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", package) or keyword.iskeyword(package):
+        raise ScaffoldError(f"{name!r} makes no package name; use letters, digits and dashes, a letter first")
+    if package in sys.stdlib_module_names or package == "turnwise" or find_spec(package) is not None:
+        raise ScaffoldError(f"a package {package!r} can already be imported here; choose another name than {name!r}")
+    return package
+
+
+def new(name: str, folder: Path) -> Path:
+    """Write the package ``folder/name``; gives its path. Its environment's id is ``package/Name-v0``.
+
+    Raises:
+        ScaffoldError: the name will not do, or ``folder/name`` exists.
+    """
+    package = package_name(name)
+    root = folder / name
+    if root.exists():
+        raise ScaffoldError(f"{root} exists already; choose another name or remove it")
+    title = "".join(part.capitalize() for part in package.split("_"))
+    files = {
+        f"{package}/env.py": ENVIRONMENT,
+        f"{package}/__init__.py": REGISTRATION,
+        f"tests/test_{package}.py": TEST,
+        "pyproject.toml": PROJECT,
+        "README.md": README,
+    }
+    for path, text in files.items():
+        for placeholder, value in (
+            ("CLASS", f"{title}Env"),
+            ("NAME", title),
+            ("PACKAGE", package),
+            ("DISTRIBUTION", name.lower()),
+        ):
+            text = text.replace(placeholder, value)
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return root
+
+
+def env_id(name: str) -> str:
+    """The id of the environment that ``new`` writes."""
+    package = name.replace("-", "_").lower()
+    return f"{package}/{''.join(part.capitalize() for part in package.split('_'))}-v0"

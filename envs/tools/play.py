@@ -1,0 +1,105 @@
+"""An environment played by a person, one line a turn. Pure in its input and output: an iterator of lines, a callable
+to write.
+
+``:actions`` lists the valid actions, ``:hint`` asks the oracle, ``:help`` says how to act, ``:quit`` ends; everything
+else is an action.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ...errors import TurnwiseError
+from ..base import Image, Obs, TurnEnv
+from ..errors import told
+from ..runner.observations import parts
+
+HELP = ":actions lists what applies, :hint asks the oracle, :help tells how to act, :quit ends; all else is your action"
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """How it went."""
+
+    turns: int
+    reward: float
+    ended: bool
+    success: bool | None
+
+
+def _shown(env: TurnEnv, observation: Obs, keep: Callable[[Image], str]) -> str:
+    """The observation for a person; its further lines follow a gutter, so that none reads as a line of ``play``."""
+    text, image = parts(observation)
+    text = text.replace("\n", "\n| ")
+    picture = env.screenshot() if image is None else image
+    where = "" if picture is None else f"[screenshot, {picture.shape[1]} x {picture.shape[0]}: {keep(picture)}]"
+    return "\n".join(part for part in (text, where) if part)
+
+
+@contextmanager
+def _telling(what: str) -> Iterator[None]:
+    """What an environment raises meanwhile is told as ``EnvOwner`` tells it; an error of ours stays as it is."""
+    try:
+        yield
+    except TurnwiseError:
+        raise
+    except Exception as error:
+        raise told(what, error) from error
+
+
+def _aside(env: TurnEnv, command: str) -> str:
+    try:
+        if command == ":hint":
+            return env.oracle()
+        if command == ":actions":
+            return "\n".join(f"  {action}" for action, _ in env.valid_actions())
+    except (NotImplementedError, LookupError, ValueError) as error:
+        return str(error)
+    return "\n".join(part for part in (HELP, env.instructions()) if part)
+
+
+def play(
+    env: TurnEnv,
+    lines: Iterator[str],
+    write: Callable[[str], None],
+    keep: Callable[[Image], str],
+    *,
+    seed: int = 0,
+    split: str = "train",
+    max_turns: int = 100,
+) -> Played:
+    """Play one episode with the actions of ``lines``, until it ends or they do. ``keep`` puts a picture where a person
+    finds it, and says where.
+
+    Raises:
+        EnvironmentFailed: the environment raised.
+        EnvironmentBroken: an observation of no allowed type.
+    """
+    with _telling("reset"):
+        observation, info = env.reset(seed=seed, options={"split": split})
+        instructions = env.instructions()
+    write(HELP)
+    if instructions:
+        write(instructions)
+    write(_shown(env, observation, keep))
+    turns, total = 0, 0.0
+    for line in lines:
+        command = line.strip()
+        if command == ":quit":
+            break
+        if command.startswith(":"):
+            with _telling(command):
+                aside = _aside(env, command)
+            write(aside)
+            continue
+        with _telling("step"):
+            observation, reward, terminated, truncated, info = env.step(command)
+        turns, total = turns + 1, total + float(reward)
+        write(f"{_shown(env, observation, keep)}   ({reward:+.2f})")
+        if terminated or truncated or turns >= max_turns:
+            success = info.get("success")
+            verdict = {True: "success", False: "failure", None: "ended"}[success]
+            write(f"{verdict} after {turns} turns, reward {total:.2f}")
+            return Played(turns, total, True, success)
+    write(f"left after {turns} turns, reward {total:.2f}")
+    return Played(turns, total, False, None)

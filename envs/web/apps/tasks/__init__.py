@@ -1,0 +1,1 @@
+"""Task templates of the web applications: goal, wanted end state, oracle and near misses."""

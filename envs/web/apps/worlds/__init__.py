@@ -1,0 +1,1 @@
+"""Initial database contents of the web applications, as pure functions of a seed."""

@@ -1,0 +1,1 @@
+"""The MiniWoB++ tasks."""

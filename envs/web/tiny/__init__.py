@@ -1,0 +1,1 @@
+"""Small web tasks for a tiny policy."""

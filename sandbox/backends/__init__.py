@@ -1,0 +1,1 @@
+"""Start and stop sandboxes: one file per container technology."""

@@ -1,0 +1,1 @@
+"""Keep warm sandboxes ready, and stop starting new ones while the backend fails."""

@@ -1,0 +1,1 @@
+"""Check a sandbox backend: conformance cases and isolation attacks, run by `turnwise sandbox check`."""

@@ -1,0 +1,165 @@
+"""Attacks that look for somebody to talk to: outside, on the machine, or in another sandbox.
+
+Nothing is sent to anybody: the addresses outside are those kept for documentation, and the one that clouds give to
+their metadata service; a packet that only times out has left, so that counts as a way out.
+"""
+
+import contextlib
+import fcntl
+import socket
+import struct
+from collections.abc import Iterator
+
+from ..attack import Attack, Ring
+from ..harness import WALK_SECONDS, expect, python, sh
+
+OUTSIDE = ("192.0.2.1", "2001:db8::1")
+METADATA = "169.254.169.254"
+PORTS = (22, 53, 80, 443, 3128, 5432, 6379, 8265, 10001)
+SIOCGIFADDR = 0x8915
+DIAL = """
+import errno, json, socket, sys
+refused = (errno.ENETUNREACH, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPERM, errno.EACCES)
+for address, port, kind in json.loads(sys.argv[1]):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM) as one:
+            one.settimeout(0.3)
+            one.connect((address, port))
+            one.send(b"x")
+        print("reached", address, port, kind)
+    except OSError as error:
+        if error.errno not in refused and not (error.errno == errno.ECONNREFUSED and address.startswith("127.")):
+            print("left:", address, port, kind, error)
+"""
+RESOLVE = """
+import socket
+try:
+    print(socket.getaddrinfo("turnwise.invalid", 80))
+except socket.gaierror:
+    pass
+"""
+LISTEN = """
+import os, socket, time
+os.setsid()
+one = socket.socket(socket.AF_UNIX); one.bind("\\0turnwise-sibling"); one.listen()
+two = socket.socket(); two.bind(("127.0.0.1", 7711)); two.listen()
+os.close(1); os.close(2); time.sleep(600)
+"""
+SHARED = """
+import ctypes, glob, os, socket
+seen = []
+for kind, where in ((socket.AF_UNIX, "\\0turnwise-sibling"), (socket.AF_INET, ("127.0.0.1", 7711))):
+    with socket.socket(kind) as one:
+        seen += [str(where)] if one.connect_ex(where) == 0 else []
+for path in glob.glob("/proc/[0-9]*/cmdline"):
+    try:
+        seen += [path] if b"600." + b"77" in open(path, "rb").read() else []
+    except OSError:
+        pass
+for place in ("/workspace", "/tmp", "/dev/shm", "/dev/mqueue"):
+    seen += [place] if os.path.exists(place + "/sibling") else []
+seen += ["shm"] if ctypes.CDLL(None).shmget(7712, 0, 0) >= 0 else []
+print(*seen)
+"""
+
+
+async def _dial(ring: Ring, targets: list[tuple[str, int, str]]) -> None:
+    import json
+
+    found = await python(ring.box, DIAL, json.dumps(targets))
+    expect(not found, found.replace("\n", "; "))
+
+
+async def addresses(ring: Ring) -> str:
+    """No address outside, IPv6 too, on any of some well-known ports."""
+    targets = [(address, port, kind) for address in OUTSIDE for port in PORTS for kind in ("tcp", "udp")]
+    await _dial(ring, targets)
+    return f"{len(targets)} tries"
+
+
+async def metadata(ring: Ring) -> str:
+    """The metadata service of a cloud."""
+    await _dial(ring, [(METADATA, 80, "tcp"), ("fd00:ec2::254", 80, "tcp")])
+    return METADATA
+
+
+async def names(ring: Ring) -> str:
+    """No name is resolved, and no server of names that the box is told of is reached."""
+    expect(not await python(ring.box, RESOLVE), "a name was resolved")
+    servers = await sh(ring.box, "sed -n 's/^nameserver //p' /etc/resolv.conf 2>/dev/null; true")
+    await _dial(ring, [(one, 53, "udp") for one in servers.split()])
+    return "turnwise.invalid; no server reached"
+
+
+async def this_machine(ring: Ring) -> str:
+    """A service on the machine, on loopback and on Docker's bridge, and the machine's other addresses."""
+    own = own_addresses()
+    inner = [address for name, address in own.items() if name == "lo" or name.startswith("docker")]
+    with contextlib.ExitStack() as stack:
+        listeners = [stack.enter_context(_listening(address)) for address in inner]
+        targets = [(each, one.getsockname()[1], "tcp") for one in listeners for each in own.values()]
+        await _dial(ring, targets + [(each, 22, "tcp") for each in own.values()])
+        for one in listeners:
+            one.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                one.accept()
+                expect(False, f"a connection arrived at {one.getsockname()[0]}")
+    return f"{len(listeners)} listeners, {len(own)} addresses"
+
+
+async def interfaces(ring: Ring) -> str:
+    """There is no interface but loopback that is up, and no route."""
+    up = await sh(ring.box, "tail -n +3 /proc/net/dev | cut -d: -f1")
+    expect(up.split() == ["lo"], f"there are {', '.join(up.split())}")
+    routes = await sh(ring.box, "tail -n +2 /proc/net/route")
+    expect(not routes, f"a route: {routes.splitlines()[:1]}")
+    return "lo alone; no route"
+
+
+async def sibling(ring: Ring) -> str:
+    """Another sandbox: its sockets, its processes, its files, its shared memory."""
+    await sh(ring.sibling, 'python3 -c "$CODE" 600.77 & sleep 0.3', env={"CODE": LISTEN})
+    await sh(ring.sibling, "for p in /workspace /tmp /dev/shm; do touch $p/sibling; done")
+    await python(ring.sibling, "import ctypes; ctypes.CDLL(None).shmget(7712, 4096, 0o1666)")
+    seen = await python(ring.box, SHARED)
+    expect(not seen, f"seen: {seen}")
+    return "nothing of it is seen"
+
+
+async def engine(ring: Ring) -> str:
+    """The engine's socket, and any other in the file system."""
+    found = await sh(ring.box, "find / -path /proc -prune -o -type s -print 2>/dev/null; true", deadline=WALK_SECONDS)
+    expect(not found, f"sockets: {found.splitlines()[:3]}")
+    await sh(ring.box, "! ls /var/run/docker.sock /run/docker.sock /run/containerd 2>/dev/null")
+    return "no socket at all"
+
+
+def own_addresses() -> dict[str, str]:
+    """This machine's IPv4 addresses, by interface."""
+    found = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):
+                answer = fcntl.ioctl(one.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
+                found[name] = socket.inet_ntoa(answer[20:24])
+    return found
+
+
+@contextlib.contextmanager
+def _listening(address: str) -> Iterator[socket.socket]:
+    with socket.socket() as one:
+        one.bind((address, 0))
+        one.listen()
+        yield one
+
+
+NETWORK = (
+    Attack("addresses outside", addresses),
+    Attack("metadata service", metadata),
+    Attack("names", names),
+    Attack("this machine", this_machine),
+    Attack("interfaces", interfaces),
+    Attack("sibling sandbox", sibling),
+    Attack("engine's socket", engine),
+)

@@ -1,0 +1,247 @@
+"""Attacks on whoever rules the box, and for rights that the payload should not have."""
+
+from ..attack import Attack, Ring
+from ..harness import WALK_SECONDS, expect, python, sh
+
+KERNEL = frozenset({"local"})
+"""What only a filter of system calls holds; ``local`` says that the kernel's whole interface is open to it."""
+OUTSIDE = (
+    "/",
+    "/etc",
+    "/usr",
+    "/usr/bin",
+    "/run",
+    "/run/turnwise",
+    "/var/tmp",  # noqa: S108 - the sandbox's own
+    "/root",
+    "/opt",
+    "/sys",
+    "/dev",
+    "/proc/sys",
+)
+SIGNALS = """
+import os
+for pid in {target}:
+    for number in range(1, 65):
+        try:
+            os.kill(pid, number)
+        except OSError:
+            pass
+"""
+TRACE = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
+for name in os.listdir("/proc"):
+    if not name.isdigit() or int(name) == os.getpid():
+        continue
+    pid = int(name)
+    if libc.ptrace(16, pid, None, None) == 0 or libc.ptrace(0x4206, pid, None, None) == 0:
+        print("traced", pid)
+    for file in ("mem", "environ", "maps", "fd", "root", "cwd"):
+        path = f"/proc/{pid}/{file}"
+        try:
+            os.listdir(path) if file in ("fd", "root", "cwd") else open(path, "rb").read(1)
+            print("read", path)
+        except OSError:
+            pass
+    handle = os.pidfd_open(pid)
+    for number in range(10):
+        if libc.syscall(438, handle, number, 0) >= 0:
+            print("stole descriptor", number, "of", pid)
+"""
+CALLS = """
+import ctypes, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+def tried(what, done):
+    if done: print(what)
+def attempt(what, work):
+    try: work()
+    except (OSError, PermissionError): return
+    print(what)
+attempt("setuid", lambda: os.setuid(0))
+attempt("setgid", lambda: os.setgid(0))
+attempt("setgroups", lambda: os.setgroups([0]))
+attempt("mknod", lambda: os.mknod("/workspace/null", 0o20666, os.makedev(1, 3)))
+attempt("chroot", lambda: os.chroot("/tmp"))
+attempt("chown", lambda: (open("/workspace/own", "w").close(), os.chown("/workspace/own", 0, 0)))
+attempt("nice", lambda: os.nice(-5))
+attempt("sethostname", lambda: socket.sethostname("x"))
+attempt("raw socket", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1))
+attempt("packet socket", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+tried("mount", libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) == 0)
+tried("remount", libc.mount(None, b"/", None, 32, None) == 0)
+tried("umount", libc.umount2(b"/proc", 2) == 0)
+tried("swapon", libc.swapon(b"/workspace/own", 0) == 0)
+tried("init_module", libc.syscall(175, None, 0, b"") == 0)
+tried("settimeofday", libc.settimeofday(ctypes.create_string_buffer(16), None) == 0)
+tried("ioperm", hasattr(libc, "ioperm") and libc.ioperm(0, 8, 1) == 0)
+tried("setns", libc.setns(os.open("/proc/self/ns/mnt", 0), 0) == 0)
+"""
+SPACES = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+for what, flag in (("user", 0x10000000), ("mount", 0x20000), ("pid", 0x20000000), ("network", 0x40000000)):
+    if os.fork() == 0:
+        if libc.unshare(flag) == 0: print(what, flush=True)
+        os._exit(0)
+    os.wait()
+"""
+FILTERED = """
+import ctypes, platform
+libc = ctypes.CDLL(None, use_errno=True)
+calls = {"keyctl": (250, 0, -3, 1), "add_key": (248, b"user", b"x", b"y", 1, -3), "bpf": (321, 0, 0, 0),
+         "perf_event_open": (298, 0, 0, -1, -1, 0), "userfaultfd": (323, 0), "open_by_handle_at": (304, 0, 0, 0),
+         "kexec_load": (246, 0, 0, 0, 0)}
+for name, call in calls.items() if platform.machine() == "x86_64" else ():
+    if libc.syscall(*call) >= 0 or ctypes.get_errno() not in (1, 38):
+        print(name)
+"""
+SETUID = """
+cp /bin/sh /workspace/shell && chmod 4755 /workspace/shell && /workspace/shell -pc 'id -u'
+for f in $(find /usr -xdev -perm -4000 -type f 2>/dev/null); do
+    case $f in
+        */su) echo | timeout 0.5 $f -c 'id -u' 2>/dev/null ;;
+        */mount) $f -t tmpfs none /tmp 2>/dev/null && echo 0 ;;
+    esac
+done
+true
+"""
+KNOBS = (
+    "/proc/sys/kernel/core_pattern",
+    "/proc/sys/kernel/hostname",
+    "/proc/sys/kernel/shmall",
+    "/proc/sys/net/ipv4/ip_forward",
+    "/proc/sys/vm/drop_caches",
+    "/proc/sysrq-trigger",
+    "/sys/kernel/uevent_helper",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/release_agent",
+)
+SECRETS = (
+    "/proc/kcore",
+    "/proc/kmsg",
+    "/dev/mem",
+    "/dev/kmsg",
+    "/dev/sda",
+    "/dev/vda",
+    "/dev/fuse",
+    "/etc/shadow",
+    "/root",
+)
+
+
+async def write_outside(ring: Ring) -> str:
+    """No place but those meant for it can be written to."""
+    done = await sh(
+        ring.box,
+        f"for d in {' '.join(OUTSIDE)}; do (touch $d/x || mkdir $d/y) 2>/dev/null && echo $d; done; true",
+    )
+    expect(not done, f"written to: {done.split()}")
+    return f"{len(OUTSIDE)} places"
+
+
+async def kill_everything(ring: Ring) -> str:
+    """``kill -9 -1`` leaves the box standing."""
+    done = await ring.box.exec(["sh", "-c", "sleep 60 & kill -9 -1; sleep 1"], deadline=10)
+    await ring.answers()
+    return f"the command ended with {done.exit_code}"
+
+
+async def signals(ring: Ring) -> str:
+    """Nor does any signal to the first process, or to any process but one's own."""
+    await ring.box.exec(["python3", "-c", SIGNALS.format(target="(1,)")], deadline=10)
+    await ring.answers()
+    others = "[int(n) for n in os.listdir('/proc') if n.isdigit() and int(n) != os.getpid()]"
+    await ring.box.exec(["python3", "-c", SIGNALS.format(target=others)], deadline=10)
+    await ring.answers()
+    return "64 signals to each"
+
+
+async def trace(ring: Ring) -> str:
+    """No process of the box's own can be traced, read or robbed of its descriptors."""
+    found = await python(ring.box, TRACE)
+    expect(not found, found.replace("\n", "; "))
+    return "ptrace, /proc, pidfd_getfd"
+
+
+async def limits(ring: Ring) -> str:
+    """The step server's own limits cannot be lowered."""
+    await sh(
+        ring.box,
+        "for p in $(ls /proc | grep '^[0-9]'); do"
+        " [ $p = $$ ] || prlimit -p $p --as=1000000 --nofile=3 --cpu=1; done; true",
+    )
+    await ring.answers()
+    await ring.box.read(".", deadline=5)
+    return "prlimit"
+
+
+async def status(ring: Ring) -> str:
+    """The payload has no capability and can gain none."""
+    text = await sh(ring.box, "cat /proc/self/status")
+    fields = {line.partition(":")[0]: line.partition(":")[2].split() for line in text.splitlines()}
+    for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+        expect(int(fields[name][0], 16) == 0, f"{name} is {fields[name][0]}")
+    expect(fields["NoNewPrivs"] == ["1"], "new privileges can be gained")
+    expect("0" not in fields["Uid"] + fields["Gid"] + fields["Groups"], "it is in root's group")
+    return "no capability, no new privileges"
+
+
+async def seccomp(ring: Ring) -> str:
+    """System calls are filtered."""
+    expect(await sh(ring.box, "grep Seccomp: /proc/self/status | cut -f2") == "2", "there is no filter")
+    found = (await python(ring.box, FILTERED)).split()
+    expect(not found, f"let through: {', '.join(found)}")
+    return "keyctl, bpf, perf, userfaultfd and others refused"
+
+
+async def user_spaces(ring: Ring) -> str:
+    """No namespace of one's own, where one would be root."""
+    found = (await python(ring.box, SPACES)).split()
+    expect(not found, f"made: {', '.join(found)}")
+    return "user, mount, pid, network"
+
+
+async def calls(ring: Ring) -> str:
+    """What only root may do."""
+    found = (await python(ring.box, CALLS)).split("\n")
+    expect(found == [""], f"done: {', '.join(found)}")
+    return "mount, mknod, chroot, setuid and others refused"
+
+
+async def setuid(ring: Ring) -> str:
+    """A program that is set to run as another user does not."""
+    user = await sh(ring.box, "id -u")
+    found = set((await sh(ring.box, SETUID, deadline=WALK_SECONDS)).split())
+    expect(found <= {user}, f"ran as {found}")
+    return f"ran as {user}"
+
+
+async def knobs(ring: Ring) -> str:
+    """The kernel's settings cannot be written, nor its memory or devices read."""
+    written = await sh(ring.box, f"for f in {' '.join(KNOBS)}; do (echo 0 > $f) 2>/dev/null && echo $f; done; true")
+    expect(not written, f"written: {written.split()}")
+    read = await sh(
+        ring.box,
+        f"for f in {' '.join(SECRETS)}; do"
+        ' [ -n "$(timeout 1 head -c 1 $f 2>/dev/null; ls -A $f/ 2>/dev/null)" ] && echo $f; done; true',
+    )
+    expect(not read, f"read: {read.split()}")
+    return f"{len(KNOBS)} settings, {len(SECRETS)} secrets"
+
+
+RIGHTS = (
+    Attack("writing outside", write_outside),
+    Attack("kill -9 -1", kill_everything),
+    Attack("signals to the server", signals),
+    Attack("tracing the server", trace),
+    Attack("limits of the server", limits, KERNEL),
+    Attack("capabilities", status),
+    Attack("system call filter", seccomp, KERNEL),
+    Attack("namespaces", user_spaces, KERNEL),
+    Attack("root's calls", calls),
+    Attack("setuid programs", setuid),
+    Attack("kernel settings", knobs),
+)

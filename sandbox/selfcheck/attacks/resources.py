@@ -1,0 +1,302 @@
+"""Attacks that use up what a sandbox shares with the machine: processes, memory, disk, output, cpu."""
+
+from ...spec import SHM_MIB
+from ..attack import Attack, Ring
+from ..harness import expect, python, sh
+
+NO_CGROUP = frozenset({"local"})
+"""What only a control group holds; ``local`` says that it does not."""
+SLACK_MIB = 2
+BOMB = "b() { b | b & }; b; sleep 60"
+FORKS = """
+import os, time
+made = 0
+while made < 1000:
+    try:
+        if os.fork() == 0:
+            time.sleep(60)
+    except OSError:
+        break
+    made += 1
+print(made)
+"""
+EAT = """
+import sys, time
+step, most = 4 << 20, int(sys.argv[1]) << 20
+held = []
+while len(held) * step < most:
+    held.append(bytearray(b"x") * step)
+    print(len(held) * step >> 20, flush=True)
+time.sleep(float(sys.argv[2]))
+print("held")
+"""
+HIDE = """
+import os, sys, time
+try:
+    open("/proc/self/oom_score_adj", "w").write("0")
+except OSError:
+    pass
+step, many, each = 128 << 10, int(sys.argv[1]), int(sys.argv[2]) << 20
+for _ in range(many):
+    if os.fork() == 0:
+        held = []
+        while len(held) * step < each:
+            held.append(bytearray(b"x") * step)
+            time.sleep(0.001)
+        time.sleep(0.5)
+        os._exit(0)
+time.sleep(1.5)
+"""
+FILL = """
+import sys
+done, piece = 0, b"x" * (1 << 20)
+try:
+    with open(sys.argv[1] + "/full", "wb", buffering=0) as file:
+        while done < int(sys.argv[2]) << 20:
+            done += file.write(piece)
+except OSError:
+    pass
+print(done / (1 << 20))
+"""
+TOUCH = """
+import sys
+made = 0
+try:
+    for made in range(int(sys.argv[2])):
+        open(f"{sys.argv[1]}/{made}", "w").close()
+except OSError:
+    pass
+print(made)
+"""
+SEGMENTS = """
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.shmat.restype, libc.shmat.argtypes = ctypes.c_void_p, (ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
+libc.shmdt.argtypes, libc.shmget.argtypes = (ctypes.c_void_p,), (ctypes.c_int, ctypes.c_size_t, ctypes.c_int)
+for made in range(int(sys.argv[1])):
+    one = libc.shmget(0, 1 << 20, 0o1600)
+    where = libc.shmat(one, None, 0)
+    if one < 0 or where in (None, ctypes.c_void_p(-1).value):
+        break
+    ctypes.memset(where, 1, 1 << 20)
+    libc.shmdt(where)
+    print(made + 1, flush=True)
+"""
+MESSAGES = """
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.msgsnd.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+text, kept = ctypes.create_string_buffer(b"\\1" + bytes(7) + b"x" * 8192, 8200), 0
+while kept < int(sys.argv[1]) << 20:
+    queue = libc.msgget(0, 0o1600)
+    if queue < 0:
+        break
+    before = kept
+    while libc.msgsnd(queue, text, 8192, 0o4000) == 0:
+        kept += 8192
+    if before == kept:
+        break
+    if kept >> 20 > before >> 20:
+        print(kept >> 20, flush=True)
+"""
+SEMAPHORES = """
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+for made in range(int(sys.argv[1])):
+    if libc.semget(0, 16000, 0o1600) < 0:
+        break
+    print(made + 1, flush=True)
+"""
+QUEUES = """
+import ctypes
+rt, made = ctypes.CDLL("librt.so.1", use_errno=True), 0
+while made < 2000 and rt.mq_open(b"/%d" % made, 0o102, 0o600, None) >= 0:
+    made += 1
+print(made)
+"""
+SPIN = """
+import os, time
+until = time.monotonic() + 1.5
+for _ in range(7):
+    if os.fork() == 0:
+        while time.monotonic() < until: pass
+        os._exit(0)
+while time.monotonic() < until: pass
+for _ in range(7): os.wait()
+print(sum(os.times()[:4]) / 1.5)
+"""
+
+
+async def _reached(ring: Ring, argv: list[str], deadline: float = 20.0) -> tuple[int, str]:
+    """The last number that a program printed before it ended, somehow, and how it ended."""
+    done = await ring.box.exec(argv, deadline=deadline)
+    lines = done.stdout.split()
+    how = "memory" if done.oom else "deadline" if done.timed_out else f"exit {done.exit_code}"
+    return int(lines[-1]) if lines else 0, how
+
+
+async def fork_bomb(ring: Ring) -> str:
+    """Processes end at their limit; a bomb is ended with its command."""
+    made = int(await python(ring.box, FORKS))
+    expect(made <= ring.spec.pids, f"{made} processes, over {ring.spec.pids}")
+    await ring.box.reset(deadline=10)
+    await ring.box.exec(["sh", "-c", BOMB], deadline=1.0)
+    return f"{made} of {ring.spec.pids} processes"
+
+
+async def fork_bomb_left(ring: Ring) -> str:
+    """A bomb that its command left behind goes with the reset."""
+    await ring.box.exec(["sh", "-c", f"({BOMB}) >/dev/null 2>&1 & sleep 0.3"], deadline=5)
+    await ring.box.reset(deadline=10)
+    count = int(await sh(ring.box, "ls -d /proc/[0-9]* | wc -l"))
+    expect(count < 10, f"{count} processes after the reset")
+    return "gone with the reset"
+
+
+async def memory_bomb(ring: Ring) -> str:
+    """One process cannot hold more than the limit, and is told of as killed for it."""
+    limit = ring.spec.memory_mib
+    reached, how = await _reached(ring, ["python3", "-c", EAT, str(3 * limit), "0"])
+    expect(reached <= limit, f"{reached} MiB, over {limit}")
+    expect(how in ("memory", "exit 1"), f"it ended by {how}")
+    return f"{reached} of {limit} MiB, then {'killed' if how == 'memory' else 'refused'}"
+
+
+async def memory_of_many(ring: Ring) -> str:
+    """All processes together cannot hold more than the limit."""
+    each, many = int(ring.spec.memory_mib * 0.6), 3
+    script = f'for i in $(seq {many}); do python3 -c "$0" {each} 1 > $i & done; wait; cat * | grep -c held'
+    done = await ring.box.exec(["sh", "-c", script, EAT], deadline=20)
+    held = int(done.stdout.split()[-1]) * each
+    expect(held <= ring.spec.memory_mib, f"{held} MiB at once, over {ring.spec.memory_mib}")
+    return f"{held} MiB at once"
+
+
+async def hiding(ring: Ring) -> str:
+    """When memory ends it is never the step server that is killed, however small each process makes itself."""
+    many = ring.spec.pids - 8
+    await ring.box.exec(["python3", "-c", HIDE, str(many), str(2 * ring.spec.memory_mib // many)], deadline=20)
+    await ring.answers()
+    return f"{many} processes; the box lives"
+
+
+async def swap(ring: Ring) -> str:
+    """There is no swap beyond the limit."""
+    found = await sh(
+        ring.box,
+        "cd /sys/fs/cgroup; cat memory.swap.max 2>/dev/null && exit; cd memory || exit 1;"
+        " expr $(cat memory.memsw.limit_in_bytes) - $(cat memory.limit_in_bytes) || [ $? = 1 ]",
+    )
+    expect(found == "0", f"{found} bytes")
+    return "none"
+
+
+async def disk_fill(ring: Ring) -> str:
+    """Every place that can be written to ends at its size, all of them at once too."""
+    sizes = {"/workspace": ring.spec.disk_mib, "/tmp": ring.spec.disk_mib, "/dev/shm": SHM_MIB}  # noqa: S108
+    told = []
+    for place, size in sizes.items():
+        done = float(await python(ring.box, FILL, place, 4 * size + 8))
+        expect(done <= size + SLACK_MIB, f"{place} took {done:.0f} MiB, over {size}")
+        told.append(f"{place} {done:.0f}")
+    return f"MiB: {', '.join(told)}"
+
+
+async def inode_fill(ring: Ring) -> str:
+    """Every such place ends at its number of files."""
+    told = []
+    for place in ("/workspace", "/tmp", "/dev/shm"):  # noqa: S108
+        made = int(await python(ring.box, TOUCH, place, 3 * ring.spec.inodes))
+        expect(made <= ring.spec.inodes, f"{place} took {made} files, over {ring.spec.inodes}")
+        told.append(f"{place} {made}")
+    return ", ".join(told)
+
+
+async def queue_fill(ring: Ring) -> str:
+    """POSIX message queues end at a few."""
+    made = int(await python(ring.box, QUEUES))
+    expect(made < 2000, "2,000 were made")
+    return f"{made} queues"
+
+
+async def segments(ring: Ring) -> str:
+    """System V's shared memory, which no process holds, ends within the limit, and the box lives."""
+    limit = ring.spec.memory_mib
+    reached, how = await _reached(ring, ["python3", "-c", SEGMENTS, str(int(1.5 * limit))])
+    expect(reached <= limit, f"{reached} MiB, over {limit}")
+    await ring.answers()
+    return f"{reached} MiB, then {how}"
+
+
+async def messages(ring: Ring) -> str:
+    """Nor do messages in System V's queues."""
+    limit = ring.spec.memory_mib
+    reached, how = await _reached(ring, ["python3", "-c", MESSAGES, str(int(1.5 * limit))])
+    expect(reached <= limit, f"{reached} MiB, over {limit}")
+    await ring.answers()
+    return f"{reached} MiB, then {how}"
+
+
+async def semaphores(ring: Ring) -> str:
+    """Nor do semaphores, of about a mebibyte a set."""
+    limit = ring.spec.memory_mib
+    reached, how = await _reached(ring, ["python3", "-c", SEMAPHORES, str(int(1.5 * limit))])
+    expect(reached <= limit, f"{reached} sets of a MiB, over {limit} MiB")
+    await ring.answers()
+    return f"{reached} MiB, then {how}"
+
+
+async def everything_full(ring: Ring) -> str:
+    """With every file system and the memory full, the box still serves."""
+    await disk_fill(ring)
+    await ring.box.exec(["python3", "-c", EAT, str(ring.spec.memory_mib), "0"], deadline=20)
+    for _ in range(3):
+        found = await ring.box.read("/dev/shm/full", deadline=10)  # noqa: S108
+        expect(len(found["."]) == SHM_MIB << 20, "it was read in part")
+        await ring.answers()
+    return "files are read, commands run"
+
+
+async def flood(ring: Ring) -> str:
+    """Endless output is stopped inside."""
+    done = await ring.box.exec(["sh", "-c", "yes & yes >&2 & cat /dev/zero"], deadline=10)
+    expect(done.flooded, "it was not stopped")
+    kept = len(done.stdout) + len(done.stderr)
+    expect(kept <= 2 * ring.spec.output_kib << 10, f"{kept} bytes came out")
+    return f"{kept >> 10} KiB came out, in {done.seconds * 1e3:.0f} ms"
+
+
+async def busy(ring: Ring) -> str:
+    """Eight busy processes get the cpu that was allotted."""
+    used = float(await python(ring.box, SPIN))
+    expect(used <= ring.spec.cpus * 1.4, f"{used:.1f} cpus, over {ring.spec.cpus:g}")
+    untried = "" if used > 0.7 * ring.spec.cpus else ": the machine gave no more, so the limit was not met"
+    return f"{used:.2f} of {ring.spec.cpus:g} cpus{untried}"
+
+
+async def open_files(ring: Ring) -> str:
+    """Open files end at their limit, and no core is dumped."""
+    most = int(await sh(ring.box, "ulimit -Hn"))
+    expect(most <= 4096, f"{most} open files")
+    expect(await sh(ring.box, "ulimit -Hc") == "0", "cores are dumped")
+    return f"{most} a process"
+
+
+RESOURCES = (
+    Attack("fork bomb", fork_bomb),
+    Attack("fork bomb left behind", fork_bomb_left),
+    Attack("memory bomb", memory_bomb),
+    Attack("memory of many processes", memory_of_many, NO_CGROUP),
+    Attack("hiding from the killer", hiding, NO_CGROUP),
+    Attack("swap", swap, NO_CGROUP),
+    Attack("disk fill", disk_fill),
+    Attack("inode fill", inode_fill, NO_CGROUP),
+    Attack("message queue fill", queue_fill),
+    Attack("shared memory bomb", segments, NO_CGROUP),
+    Attack("message bomb", messages, NO_CGROUP),
+    Attack("semaphore bomb", semaphores, NO_CGROUP),
+    Attack("everything full", everything_full, changes={"read_mib": SHM_MIB}),
+    Attack("output flood", flood),
+    Attack("busy loops", busy, NO_CGROUP, {"cpus": 0.25}),
+    Attack("open files, cores", open_files),
+)

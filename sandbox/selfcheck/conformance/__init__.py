@@ -1,0 +1,1 @@
+"""Cases that every backend must pass."""

@@ -1,0 +1,210 @@
+"""Conformance: what a command is given, and what comes back of it."""
+
+import asyncio
+import os
+
+from ...errors import SandboxLost
+from ...protocol import WORKSPACE
+from ..harness import Case, Make, expect, raises, sh
+
+TEXT = "é 日本 \U0001f600"
+BYTES = bytes(range(256)) * 8
+LARGE = 4 << 20
+
+
+async def exit_code(make: Make) -> str:
+    """A command's exit status comes back as it is."""
+    box = await make()
+    for code in (0, 1, 3, 126, 255):
+        done = await box.exec(["sh", "-c", f"exit {code}"], deadline=10)
+        expect(done.exit_code == code, f"exit {code} came back as {done.exit_code}")
+        expect(not (done.timed_out or done.flooded or done.oom), f"exit {code} is said to be forced")
+    return "0, 1, 3, 126, 255"
+
+
+async def a_signal(make: Make) -> str:
+    """The number of the signal that ended a command comes back negative."""
+    box = await make()
+    for name, number in (("TERM", 15), ("KILL", 9), ("SEGV", 11), ("PIPE", 13), ("INT", 2), ("XFSZ", 25)):
+        done = await box.exec(["sh", "-c", f"kill -{name} $$"], deadline=10)
+        expect(done.exit_code == -number, f"SIG{name} came back as {done.exit_code}")
+    return "TERM, KILL, SEGV, PIPE, INT, XFSZ"
+
+
+async def standard_input(make: Make) -> str:
+    """Standard input arrives whole and then ends; without any it is at its end."""
+    box = await make()
+    expect(await sh(box, "cat", stdin=TEXT.encode()) == TEXT, "standard input did not arrive")
+    expect(await sh(box, "cat; echo end") == "end", "without input, standard input is not at its end")
+    return "arrives, and ends"
+
+
+async def large_input(make: Make) -> str:
+    """Megabytes arrive, read or not."""
+    box = await make()
+    given = os.urandom(1024) * (LARGE // 1024)
+    expect(await sh(box, "wc -c", stdin=given) == str(LARGE), "not all of it arrived")
+    await sh(box, "true", stdin=given)
+    await sh(box, "head -c 10 >/dev/null", stdin=given)
+    await sh(box, "exec 0<&-; sleep 0.05", stdin=given)
+    return f"{LARGE >> 20} MiB, read, ignored and half read"
+
+
+async def two_outputs(make: Make) -> str:
+    """Standard output and error come back apart."""
+    box = await make()
+    done = await box.exec(["sh", "-c", "echo one; echo two >&2; echo three"], deadline=10)
+    expect((done.stdout, done.stderr) == (b"one\nthree\n", b"two\n"), f"{done.stdout!r} and {done.stderr!r}")
+    return "apart, in order"
+
+
+async def environment(make: Make) -> str:
+    """A command sees what it is given and a few fixed names, and nothing of the host's."""
+    box = await make()
+    os.environ["TURNWISE_CANARY"] = "canary"
+    try:
+        other = await make(pids=63)
+        seen = [
+            dict(line.partition("=")[::2] for line in (await sh(one, "env", env={"GIVEN": TEXT})).splitlines())
+            for one in (box, other)
+        ]
+        found = await sh(other, "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n'; true")
+    finally:
+        del os.environ["TURNWISE_CANARY"]
+    expect(all(names["GIVEN"] == TEXT for names in seen), "what was given did not arrive")
+    fixed = {"PATH", "HOME", "LANG", "TERM", "PYTHONDONTWRITEBYTECODE", "GIVEN", "PWD", "OLDPWD", "SHLVL", "_"}
+    expect(set(seen[1]) <= fixed, f"also there: {', '.join(sorted(set(seen[1]) - fixed))}")
+    expect("canary" not in found, "a variable of the host is in some process's environment")
+    return f"{len(seen[1])} names"
+
+
+async def odd_arguments(make: Make) -> str:
+    """Arguments arrive as they are, whatever is in them."""
+    box = await make()
+    given = ["", " ", TEXT, "a\nb", "'\"$(id)`;", "-n", "*", "x" * 50_000]
+    program = "import sys; sys.stdout.buffer.write('\\1'.join(sys.argv[1:]).encode())"
+    done = await box.exec(["python3", "-c", program, *given], deadline=10)
+    expect(done.stdout.decode() == "\1".join(given), "an argument was changed on its way")
+    done = await box.exec(["sh", "-c", f"echo {TEXT}"], deadline=10)
+    expect(done.stdout.decode() == f"{TEXT}\n", "UTF-8 in a script was changed on its way")
+    return f"{len(given)} arguments"
+
+
+async def binary(make: Make) -> str:
+    """Every byte passes through standard input and output."""
+    box = await make()
+    done = await box.exec(["cat"], stdin=BYTES, deadline=10)
+    expect(done.stdout == BYTES, "bytes were changed on their way")
+    return f"{len(BYTES)} bytes"
+
+
+async def cannot_start(make: Make) -> str:
+    """What cannot be started is exit 127 with a word of why, and the box goes on."""
+    box = await make()
+    await sh(box, "echo text > plain")
+    for argv in (["no-such-command"], ["/no/such"], ["./plain"], ["/workspace"], ["true", "x" * (1 << 18)], ["a\0b"]):
+        done = await box.exec(argv, deadline=10)
+        expect(done.exit_code == 127, f"{argv[0]!r} came back as {done.exit_code}")
+        expect(bool(done.stderr), f"{argv[0]!r}: no word of why")
+    await sh(box, "true")
+    return "absent, not executable, a folder, too long, not a name"
+
+
+async def working_folder(make: Make) -> str:
+    """Commands start in the work folder, which is theirs; the user is not root."""
+    box = await make()
+    expect(await sh(box, "pwd") == WORKSPACE, "commands start elsewhere")
+    await sh(box, "touch mine && mkdir -p a/b && test -O mine")
+    user = await sh(box, "id -u")
+    expect(user != "0", "commands are root")
+    await sh(box, "touch /tmp/mine && test -w $HOME")
+    return f"{WORKSPACE}, user {user}"
+
+
+async def one_after_another(make: Make) -> str:
+    """Calls made at once are answered one after another, each with its own answer."""
+    box = await make()
+    done = await asyncio.gather(*(sh(box, f"echo {number}") for number in range(20)))
+    expect(done == [str(number) for number in range(20)], "answers were mixed up")
+    return "20 at once"
+
+
+async def closing(make: Make) -> str:
+    """A closed box is lost, at once and for every call; closing twice is the same as once."""
+    box = await make()
+    await sh(box, "sleep 60 >/dev/null 2>&1 &")
+    await box.close()
+    await box.close()
+    for work in (box.exec(["true"], deadline=5), box.read(".", deadline=5), box.reset(deadline=5)):
+        await raises(SandboxLost, work, "a call of a closed box")
+    expect(not box.alive, "a closed box says that it is alive")
+    return "lost to every call"
+
+
+async def time_to_live(make: Make) -> str:
+    """A box ends itself at its time, in the middle of a command too."""
+    box = await make(ttl=1.0)
+    began = asyncio.get_running_loop().time()
+    await raises(SandboxLost, box.exec(["sleep", "30"], deadline=30), "a command beyond the time to live")
+    took = asyncio.get_running_loop().time() - began
+    expect(took < 3.0, f"it ended after {took:.1f} s, not 1")
+    return f"1 s, ended after {took:.2f} s"
+
+
+LISTENER = """
+import os, socket
+end = socket.socket(socket.AF_UNIX)
+end.bind("/tmp/listener")
+end.listen()
+print("ready", flush=True)
+os.fork() and os._exit(0)
+os.close(1), os.close(2)
+while True:
+    one, _ = end.accept()
+    got = b""
+    while piece := one.recv(65536):
+        got += piece
+    if got == b"stay":
+        held = one
+        continue
+    one.sendall(got[::-1])
+    one.close()
+"""
+
+
+async def asking(make: Make) -> str:
+    """What goes on listening between calls is asked and answers; where it does not, that is told."""
+    box = await make()
+    none = await box.ask("/tmp/listener", b"", deadline=5)  # noqa: S108 - the sandbox's own
+    expect(none.exit_code == 2, f"nobody listens, and the answer is {none}")
+    expect(await sh(box, 'python3 -c "$(cat)"', stdin=LISTENER.encode()) == "ready", "it did not start")
+    given = os.urandom(1024) * 200
+    for message in (b"", b"hello", given):
+        done = await box.ask("/tmp/listener", message, deadline=10, output_kib=256)  # noqa: S108
+        expect((done.exit_code, done.stdout) == (0, message[::-1]), f"{len(message)} bytes came back wrong")
+    late = await box.ask("/tmp/listener", b"stay", deadline=0.5)  # noqa: S108
+    expect(late.timed_out and not late.stdout, f"an answer that never came: {late}")
+    flood = await box.ask("/tmp/listener", given, deadline=10, output_kib=1)  # noqa: S108
+    expect(flood.flooded and len(flood.stdout) == 1024, "the cap on output does not hold")
+    await box.reset(deadline=10)
+    gone = await box.ask("/tmp/listener", b"", deadline=5)  # noqa: S108
+    expect(gone.exit_code == 2, "a listener outlived the reset")
+    return f"0 to {len(given) >> 10} KiB, late, flooded, gone"
+
+
+COMMANDS: dict[str, Case] = {
+    "exit code": exit_code,
+    "signal": a_signal,
+    "stdin": standard_input,
+    "large stdin": large_input,
+    "stdout and stderr": two_outputs,
+    "environment": environment,
+    "odd arguments": odd_arguments,
+    "binary": binary,
+    "cannot start": cannot_start,
+    "working folder": working_folder,
+    "asking": asking,
+    "calls at once": one_after_another,
+    "close": closing,
+    "time to live": time_to_live,
+}

@@ -1,0 +1,1 @@
+"""Carry requests between the host and the agent inside a sandbox."""

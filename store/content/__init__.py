@@ -1,0 +1,1 @@
+"""Bulk content: token records and content-addressed blobs."""

@@ -1,0 +1,69 @@
+"""The tokens of a message as bytes: fixed little-endian records, readable by anything, for ever.
+
+One record is 13 bytes: token id (int32), behaviour log-probability (float32; NaN where there is none), policy version
+(int32; -1 where there is none), mask (uint8).
+"""
+
+import struct
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+
+from ...records import Message
+
+RECORD = np.dtype([("id", "<i4"), ("logprob", "<f4"), ("version", "<i4"), ("mask", "u1")])
+_SHORT = 64
+_FORMATS = [struct.Struct("<" + "ifiB" * n) for n in range(_SHORT + 1)]
+
+
+class Tokens(NamedTuple):
+    """The four token columns of a message, of one length."""
+
+    tokens: list[int]
+    mask: list[int]
+    logprobs: list[float]
+    versions: list[int]
+
+
+def encode(message: Message) -> bytes:
+    """The four token columns of ``message`` as records.
+
+    Raises:
+        ValueError: they differ in length, or a value does not fit its column.
+    """
+    count = len(message.tokens)
+    if not count == len(message.mask) == len(message.logprobs) == len(message.versions):
+        raise ValueError(
+            f"message {message.index}: {count} tokens, {len(message.mask)} mask entries, "
+            f"{len(message.logprobs)} log-probabilities, {len(message.versions)} versions; they must be as many"
+        )
+    if count <= _SHORT:
+        columns = zip(message.tokens, message.logprobs, message.versions, message.mask, strict=True)
+        try:
+            return _FORMATS[count].pack(*chain.from_iterable(columns))
+        except struct.error as error:
+            raise ValueError(f"message {message.index}: a token value does not fit ({error})") from error
+    records = np.empty(count, RECORD)
+    try:
+        records["id"] = message.tokens
+        records["logprob"] = message.logprobs
+        records["version"] = message.versions
+        records["mask"] = message.mask
+    except OverflowError as error:
+        raise ValueError(f"message {message.index}: a token value does not fit ({error})") from error
+    return records.tobytes()
+
+
+def decode(data: bytes) -> Tokens:
+    """The columns that ``encode`` was given.
+
+    Raises:
+        ValueError: ``data`` is not a whole number of records.
+    """
+    if len(data) % RECORD.itemsize:
+        raise ValueError(f"{len(data)} bytes are no whole number of {RECORD.itemsize}-byte token records")
+    records = np.frombuffer(data, RECORD)
+    return Tokens(
+        records["id"].tolist(), records["mask"].tolist(), records["logprob"].tolist(), records["version"].tolist()
+    )

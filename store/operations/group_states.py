@@ -1,0 +1,99 @@
+"""The state machine that makes a table of groups the queue between rollout and learner.
+
+``open → ready | filtered | failed``, ``ready → leased → consumed``; a lease that ends unused goes back to ``ready``;
+what became too old expires. Only a resume (``store.rewind``) takes ``consumed`` back, together with the updates that
+consumed it.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import Connection, bindparam, select, update
+
+from ...records import GroupState
+from ..errors import NotFound, StoreConflict
+from ..schema import rollout_group
+
+OPEN, READY, FILTERED, FAILED = GroupState.OPEN, GroupState.READY, GroupState.FILTERED, GroupState.FAILED
+LEASED, CONSUMED, EXPIRED = GroupState.LEASED, GroupState.CONSUMED, GroupState.EXPIRED
+
+TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
+    OPEN: frozenset({READY, FILTERED, FAILED}),
+    READY: frozenset({LEASED, EXPIRED}),
+    FILTERED: frozenset(),
+    FAILED: frozenset(),
+    LEASED: frozenset({CONSUMED, READY, EXPIRED}),
+    CONSUMED: frozenset(),
+    EXPIRED: frozenset(),
+}
+"""Where a group may go from each state while a run goes on."""
+
+RESUME_TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
+    OPEN: frozenset({FAILED}),
+    READY: frozenset({EXPIRED}),
+    LEASED: frozenset({READY, EXPIRED}),
+    CONSUMED: frozenset({READY, EXPIRED}),
+}
+"""Where a resume may take a group, beside staying as it is."""
+
+RUN_ENDED = "the run ended while it was running"
+"""The reason of a group that failed for no other one."""
+
+_CHUNK = 500
+
+
+def states_of(
+    conn: Connection, groups: Iterable[str], *, run: str | None = None, lock: bool = False
+) -> dict[str, GroupState]:
+    """The state of each group; ``lock`` keeps other writers from changing it before this transaction ends.
+
+    Raises:
+        NotFound: the store has no such group, or ``run`` is given and the group belongs to another run.
+    """
+    wanted = sorted(set(groups))
+    statement = select(rollout_group.c.id, rollout_group.c.state).where(
+        rollout_group.c.id.in_(bindparam("groups", expanding=True))
+    )
+    if run is not None:
+        statement = statement.where(rollout_group.c.run_id == run)
+    if lock:
+        statement = statement.order_by(rollout_group.c.id).with_for_update()
+    found: dict[str, GroupState] = {}
+    for start in range(0, len(wanted), _CHUNK):
+        rows = conn.execute(statement, {"groups": wanted[start : start + _CHUNK]})
+        found.update((name, GroupState(state)) for name, state in rows)
+    if missing := [name for name in wanted if name not in found]:
+        where = "in the store" if run is None else f"of run {run} in the store"
+        raise NotFound(f"no group {missing[0]} {where}")
+    return found
+
+
+def move(
+    conn: Connection,
+    groups: Sequence[str],
+    to: GroupState,
+    *,
+    reason: str | None = None,
+    table: dict[GroupState, frozenset[GroupState]] = TRANSITIONS,
+    **columns: object,
+) -> list[str]:
+    """Moves ``groups`` to state ``to`` and sets ``columns``; those that are there already stay untouched. Gives the
+    moved ones.
+
+    Raises:
+        StoreConflict: the state machine has no such transition.
+        NotFound: there is no such group.
+    """
+    states = states_of(conn, groups, lock=True)
+    moved = [name for name in groups if states[name] is not to]
+    for name in moved:
+        if to not in table.get(states[name], frozenset()):
+            raise StoreConflict(f"group {name} is {states[name]}; it cannot become {to}")
+    values = dict(columns, state=to.value)
+    if reason is not None:
+        values["reason"] = reason
+    statement = (
+        update(rollout_group).where(rollout_group.c.id.in_(bindparam("groups", expanding=True))).values(**values)
+    )
+    for start in range(0, len(moved), _CHUNK):
+        conn.execute(statement, {"groups": moved[start : start + _CHUNK]})
+    return moved

@@ -1,0 +1,220 @@
+"""Writes about episodes: groups opened and closed, trajectories started, finished and given up. ``steps`` writes what
+happens between.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy.exc import IntegrityError
+
+from ...records import Group, GroupState, Status, Trajectory
+from ..content.blobs import digest
+from ..errors import NotFound, StoreConflict
+from ..inserts import insert_once
+from ..schema import message, rollout_group, step, task
+from ..schema import trajectory as trajectory_table
+from ..types import escape
+from .group_states import move
+from .transaction import Transaction, operation
+
+CLOSED = frozenset({GroupState.READY, GroupState.FILTERED, GroupState.FAILED})
+
+
+@operation
+def open_group(tx: Transaction, *, group: Group) -> None:
+    """Stores an open group and its task; there already, it stays as it is."""
+    dialect = tx.conn.dialect.name
+    problem = group.task
+    tx.conn.execute(
+        insert_once(dialect, task),
+        {
+            "id": problem.id,
+            "env_id": problem.env_id,
+            "env_version": problem.env_version,
+            "seed": problem.seed,
+            "split": problem.split,
+            "options": dict(problem.options),
+        },
+    )
+    tx.conn.execute(
+        insert_once(dialect, rollout_group),
+        {
+            "id": group.id,
+            "run_id": group.run,
+            "task_id": problem.id,
+            "purpose": group.purpose.value,
+            "size": group.size,
+            "scaffold": group.scaffold,
+            "horizon_turns": group.horizon.turns,
+            "horizon_tokens_turn": group.horizon.tokens_turn,
+            "horizon_tokens_total": group.horizon.tokens_total,
+            "horizon_context": group.horizon.context,
+            "state": GroupState.OPEN.value,
+            "created_at": tx.now,
+        },
+    )
+
+
+_GROUP_OF = (
+    select(rollout_group.c.run_id, rollout_group.c.state, rollout_group.c.purpose, task.c.env_id)
+    .join_from(rollout_group, task)
+    .where(rollout_group.c.id == bindparam("key"))
+)
+_TRAJECTORY = select(trajectory_table).where(trajectory_table.c.id == bindparam("key"))
+
+
+@operation
+def start_trajectory(tx: Transaction, *, trajectory: Trajectory) -> None:
+    """Stores the head of a running trajectory; there already, it stays as it is.
+
+    Raises:
+        NotFound: its group is not stored.
+        StoreConflict: the group is closed, or that attempt of that member has another trajectory.
+    """
+    if tx.conn.execute(_TRAJECTORY, {"key": trajectory.id}).one_or_none() is not None:
+        return
+    group = tx.conn.execute(_GROUP_OF, {"key": trajectory.group}).one_or_none()
+    if group is None:
+        raise NotFound(f"no group {trajectory.group} in the store; open it before its trajectories start")
+    if group.state != GroupState.OPEN.value:
+        raise StoreConflict(f"group {trajectory.group} is {group.state}; no trajectory can join it")
+    row = {
+        "id": trajectory.id,
+        "run_id": group.run_id,
+        "group_id": trajectory.group,
+        "member": trajectory.member,
+        "attempt": trajectory.attempt,
+        "status": Status.RUNNING.value,
+        "env_id": group.env_id,
+        "purpose": group.purpose,
+        "source": trajectory.source.value,
+        "policy": trajectory.policy,
+        "deterministic": trajectory.deterministic,
+        "created_at": tx.now,
+    }
+    try:
+        tx.conn.execute(insert_once(tx.conn.dialect.name, trajectory_table), row)
+    except IntegrityError as error:
+        which = f"attempt {trajectory.attempt} of member {trajectory.member} of group {trajectory.group}"
+        raise StoreConflict(f"{which} has another trajectory than {trajectory.id}") from error
+
+
+@operation
+def finish_trajectory(
+    tx: Transaction,
+    *,
+    trajectory: str,
+    status: Status,
+    reward: float = 0.0,
+    success: bool | None = None,
+    error: str = "",
+    final_observation_hash: str = "",
+    final_observation: str = "",
+    facts: Mapping[str, Any] | None = None,
+    n_steps: int | None = None,
+    n_messages: int | None = None,
+) -> None:
+    """Ends a trajectory and tallies its steps, sampled tokens and versions. The same ending again changes nothing.
+
+    ``facts`` are JSON values for the record. ``n_steps`` and ``n_messages`` are how many its player wrote; None where
+    nobody counted.
+
+    Raises:
+        NotFound: there is no such trajectory.
+        StoreConflict: it ended with another status before, or what is stored of it is not all that was written.
+    """
+    if status is Status.RUNNING:
+        raise ValueError("a trajectory cannot end as running")
+    stored = tx.conn.execute(_TRAJECTORY, {"key": trajectory}).one_or_none()
+    if stored is None:
+        raise NotFound(f"no trajectory {trajectory} in the store")
+    if stored.status != Status.RUNNING.value:
+        if stored.status == status.value:
+            return
+        raise StoreConflict(f"trajectory {trajectory} ended as {stored.status}; it cannot end as {status}")
+    tally, messages = _tally(tx.conn, trajectory)
+    _check_whole(trajectory, "steps", n_steps, tally["n_steps"])
+    _check_whole(trajectory, "messages", n_messages, messages)
+    content = escape(final_observation).encode()
+    name = digest(content)
+    tx.blobs.put(tx.conn, {name: content})
+    values = {
+        "status": status.value,
+        "reward": float(reward),
+        "success": None if success is None else bool(success),
+        "error": error,
+        "final_observation_hash": final_observation_hash,
+        "final_observation_blob": name,
+        "facts": dict(facts or {}),
+        "ended_at": tx.now,
+    }
+    tx.conn.execute(_END, {"key": trajectory, **tally, **values})
+
+
+def _check_whole(trajectory: str, what: str, written: int | None, stored: int | None) -> None:
+    if written is not None and written != stored:
+        raise StoreConflict(
+            f"trajectory {trajectory} has {stored} {what} in the store, but {written} were written; it cannot end with "
+            "a part of it lost"
+        )
+
+
+_END = update(trajectory_table).where(trajectory_table.c.id == bindparam("key"))
+_COUNT_STEPS = select(func.count()).select_from(step).where(step.c.trajectory_id == bindparam("key"))
+_COUNT_MESSAGES = select(
+    func.count(),
+    func.coalesce(func.sum(message.c.n_sampled), 0),
+    func.min(message.c.min_version),
+    func.max(message.c.max_version),
+).where(message.c.trajectory_id == bindparam("key"))
+
+
+def _tally(conn: Connection, trajectory: str) -> tuple[dict[str, int | None], int]:
+    """What a head says of its steps and tokens, and how many messages there are."""
+    key = {"key": trajectory}
+    messages, tokens, oldest, newest = conn.execute(_COUNT_MESSAGES, key).one()
+    steps = conn.execute(_COUNT_STEPS, key).scalar_one()
+    return {"n_steps": steps, "n_tokens": tokens, "min_version": oldest, "max_version": newest}, messages
+
+
+@operation
+def cancel_trajectories(tx: Transaction, *, group: str, reason: str, status: Status = Status.CANCELLED) -> int:
+    """Ends the running trajectories of a group whose worker died or whose deadline came; how many those were."""
+    running = select(trajectory_table.c.id).where(
+        trajectory_table.c.group_id == group, trajectory_table.c.status == Status.RUNNING.value
+    )
+    return end_running(tx, list(tx.conn.execute(running).scalars()), reason, status)
+
+
+def end_running(tx: Transaction, trajectories: Sequence[str], reason: str, status: Status) -> int:
+    """Ends running ``trajectories`` with a failure's ``status``, keeping every step they had."""
+    for name in trajectories:
+        ended = {"status": status.value, "error": reason, "ended_at": tx.now}
+        tx.conn.execute(_END, {"key": name, **_tally(tx.conn, name)[0], **ended})
+    return len(trajectories)
+
+
+@operation
+def close_group(tx: Transaction, *, group: str, state: GroupState, reason: str = "") -> None:
+    """Closes an open group as ready, filtered or failed. The same closing again changes nothing, also after the group
+    was leased.
+
+    Raises:
+        ValueError: ``state`` is none of these.
+        StoreConflict: the group was closed otherwise, or a trajectory of it is still running.
+        NotFound: there is no such group.
+    """
+    if state not in CLOSED:
+        raise ValueError(f"a group closes as ready, filtered or failed, not {state}")
+    stored = tx.conn.execute(select(rollout_group).where(rollout_group.c.id == group).with_for_update()).one_or_none()
+    if stored is None:
+        raise NotFound(f"no group {group} in the store")
+    if state is GroupState.READY and stored.state in (GroupState.LEASED, GroupState.CONSUMED, GroupState.EXPIRED):
+        return
+    alive = select(func.count()).where(
+        trajectory_table.c.group_id == group, trajectory_table.c.status == Status.RUNNING.value
+    )
+    if stored.state == GroupState.OPEN and (count := tx.conn.execute(alive).scalar_one()):
+        raise StoreConflict(f"group {group} still has {count} running trajectories; end or cancel them first")
+    move(tx.conn, [group], state, reason=reason, closed_at=tx.now)

@@ -1,0 +1,1 @@
+"""Read the store: lists, summaries and whole records."""

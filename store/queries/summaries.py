@@ -1,0 +1,134 @@
+"""Reads that sum a run up: what its groups came to, and what its updates were made of. Surviving history only."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, and_, false, func, select
+
+from ...records import OUTCOMES, GroupState, Purpose, Status
+from ..operations.group_states import RUN_ENDED
+from ..schema import batch_item, policy_version, rollout_group, train_batch, trajectory
+
+NO_FAILURES = [status.value for status in (*OUTCOMES, Status.RUNNING)]
+"""The statuses of a trajectory that has not failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunTotals:
+    """A run in a few numbers."""
+
+    trajectories: int
+    """Played for training, whatever came of them."""
+    consumed: int
+    max_staleness: int
+
+
+def run_totals(conn: Connection, run: str) -> RunTotals:
+    """Sums over a run; zeros for one that has not begun."""
+    played = select(func.count()).where(trajectory.c.run_id == run, trajectory.c.purpose == Purpose.TRAIN.value)
+    used = (
+        select(func.count(), func.coalesce(func.max(batch_item.c.max_staleness), 0))
+        .select_from(batch_item)
+        .join(
+            policy_version,
+            and_(policy_version.c.run_id == batch_item.c.run_id, policy_version.c.id == batch_item.c.version_id),
+        )
+        .where(batch_item.c.run_id == run, policy_version.c.abandoned == false())
+    )
+    consumed, oldest = conn.execute(used).one()
+    return RunTotals(conn.execute(played).scalar_one(), consumed, oldest)
+
+
+def batch_metrics(conn: Connection, run: str) -> list[dict[str, Any]]:
+    """The metrics of each surviving update, with its ``update`` and ``version``, in order."""
+    which = (
+        select(train_batch.c.update_no, train_batch.c.version_id, train_batch.c.metrics)
+        .where(train_batch.c.run_id == run, train_batch.c.abandoned == false())
+        .order_by(train_batch.c.update_no)
+    )
+    return [{**metrics, "update": update, "version": version} for update, version, metrics in conn.execute(which)]
+
+
+def statuses(conn: Connection, run: str) -> dict[str, int]:
+    """How many of a run's trajectories stand how, whatever they were played for."""
+    counts = (
+        select(trajectory.c.status, func.count())
+        .where(trajectory.c.run_id == run)
+        .group_by(trajectory.c.status)
+        .order_by(trajectory.c.status)
+    )
+    return {status: count for status, count in conn.execute(counts)}
+
+
+def failures(conn: Connection, run: str) -> dict[str, int]:
+    """How many of a run's training trajectories ended without an outcome, by how they ended."""
+    counts = (
+        select(trajectory.c.status, func.count())
+        .where(trajectory.c.run_id == run, trajectory.c.purpose == Purpose.TRAIN.value)
+        .where(trajectory.c.status.not_in(NO_FAILURES))
+        .group_by(trajectory.c.status)
+        .order_by(trajectory.c.status)
+    )
+    return {status: count for status, count in conn.execute(counts)}
+
+
+def failed_for_good(conn: Connection, run: str) -> list[RowMapping]:
+    """The trajectories of a run that ended without an outcome and were not played again, oldest first."""
+    later = trajectory.alias("later")
+    again = select(later.c.id).where(
+        later.c.group_id == trajectory.c.group_id,
+        later.c.member == trajectory.c.member,
+        later.c.attempt > trajectory.c.attempt,
+    )
+    which = (
+        select(trajectory)
+        .where(trajectory.c.run_id == run, trajectory.c.status.not_in(NO_FAILURES), ~again.exists())
+        .order_by(trajectory.c.created_at, trajectory.c.id)
+    )
+    return list(conn.execute(which).mappings())
+
+
+ACTIVE = (GroupState.OPEN, GroupState.READY, GroupState.LEASED)
+"""The states of a group that is under way or waits to be trained on."""
+
+
+def active_groups(conn: Connection, run: str) -> dict[GroupState, int]:
+    """How many training groups are in each active state. Its cost does not grow with the groups that are done."""
+    counts = (
+        select(rollout_group.c.state, func.count())
+        .where(
+            rollout_group.c.run_id == run,
+            rollout_group.c.purpose == Purpose.TRAIN.value,
+            rollout_group.c.state.in_([state.value for state in ACTIVE]),
+        )
+        .group_by(rollout_group.c.state)
+    )
+    return {GroupState(state): count for state, count in conn.execute(counts)}
+
+
+def open_at_the_end(conn: Connection, run: str) -> int:
+    """How many of the training groups that failed did so only because the run ended while they were open."""
+    which = select(func.count()).where(
+        rollout_group.c.run_id == run,
+        rollout_group.c.purpose == Purpose.TRAIN.value,
+        rollout_group.c.state == GroupState.FAILED.value,
+        rollout_group.c.reason == RUN_ENDED,
+    )
+    return conn.execute(which).scalar_one()
+
+
+def next_group(conn: Connection, run: str) -> int:
+    """A number above that of every group ever opened for training in a run; ids are ``run:number``."""
+    which = select(rollout_group.c.id).where(
+        rollout_group.c.run_id == run, rollout_group.c.purpose == Purpose.TRAIN.value
+    )
+    numbers = (name.rpartition(":")[2] for name in conn.execute(which).scalars())
+    return max((int(number) for number in numbers if number.isdecimal()), default=-1) + 1
+
+
+def group_members(conn: Connection, group: str) -> list[RowMapping]:
+    """The newest attempt of each member of a group, as rows of ``trajectory``."""
+    rows = conn.execute(
+        select(trajectory).where(trajectory.c.group_id == group).order_by(trajectory.c.member, trajectory.c.attempt)
+    ).mappings()
+    return list({row["member"]: row for row in rows}.values())

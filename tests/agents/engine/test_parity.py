@@ -1,0 +1,97 @@
+"""Engine and learner agree on the log-probability of every sampled token, through updates in flight.
+
+Each of four models (Qwen3 and Llama, tied and untied) serves requests at T = 1 and T = .7 while its weights are changed
+six times under way; each token is then scored by the Hugging Face model under the very version the engine says.
+"""
+
+import asyncio
+import copy
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+from turnwise.agents.engine.actor import EngineConfig, start_engine
+from turnwise.agents.engine.client import Generation, PolicyClient
+from turnwise.agents.tiny_model import new_model
+from turnwise.agents.weights.shm_writer import WeightWriter
+
+pytestmark = pytest.mark.slow
+
+TOLERANCE = 1e-4
+UPDATES = 6
+WORDS = [f"w{i}" for i in range(120)]
+Sampled = tuple[list[int], Generation]
+
+
+@pytest.mark.parametrize(("arch", "tie"), list(itertools.product(["qwen3", "llama"], [True, False])))
+def test_every_sampled_token(ray: Any, run: Any, tmp_path: Path, arch: Any, tie: bool) -> None:
+    path = new_model(tmp_path / "model", WORDS, seed=5, arch=arch, tie=tie)
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+    engine = start_engine(EngineConfig(kv_cache_mib=32), path)
+    try:
+        snapshots, sampled = run(play(model, engine))
+    finally:
+        ray.kill(engine)
+    for temperature, generations in sampled.items():
+        worst, count, mixed = compare(model, snapshots, generations, temperature)
+        assert count >= 1000
+        assert mixed >= 3, "no request ran through an update"
+        assert worst <= TOLERANCE
+
+
+async def play(model: Any, engine: Any) -> tuple[dict[int, Any], dict[float, list[Sampled]]]:
+    """Sample while weights change; the weights of every version, and what was sampled at each temperature."""
+    generator = torch.Generator().manual_seed(1)
+    writer = WeightWriter(model.named_parameters())
+    snapshots: dict[int, Any] = {}
+
+    async def update(version: int) -> None:
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.3 * parameter.std())
+        snapshots[version] = copy.deepcopy(model.state_dict())
+        await engine.update_weights.remote(writer.write(), version)
+
+    clients = {t: PolicyClient([engine], temperature=t) for t in (1.0, 0.7)}
+    await update(0)
+    shared = [7, 8, 9] * 20
+
+    async def session(temperature: float, number: int) -> Sampled:
+        prompt = [*shared, 1 + number]
+        return prompt, await clients[temperature].generate(f"s{number}", prompt, 150, 60)
+
+    running = {t: [asyncio.ensure_future(session(t, i)) for i in range(20)] for t in clients}
+    for version in range(1, UPDATES):
+        await asyncio.sleep(0.05)
+        await update(version)
+    sampled = {t: list(await asyncio.gather(*tasks)) for t, tasks in running.items()}
+    await update(UPDATES)
+    for t in clients:
+        sampled[t] += await asyncio.gather(*(session(t, i) for i in range(8)))
+        await clients[t].close()
+    writer.close()
+    return snapshots, sampled
+
+
+def compare(
+    model: Any, snapshots: dict[int, Any], sampled: list[Sampled], temperature: float
+) -> tuple[float, int, int]:
+    """The largest difference, the number of tokens, and of requests with more than one version."""
+    worst, count = 0.0, 0
+    mixed = sum(len(set(generation.versions)) > 1 for _, generation in sampled)
+    for version, weights in snapshots.items():
+        model.load_state_dict(weights)
+        for prompt, generation in sampled:
+            mask = torch.tensor(generation.versions) == version
+            if not mask.any():
+                continue
+            ids = torch.tensor([prompt + generation.tokens])
+            with torch.no_grad():
+                logits = model(ids).logits[0, len(prompt) - 1 : -1] / temperature
+            expected = logits.log_softmax(-1)[torch.arange(len(mask)), torch.tensor(generation.tokens)]
+            worst = max(worst, (expected - torch.tensor(generation.logprobs))[mask].abs().max().item())
+            count += int(mask.sum())
+    return worst, count, mixed

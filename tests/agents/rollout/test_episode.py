@@ -1,0 +1,327 @@
+"""How one episode ends: each failure has its status, each horizon truncates, and a lost write ends the run."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from turnwise import __version__
+from turnwise.agents.engine.client import Generation, PolicyClient
+from turnwise.agents.errors import CannotSee, EngineFailed, HorizonReached
+from turnwise.agents.players.policy import ChatPlayer, ChatServer, TokenPlayer
+from turnwise.agents.store_client import Answer as Committed
+from turnwise.agents.store_client import Operation
+from turnwise.agents.tiny_model import new_model
+from turnwise.agents.tokens.conversation import Chat
+from turnwise.envs.runner.env_thread import EnvOwner
+from turnwise.envs.tasks import make_task
+from turnwise.errors import TurnwiseError
+from turnwise.records import Horizon, Source, Status, Trajectory
+from turnwise.store.errors import StoreConflict, StoreFull
+from turnwise.store.queries.lists import load_trajectory
+from turnwise.store.schema import step
+from turnwise.tests.agents.players import (
+    HORIZON,
+    QUICK,
+    Say,
+    Stage,
+    always,
+    group,
+    on_stage,
+    oracle,
+    site,
+    until_no_thread_is_lost,
+)
+from turnwise.tests.agents.worlds import CLOCK, PICTURE
+from turnwise.tests.envs.faulty import FAULTY, HANG
+
+
+def ended(tmp_path: Path, fault: str, say: Say | None = None) -> tuple[Trajectory, Trajectory]:
+    """Both attempts of a member that says ``go`` once and then brings the fault about."""
+
+    async def scenario(stage: Stage) -> tuple[Trajectory, Trajectory]:
+        def script(owner: EnvOwner, _: Trajectory) -> Say:
+            words = iter(["go", "fault"])
+
+            async def speak(_: str) -> str:
+                return next(words)
+
+            return say or speak
+
+        of = group(make_task(FAULTY, 0, "train", {"fault": fault}))
+        (outcome,) = await stage.play(script, of)
+        first, last = (load_trajectory(stage.database, name) for name in ("g-0", "g-0.1"))
+        assert (outcome.trajectory, outcome.status, outcome.error) == (last.id, last.status, last.error)
+        assert outcome.turns == len(last.steps)
+        assert all(player.closed for player in stage.players)
+        return first, last
+
+    HANG.clear()
+    try:
+        both: tuple[Trajectory, Trajectory] = on_stage(tmp_path, scenario)
+        return both
+    finally:
+        HANG.set()
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "message"),
+    [
+        ("raise", Status.ENV_ERROR, "LookupError: the page is gone"),
+        ("exit", Status.ENV_ERROR, "SystemExit: 3"),
+        ("nan", Status.ENV_ERROR, "reward is nan"),
+        ("reported", Status.ENV_ERROR, "the environment reports: browser crashed"),
+        ("hang", Status.TIMEOUT, "step had not returned after 1 s"),
+    ],
+)
+def test_a_fault_in_a_step_is_a_status_and_keeps_what_was_played(
+    tmp_path: Path, fault: str, status: Status, message: str
+) -> None:
+    for one in ended(tmp_path, fault):
+        assert one.status is status
+        assert message in one.error
+        assert len(one.steps) == 1
+        assert len(one.messages) == 4, "what was said to bring it about is kept"
+        assert one.reward == 0.0
+    until_no_thread_is_lost()
+
+
+def test_an_engine_that_fails_is_a_status(tmp_path: Path) -> None:
+    async def fail(_: str) -> str:
+        raise EngineFailed("engine 0 died")
+
+    for one in ended(tmp_path, "", fail):
+        assert (one.status, one.error, one.steps) == (Status.POLICY_ERROR, "engine 0 died", ())
+
+
+def test_a_policy_that_never_answers_is_a_status(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        async def wait(_: str) -> str:
+            return await asyncio.get_running_loop().create_future()
+
+        (outcome,) = await stage.play(lambda *_: wait, group(site()), replace(QUICK, turn=0.05))
+        assert (outcome.status, outcome.error) == (Status.POLICY_ERROR, "no answer within 0.05 s")
+
+    on_stage(tmp_path, scenario)
+
+
+class Silent:
+    """An engine that takes requests and never answers."""
+
+    @property
+    def submit(self) -> "Silent":
+        return self
+
+    @property
+    def poll(self) -> "Silent":
+        return self
+
+    def options(self, **_: Any) -> "Silent":
+        return self
+
+    def remote(self, *_: Any) -> asyncio.Future[Any]:
+        return asyncio.get_running_loop().create_future()
+
+
+def test_a_silent_engine_is_named_with_its_state(tmp_path: Path) -> None:
+    words = [f"w{number}" for number in range(20)]
+    chat = Chat(new_model(tmp_path / "model", words, hidden=16, layers=1, heads=2))
+
+    async def scenario(stage: Stage) -> None:
+        client = PolicyClient([Silent()])
+
+        class PerAttempt:
+            async def act(self, observation: str, images: Any) -> Any:
+                return await TokenPlayer(client, chat.begin(), HORIZON, "s", 0.2).act(observation, images)
+
+            def close(self) -> None:
+                client.release("s")
+
+        stage.player = PerAttempt()
+        (outcome,) = await stage.play(lambda *_: always(""), group(site()), replace(QUICK, turn=0.2))
+        assert outcome.status is Status.POLICY_ERROR
+        assert outcome.error.startswith("no answer from engine 0 within 0.2 s; it has not answered yet, with 0 other")
+        await client.close()
+
+    on_stage(tmp_path, scenario)
+
+
+def test_the_turns_limit_truncates(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        (outcome,) = await stage.play(lambda *_: always("back"), group(site(), horizon=Horizon(2, 8, 64, 512)))
+        assert (outcome.status, outcome.turns, outcome.error) == (Status.TRUNCATED, 2, "2 turns played")
+        stored = load_trajectory(stage.database, "g-0")
+        assert (stored.status, len(stored.steps)) == (Status.TRUNCATED, 2)
+        assert not stored.steps[-1].truncated
+
+    on_stage(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("how", ["failed", "dropped"])
+def test_a_lost_turn_ends_the_run_and_not_the_episode_as_completed(tmp_path: Path, how: str) -> None:
+    """The last turn: of any earlier one the next would miss its parent."""
+
+    async def scenario(stage: Stage) -> None:
+        send = stage.send
+
+        async def losing(operations: list[Operation]) -> list[Committed]:
+            def lost(one: Operation) -> bool:
+                return one[0] == "append" and any(step.terminated for step in one[1]["steps"])
+
+            answers = iter(await send([one for one in operations if not lost(one)]))
+            kept: Committed = (False, StoreFull("no room on the disk")) if how == "failed" else (True, None)
+            return [kept if lost(one) else next(answers) for one in operations]
+
+        stage.send = losing
+        with pytest.raises(StoreFull if how == "failed" else StoreConflict) as raised:
+            await stage.play(oracle, group(site()))
+        assert isinstance(raised.value, TurnwiseError)
+        assert load_trajectory(stage.database, "g-0").status is Status.RUNNING
+        assert all(player.closed for player in stage.players)
+
+    on_stage(tmp_path, scenario)
+
+
+class Counting:
+    """Stands in for the engine: samples as many tokens as it may, ``at_most`` of them."""
+
+    def __init__(self, at_most: int) -> None:
+        self.at_most = at_most
+        self.asked: list[tuple[int, int]] = []
+        self.released: list[str] = []
+
+    async def generate(self, session: str, prompt: list[int], max_tokens: int, deadline_s: float) -> Generation:
+        self.asked.append((len(prompt), max_tokens))
+        tokens = [3] * min(max_tokens, self.at_most)
+        return Generation(tokens, [-0.5] * len(tokens), [0] * len(tokens), "length")
+
+    def release(self, session: str) -> None:
+        self.released.append(session)
+
+
+Begin = Callable[[Horizon, int], tuple[TokenPlayer, Counting]]
+
+
+@pytest.fixture(scope="module")
+def begin(tmp_path_factory: pytest.TempPathFactory) -> Begin:
+    words = [f"w{number}" for number in range(20)]
+    chat = Chat(new_model(tmp_path_factory.mktemp("model"), words, hidden=16, layers=1, heads=2))
+
+    def made(horizon: Horizon, at_most: int) -> tuple[TokenPlayer, Counting]:
+        client: Any = Counting(at_most)
+        return TokenPlayer(client, chat.begin(), horizon, "s", 1.0), client
+
+    return made
+
+
+def test_a_turn_has_its_tokens(begin: Begin) -> None:
+    player, client = begin(Horizon(9, 4, 100, 100), 50)
+    answer = asyncio.run(player.act("w1 w2", ()))
+    assert answer.tokens == 4
+    assert client.asked[0][1] == 4
+    asked, said = answer.messages
+    assert (list(said.tokens), list(said.mask), said.source) == ([3] * 4, [1] * 4, Source.POLICY)
+    assert not any(asked.mask)
+    player.close()
+    assert client.released == ["s"]
+
+
+def test_the_episode_has_its_tokens(begin: Begin) -> None:
+    async def scenario() -> None:
+        player, client = begin(Horizon(9, 4, 7, 100), 50)
+        assert (await player.act("w1", ())).tokens == 4
+        assert (await player.act("w1", ())).tokens == 3
+        with pytest.raises(HorizonReached, match="the limit on tokens in all was reached"):
+            await player.act("w1", ())
+        assert [limit for _, limit in client.asked] == [4, 3]
+
+    asyncio.run(scenario())
+
+
+def test_prompt_and_answer_fit_into_the_context(begin: Begin) -> None:
+    async def scenario() -> None:
+        player, client = begin(Horizon(9, 8, 100, 20), 50)
+        for _ in range(2):
+            await player.act("w1 w2 w3", ())
+        with pytest.raises(HorizonReached, match="the limit on context was reached"):
+            await player.act("w1 w2 w3", ())
+        first, last = client.asked
+        assert first[1] == 8
+        assert sum(last) == 20
+        assert last[1] < 8
+
+    asyncio.run(scenario())
+
+
+def test_a_policy_of_text_does_not_play_blind(begin: Begin, tmp_path: Path) -> None:
+    player, client = begin(HORIZON, 1)
+    with pytest.raises(CannotSee, match="shows 1 image, and this policy reads text only"):
+        asyncio.run(player.act("", (b"png",)))
+    assert not client.asked
+    served = ChatPlayer(ChatServer("http://localhost:1/v1", 1.0, 1.0), "")
+    with pytest.raises(CannotSee):
+        asyncio.run(served.act("", (b"png",)))
+
+
+def test_an_environment_of_images_ends_the_run_of_a_text_policy(begin: Begin, tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        token_player, _ = begin(HORIZON, 1)
+
+        class Blind:
+            async def act(self, observation: str, images: Any) -> Any:
+                return await token_player.act(observation, images)
+
+            def close(self) -> None:
+                token_player.close()
+
+        stage.player = Blind()
+        with pytest.raises(CannotSee, match="loop/Picture-v0: the observation shows 1 image"):
+            await stage.play(lambda *_: always("go"), group(make_task(PICTURE, 0, "train", {})))
+        stored = load_trajectory(stage.database, "g-0")
+        assert (stored.status, stored.steps) == (Status.POLICY_ERROR, ())
+        assert "reads text only" in stored.error
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_missing_http_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(TurnwiseError, match="pip install httpx"):
+        ChatServer("http://localhost:1/v1", 1.0, 1.0)
+
+
+def test_a_step_has_the_time_it_was_played_not_that_of_its_commit(tmp_path: Path) -> None:
+    """The journal waits before it commits, and commits several steps together; the next turn begins meanwhile."""
+    asked: list[datetime] = []
+
+    async def say(_: str) -> str:
+        asked.append(datetime.now(UTC))
+        return "go"
+
+    async def scenario(stage: Stage) -> list[datetime]:
+        await stage.play(lambda *_: say, group(make_task(CLOCK, 0, "train", {})))
+        asked.append(datetime.now(UTC))
+        with stage.database.read() as conn:
+            return list(conn.execute(select(step.c.created_at).order_by(step.c.idx)).scalars())
+
+    played = on_stage(tmp_path, scenario)
+    assert len(played) == 3
+    for began, at, ended_by in zip(asked, played, asked[1:], strict=False):
+        assert began < at < ended_by
+
+
+def test_the_facts_of_an_episode_are_kept_with_it(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> Trajectory:
+        await stage.play(lambda *_: always("go"), group(make_task(CLOCK, 0, "train", {})))
+        return load_trajectory(stage.database, "g-0")
+
+    assert on_stage(tmp_path, scenario).facts == {
+        "made_of": "brass",
+        "struck": [3],
+        "env_package": f"turnwise {__version__}",
+    }

@@ -1,0 +1,299 @@
+"""Groups of episodes: one retry a member, a deadline for all, endings that are committed whatever comes."""
+
+import asyncio
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from turnwise.agents.rollout.group_runner import CLOSING, kind
+from turnwise.agents.store_client import Answer, Journal, Operation
+from turnwise.envs.errors import EnvironmentFailed
+from turnwise.envs.runner.env_thread import EnvOwner, lost_threads
+from turnwise.envs.tasks import make_task
+from turnwise.errors import TurnwiseError
+from turnwise.records import Status, Trajectory
+from turnwise.store.errors import NotFound
+from turnwise.store.queries.lists import load_trajectory
+from turnwise.tests.agents.players import (
+    QUICK,
+    Say,
+    Script,
+    Stage,
+    group,
+    on_stage,
+    oracle,
+    site,
+    until_no_thread_is_lost,
+)
+from turnwise.tests.envs.faulty import FAULTY, HANG
+
+
+def failing(attempts: int) -> Script:
+    """A script of member 0 that fails its first ``attempts`` attempts, and does what is right otherwise."""
+
+    def script(owner: EnvOwner, trajectory: Trajectory) -> Say:
+        if trajectory.member == 0 and trajectory.attempt < attempts:
+
+            async def fail(_: str) -> str:
+                raise TimeoutError("the engine is slow")
+
+            return fail
+        return oracle(owner, trajectory)
+
+    return script
+
+
+@pytest.mark.parametrize("attempts", [0, 1, 2])
+def test_a_failed_member_is_played_again_once(tmp_path: Path, attempts: int) -> None:
+    async def scenario(stage: Stage) -> None:
+        outcomes = await stage.play(failing(attempts), group(site(), 3))
+        assert [one.member for one in outcomes] == [0, 1, 2]
+        assert [one.status for one in outcomes[1:]] == [Status.COMPLETED] * 2
+        last = min(attempts, 1)
+        assert outcomes[0].attempt == last
+        assert outcomes[0].status is (Status.POLICY_ERROR if attempts == 2 else Status.COMPLETED)
+        assert len(stage.players) == 3 + last
+        if attempts:
+            assert load_trajectory(stage.database, "g-0").status is Status.POLICY_ERROR
+        with pytest.raises(NotFound):
+            load_trajectory(stage.database, "g-0.2")
+
+    on_stage(tmp_path, scenario)
+
+
+def test_an_environment_is_used_again_unless_it_failed(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        await stage.play(failing(1), group(site()))
+        assert stage.owners[0] is not stage.owners[1]
+
+    on_stage(tmp_path, scenario)
+
+
+def test_an_environment_whose_player_cannot_be_made_is_closed(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        owners: list[EnvOwner] = []
+
+        def refuse(owner: EnvOwner, _: Trajectory) -> Say:
+            owners.append(owner)
+            raise TurnwiseError("httpx is not installed")
+
+        with pytest.raises(TurnwiseError, match="httpx is not installed"):
+            await stage.play(refuse, group(site()))
+        with pytest.raises(EnvironmentFailed, match="already closed"):
+            await owners[0].step("back", 5)
+
+    on_stage(tmp_path, scenario)
+
+
+def test_an_environment_whose_making_overruns_the_group_is_given_up(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        hanging = make_task(FAULTY, 0, "train", {"fault": "hang", "where": "make"})
+        (outcome,) = await stage.play(oracle, group(hanging), replace(QUICK, group=0.5))
+        assert outcome.status is Status.CANCELLED
+        assert lost_threads() == 1
+
+    HANG.clear()
+    try:
+        on_stage(tmp_path, scenario)
+    finally:
+        HANG.set()
+    until_no_thread_is_lost()
+
+
+def never(owner: EnvOwner, trajectory: Trajectory) -> Say:
+    """Member 0 does not answer its second turn."""
+    turns: list[str] = []
+
+    async def wait(observation: str) -> str:
+        turns.append(observation)
+        if len(turns) > 1 and trajectory.member == 0:
+            await asyncio.get_running_loop().create_future()
+        return await oracle(owner, trajectory)(observation)
+
+    return wait
+
+
+def test_the_deadline_of_a_group_cancels_what_still_runs(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        began = time.monotonic()
+        late, good = await stage.play(never, group(site(), 2), replace(QUICK, group=1.0))
+        assert time.monotonic() - began < 5
+        assert good.status is Status.COMPLETED
+        assert (late.status, late.turns, late.attempt) == (Status.CANCELLED, 1, 0)
+        assert late.error == "its group's deadline of 1 s came"
+        stored = load_trajectory(stage.database, "g-0")
+        assert (stored.status, len(stored.steps)) == (Status.CANCELLED, 1)
+
+    on_stage(tmp_path, scenario)
+
+
+def slow(seconds: float) -> Script:
+    """Does what is right, after a pause before its first turn."""
+
+    def script(owner: EnvOwner, trajectory: Trajectory) -> Say:
+        turns: list[str] = []
+
+        async def say(observation: str) -> str:
+            if not turns:
+                await asyncio.sleep(seconds)
+            turns.append(observation)
+            return await oracle(owner, trajectory)(observation)
+
+        return say
+
+    return script
+
+
+def test_the_wait_for_an_environments_slot_is_not_counted(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.concurrency = {kind(site()): 1}
+        outcomes = await stage.play(slow(0.7), group(site(), 4), replace(QUICK, group=2.0))
+        assert [one.status for one in outcomes] == [Status.COMPLETED] * 4
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_retry_shares_the_deadline_of_its_member(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        def script(owner: EnvOwner, trajectory: Trajectory) -> Say:
+            async def say(_: str) -> str:
+                if trajectory.attempt:
+                    await asyncio.get_running_loop().create_future()
+                await asyncio.sleep(1.5)
+                raise TimeoutError("the engine is slow")
+
+            return say
+
+        began = time.monotonic()
+        (outcome,) = await stage.play(script, group(site()), replace(QUICK, group=2.0))
+        assert time.monotonic() - began < 3.0
+        assert (outcome.status, outcome.attempt) == (Status.CANCELLED, 1)
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_group_holds_slots_only_while_it_plays(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.concurrency = {kind(site()): 1}
+        started, go = asyncio.Event(), asyncio.Event()
+
+        def script(owner: EnvOwner, trajectory: Trajectory) -> Say:
+            async def say(observation: str) -> str:
+                started.set()
+                await go.wait()
+                return await oracle(owner, trajectory)(observation)
+
+            return say
+
+        journal = Journal(stage.send)
+        await journal.commit("create_run", run="r", config={}, config_hash="c", kind="train", code_version="0")
+        for name in ("first", "second"):
+            await journal.commit("open_group", group=group(site(), name=name))
+        rollouts = stage.rollouts(script)
+        playing = [asyncio.ensure_future(rollouts.group(group(site(), name="first"), [(0, 0)]))]
+        await started.wait()
+        playing.append(asyncio.ensure_future(rollouts.group(group(site(), name="second"), [(0, 0)])))
+        await asyncio.sleep(0)
+        assert rollouts.held("first") > 0
+        assert rollouts.held("second") == 0
+        go.set()
+        await asyncio.gather(*playing)
+        assert rollouts.held("first") == rollouts.held("second") == 0
+        await rollouts.close()
+
+    on_stage(tmp_path, scenario)
+
+
+def test_an_ending_that_is_being_committed_at_the_deadline_is_committed(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        send = stage.send
+
+        async def slow(operations: list[Operation]) -> list[Answer]:
+            if any(name == "finish_trajectory" for name, _ in operations):
+                await asyncio.sleep(1.5)
+            return await send(operations)
+
+        stage.send = slow
+        (outcome,) = await stage.play(oracle, group(site()), replace(QUICK, group=1.0))
+        assert (outcome.status, outcome.success, outcome.error) == (Status.COMPLETED, True, "")
+        stored = load_trajectory(stage.database, "g-0")
+        assert (stored.status, stored.reward) == (Status.COMPLETED, outcome.reward)
+
+    on_stage(tmp_path, scenario)
+
+
+def test_so_is_that_of_an_episode_without_an_environment(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        send = stage.send
+
+        async def slow(operations: list[Operation]) -> list[Answer]:
+            if any(name == "finish_trajectory" for name, _ in operations):
+                await asyncio.sleep(1.0)
+            return await send(operations)
+
+        stage.send = slow
+        broken = make_task(FAULTY, 0, "train", {"fault": "raise", "where": "make"})
+        (outcome,) = await stage.play(oracle, group(broken), replace(QUICK, group=0.5))
+        assert (outcome.status, outcome.attempt) == (Status.ENV_ERROR, 0)
+        assert "the page is gone" in outcome.error
+        assert load_trajectory(stage.database, "g-0").status is Status.ENV_ERROR
+
+    on_stage(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_a_cancelled_group_is_recorded_and_is_not_played_again(tmp_path: Path, slow: bool) -> None:
+    async def scenario(stage: Stage) -> None:
+        send, ending = stage.send, asyncio.Event()
+
+        async def watched(operations: list[Operation]) -> list[Answer]:
+            if slow and any(name == "finish_trajectory" for name, _ in operations):
+                ending.set()
+                await asyncio.sleep(0.5)
+            return await send(operations)
+
+        stage.send = watched
+        playing = asyncio.ensure_future(stage.play(failing(2) if slow else never, group(site())))
+        if slow:
+            await ending.wait()
+        else:
+            await asyncio.sleep(0.5)
+        playing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await playing
+        stored = load_trajectory(stage.database, "g-0")
+        assert stored.status is (Status.POLICY_ERROR if slow else Status.CANCELLED)
+        assert len(stage.players) == 1
+        assert stage.players[0].closed
+
+    on_stage(tmp_path, scenario)
+
+
+def test_closing_after_the_deadline_is_bound(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        hanging = make_task(FAULTY, 0, "train", {"fault": "hang"})
+
+        def step_into_it(owner: EnvOwner, trajectory: Trajectory) -> Say:
+            async def say(_: str) -> str:
+                return "fault"
+
+            return say
+
+        began = time.monotonic()
+        (outcome,) = await stage.play(step_into_it, group(hanging), replace(QUICK, step=60.0, group=0.5))
+        took = time.monotonic() - began
+        assert outcome.status is Status.CANCELLED
+        assert took < 0.5 + 1.0 + 3.0
+        assert lost_threads() == 1
+
+    HANG.clear()
+    patch = pytest.MonkeyPatch()
+    patch.setattr("turnwise.agents.rollout.group_runner.CLOSING", 1.0)
+    try:
+        on_stage(tmp_path, scenario)
+    finally:
+        patch.undo()
+        HANG.set()
+    until_no_thread_is_lost()
+    assert CLOSING <= 10.0

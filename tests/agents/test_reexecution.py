@@ -1,0 +1,114 @@
+"""A replay finds whatever of a trajectory was altered, and nothing where only what is normalised away differs."""
+
+import gc
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from turnwise import __version__
+from turnwise.agents.reexecution import ReplayReport, replay
+from turnwise.envs.tasks import make_task
+from turnwise.records import Status
+from turnwise.tests.agents.players import Stage, always, group, on_stage, oracle, site
+from turnwise.tests.agents.worlds import CLOCK, PICTURE
+
+
+def open_files(folder: Path) -> list[str]:
+    """Return the paths under ``folder`` that this process has open."""
+    links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    return [str(path) for link in links if folder in (path := link.readlink()).parents]
+
+
+def played(tmp_path: Path, world: str, *alterations: str) -> ReplayReport:
+    """Plays one episode, alters it in the database, replays it."""
+    task = site() if world == "site" else make_task({"clock": CLOCK, "picture": PICTURE}[world], 3, "train", {})
+
+    async def scenario(stage: Stage) -> str:
+        say = oracle if world == "site" else lambda *_: always("go")
+        (outcome,) = await stage.play(say, group(task))
+        assert outcome.status is Status.COMPLETED
+        assert outcome.success
+        with stage.database.engine.begin() as conn:
+            for alteration in alterations:
+                assert conn.execute(text(alteration)).rowcount == 1
+        return stage.database.url
+
+    return replay(on_stage(tmp_path, scenario), "g-0")
+
+
+@pytest.mark.parametrize("world", ["site", "clock"])
+def test_what_was_played_replays(tmp_path: Path, world: str) -> None:
+    report = played(tmp_path, world)
+    assert report.matches, report.message
+
+
+def test_the_store_is_closed_again(tmp_path: Path) -> None:
+    """Where nothing closes it, its files stay open until Python collects the engine: the collector is off here."""
+    gc.disable()
+    try:
+        assert played(tmp_path, "picture").matches
+        assert open_files(tmp_path) == []
+    finally:
+        gc.enable()
+
+
+def test_one_step_is_told_as_one(tmp_path: Path) -> None:
+    assert played(tmp_path, "picture").message == "its one step matches"
+
+
+SWAP = "UPDATE step SET observation_blob = (SELECT observation_blob FROM step WHERE idx = 1) WHERE idx = 0"
+LAST = "UPDATE trajectory SET final_observation_blob = (SELECT observation_blob FROM step WHERE idx = 0)"
+
+
+@pytest.mark.parametrize("world", ["site", "clock"])
+@pytest.mark.parametrize(
+    ("alteration", "message"),
+    [
+        (SWAP, "step 0 differs: hash of the stored text"),
+        (LAST, "the end differs: hash of the stored last text"),
+        ("UPDATE step SET observation_hash = 'x' WHERE idx = 1", "step 1 differs: observation hash"),
+        ("UPDATE step SET reward = reward + 0.5 WHERE idx = 0", "step 0 differs: reward"),
+        ("UPDATE step SET terminated = 1 WHERE idx = 0", "step 0 differs: end"),
+        ("UPDATE trajectory SET reward = reward + 0.001", "the end differs: reward in all"),
+        ("UPDATE trajectory SET success = 0", "the end differs: success was False, now True"),
+        ("UPDATE trajectory SET status = 'truncated'", "the end differs: status was 'truncated', now 'completed'"),
+        ("UPDATE trajectory SET final_observation_hash = 'x'", "the end differs: last observation's hash"),
+    ],
+)
+def test_what_was_altered_is_named(tmp_path: Path, world: str, alteration: str, message: str) -> None:
+    report = played(tmp_path, world, alteration)
+    assert not report.matches
+    assert report.message.startswith(message)
+
+
+OTHER_PACKAGE = "UPDATE trajectory SET facts = json_set(facts, '$.env_package', 'turnwise 0.0.9')"
+OTHER_VERSION = "UPDATE task SET env_version = '7'"
+
+
+@pytest.mark.parametrize(
+    ("alteration", "upgrade"),
+    [
+        (OTHER_PACKAGE, f"played with turnwise 0.0.9, replayed with turnwise {__version__}"),
+        (OTHER_VERSION, f"played with {CLOCK} version 7, replayed with {CLOCK} version 0"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("also", "verdict"),
+    [
+        ("", "all 3 steps match"),
+        ("UPDATE step SET reward = 9 WHERE idx = 1", "step 1 differs: reward was 9.0, now 0.1"),
+    ],
+)
+def test_an_upgrade_of_the_environment_is_named(
+    tmp_path: Path, alteration: str, upgrade: str, also: str, verdict: str
+) -> None:
+    report = played(tmp_path, "clock", *filter(None, (alteration, also)))
+    assert report.message == f"{verdict} ({upgrade})"
+    assert report.upgrade == upgrade
+    assert report.matches == (not also)
+
+
+def test_an_ending_that_nobody_reckoned_is_not_held_against_its_steps(tmp_path: Path) -> None:
+    report = played(tmp_path, "clock", "UPDATE trajectory SET status = 'env_error', reward = 0, success = NULL")
+    assert report.matches, report.message
+    assert report.message == "all 3 steps match"

@@ -1,0 +1,387 @@
+"""The reading commands against a real store, and what every wrong use of the command line ends in."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+from turnwise.console.commands import doctor
+from turnwise.console.commands.prerequisites import Part
+from turnwise.console.commands.runs import RunStatus
+from turnwise.envs.runner.observations import png
+from turnwise.envs.tasks import make_task
+from turnwise.records import Group, GroupState, Horizon, Status, Step, Trajectory
+from turnwise.store import operations
+from turnwise.store.content.blobs import digest
+from turnwise.store.database import open_database
+from turnwise.store.operations.group_states import RUN_ENDED
+from turnwise.store.operations.runs import END_STATUSES
+from turnwise.tests.envs.faulty import FAULTY
+
+from ..conftest import ENV, Turnwise
+
+
+def test_runs_list_names_the_run(turnwise: Turnwise, store: str) -> None:
+    assert "demo" in turnwise("runs", "list", "--store", store).out
+    runs = json.loads(turnwise("runs", "list", "--json", "--store", store).out)
+    assert [(run["id"], run["status"]) for run in runs] == [("demo", "running")]
+
+
+def test_runs_show_accounts_for_every_trajectory(turnwise: Turnwise, store: str) -> None:
+    shown = json.loads(turnwise("runs", "show", "demo", "--json", "--store", store).out)
+    assert shown["accounting"]["submitted"] == 2
+    assert shown["groups"]["open"] == 1
+    assert "trajectories  submitted 2" in turnwise("runs", "show", "demo", "--store", store).out
+
+
+def test_runs_list_filters_by_kind(turnwise: Turnwise, store: str) -> None:
+    assert "demo" in turnwise("runs", "list", "--kind", "train", "--store", store).out
+    assert turnwise("runs", "list", "--kind", "eval", "--store", store).out == "no run matches kind 'eval'\n"
+
+
+def test_an_empty_store_says_so(turnwise: Turnwise, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/empty.db"
+    open_database(url, create=True).close()
+    assert turnwise("runs", "list", "--store", url).out == "no run in this store\n"
+    assert turnwise("trajectories", "list", "--store", url).out == "no trajectory in this store\n"
+
+
+def test_the_statuses_of_runs_are_the_stores() -> None:
+    assert get_args(RunStatus) == ("running", *END_STATUSES)
+
+
+def test_runs_show_before_the_first_update_and_at_a_checkpoint(turnwise: Turnwise, store: str) -> None:
+    database = open_database(store)
+    with database.transaction() as tx:
+        operations.create_run(tx, run="new", config={}, config_hash="n", kind="train", code_version="c")
+        operations.add_version(tx, run="new", update=-1, parent=None)
+    assert json.loads(turnwise("runs", "show", "new", "--json", "--store", store).out)["updates"] == 0
+    with database.transaction() as tx:
+        operations.add_version(tx, run="new", update=0, parent=0)
+        operations.set_checkpoint(tx, run="new", version=1, path="new/checkpoints/1")
+    database.close()
+    shown = turnwise("runs", "show", "new", "--store", store).out
+    assert "updates       0" in shown
+    assert "version 1: new/checkpoints/1" in shown
+
+
+def test_runs_show_splits_what_failed(turnwise: Turnwise, store: str) -> None:
+    database = open_database(store)
+    with database.transaction() as tx:
+        operations.start_trajectory(tx, trajectory=Trajectory("t2", "demo", "g1", 0, 1))
+        operations.finish_trajectory(tx, trajectory="t2", status=Status.CANCELLED, reward=0.0)
+        operations.close_group(tx, group="g1", state=GroupState.FAILED, reason="the run ended")
+    database.close()
+    shown = json.loads(turnwise("runs", "show", "demo", "--json", "--store", store).out)
+    assert (shown["accounting"]["failed"], shown["failures"]) == (3, {"cancelled": 1})
+    told = turnwise("runs", "show", "demo", "--store", store).out
+    assert "submitted 3, failed 3 (cancelled 1, others of their groups 2)" in told
+
+
+def test_runs_show_tells_groups_open_at_the_end_from_those_that_failed(turnwise: Turnwise, store: str) -> None:
+    database = open_database(store)
+    with database.transaction() as tx:
+        operations.close_group(tx, group="g1", state=GroupState.FAILED, reason="0 of 2 members survived")
+        for name in ("g2", "g3"):
+            operations.open_group(tx, group=Group(name, "demo", make_task(ENV, seed=5), Horizon(12, 8, 96, 256), 2))
+            operations.close_group(tx, group=name, state=GroupState.FAILED, reason=RUN_ENDED)
+    database.close()
+    assert "groups        failed 1, open at the end 2\n" in turnwise("runs", "show", "demo", "--store", store).out
+    shown = json.loads(turnwise("runs", "show", "demo", "--json", "--store", store).out)
+    assert (shown["groups"]["failed"], shown["open_at_the_end"]) == (3, 2)
+
+
+def test_a_run_is_asked_to_stop_once_it_runs(turnwise: Turnwise, store: str) -> None:
+    assert turnwise("runs", "stop", "demo", "--store", store).code == 0
+    assert json.loads(turnwise("runs", "show", "demo", "--json", "--store", store).out)["stop_requested"] is True
+
+
+def test_trajectories_are_listed_and_paged(turnwise: Turnwise, store: str) -> None:
+    every = ["trajectories", "list", "--run", "demo", "--json", "--store", store, "--sort", "id", "--ascending"]
+    assert [row["id"] for row in json.loads(turnwise(*every).out)] == ["t0", "t1"]
+    assert [row["id"] for row in json.loads(turnwise(*every, "--limit", "1").out)] == ["t0"]
+    assert [row["id"] for row in json.loads(turnwise(*every, "--after", "t0").out)] == ["t1"]
+    assert json.loads(turnwise(*every, "--status", "completed").out) == []
+    assert {row["status"] for row in json.loads(turnwise(*every).out)} == {"truncated"}
+    told = turnwise("trajectories", "list", "--status", "completed", "--success", "--store", store).out
+    assert told == "no trajectory matches success True, status 'completed'\n"
+
+
+def test_what_an_agent_wrote_is_shown_inert(turnwise: Turnwise, store: str) -> None:
+    shown = turnwise("trajectories", "show", "t1", "--store", store).out
+    assert "\x1b" not in shown
+    assert "> [red]click[/red] home" in shown
+
+
+def test_json_of_a_trajectory_keeps_what_was_written(turnwise: Turnwise, store: str) -> None:
+    shown = json.loads(turnwise("trajectories", "show", "t1", "--json", "--store", store).out)
+    assert shown["steps"][0]["action"].startswith("\x1b[2J")
+    assert shown["task"]["env_id"] == ENV
+
+
+def test_nothing_of_a_world_or_agent_poses_as_a_line_of_turnwise(turnwise: Turnwise, store: str) -> None:
+    pose = "text\nsuccess      True\n   > done  +99"
+    facts = {"id": "forged", "success": True, "reward": 99.0, "\x1b[2Jnote\nstatus": pose, "\ud800": "odd"}
+    database = open_database(store)
+    with database.transaction() as tx:
+        operations.start_trajectory(tx, trajectory=Trajectory("posed", "demo", "g1", 0, 1))
+        step = Step(0, pose, "hash", pose, 0.0, {}, False, True, True, "", None, 0.0, 0.0)
+        operations.append(tx, trajectory="posed", steps=[step], messages=[])
+        operations.finish_trajectory(
+            tx,
+            trajectory="posed",
+            status=Status.TRUNCATED,
+            reward=0.0,
+            success=False,
+            final_observation=pose,
+            facts=facts,
+        )
+    database.close()
+    lines = turnwise("trajectories", "show", "posed", "--store", store).out.splitlines()
+    head = dict(line.split(maxsplit=1) for line in lines[: lines.index("")] if not line.startswith(" "))
+    assert {name: head[name] for name in ("id", "status", "success", "reward")} == {
+        "id": "posed",
+        "status": "truncated",
+        "success": "False",
+        "reward": "0",
+    }
+    assert head["facts.id"] == "forged"
+    assert not any("\x1b" in line for line in lines)
+    assert [line for line in lines if line.startswith(("   >", "success"))] == ["success            False", "   > text"]
+    assert lines.count("   |    > done  +99") == 2
+    assert lines.count("   |    > done  +99  +0") == 1
+
+
+def with_screenshots(store: str, *others: bytes) -> str:
+    """Adds a trajectory of two turns that saw one picture each, and of a turn for each of ``others``; the hash of the
+    first.
+    """
+    pictures = [png(np.full((2, 3, 3), shade, np.uint8)) for shade in (0, 255)] + list(others)
+    names = [digest(picture) for picture in pictures]
+    steps = [
+        Step(turn, "", "hash", "[screenshot 0]", 0.0, {}, False, False, True, "", None, 0.0, 0.0, images=(name,))
+        for turn, name in enumerate(names)
+    ]
+    database = open_database(store)
+    with database.transaction() as tx:
+        operations.start_trajectory(tx, trajectory=Trajectory("seen", "demo", "g1", 0, 1))
+        observations = dict(zip(names, pictures, strict=True))
+        operations.append(tx, trajectory="seen", steps=steps, messages=[], observations=observations)
+    database.close()
+    return names[0]
+
+
+def test_screenshots_are_named_at_their_turns_and_written(turnwise: Turnwise, store: str, tmp_path: Path) -> None:
+    first = with_screenshots(store)
+    show = ["trajectories", "show", "seen", "--store", store]
+    ended = turnwise(*show)
+    assert f"\n0  \n   [screenshot {first[:6]}…]\n   > [screenshot 0]" in ended.out
+    assert ended.err == ""
+    folder = tmp_path / "made" / "shots"
+    ended = turnwise(*show, "--json", "--images", str(folder))
+    assert json.loads(ended.out)["steps"][0]["images"] == [first]
+    assert ended.err == f"images written to {folder}: 2\n"
+    written = sorted(folder.iterdir())
+    assert [path.name[:4] for path in written] == ["000-", "001-"]
+    assert written[0].name == f"000-{first[:16]}.png"
+    assert digest(written[0].read_bytes()) == first
+    assert turnwise("trajectories", "show", "t0", "--images", str(folder), "--store", store).err == (
+        "no image is stored in it\n"
+    )
+
+
+def test_an_image_is_written_under_the_ending_of_its_format(turnwise: Turnwise, store: str, tmp_path: Path) -> None:
+    others = {".jpg": b"\xff\xd8\xff\xe0 jpeg", ".gif": b"GIF89a", ".webp": b"RIFF\x04\0\0\0WEBP", ".bin": b"<svg/>"}
+    with_screenshots(store, *others.values())
+    turnwise("trajectories", "show", "seen", "--images", str(tmp_path / "shots"), "--store", store)
+    written = sorted((tmp_path / "shots").iterdir())
+    assert [path.suffix for path in written] == [".png", ".png", *others]
+    assert [path.read_bytes() for path in written[2:]] == list(others.values())
+
+
+def test_images_that_cannot_be_written_are_told(turnwise: Turnwise, store: str, tmp_path: Path) -> None:
+    with_screenshots(store)
+    (tmp_path / "taken").write_text("a file")
+    ended = turnwise("trajectories", "show", "seen", "--images", str(tmp_path / "taken"), "--store", store)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"--images {tmp_path / 'taken'}" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["runs", "show", "nope"], "no run nope"),
+        (["trajectories", "show", "nope"], "no trajectory nope"),
+        (["trajectories", "list", "--run", "nope"], "no run nope"),
+        (["trajectories", "list", "--sort", "nope"], "created_at"),
+        (["trajectories", "list", "--after", "nope"], "nope"),
+        (["trajectories", "list", "--status", "compelted"], "'completed', 'truncated'"),
+        (["trajectories", "list", "--purpose", "trian"], "'train', 'eval'"),
+        (["runs", "list", "--status", "finihsed"], "'finished', 'failed'"),
+        (["runs", "list", "--kind", "evals"], "'train', 'eval'"),
+        (["runs", "fork", "demo", "--set", "budget.updates"], "expected key=value"),
+    ],
+)
+def test_a_wrong_name_is_told_and_exits_2(turnwise: Turnwise, store: str, arguments: list[str], told: str) -> None:
+    ended = turnwise(*arguments, "--store", store)
+    assert ended.code == 2
+    assert told in ended.err
+    assert ended.out == ""
+    assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "near"),
+    [
+        (["runs", "show", "dmeo"], "demo"),
+        (["runs", "stop", "Demo"], "demo"),
+        (["runs", "fork", "demo-2"], "demo"),
+        (["runs", "list", "--after", "deno"], "demo"),
+        (["trajectories", "list", "--run", "demmo"], "demo"),
+        (["trajectories", "list", "--after", "t9"], "t1"),
+        (["trajectories", "show", "t1.1"], "t1"),
+        (["replay", "t0.1"], "t0"),
+        (["replay", "--run", "dem"], "demo"),
+    ],
+)
+def test_an_unknown_id_names_the_nearest(turnwise: Turnwise, store: str, arguments: list[str], near: str) -> None:
+    ended = turnwise(*arguments, "--store", store)
+    assert ended.code == 2
+    assert f"did you mean '{near}'?" in ended.err
+    assert f"`turnwise {'runs' if near == 'demo' else 'trajectories'} list`" in ended.err
+
+
+def test_an_unknown_environment_names_the_nearest(turnwise: Turnwise) -> None:
+    ended = turnwise("envs", "check", "turnwise/Sit-v0")
+    assert ended.code == 2
+    assert f"did you mean '{ENV}'?" in ended.err
+
+
+def test_an_environment_that_fails_when_played_is_told_without_our_frames(turnwise: Turnwise) -> None:
+    ended = turnwise("envs", "play", FAULTY, "--option", "fault=raise", "--option", "where=reset")
+    assert ended.code == 1
+    assert f"{FAULTY} reset raised" in ended.err
+    assert ended.err.endswith("LookupError: the page is gone\n")
+    assert len(ended.err.splitlines()) < 12
+
+
+def test_no_store_is_told_with_what_to_do(turnwise: Turnwise, tmp_path: Path) -> None:
+    ended = turnwise("runs", "list", "--store", f"sqlite:///{tmp_path}/none.db")
+    assert ended.code == 2
+    assert "turnwise db upgrade" in ended.err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", [["runs", "list"], ["db", "current"], ["replay", "t0"]])
+def test_a_missing_store_is_named_with_its_absolute_path(
+    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    ended = turnwise(*command, "--store", "sqlite:///../none/runs.db")
+    assert ended.code == 2
+    assert f"no store at {tmp_path}/none/runs.db;" in ended.err
+    (tmp_path / "here" / "empty.db").touch()
+    if command != ["db", "current"]:
+        ended = turnwise(*command, "--store", "sqlite:///empty.db")
+        assert f"{tmp_path}/here/empty.db holds no turnwise store" in ended.err
+
+
+def test_a_store_of_another_revision_is_refused_with_the_one_command(turnwise: Turnwise, store: str) -> None:
+    with sqlite3.connect(store.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0001'")
+    connection.close()
+    ended = turnwise("runs", "list", "--store", store)
+    assert ended.code == 2
+    assert f"turnwise db upgrade --store {store}" in ended.err
+    assert turnwise("db", "current", "--store", store).code == 1
+
+
+def test_a_word_is_not_taken_for_a_file(turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = turnwise("db", "upgrade", "--store", "foo")
+    assert ended.code == 2
+    assert "'foo' names no store; write sqlite:///FILE" in ended.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_db_upgrade_makes_a_store_and_may_be_repeated(turnwise: Turnwise, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/new/turnwise.db"
+    first = json.loads(turnwise("db", "upgrade", "--json", "--store", url).out)
+    assert first["revision"] == first["head"]
+    assert json.loads(turnwise("db", "upgrade", "--json", "--store", url).out) == first
+    assert turnwise("db", "current", "--store", url).code == 0
+
+
+def test_envs_check_reports_each_check(turnwise: Turnwise) -> None:
+    report = json.loads(turnwise("envs", "check", ENV, "--json").out)
+    assert report["ok"] is True
+    assert {finding["verdict"] for finding in report["findings"]} == {"passed"}
+
+
+def test_envs_list_has_ours(turnwise: Turnwise) -> None:
+    assert ENV in [row["id"] for row in json.loads(turnwise("envs", "list", "--json").out)]
+
+
+def test_doctor_finds_what_training_needs(turnwise: Turnwise) -> None:
+    ended = turnwise("doctor", "--json")
+    parts = {part["name"]: part for part in json.loads(ended.out)}
+    assert ended.code == 0
+    assert all(part["found"] and part["version"] for part in parts.values() if part["needed"])
+    assert {"docker engine", "bubblewrap", "Xvfb", "postgres server", "disk space"} <= set(parts)
+    assert all(part["get"] for part in parts.values() if not part["found"])
+
+
+def test_doctor_marks_what_training_needs(turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [Part("torch", False, "", "the learner", "pip", needed=True), Part("Xvfb", False, "", "desktops", "apt")]
+    monkeypatch.setattr(doctor, "look", lambda: parts)
+    ended = turnwise("doctor")
+    torch, xvfb, last = ended.out.splitlines()[1:]
+    assert ended.code == 1
+    assert "missing, needed" in torch
+    assert "needed" not in xvfb
+    assert last == "training needs torch"
+    monkeypatch.setattr(doctor, "look", lambda: parts[1:])
+    ended = turnwise("doctor")
+    assert ended.code == 0
+    assert ended.out.endswith("training needs nothing that is missing\n")
+
+
+@pytest.mark.parametrize("command", [[], ["runs"], ["trajectories"], ["envs"], ["model"], ["db"]])
+def test_a_group_alone_shows_its_commands(turnwise: Turnwise, command: list[str]) -> None:
+    ended = turnwise(*command)
+    assert "Commands:" in ended.out + ended.err
+
+
+def test_the_installed_program_starts() -> None:
+    program = Path(sys.executable).with_name("turnwise")
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith("turnwise ")
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "told"),
+    [
+        ('name = "x"\nenviroments = []\n', [], "environments"),
+        ('name = "x"\n[environments]\nid = "a"\n', [], "double brackets: [[environments]]"),
+        ('name = "x"\n[[environments]]\nid = "a"\n[rollout]\nstalenes = 1\n', [], "staleness"),
+        ('name = "x"\n[[environments]]\nid = "a"\n', ["--set", "budget.updats=3"], "updates"),
+        ('name = "x"\n[[environments]]\nid = "a"\n', ["--set", "budget.updates=many"], "budget.updates"),
+        ("name = ", [], "not valid TOML"),
+        (None, [], "cannot read"),
+    ],
+)
+def test_a_wrong_configuration_is_told_before_anything_starts(
+    turnwise: Turnwise, tmp_path: Path, text: str | None, arguments: list[str], told: str
+) -> None:
+    config = tmp_path / "run.toml"
+    if text is not None:
+        config.write_text(text)
+    ended = turnwise("train", str(config), *arguments, "--store", f"sqlite:///{tmp_path}/store/turnwise.db")
+    assert ended.code == 2
+    assert told in ended.err
+    assert not (tmp_path / "store").exists()

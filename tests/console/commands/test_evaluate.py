@@ -1,0 +1,164 @@
+"""``turnwise eval`` and ``turnwise replay``: what is played is stored, and a broken world is told, never counted."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event
+from sqlalchemy.pool import Pool
+from turnwise.store.database import open_database
+from turnwise.store.queries import lists as queries
+from turnwise.tests.console.worlds import BROKEN
+
+from ..conftest import ENV, Turnwise
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/turnwise.db"
+
+
+def test_random_oracle_and_replay(turnwise: Turnwise, store: str) -> None:
+    common = ["--env", ENV, "--tasks", "60", "--json", "--store", store]
+    random = json.loads(turnwise("eval", "--policy", "random", *common).out)
+    oracle = json.loads(turnwise("eval", "--policy", "oracle", *common).out)
+    assert random["success"] <= 0.3
+    assert oracle["success"] == 1.0
+    ended = turnwise("replay", "--run", random["run"], "--sample", "25", "--store", store)
+    assert ended.code == 0
+    assert "25 of 25 match" in ended.out
+
+
+def test_two_seeds_share_no_task(turnwise: Turnwise, store: str) -> None:
+    played = []
+    for seed in ("0", "1"):
+        common = ["--env", ENV, "--tasks", "5", "--turns", "1", "--seed", seed, "--json", "--store", store]
+        run = json.loads(turnwise("eval", *common).out)["run"]
+        with open_database(store).read() as conn:
+            played.append({row["task_id"] for row in queries.list_groups(conn, run=run)})
+    assert [len(one) for one in played] == [5, 5]
+    assert not played[0] & played[1]
+
+
+def test_many_trajectories_are_replayed_on_one_open_store(turnwise: Turnwise, store: str) -> None:
+    run = json.loads(turnwise("eval", "--env", ENV, "--tasks", "5", "--json", "--store", store).out)["run"]
+    connections: list[object] = []
+
+    def count(connection: object, _: object) -> None:
+        connections.append(connection)
+
+    event.listen(Pool, "connect", count)
+    try:
+        assert turnwise("replay", "--run", run, "--sample", "5", "--store", store).out.endswith("5 of 5 match\n")
+    finally:
+        event.remove(Pool, "connect", count)
+    assert len(connections) == 2, "as many as for one trajectory"
+
+
+def test_an_altered_observation_is_found_and_its_step_named(turnwise: Turnwise, store: str) -> None:
+    run = json.loads(turnwise("eval", "--env", ENV, "--tasks", "3", "--json", "--store", store).out)["run"]
+    trajectory = turnwise("trajectories", "list", "--run", run, "--limit", "1", "--ids", "--store", store).out.strip()
+    with sqlite3.connect(store.removeprefix("sqlite:///")) as connection:
+        changed = connection.execute(
+            "UPDATE blob SET data = CAST('page elsewhere' AS BLOB) WHERE hash ="
+            " (SELECT observation_blob FROM step WHERE trajectory_id = ? AND idx = 1)",
+            [trajectory],
+        )
+        assert changed.rowcount == 1
+    connection.close()
+    ended = turnwise("replay", trajectory, "--store", store)
+    assert ended.code == 1
+    assert "step 1" in ended.out
+    (report,) = json.loads(turnwise("replay", trajectory, "--json", "--store", store).out)
+    assert (report["id"], report["matches"]) == (trajectory, False)
+    assert "trajectory" not in report
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [("raise", "the page is gone"), ("nan", "nan"), ("large", "observation"), ("report", "browser crashed")],
+)
+def test_a_world_that_breaks_is_a_failure_with_its_reason(
+    turnwise: Turnwise, store: str, fault: str, told: str
+) -> None:
+    evaluation = ["eval", "--env", BROKEN, "--option", f"fault={fault}", "--tasks", "2", "--store", store]
+    ended = turnwise(*evaluation)
+    assert ended.code == 1
+    assert "env_error" in ended.err
+    assert told in ended.err
+    assert "\x1b" not in ended.err
+    stored = json.loads(turnwise("trajectories", "list", "--json", "--store", store).out)
+    assert {row["status"] for row in stored} == {"env_error"}
+    assert all(row["n_steps"] == 2 for row in stored)
+
+
+def test_what_failed_beside_outcomes_is_told_with_its_reason_and_where_it_is_listed(
+    turnwise: Turnwise, store: str
+) -> None:
+    evaluation = ["eval", "--env", BROKEN, "--option", "fault=odd", "--tasks", "4", "--store", store]
+    ended = turnwise(*evaluation)
+    assert ended.code == 0
+    assert "failed    2" in ended.out
+    told, command = ended.err.splitlines()
+    assert told.startswith("turnwise: 2 of 4 episodes failed: env_error 2; the first, ")
+    assert told.endswith("reset raised LookupError: no page at all")
+    program, *arguments = command.split()
+    assert program == "turnwise"
+    assert len(turnwise(*arguments, "--ids").out.split()) == 4, "each was played twice"
+    ended = turnwise(*evaluation, "--json")
+    assert (ended.code, ended.err, json.loads(ended.out)["failed"]) == (0, "", 2)
+
+
+def test_the_command_that_lists_failures_names_no_store_that_is_found_without(
+    turnwise: Turnwise, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNWISE_STORE", store)
+    ended = turnwise("eval", "--env", BROKEN, "--option", "fault=odd", "--tasks", "2")
+    assert ended.err.rstrip().endswith("--status env_error")
+
+
+def test_runs_show_counts_what_an_evaluation_played_and_leaves_out_training(turnwise: Turnwise, store: str) -> None:
+    evaluation = ["eval", "--env", BROKEN, "--option", "fault=odd", "--tasks", "4", "--json", "--store", store]
+    run = json.loads(turnwise(*evaluation).out)["run"]
+    shown = turnwise("runs", "show", run, "--store", store).out
+    assert "trajectories  completed 2, env_error 4\n" in shown
+    named = {line.split()[0] for line in shown.splitlines()}
+    assert named == {"id", "kind", "status", "created_at", "ended_at", "trajectories"}
+    assert json.loads(turnwise("runs", "show", run, "--json", "--store", store).out)["statuses"] == {
+        "completed": 2,
+        "env_error": 4,
+    }
+
+
+def test_what_never_began_is_no_match(turnwise: Turnwise, store: str) -> None:
+    played = ["--env", BROKEN, "--tasks", "4", "--json", "--store", store]
+    none = json.loads(turnwise("eval", "--option", "fault=reset", *played).out)["run"]
+    ended = turnwise("replay", "--run", none, "--store", store)
+    assert ended.code == 2
+    assert f"run {none} has nothing to replay" in ended.err
+    half = json.loads(turnwise("eval", "--option", "fault=odd", *played).out)["run"]
+    ended = turnwise("replay", "--run", half, "--store", store)
+    assert (ended.code, ended.out.splitlines()[-1]) == (0, "2 of 2 match")
+    failed = turnwise("trajectories", "list", "--run", half, "--status", "env_error", "--ids", "--store", store).out
+    ended = turnwise("replay", *failed.split()[:2], "--run", half, "--store", store)
+    assert ended.code == 1
+    assert ended.out.count("nothing to replay: it ended as env_error before its first step") == 2
+    assert "2 of 4 match" in ended.out
+
+
+def test_an_unknown_policy_is_told(turnwise: Turnwise, store: str) -> None:
+    ended = turnwise("eval", "--env", ENV, "--policy", "randm", "--store", store)
+    assert ended.code == 2
+    assert "randm" in ended.err
+
+
+def test_a_person_plays_from_the_terminal(
+    turnwise: Turnwise, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    actions = tmp_path / "actions"
+    actions.write_text(":hint\nback\n")
+    with actions.open() as typed:
+        monkeypatch.setattr("sys.stdin", typed)
+        shown = turnwise("eval", "--policy", "human", "--env", ENV, "--tasks", "1", "--store", store).out
+    assert "left after 1 turns" in shown

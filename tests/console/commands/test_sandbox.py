@@ -1,0 +1,116 @@
+"""``turnwise sandbox`` on this machine, and on one without an engine."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+from turnwise.sandbox.backends.listing import owned
+from turnwise.sandbox.backends.ownership import EXPIRES, HOST, PID, RUN, labels
+
+PROGRAM = Path(sys.executable).with_name("turnwise")
+
+
+def turnwise(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PROGRAM, "sandbox", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, **env},
+    )
+
+
+def test_list_and_reap_tell_the_dead_from_the_living() -> None:
+    client = docker.APIClient(**docker.utils.kwargs_from_env())
+    dead, alive = (f"turnwise-console-{kind}-{time.monotonic_ns()}" for kind in ("dead", "alive"))
+    written = labels("a run", 600.0)
+    for name, changed in ((dead, {PID: "4194305"}), (alive, {})):
+        client.create_container("turnwise/code:latest", command=["true"], name=name, labels={**written, **changed})
+    try:
+        rows = {row["id"]: row for row in json.loads(turnwise("list", "--json").stdout)}
+        assert (rows[alive]["run"], rows[alive]["owner"], rows[alive]["dead"]) == (
+            "a run",
+            f"process {os.getpid()}",
+            "",
+        )
+        assert alive in turnwise("list").stdout
+        planned = json.loads(turnwise("reap", "--dry-run", "--json").stdout)
+        assert planned["removed"] == []
+        removed = json.loads(turnwise("reap", "--json").stdout)["removed"]
+        assert alive not in {*planned["dead"], *removed}
+        there = {name for one in client.containers(all=True) for name in one["Names"]}
+        assert f"/{alive}" in there
+        assert f"/{dead}" not in there
+        # Another pool on this machine may have swept it first.
+        assert dead not in rows or rows[dead]["dead"] == "its owner, process 4194305, is dead"
+    finally:
+        client.remove_container(alive, force=True)
+        client.close()
+
+
+def test_doctor_names_every_part_and_what_to_do() -> None:
+    done = turnwise("doctor", "--json")
+    parts = {(part["backend"], part["name"]): part for part in json.loads(done.stdout)}
+    assert done.returncode == 0
+    assert all(parts["docker", name]["found"] for name in ("SDK", "engine", "runtimes", "image code"))
+    assert all(parts["local", name]["found"] for name in ("bubblewrap", "namespaces", "python3"))
+    assert all(part["detail"] for part in parts.values())
+
+
+def test_an_image_that_is_up_to_date_is_not_built_again() -> None:
+    done = turnwise("build", "code", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["code"].startswith("sha256:")
+    assert "is up to date" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["check", "--backend", "podman"], "podman is none of docker, local"),
+        (["build", "desktop"], "there is no image 'desktop': there are code, web, gui"),
+    ],
+)
+def test_a_wrong_name_is_told_and_exits_2(arguments: list[str], told: str) -> None:
+    done = turnwise(*arguments)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("command", ["list", "reap", "check", "build"])
+def test_without_an_engine_one_line_says_what_to_do(command: str) -> None:
+    done = turnwise(command, DOCKER_HOST="unix:///nowhere/docker.sock")
+    assert done.returncode == 2
+    assert done.stderr.startswith("turnwise: no Docker engine answers")
+    assert "install docker.io and start dockerd" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_without_an_engine_doctor_says_what_is_left() -> None:
+    done = turnwise("doctor", "--json", DOCKER_HOST="unix:///nowhere/docker.sock")
+    parts = {(part["backend"], part["name"]): part for part in json.loads(done.stdout)}
+    assert done.returncode == 0
+    assert not parts["docker", "engine"]["found"]
+    assert "start dockerd" in parts["docker", "engine"]["detail"]
+
+
+@pytest.mark.parametrize("spoilt", [{EXPIRES: "soon"}, {EXPIRES: "1e30"}, {HOST: "elsewhere"}])
+def test_odd_labels_are_shown_as_far_as_they_go(spoilt: dict[str, str]) -> None:
+    found: dict[str, Any] = {"id": "x", "status": "running", "image": "code", "dead": ""}
+    row = owned({**found, "labels": {**labels("r", 60.0), **spoilt}})
+    assert row["run"] == "r"
+    assert bool(row["expires"]) == (EXPIRES not in spoilt)
+    assert row["owner"].endswith("elsewhere") == (HOST in spoilt)
+    bare = owned({**found, "labels": {MARK_ONLY: "1"}})
+    assert (bare["run"], bare["owner"], bare["expires"]) == ("", "", "")
+
+
+MARK_ONLY = RUN + ".other"

@@ -1,0 +1,73 @@
+"""The live view: a table on a terminal, plain lines elsewhere, and never more than the events say."""
+
+import io
+
+import pytest
+from rich.console import Console
+from turnwise.console.terminal import live
+from turnwise.console.terminal.live import LiveView
+from turnwise.trainer.telemetry.events import Evaluated, Note, UpdateDone
+
+
+def update(number: int, waiting: str = "rollouts") -> UpdateDone:
+    return UpdateDone(
+        update=number,
+        version=number,
+        success=0.25,
+        reward=-0.5,
+        horizon_turns=8,
+        staleness_mean=0.75,
+        staleness_max=2,
+        tokens_per_s=1234.0,
+        turns_per_s=500.0,
+        groups={"ready": 3, "open": 12, "failed": 0},
+        waiting=waiting,
+        loss=0.1,
+        entropy=1.5,
+        seconds=number * 0.5,
+    )
+
+
+def watch(*events: UpdateDone | Note | Evaluated, terminal: bool = False) -> str:
+    shown = io.StringIO()
+    with LiveView("demo", out=Console(file=shown, force_terminal=terminal, width=140, markup=False)) as view:
+        for event in events:
+            view(event)
+    return shown.getvalue()
+
+
+def test_plain_lines_hold_back_but_never_lose_the_last_update() -> None:
+    lines = watch(*(update(number) for number in range(1, 51))).splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("update 1  success 0.25  reward -0.50  horizon 8  staleness 0.8/2  tokens/s 1234")
+    assert lines[1].startswith("update 50 ")
+    assert lines[1].endswith("groups ready 3 open 12  waiting on rollouts")
+
+
+def test_what_follows_an_update_is_read_after_it() -> None:
+    lines = watch(update(1), update(2), Note("checkpoint written"), update(3)).splitlines()
+    assert [line.split("  ")[0] for line in lines] == ["update 1", "update 2", "checkpoint written", "update 3"]
+
+
+def test_every_line_comes_where_updates_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "SECONDS_BETWEEN_LINES", 0.0)
+    assert len(watch(*(update(number) for number in range(1, 6))).splitlines()) == 5
+
+
+def test_notes_and_evaluations_are_lines_of_their_own() -> None:
+    held_out = Evaluated("warmup", 0.21, 0.16, 0.27, {"find": 0.4, "login": 0.0}, 3.0, 198, 2)
+    lines = watch(Note("resumed at update 40"), held_out).splitlines()
+    assert lines == [
+        "resumed at update 40",
+        "warmup: success 0.210 [0.160, 0.270]  find 0.40  login 0.00  (2 episodes failed)",
+    ]
+
+
+def test_a_terminal_gets_a_table_that_says_what_is_waited_on() -> None:
+    shown = watch(update(7, waiting="the slowest group"), terminal=True)
+    assert "staleness" in shown
+    assert "waiting on the slowest group" in shown
+
+
+def test_text_of_a_note_moves_no_cursor() -> None:
+    assert watch(Note("\x1b[2Jenvironment said [red]hi[/red]")) == "environment said [red]hi[/red]\n"

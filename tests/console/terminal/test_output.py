@@ -1,0 +1,93 @@
+"""JSON that any program can read, whatever a record holds."""
+
+import json
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from turnwise.console.terminal.output import ago, in_words, jsonable, print_json, result_facts
+from turnwise.records import Status
+
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(), st.datetimes()),
+    lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.text(), inner), st.tuples(inner, inner)),
+)
+
+
+@dataclass(frozen=True)
+class Carrier:
+    """A record with what records hold."""
+
+    status: Status
+    value: Any
+
+
+@given(VALUES)
+def test_anything_becomes_json_and_survives_it(value: Any) -> None:
+    plain = jsonable(Carrier(Status.COMPLETED, value))
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+    assert jsonable(plain) == plain
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (math.nan, None),
+        (np.float32("inf"), None),
+        (np.int64(3), 3),
+        (Status.TIMEOUT, "timeout"),
+        ({1: (2,)}, {"1": [2]}),
+        (b"\x00\xff", "00ff"),
+        (Path("a/b"), "a/b"),
+        (datetime(2026, 1, 2, tzinfo=UTC), "2026-01-02T00:00:00+00:00"),
+    ],
+)
+def test_what_each_kind_becomes(value: Any, plain: Any) -> None:
+    assert jsonable(value) == plain
+
+
+def test_one_document_on_stdout_with_control_characters_escaped(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"text": "\x1b[2J\u202e"}, indent=None)
+    assert capsys.readouterr().out == '{"text": "\\u001b[2J\\u202e"}\n'
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(-5, "0 s"), (59, "59 s"), (90, "2 min"), (7200, "2 h"), (200_000, "2 d")]
+)
+def test_ages_are_short(seconds: int, shown: str) -> None:
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    assert ago(now - timedelta(seconds=seconds), now) == shown
+
+
+def test_a_result_has_its_shares_in_per_cent_and_success_with_its_interval() -> None:
+    evaluated = {"tasks": 50, "success": 0.98, "low": 0.8951, "high": 0.9965, "families": {"find": 1.0}, "reward": 0.5}
+    assert result_facts(evaluated) == {
+        "tasks": 50,
+        "success": "98.0% [89.5%, 99.7%] (95% interval)",
+        "families": {"find": "100.0%"},
+        "reward": 0.5,
+    }
+    gained = {"gain": 0.25, "gain_low": 0.1512, "gain_high": 0.3433}
+    trained = {"success_untrained": None, "success_after": 0.5, **gained, "stale_share": 0.9592}
+    assert result_facts(trained) == {
+        "success_untrained": None,
+        "success_after": "50.0%",
+        "gain": "25.0% [15.1%, 34.3%] (95% interval)",
+        "stale_share": "95.9%",
+    }
+    # No episode told whether it succeeded.
+    assert result_facts({"success": math.nan, "low": 0.0, "high": 0.16}) == {"success": None}
+    untold = dict.fromkeys(("gain", "gain_low", "gain_high"))
+    assert result_facts(untold) == {"gain": None}
+    assert result_facts(dict.fromkeys(("success", "low", "high"), math.nan)) == {"success": None}
+
+
+def test_numbers_and_mappings_in_words() -> None:
+    assert in_words({"find": 0.94123456, "open": 1.0, "n": 3}) == "find 0.9412, open 1, n 3"
+    assert in_words(None) == ""

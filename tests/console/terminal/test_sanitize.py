@@ -1,0 +1,90 @@
+"""Nothing that an agent writes does anything to a terminal but appear on it."""
+
+import io
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from rich.table import Table
+from turnwise.console.terminal.output import print_facts
+from turnwise.console.terminal.sanitize import cell, clean, indented, one_line
+
+TRICKS = [
+    *("\x1b[31m", "\x1b]0;title\x07", "\x1b]8;;http://x\x1b\\", "\x1bc", "\x9b2J", "\r", "\x08", "\u202e", "\ud800"),
+    *("[bold red]", "[/]", "[link=file:///etc]x[/link]", ":smile:", "\x1b", "\x1bP", "\x90", "\x9c"),
+]
+HOSTILE = st.lists(st.one_of(st.text(max_size=8), st.sampled_from(TRICKS)), max_size=12).map("".join)
+
+
+@given(HOSTILE)
+def test_only_newline_and_tab_remain_of_what_is_not_a_character(text: str) -> None:
+    cleaned = clean(text)
+    assert {unicodedata.category(char) for char in cleaned if char not in "\n\t"} <= {
+        *("Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No"),
+        *("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Co", "Cn"),
+    }
+    cleaned.encode()
+
+
+@given(HOSTILE)
+def test_cleaning_twice_changes_nothing(text: str) -> None:
+    assert clean(clean(text)) == clean(text)
+
+
+@given(st.text(st.characters(min_codepoint=32, max_codepoint=126)))
+def test_plain_text_stays_as_it_is(text: str) -> None:
+    assert clean(text) == text
+
+
+@given(HOSTILE, st.integers(2, 40))
+def test_one_line_is_one_line_of_its_width(text: str, width: int) -> None:
+    line = one_line(text, width)
+    assert len(line) <= width
+    assert not set(line) & set("\n\t\r")
+
+
+@given(HOSTILE)
+def test_a_colour_terminal_gets_no_escape_of_the_agents(text: str) -> None:
+    shown = io.StringIO()
+    table = Table(box=None, show_header=False)
+    table.add_row(cell(text))
+    Console(file=shown, force_terminal=True, color_system="truecolor", width=200).print(table)
+    assert "\x1b" not in shown.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[2J\x1b[31mgone\x1b[0m", "gone"),
+        ("\x1b]0;root@host\x07still here", "still here"),
+        ("safe\rspoof", "safespoof"),
+        ("price \u202e321", "price 321"),
+        ("[red]not markup[/red]", "[red]not markup[/red]"),
+    ],
+)
+def test_known_tricks(text: str, shown: str) -> None:
+    assert clean(text) == shown
+
+
+@given(HOSTILE)
+def test_further_lines_are_behind_their_gutter(text: str) -> None:
+    first, *others = indented(text, "| ").split("\n")
+    assert all(line.startswith("| ") for line in others)
+    assert "\n".join([first, *(line.removeprefix("| ") for line in others)]) == clean(text)
+
+
+@pytest.mark.parametrize("name", ["\x1b[2J\x1b]0;owned\x07status", "\u202estatus", "\ud800status", "sta\x9b2Jtus"])
+def test_a_name_is_shown_as_inert_as_a_value(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    print_facts({name: name, "inner": {name: 1.0}})
+    assert capsys.readouterr().out == "status  status\ninner   status 1\n"
+
+
+def test_a_line_of_a_value_or_name_is_no_fact(capsys: pytest.CaptureFixture[str]) -> None:
+    print_facts({"note\nsuccess  True": "one\nsuccess  True", "success": "False"})
+    assert capsys.readouterr().out.splitlines() == [
+        "note success True  one",
+        "                   | success  True",
+        "success            False",
+    ]

@@ -1,0 +1,92 @@
+"""Task folders: what is read, and what a mistake is told like."""
+
+from pathlib import Path
+
+import pytest
+from turnwise.envs.code.env import CodeEnv
+from turnwise.envs.code.grading.grade import grade
+from turnwise.envs.code.grading.pytest_host import BrokenTests
+from turnwise.envs.code.task import changed
+from turnwise.envs.code.task_folder import BadTask, find, load
+from turnwise.tests.envs.code.small_task import HIDDEN, TOML, small_task, write
+
+
+def test_a_folder_is_a_task(tmp_path: Path) -> None:
+    task, split = load(small_task(tmp_path / "add"))
+    assert (task.name, split) == ("add", "both")
+    assert set(task.workspace) == {"calc.py", "tests/test_calc.py"}
+    assert set(task.tests) == {"test_hidden.py"}
+    assert task.solution is not None
+    assert (task.spec.memory_mib, task.spec.pids, task.command_seconds, task.case_seconds) == (128, 64, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("toml", "said"),
+    [
+        ("", "instruction: Field required"),
+        ("instruction = 'x'\nanswer = 3", "answer: there is no such key"),
+        ("instruction = 'x'\n[limits]\nmemory_mib = 10", "limits.memory_mib: .*64"),
+        ("instruction = 'x'\n[limits]\nmemory_mib = 80", "limits: .*cannot hold"),
+        ("instruction = 'x'\n[[case]]\nargv = []", "case.0.argv"),
+        ("instruction = ", "task.toml: Invalid value"),
+    ],
+)
+def test_mistakes_are_told_by_file_and_key(tmp_path: Path, toml: str, said: str) -> None:
+    with pytest.raises(BadTask, match=said):
+        load(small_task(tmp_path / "add", toml=toml))
+
+
+def test_missing_parts_are_told(tmp_path: Path) -> None:
+    folder = write(tmp_path / "bare", {"task.toml": "instruction = 'x'"})
+    with pytest.raises(BadTask, match="nothing judges this task"):
+        load(folder)
+    write(folder, {"tests/test_a.py": ""})
+    with pytest.raises(BadTask, match="no folder workspace/"):
+        load(folder)
+    with pytest.raises(BadTask, match="no task and no set of tasks"):
+        CodeEnv(folder=str(tmp_path / "nowhere"))
+
+
+def test_sets_of_tasks_and_their_splits(tmp_path: Path) -> None:
+    for name, split in (("a", "train"), ("b", "test"), ("c", "both")):
+        small_task(tmp_path / name, toml=f'split = "{split}"\n{TOML}')
+    assert [path.name for path in find(tmp_path, "train")] == ["a", "c"]
+    assert [path.name for path in find(tmp_path, "test")] == ["b", "c"]
+    for name in ("b", "c"):
+        (tmp_path / name / "task.toml").write_text('split = "train"\n' + TOML)
+    with pytest.raises(BadTask, match="no task is of the split 'test'"):
+        find(tmp_path, "test")
+
+
+def test_the_oracle_of_a_folder_is_its_solution(docker: str, tmp_path: Path) -> None:
+    env = CodeEnv(folder=str(small_task(tmp_path / "add")))
+    env.reset(seed=3, options={"split": "test"})
+    env.step(env.oracle())
+    assert env.oracle() == "submit"
+    assert env.step(env.oracle())[4]["success"]
+
+
+def test_tests_that_import_what_is_to_be_written_are_counted_on_the_solution(docker: str, tmp_path: Path) -> None:
+    hidden = HIDDEN.replace("import add", "import add, twice") + "\n\ndef test_twice():\n    assert twice(2) == 4\n"
+    folder = small_task(tmp_path / "add", hidden=hidden)
+    write(
+        folder,
+        {"solution/calc.py": "def add(one, two):\n    return one + two\n\n\ndef twice(one):\n    return 2 * one\n"},
+    )
+    task = load(folder)[0]
+    assert grade(task, task.workspace).share == 0
+    verdict = grade(task, changed(task.workspace, task.solution or {}))
+    assert (verdict.passed, verdict.total, verdict.tamper) == (5, 5, ())
+
+
+def test_broken_tests_are_the_tasks_fault_and_told(docker: str, tmp_path: Path) -> None:
+    folder = small_task(tmp_path / "add", hidden="import no_such_module\n")
+    task = load(folder)[0]
+    with pytest.raises(BrokenTests, match=r"(?s)task add: .*pristine.*no_such_module"):
+        grade(task, task.workspace)
+
+
+def test_some_tests_passing_is_a_share(docker: str, tmp_path: Path) -> None:
+    task = load(small_task(tmp_path / "add"))[0]
+    verdict = grade(task, task.workspace)
+    assert (verdict.passed, verdict.total, verdict.success) == (1, 4, False)

@@ -1,0 +1,112 @@
+"""``turnwise/TinyCode-v0`` is the world its docstring says, and can be learnt: what each policy earns in it."""
+
+import random
+from collections.abc import Callable, Iterator
+
+import pytest
+from turnwise.envs import make
+from turnwise.envs.code.tiny.env import MAX_CHARS, TinyCodeEnv
+from turnwise.envs.code.tiny.instances import VOCABULARY
+from turnwise.envs.runner.observations import observation_hash
+from turnwise.envs.tools.check import check
+
+Make = Callable[[], TinyCodeEnv]
+WORDS = frozenset(VOCABULARY)
+HORIZON = 12
+
+
+@pytest.fixture
+def made() -> Iterator[Make]:
+    """Makes environments, closed at the end."""
+    all_made: list[TinyCodeEnv] = []
+
+    def make_one() -> TinyCodeEnv:
+        all_made.append(TinyCodeEnv())
+        return all_made[-1]
+
+    yield make_one
+    for env in all_made:
+        env.close()
+
+
+def play(env: TinyCodeEnv, seed: int, chooses: random.Random | None) -> tuple[bool, int, float, list[str]]:
+    """An episode of the oracle, or of random valid actions."""
+    observation, _ = env.reset(seed=seed, options={"split": "test"})
+    total, seen = 0.0, [str(observation)]
+    for turn in range(1, HORIZON + 1):
+        actions = env.valid_actions()
+        texts, weights = [text for text, _ in actions], [weight for _, weight in actions]
+        action = chooses.choices(texts, weights)[0] if chooses else env.oracle()
+        observation, reward, terminated, _, info = env.step(action)
+        total += reward
+        seen += [action, str(observation)]
+        assert info["step_valid"]
+        assert sum(info["reward_parts"].values()) == pytest.approx(reward)
+        if terminated:
+            return info["success"], turn, total, seen
+    return False, HORIZON, total, seen
+
+
+def test_oracle_always_succeeds_in_about_six_turns(sandboxes: str, made: Make) -> None:
+    env = made()
+    played = [play(env, seed, None) for seed in range(30)]
+    assert all(success for success, *_ in played)
+    assert 5 <= sum(turns for _, turns, *_ in played) / 30 <= 7
+    assert all(1.4 <= total <= 1.8 + 1e-9 for _, _, total, _ in played)
+
+
+def test_random_success_is_rare_and_no_accident(any_sandboxes: str, made: Make) -> None:
+    env, rng = made(), random.Random(0)
+    played = [play(env, seed, rng) for seed in range(200)]
+    assert 0.02 <= sum(success for success, *_ in played) / 200 <= 0.2
+
+
+def test_observations_are_short_and_only_the_first_tells_the_task(any_sandboxes: str, made: Make) -> None:
+    env, rng = made(), random.Random(1)
+    for seed in range(40):
+        *_, seen = play(env, seed, rng)
+        assert seen[0].startswith("task ")
+        assert all(len(text) <= MAX_CHARS and len(text.split()) <= 14 for text in seen)
+        assert all(set(text.split()) <= WORDS for text in seen)
+        assert not any("task" in text.split() for text in seen[1:])
+
+
+def test_it_holds_to_its_contract(any_sandboxes: str) -> None:
+    report = check("turnwise/TinyCode-v0")
+    assert report.ok, "\n".join(report.lines())
+
+
+def test_replay_is_exact(sandboxes: str) -> None:
+    def hashes() -> list[object]:
+        env = make("turnwise/TinyCode-v0")
+        rng = random.Random(2)
+        observation, info = env.reset(seed=5)
+        seen: list[object] = [observation_hash(env, observation), info["state_key"]]
+        for _ in range(15):
+            action = rng.choice([*env.valid_actions(), ("put call lamp", 1.0), ("open lamp lamp", 1.0)])[0]
+            observation, reward, terminated, _, info = env.step(action)
+            seen += [observation_hash(env, observation), reward, info["state_key"], info["step_valid"]]
+            if terminated:
+                break
+        env.close()
+        return seen
+
+    assert hashes() == hashes()
+
+
+def test_guessing_at_once_and_doing_nothing_fail(any_sandboxes: str, made: Make) -> None:
+    env = made()
+    for seed in range(5):
+        env.reset(seed=seed)
+        _, reward, terminated, _, info = env.step("done")
+        assert (reward, terminated, info["success"]) == (-0.3, True, False)
+        assert env.step("run")[:3] == ("ended", 0.0, True)
+
+
+def test_unknown_family_and_split_are_refused() -> None:
+    with pytest.raises(ValueError, match="choose from mix, repair, set, write"):
+        TinyCodeEnv("fly")
+    with pytest.raises(ValueError, match="unknown split 'dev'"):
+        TinyCodeEnv().reset(seed=0, options={"split": "dev"})
+    with pytest.raises(RuntimeError, match="before its first reset"):
+        TinyCodeEnv().step("run")

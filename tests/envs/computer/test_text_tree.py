@@ -1,0 +1,85 @@
+"""The page as text: bounded, in one order, and nothing a page says passes for what we say."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from turnwise.envs.computer.text_tree import page
+from turnwise.envs.web.driver.observe import Numbers, fitting, told
+
+Node = dict[str, Any]
+
+
+def node(number: int, role: str, name: str = "", children: tuple[int, ...] = (), parent: int | None = 0) -> Node:
+    found: Node = {
+        "nodeId": str(number),
+        "role": {"value": role},
+        "name": {"value": name},
+        "childIds": [str(one) for one in children],
+        "backendDOMNodeId": 100 + number,
+        "properties": [],
+    }
+    return found if parent is None else {**found, "parentId": str(parent)}
+
+
+TREE = [
+    node(0, "RootWebArea", "shop", (1, 2, 3), None),
+    node(1, "heading", "Lamps", (4,)),
+    node(2, "generic", "", (5,)),
+    node(3, "button", "Buy"),
+    node(4, "StaticText", "Lamps", (), 1),
+    node(5, "StaticText", "five left", (), 2),
+]
+RECTS = {101: (0.0, 0.0, 90.0, 20.0), 102: (0.0, 30.0, 90.0, 20.0), 103: (0.0, 900.0, 90.0, 20.0)}
+
+
+def seen(numbers: Numbers, document: str = "1", clickable: frozenset[int] = frozenset()) -> str:
+    nodes = told(TREE, RECTS, set(clickable), 640, 480)
+    numbers.give(document, nodes)
+    return page({"tabs": [["http://127.0.0.1/", "shop"]], "active": 0, "notes": [], "nodes": nodes})
+
+
+def test_a_page() -> None:
+    assert seen(Numbers()).splitlines() == [
+        "* tab 0: 'shop' http://127.0.0.1/",
+        "[1] heading 'Lamps'",
+        "text 'five left'",
+        "[3] button 'Buy' (out of view)",
+    ]
+
+
+def test_what_hears_clicks_is_told_though_it_has_no_role() -> None:
+    assert "[2] clickable 'five left'" in seen(Numbers(), clickable=frozenset({102}))
+
+
+def test_numbers_stay_while_the_document_does_and_are_never_given_twice() -> None:
+    numbers = Numbers()
+    first = seen(numbers)
+    assert seen(numbers) == first
+    again = seen(numbers, document="2")
+    assert "[1]" not in again
+    assert len(set(numbers.nodes)) == 6
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_what_a_page_says_stays_on_its_line_and_in_its_quotes(name: str, title: str) -> None:
+    nodes = told([node(1, "button", name, (), None)], {}, set(), 640, 480)
+    Numbers().give("1", nodes)
+    tab, shown = page({"tabs": [["http://127.0.0.1/", title]], "nodes": nodes}).splitlines()
+    assert tab.startswith("* tab 0:")
+    assert shown.startswith("[1] button")
+    inner = shown.removeprefix("[1] button").strip()
+    assert not inner or (inner[0] == inner[-1] == "'" and "'" not in inner[1:-1].replace("\\\\", "").replace("\\'", ""))
+
+
+def test_what_is_told_of_a_page_is_bounded_in_all() -> None:
+    nodes = [{"role": "textbox", "name": "x" * 600, "value": "y" * 400} for _ in range(10)]
+    assert len(fitting(nodes, 3999)) == 3
+    assert fitting(nodes, 10_000) == nodes
+
+
+def test_a_long_page_is_cut_at_a_line_and_says_so() -> None:
+    nodes = [{"role": "button", "name": f"number {number}", "id": number, "depth": 0} for number in range(5000)]
+    shown = page({"nodes": nodes}, max_chars=1000)
+    assert len(shown) < 1040
+    assert shown.endswith("more lines")

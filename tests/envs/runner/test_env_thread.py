@@ -1,0 +1,245 @@
+"""Whatever an environment does, its owner answers by the deadline, with the right error, and says what happened."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from turnwise.envs.errors import EnvError, EnvironmentBroken, EnvironmentFailed, EnvTimeout, UnknownEnvironment, told
+from turnwise.envs.runner.env_thread import EnvOwner, lost_threads
+from turnwise.envs.tasks import make_task
+from turnwise.sandbox.errors import NoEngine
+from turnwise.tests.envs.faulty import FAULTY, HANG, MADE, FaultyEnv
+
+
+@pytest.fixture(autouse=True)
+def nothing_hangs_after() -> Iterator[None]:
+    HANG.clear()
+    yield
+    HANG.set()
+    ends = time.monotonic() + 5
+    while lost_threads() and time.monotonic() < ends:
+        HANG.wait(0.01)
+    assert lost_threads() == 0
+
+
+async def fault(fault: str, where: str = "step", deadline: float = 5.0) -> EnvOwner:
+    owner = EnvOwner(FAULTY, {"fault": fault, "where": where})
+    await owner.make(deadline)
+    await owner.reset(0, "train", deadline)
+    await owner.step("fault", deadline)
+    return owner
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("nan", "reward is nan"),
+        ("inf", "reward is inf"),
+        ("huge", "reward is inf"),
+        ("reward", "reward is str"),
+        ("flag", "terminated is NoneType, not bool"),
+        ("info", "info is NoneType, not dict"),
+        ("arity", "step returned a tuple of 4"),
+        ("none", "step returned NoneType"),
+        ("observation", "observation is int"),
+        ("keys", r"with keys \['text'\]"),
+        ("image", r"uint8 \(2, 2\)"),
+        ("large", "observation of 50000000 bytes; at most"),
+        ("valid", r"info\['step_valid'\] is str"),
+        ("parts", r"info\['reward_parts'\]\['goal'\] is nan"),
+        ("success", r"info\['success'\] is int"),
+        ("key", r"info\['state_key'\] is int"),
+        ("facts", r"info\['facts'\] holds what JSON cannot"),
+        ("long key", r"info\['state_key'\] is 20000 characters; 16384 is the most"),
+        ("long part", r"the names in info\['reward_parts'\] are 20004 characters of JSON; 16384 is the most"),
+        ("many parts", r"the names in info\['reward_parts'\] are \d+ characters of JSON; 16384 is the most"),
+        ("many", r"info\['facts'\] is 200\d\d characters of JSON; 16384 is the most"),
+    ],
+)
+def test_a_broken_answer_is_named(kind: str, message: str) -> None:
+    with pytest.raises(EnvironmentBroken, match=f"faults/Faulty-v0 step: .*{message}"):
+        asyncio.run(fault(kind))
+
+
+@pytest.mark.parametrize("kind", ["raise", "exit"])
+def test_a_raise_arrives_with_its_last_lines(kind: str) -> None:
+    with pytest.raises(EnvironmentFailed, match="Faulty-v0 step raised") as raised:
+        asyncio.run(fault(kind))
+    assert "_go_wrong" in str(raised.value)
+    assert str(raised.value).endswith({"raise": "LookupError: the page is gone", "exit": "SystemExit: 3"}[kind])
+
+
+def test_a_reported_error_is_a_failure() -> None:
+    with pytest.raises(EnvironmentFailed, match="the environment reports: browser crashed"):
+        asyncio.run(fault("reported"))
+
+
+@pytest.mark.parametrize("where", ["make", "reset"])
+def test_a_raise_before_the_first_turn(where: str) -> None:
+    with pytest.raises(EnvironmentFailed, match=f"Faulty-v0 {where}.*LookupError: the page is gone|LookupError"):
+        asyncio.run(fault("raise", where))
+
+
+def test_a_broken_reset_is_named() -> None:
+    with pytest.raises(EnvironmentBroken, match=r"reset returned str, not \(observation, info\)"):
+        asyncio.run(fault("type", "reset"))
+
+
+@pytest.mark.parametrize("where", ["make", "reset", "step"])
+def test_a_hang_ends_at_the_deadline_and_the_thread_is_given_up(where: str) -> None:
+    async def hang() -> tuple[float, str]:
+        owner = EnvOwner(FAULTY, {"fault": "hang", "where": where})
+        began = time.monotonic()
+
+        async def play() -> None:
+            await owner.make(0.1)
+            await owner.reset(0, "train", 0.1)
+            await owner.step("fault", 0.1)
+
+        with pytest.raises(EnvTimeout) as raised:
+            await play()
+        took = time.monotonic() - began
+        assert owner.lost
+        with pytest.raises(EnvTimeout, match="given up when an earlier call"):
+            await owner.step("go", 0.1)
+        await owner.close(0.1)
+        return took, str(raised.value)
+
+    took, said = asyncio.run(hang())
+    assert took < 1.0
+    assert said == f"{FAULTY} {where} had not returned after 0.1 s; its thread is given up"
+    assert lost_threads() == 1
+
+
+def test_one_cancelled_while_it_is_made_is_counted_and_closed() -> None:
+    async def cancel() -> EnvOwner:
+        owner = EnvOwner(FAULTY, {"fault": "hang", "where": "make"})
+        making = asyncio.ensure_future(owner.make(5))
+        await asyncio.sleep(0.05)
+        making.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await making
+        return owner
+
+    owner = asyncio.run(cancel())
+    assert owner.lost
+    assert lost_threads() == 1
+
+
+def test_one_that_cannot_be_made_whole_is_closed() -> None:
+    async def make() -> None:
+        owner = EnvOwner(FAULTY, {"fault": "raise", "where": "instructions"})
+        with pytest.raises(EnvironmentFailed, match="Faulty-v0 make raised"):
+            await owner.make(5)
+        with pytest.raises(EnvironmentFailed, match="not made, or already closed"):
+            await owner.reset(0, "train", 5)
+
+    MADE.clear()
+    asyncio.run(make())
+    ends = time.monotonic() + 5
+    while not MADE[-1].closed and time.monotonic() < ends:
+        threading.Event().wait(0.005)
+    assert MADE[-1].closed
+
+
+def test_a_hanging_close_is_left_behind() -> None:
+    async def hang() -> None:
+        owner = EnvOwner(FAULTY, {"fault": "hang", "where": "close"})
+        await owner.make(5)
+        await owner.close(0.05)
+        assert owner.lost
+
+    asyncio.run(hang())
+    assert lost_threads() == 1
+
+
+def test_a_thread_that_comes_back_closes_its_environment() -> None:
+    async def hang() -> FaultyEnv:
+        owner = EnvOwner(FAULTY, {"fault": "hang"})
+        await owner.make(5)
+        made = await owner.run("look", lambda env: env, 5)
+        with pytest.raises(EnvTimeout):
+            await owner.step("fault", 0.05)
+        assert isinstance(made, FaultyEnv)
+        return made
+
+    env = asyncio.run(hang())
+    assert lost_threads() == 1
+    HANG.set()
+    ends = time.monotonic() + 5
+    while not env.closed and time.monotonic() < ends:
+        threading.Event().wait(0.005)
+    assert env.closed
+
+
+def test_a_hang_holds_nobody_else_up() -> None:
+    async def play() -> float:
+        hung = asyncio.ensure_future(fault("hang", deadline=0.5))
+        owner = EnvOwner(FAULTY)
+        await owner.make(5)
+        await owner.reset(0, "train", 5)
+        began = time.monotonic()
+        for _ in range(100):
+            await owner.step("go", 5)
+        took = time.monotonic() - began
+        await owner.close(5)
+        with pytest.raises(EnvTimeout):
+            await hung
+        return took
+
+    assert asyncio.run(play()) < 0.4
+
+
+@pytest.mark.parametrize("kind", ["raise", "large", "nan"])
+def test_reset_works_after_a_failure(kind: str) -> None:
+    async def again() -> None:
+        owner = EnvOwner(FAULTY, {"fault": kind})
+        await owner.make(5)
+        for _ in range(2):
+            await owner.reset(0, "train", 5)
+            with pytest.raises(EnvError):
+                await owner.step("fault", 5)
+        seen = await owner.reset(1, "test", 5)
+        assert seen.text == "on"
+        assert not owner.lost
+        await owner.close(5)
+        with pytest.raises(EnvironmentFailed, match="not made, or already closed"):
+            await owner.reset(0, "train", 5)
+
+    asyncio.run(again())
+
+
+def test_what_is_seen_is_complete() -> None:
+    async def look() -> Any:
+        owner = EnvOwner.of(make_task("turnwise/Site-v0", 3, "test", {"family": "open"}))
+        await owner.make(5)
+        first = await owner.reset(3, "test", 5)
+        action = await owner.run("oracle", lambda env: env.oracle(), 5)
+        second = await owner.step(action, 5)
+        last = await owner.step("done", 5)
+        await owner.close(5)
+        return owner, first, second, last
+
+    owner, first, second, last = asyncio.run(look())
+    assert owner.deterministic
+    assert first.text.startswith("task open ")
+    assert (first.reward, first.terminated, first.valid, first.success, first.images) == (0.0, False, True, False, ())
+    assert (second.reward, dict(second.reward_parts)) == (0.2, {"goal": 0.2})
+    assert (last.reward, last.terminated, last.success) == (1.0, True, True)
+    assert len({first.hash, second.hash, last.hash}) == 3
+    assert last.ms >= 0
+
+
+def test_unknown_id_passes_through() -> None:
+    with pytest.raises(UnknownEnvironment, match="did you mean 'turnwise/Site-v0'"):
+        asyncio.run(EnvOwner("turnwise/Sit-v0").make(5))
+
+
+def test_an_error_of_ours_is_told_by_its_words_alone() -> None:
+    failed = told("theirs/Plain-v3 reset", NoEngine("no Docker engine answers"))
+    assert type(failed) is EnvironmentFailed
+    assert str(failed) == "theirs/Plain-v3 reset: no Docker engine answers"
+    assert isinstance(failed.__cause__, NoEngine)

@@ -1,0 +1,178 @@
+"""``check`` passes what holds to the contract and names what does not."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+import pytest
+from turnwise.envs import TurnEnv, UnknownEnvironment
+from turnwise.envs.base import Info, Obs
+from turnwise.envs.runner.env_thread import lost_threads
+from turnwise.envs.text.env import SiteEnv
+from turnwise.envs.tools.check import Report, Verdict, check
+from turnwise.envs.tools.checks import Skipped, Subject, oracle_succeeds
+from turnwise.tests.envs.faulty import FAULTY, HANG
+
+
+def failed(report: Report) -> dict[str, str]:
+    return {finding.check: finding.detail for finding in report.findings if finding.verdict is Verdict.FAILED}
+
+
+class Drifting(SiteEnv):
+    """Tells the time of day."""
+
+    calls = 0
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        Drifting.calls += 1
+        observation, *rest = super().step(action)
+        return (f"{observation} {Drifting.calls}", *rest)  # type: ignore[return-value]
+
+
+class Moody(Drifting):
+    """Says that it is not to be repeated, for itself and not where it is registered."""
+
+    deterministic = False
+
+
+class Silent(SiteEnv):
+    """Tells no state key."""
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        *rest, info = super().step(action)
+        del info["state_key"]
+        return (*rest, info)  # type: ignore[return-value]
+
+
+class Sticky(SiteEnv):
+    """Keeps what was visited over a reset."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
+        turns = getattr(self, "_turns", 0)
+        self._turns = 0
+        observation, info = super().reset(seed=seed, options=options)
+        return f"{observation} {'visited' * min(turns, 1)}", info
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        self._turns += 1
+        return super().step(action)
+
+
+class Wordy(SiteEnv):
+    """Uses a word it does not list."""
+
+    def vocabulary(self) -> list[str]:
+        return [word for word in super().vocabulary() if word != "home"]
+
+
+class Wrong(SiteEnv):
+    """Its oracle is none."""
+
+    def oracle(self) -> str:
+        return "answer 10"
+
+
+class Unguided(SiteEnv):
+    """Has no oracle, and counts its resets."""
+
+    oracle = TurnEnv.oracle
+    resets = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
+        Unguided.resets += 1
+        return super().reset(seed=seed, options=options)
+
+
+KINDS = (Drifting, Moody, Silent, Sticky, Wordy, Wrong, Unguided)
+BAD = {kind.__name__: kind for kind in KINDS}
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Iterator[None]:
+    HANG.clear()
+    for name, kind in BAD.items():
+        gymnasium.register(f"bad/{name}-v0", entry_point=kind)
+    yield
+    for name in BAD:
+        gymnasium.registry.pop(f"bad/{name}-v0")
+    HANG.set()
+
+
+def test_the_site_passes_without_a_warning() -> None:
+    report = check("turnwise/Site-v0")
+    assert failed(report) == {}
+    assert report.ok
+    assert [finding.verdict for finding in report.findings] == [Verdict.PASSED] * 11
+    assert report.findings[1].detail == "passed"
+    assert report.step_ms is not None
+    assert report.step_ms.p50 <= report.step_ms.p95 < 5
+    assert any(line.startswith("latency  step") for line in report.lines())
+
+
+@pytest.mark.parametrize(
+    ("name", "by"),
+    [
+        ("Drifting", "step determinism"),
+        ("Silent", "info"),
+        ("Sticky", "reset after failure"),
+        ("Wordy", "vocabulary"),
+        ("Wrong", "oracle"),
+    ],
+)
+def test_what_is_wrong_is_found_by_its_check(name: str, by: str) -> None:
+    report = check(f"bad/{name}-v0")
+    assert not report.ok
+    assert by in failed(report)
+
+
+def test_what_says_that_it_cannot_be_repeated_is_not_asked_to_be() -> None:
+    assert "gymnasium" in failed(check("bad/Drifting-v0"))
+    found = failed(check("bad/Moody-v0"))
+    assert not {"gymnasium", "seed determinism", "step determinism"} & {*found}
+
+
+def test_an_environment_that_raises_fails() -> None:
+    assert "LookupError: the page is gone" in failed(check(FAULTY, {"fault": "raise"}))["episodes"]
+
+
+def test_a_reset_that_fails_is_told_once() -> None:
+    report = check(FAULTY, {"fault": "raise", "where": "reset"})
+    first, *rest = report.findings
+    assert (first.check, first.verdict) == ("reset", Verdict.FAILED)
+    assert "LookupError: the page is gone" in first.detail
+    assert {(one.verdict, one.detail) for one in rest} == {(Verdict.SKIPPED, "not begun: it cannot be reset")}
+
+
+def test_no_episode_begins_for_an_oracle_that_is_none() -> None:
+    asyncio.run(_asked_for_its_oracle())
+    assert Unguided.resets == 0
+
+
+async def _asked_for_its_oracle() -> None:
+    with pytest.raises(Skipped, match="has no oracle"):
+        await oracle_succeeds(Subject("bad/Unguided-v0", {}, 5))
+
+
+def test_an_environment_that_hangs_ends_by_its_deadlines() -> None:
+    report = check(FAULTY, {"fault": "hang", "where": "reset"}, call_deadline=0.05)
+    assert "had not returned after 0.05 s" in failed(report)["reset"]
+    assert {one.detail for one in report.findings[1:]} == {"not begun: a call of it hung"}
+    report = check(FAULTY, {"fault": "hang", "where": "reset"}, call_deadline=5, check_deadline=0.05, deadline=0.12)
+    assert failed(report)["reset"] == "not finished after 0.05 s"
+    assert failed(report)["oracle"] == "not begun: the whole took over 0.12 s"
+    HANG.set()
+    assert lost_threads() >= 0
+
+
+def test_an_unknown_id_is_refused() -> None:
+    with pytest.raises(UnknownEnvironment, match="did you mean"):
+        check("turnwise/Syte-v0")
+
+
+def test_optional_methods_are_optional() -> None:
+    with pytest.raises(NotImplementedError, match="has no oracle"):
+        TurnEnv().oracle()
+    with pytest.raises(NotImplementedError, match="valid actions"):
+        TurnEnv().valid_actions()
+    assert TurnEnv().instructions() == ""

@@ -1,0 +1,51 @@
+"""What ``new`` writes is a working package."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from turnwise.envs.tools.new import ScaffoldError, env_id, new
+
+
+def test_the_environment_is_short(tmp_path: Path) -> None:
+    root = new("two-words", tmp_path)
+    source = (root / "two_words" / "env.py").read_text()
+    assert len([line for line in source.splitlines() if line.strip()]) <= 25
+    assert any(isinstance(node, ast.ClassDef) and node.name == "TwoWordsEnv" for node in ast.parse(source).body)
+    assert env_id("two-words") == "two_words/TwoWords-v0"
+
+
+def test_it_installs_registers_by_entry_point_and_passes_its_own_tests(tmp_path: Path) -> None:
+    root = new("scaffolded", tmp_path)
+    site = tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--no-index"]
+    environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PYTHONPATH": str(site)}
+    subprocess.run([*pip, "--target", str(site), str(root)], check=True, timeout=120, env=environment)
+    show = "from turnwise.envs import all_ids; print(all_ids())"
+    listed = subprocess.run(
+        [sys.executable, "-c", show], check=True, timeout=60, capture_output=True, text=True, env=environment
+    )
+    assert env_id("scaffolded") in listed.stdout
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(root / "tests")],
+        check=True,
+        timeout=120,
+        env=environment,
+        cwd=root,
+    )
+
+
+@pytest.mark.parametrize("name", ["", "3d", "a b", "class", "../up", "json", "turnwise", "numpy"])
+def test_a_name_that_will_not_do_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ScaffoldError):
+        new(name, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(ScaffoldError, match="exists already"):
+        new("mine", tmp_path)

@@ -1,0 +1,108 @@
+"""A person's episode, with lines from a list and output into one."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from turnwise.envs import EnvironmentFailed, make
+from turnwise.envs.base import Image, Info, Obs, TurnEnv
+from turnwise.envs.tools.play import HELP, play
+
+
+def nowhere(picture: Image) -> str:
+    return f"{picture.shape[0]}.png"
+
+
+def test_an_episode_is_played_to_its_end() -> None:
+    written: list[str] = []
+    env = make("turnwise/Site-v0", family="open")
+    goal = env.reset(seed=4, options={"split": "test"})[0].split()[2]
+    lines = iter([":hint", ":actions", f" click {goal}\n", "done", "never"])
+    played = play(env, lines, written.append, nowhere, seed=4, split="test")
+    assert (played.turns, played.ended, played.success) == (2, True, True)
+    assert played.reward == 1.2
+    assert written[0] == HELP
+    assert written[1].startswith(f"task open {goal} click ")
+    assert written[2] == f"click {goal}"
+    assert f"  click {goal}" in written[3].splitlines()
+    assert written[-1] == "success after 2 turns, reward 1.20"
+
+
+def test_leaving_is_not_an_end() -> None:
+    for lines in ([":quit", "done"], []):
+        written: list[str] = []
+        played = play(make("turnwise/Site-v0"), iter(lines), written.append, nowhere)
+        assert (played.turns, played.ended, played.success) == (0, False, None)
+        assert written[-1].startswith("left after 0 turns")
+
+
+class Picture(TurnEnv):
+    """Shows an image, and knows neither hints nor actions."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[Obs, Info]:
+        return {"text": "look", "image": np.zeros((2, 3, 3), np.uint8)}, {}
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        return np.zeros((4, 5, 3), np.uint8), 0.5, False, False, {}
+
+    def instructions(self) -> str:
+        return "point at things"
+
+
+class Looks(Picture):
+    """Shows a text, and has looks for a person."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[Obs, Info]:
+        return "read", {}
+
+    def screenshot(self) -> Image | None:
+        return np.zeros((6, 7, 3), np.uint8)
+
+
+def test_a_person_is_told_where_to_see_what_the_agent_only_reads() -> None:
+    written: list[str] = []
+    play(Looks(), iter([]), written.append, nowhere)
+    assert written[2] == "read\n[screenshot, 7 x 6: 6.png]"
+
+
+def test_where_images_lie_is_told() -> None:
+    written: list[str] = []
+    played = play(Picture(), iter([":hint", ":help", "here"]), written.append, nowhere, max_turns=1)
+    assert written[1:] == [
+        "point at things",
+        "look\n[screenshot, 3 x 2: 2.png]",
+        "Picture has no oracle",
+        f"{HELP}\npoint at things",
+        "[screenshot, 5 x 4: 4.png]   (+0.50)",
+        "ended after 1 turns, reward 0.50",
+    ]
+    assert played.ended
+
+
+class Mistaken(Picture):
+    """Divides by zero where it is asked to."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[Obs, Info]:
+        return "read", {"share": self._wrong("reset")}
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        return "read", self._wrong("step"), False, False, {}
+
+    def oracle(self) -> str:
+        return str(self._wrong(":hint"))
+
+    def _wrong(self, where: str) -> float:
+        return 1 / int(where != self.where)
+
+
+@pytest.mark.parametrize("where", ["reset", "step", ":hint"])
+def test_a_mistake_is_told_with_the_last_lines_of_its_traceback(where: str) -> None:
+    written: list[Any] = []
+    with pytest.raises(EnvironmentFailed, match=f"^{where} raised\n(?s:.*)ZeroDivisionError") as raised:
+        play(Mistaken(where), iter([":hint", "go"]), written.append, nowhere)
+    told = str(raised.value).splitlines()
+    assert len(told) < 14
+    assert any("return 1 / int(where != self.where)" in line for line in told)

@@ -1,0 +1,14 @@
+"""One process of each site, shared by the tests of a session; each test begins it anew."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from turnwise.envs.web.apps.tasks.catalog import SITES
+from turnwise.tests.envs.web.apps.running import Served, served
+
+
+@pytest.fixture(scope="session")
+def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Served]]:
+    with ExitStack() as stack:
+        yield {site: stack.enter_context(served(tmp_path_factory.mktemp(site))) for site in SITES}

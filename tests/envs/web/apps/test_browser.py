@@ -1,0 +1,31 @@
+"""The browser that the tests drive, where the templates do not need all it can do."""
+
+from contextlib import closing
+
+import pytest
+from turnwise.envs.web.apps.tasks.acts import fill, link, search_for
+from turnwise.envs.web.apps.tasks.template import Act
+from turnwise.envs.web.apps.worlds import shop as world_shop
+from turnwise.tests.envs.web.apps.browser import Browser
+from turnwise.tests.envs.web.apps.elements import Document
+from turnwise.tests.envs.web.apps.running import Served
+
+TWO = "<ul><li>Red <a href='/1'>Open</a></li><li>Blue <a href='/2'>Open</a></li></ul>"
+
+
+def test_enter_submits_the_form_of_a_field(sites: dict[str, Served]) -> None:
+    world = world_shop.world(1)
+    name = world["tables"]["products"][0]["name"]
+    with closing(Browser(sites["shop"].begin(world))) as browser:
+        browser.do(search_for(name), Act("press", "searchbox", "Search for", "Enter"), link(name))
+        assert browser.page.first("h1").text == name
+
+
+def test_of_two_alike_one_is_told_by_its_number() -> None:
+    browser = Browser.__new__(Browser)
+    browser.page, browser.target = Document(TWO), "/"
+    assert browser.find(Act("click", "link", "Open", nth=1)).attributes["href"] == "/2"
+    with pytest.raises(AssertionError, match="means 2 things"):
+        browser.find(Act("click", "link", "Open"))
+    with pytest.raises(AssertionError, match="is not on"):
+        browser.find(fill("Open", "x"))

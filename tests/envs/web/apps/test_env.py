@@ -1,0 +1,61 @@
+"""The sites in a real browser: what solves a task in it succeeds, and nothing else does."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from turnwise.envs.web.apps.env import SitesEnv, written
+from turnwise.envs.web.apps.tasks.catalog import TEMPLATES
+
+SEEDS = int(os.environ.get("TURNWISE_BROWSED_SEEDS", "1"))
+EVERY = int(os.environ.get("TURNWISE_BROWSED_EVERY", "6"))
+"""One template in so many is tried."""
+
+pytestmark = pytest.mark.usefixtures("browsers")
+
+
+@pytest.fixture(scope="module")
+def env(browsers: None) -> Iterator[SitesEnv]:
+    made = SitesEnv(template="shop/checkout")
+    yield made
+    made.close()
+
+
+def solved(env: SitesEnv, seed: int) -> list[str]:
+    """What the oracle sees on its way, which must succeed."""
+    seen = [str(env.reset(seed=seed)[0])]
+    over = False
+    while not over:
+        observation, reward, over, _, info = env.step(env.oracle())
+        seen.append(str(observation))
+        assert info["step_valid"], observation
+    assert (reward, info["success"]) == (1.0, True), seen[-1]
+    return seen
+
+
+def test_the_oracle_succeeds_on_a_busy_machine(env: SitesEnv) -> None:
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        for number in range(4):
+            env._template = list(TEMPLATES)[13 * number]
+            solved(env, number)
+    finally:
+        for one in busy:
+            one.kill()
+            one.wait()
+
+
+@pytest.mark.parametrize("template", list(TEMPLATES)[::EVERY])
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_the_oracle_succeeds_the_same_way_twice_and_a_near_miss_fails(env: SitesEnv, template: str, seed: int) -> None:
+    env._template = template
+    assert solved(env, seed) == solved(env, seed)
+    env.reset(seed=seed)
+    over = False
+    for act in env.playing.misses[seed % len(env.playing.misses)]:
+        seen, reward, over, _, info = env.step(written(act, env.nodes))
+    if not over:
+        seen, reward, over, _, info = env.step('answer("")')
+    assert (reward, info["success"]) == (0.0, False), seen

@@ -1,0 +1,89 @@
+"""Ends are compared whole: by value, with new rows alike whatever their ids."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+from turnwise.envs.web.apps.draws import Deal, NoInstance
+from turnwise.envs.web.apps.state import After, Tables, World, read, same
+from turnwise.envs.web.apps.tasks.template import Check, same_answer
+
+START: Tables = {"orders": [{"id": 1, "who": "a"}], "lines": [{"order_id": 1, "what": "x"}]}
+REFERENCES = {"lines": {"order_id": "orders"}}
+
+
+def end(number: int, who: str = "b", what: str = "y") -> Tables:
+    orders = [*START["orders"], {"id": number, "who": who}]
+    return {"orders": orders, "lines": [{"order_id": number, "what": what}, *START["lines"]]}
+
+
+def test_the_id_of_a_new_row_does_not_count() -> None:
+    assert same(end(2), end(9), START, REFERENCES)
+    assert not same(end(2), end(9, who="c"), START, REFERENCES)
+    assert not same(end(2), end(9, what="z"), START, REFERENCES)
+    assert not same(end(2), START, START, REFERENCES)
+
+
+def test_a_new_row_is_none_that_was_there() -> None:
+    again: Tables = {"orders": [{"id": 2, "who": "a"}], "lines": [{"order_id": 2, "what": "x"}]}
+    assert not same(START, again, START, REFERENCES)
+
+
+def test_lines_stay_with_their_order() -> None:
+    def two(first: str, second: str) -> Tables:
+        orders = [*START["orders"], {"id": 2, "who": "b"}, {"id": 3, "who": "c"}]
+        return {"orders": orders, "lines": [{"order_id": 2, "what": first}, {"order_id": 3, "what": second}]}
+
+    assert not same(two("y", "z"), two("z", "y"), START, REFERENCES)
+
+
+def test_a_database_is_read_whole() -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(
+            "CREATE TABLE orders (id INTEGER PRIMARY KEY AUTOINCREMENT, who TEXT);"
+            "CREATE TABLE lines (order_id INTEGER REFERENCES orders (id), what TEXT);"
+            "INSERT INTO orders VALUES (1, 'a'), (7, 'b'); INSERT INTO lines VALUES (1, 'x'), (7, 'y');"
+        )
+        found = end(7) | {"lines": [{"order_id": 1, "what": "x"}, {"order_id": 7, "what": "y"}]}
+        assert read(connection) == (found, {"orders": {}, **REFERENCES})
+        assert Check(START, end(2), None)(connection, None)
+        assert Check(START, end(2), "yes")(connection, "Yes.")
+        assert not Check(START, end(2), "yes")(connection, None)
+
+
+def test_a_wanted_end_is_made_of_the_start() -> None:
+    world = World({"today": "2031-06-03", "tables": START})
+    after = world.after()
+    assert after.add("orders", who="b") == 2
+    after.edit("orders", {"id": 1}, who="z").remove("lines", what="x")
+    after.link("lines", order_id=2, what="y")
+    assert after.tables["orders"] == [{"id": 1, "who": "z"}, {"id": 2, "who": "b"}]
+    assert after.tables["lines"] == [{"order_id": 2, "what": "y"}]
+    assert world.row("orders", id=1)["who"] == "a"
+    with pytest.raises(NoInstance):
+        world.row("orders", id=5)
+    assert isinstance(after, After)
+
+
+@pytest.mark.parametrize("given", ["12.50", "$12.5", " 12.50 ", '"12.50"', "12.500"])
+def test_an_answer_may_be_written_in_several_ways(given: str) -> None:
+    assert same_answer("12.50", given)
+
+
+@pytest.mark.parametrize("given", [None, "", "12.51", "1250", "12.50 or 13", "nan", "1e999999999", "12.50, 12.50"])
+def test_another_answer_is_wrong(given: str | None) -> None:
+    assert not same_answer("12.50", given)
+
+
+def test_names_are_compared_without_case() -> None:
+    assert same_answer("Brass lamp", "the brass lamp".removeprefix("the "))
+    assert not same_answer("Brass lamp", "brass lamps")
+    assert same_answer("b, a", "A,B")
+
+
+def test_draws_are_the_same_for_a_key() -> None:
+    one, other = Deal("key"), Deal("key")
+    assert one.several(range(50), 10) == other.several(range(50), 10)
+    assert {Deal(str(seed)).number(1, 6) for seed in range(100)} == {1, 2, 3, 4, 5, 6}
+    with pytest.raises(NoInstance):
+        one.pick(())

@@ -1,0 +1,40 @@
+"""A check sees the whole end: of what a site holds, no value may differ from what is wanted."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from turnwise.envs.web.apps.tasks.catalog import TEMPLATES, draw
+from turnwise.tests.envs.web.apps.running import Served
+
+
+def changes(connection: sqlite3.Connection) -> Iterator[str]:
+    """Statements that each change one value, or one row, of what is there."""
+    tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+    for (table,) in tables.fetchall():
+        ends = connection.execute(f"SELECT min(rowid), max(rowid) FROM {table}").fetchone()  # noqa: S608 - a test's own
+        columns = connection.execute(f"PRAGMA table_info({table})").fetchall()
+        for row in sorted({number for number in ends if number is not None}):
+            yield f"DELETE FROM {table} WHERE rowid = {row}"  # noqa: S608
+            for _, column, kind, *_ in columns:
+                if column != "id":
+                    other = f"coalesce({column}, 0) + 1000" if kind == "INTEGER" else f"{column} || '.'"
+                    yield f"UPDATE {table} SET {column} = {other} WHERE rowid = {row}"  # noqa: S608
+
+
+@pytest.mark.parametrize("name", list(TEMPLATES)[2::6])
+def test_any_other_change_fails(name: str, sites: dict[str, Served]) -> None:
+    task = draw(name, 4)
+    served = sites[task.site]
+    solved, browser = served.play(task, task.oracle)
+    assert solved
+    with closing(sqlite3.connect(served.database, isolation_level=None)) as connection:
+        statements = list(changes(connection))
+        assert len(statements) > 50
+        for statement in statements:
+            connection.execute("BEGIN")
+            assert connection.execute(statement).rowcount == 1
+            assert not task.check(connection, browser.answer), statement
+            connection.execute("ROLLBACK")
+        assert task.check(connection, browser.answer)

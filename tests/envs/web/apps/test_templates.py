@@ -1,0 +1,76 @@
+"""Every template of the sites, on the real servers: what solves it scores, what comes near does not."""
+
+import os
+
+import pytest
+from turnwise.envs.web.apps.tasks.catalog import SITES, TEMPLATES, draw
+from turnwise.envs.web.apps.tasks.template import Act
+from turnwise.tests.envs.web.apps.running import Served
+
+SEEDS = int(os.environ.get("TURNWISE_SITE_SEEDS", "1"))
+KINDS = {"look-up", "search", "create", "edit", "delete", "steps", "two"}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_the_oracle_solves_it_and_nothing_that_comes_near_does(name: str, sites: dict[str, Served]) -> None:
+    for seed in range(SEEDS):
+        task = draw(name, seed)
+        served = sites[task.site]
+        solved, browser = served.play(task, task.oracle)
+        assert solved, task.goal
+        assert set(browser.statuses) == {200}
+        assert len(task.misses) >= 2
+        for acts in ((), *task.misses):
+            missed, browser = served.play(task, acts)
+            assert not missed, (task.goal, acts)
+            assert set(browser.statuses) <= {200, 422}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_task_is_a_pure_function_of_the_seed(name: str) -> None:
+    first, again, other = draw(name, 7), draw(name, 7), draw(name, 8)
+    assert first == again
+    assert other.goal != first.goal
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_there_are_many_different_instances(name: str) -> None:
+    goals = {draw(name, seed).goal for seed in range(20)}
+    assert len(goals) >= 12
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_the_goal_says_everything(name: str) -> None:
+    for seed in range(5):
+        task = draw(name, seed)
+        typed = {act.value for act in task.oracle if act.verb == "fill" and act.role == "textbox"}
+        # The text of a section is the old one, as the page shows it, with the correction that the goal asks for.
+        unsaid = [text for text in typed if text not in task.goal and not text.startswith("== ")]
+        assert unsaid == [] or name in LOOKED_UP, task.goal
+        asked = any(act.verb == "answer" for act in task.oracle)
+        assert asked == (task.answer is not None) == ("Answer with" in task.goal)
+
+
+LOOKED_UP = {"tracker/mark-duplicate"}
+"""Here a number is to be found first."""
+
+
+def test_every_site_has_templates_of_every_kind() -> None:
+    assert len(TEMPLATES) >= 33
+    for site in SITES:
+        mine = [template for template in TEMPLATES.values() if template.site == site]
+        assert len(mine) >= 11
+        assert {template.kind for template in mine} == KINDS
+
+
+def test_an_unknown_template_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown template"):
+        draw("shop/nothing", 0)
+
+
+def test_a_detour_costs_nothing_and_an_answer_that_nobody_asked_for_neither(sites: dict[str, Served]) -> None:
+    task = draw("shop/add-address", 1)
+    wrong = [Act("fill", "textbox", "Street", "") if act.name == "Street" else act for act in task.oracle]
+    right = [act for act in task.oracle if act.verb == "fill" and act.name == "Street"]
+    acts = (*wrong, *right, Act("click", "button", "Save address"), Act("answer", value="done"))
+    assert sites["shop"].play(task, acts)[0]

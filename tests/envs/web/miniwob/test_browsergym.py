@@ -1,0 +1,110 @@
+"""Twenty tasks beside BrowserGym's: the same page seed and the same acts get the same goal and the same reward.
+
+Its half runs in an environment of its own (``tools/browsergym.sh``), without slow_mo, for that is two minutes an
+episode's worth of waiting for nothing, but with its wait before each observation, in which the page may yet judge.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from turnwise.benchmarks.peers import Peer, pages
+from turnwise.envs.web.browser_session import Browser
+from turnwise.envs.web.env import Begin
+from turnwise.envs.web.miniwob.env import SERVER, MiniWoBEnv
+from turnwise.tests.envs.web.miniwob.scripts import SCRIPTS, Act, Script
+
+SEEDS = int(os.environ.get("TURNWISE_BROWSERGYM_SEEDS", "2"))
+
+pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("browsers")]
+
+
+class AsTheirs(MiniWoBEnv):
+    """With the page seeds that BrowserGym draws."""
+
+    def begin(self, seed: int, split: str) -> Begin:
+        return self.page(int(np.random.RandomState(seed).randint(0, 1_000_000)))
+
+
+@pytest.fixture(scope="module")
+def peer() -> Iterator[Peer]:
+    subprocess.run(["bash", Path(__file__).parents[4] / "tools" / "browsergym.sh"], check=True)
+    with pages() as url:
+        made = Peer(url, "--no-slow-mo")
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def browser(browsers: None) -> Iterator[Browser]:
+    made = Browser([SERVER])
+    yield made
+    made.close()
+
+
+def ours(act: Act, number: object) -> str:
+    return f"{act.verb}({number}, {act.text!r})" if act.text else f"{act.verb}({number})"
+
+
+def theirs(act: Act, number: object) -> str:
+    verb = {"select": "select_option"}.get(act.verb, act.verb)
+    return f"{verb}('{number}', {act.text!r})" if act.text else f"{verb}('{number}')"
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("task", SCRIPTS)
+def test_the_same_acts_get_the_same_reward(browser: Browser, peer: Peer, task: str) -> None:
+    env = AsTheirs(task)
+    env.browser = browser
+    rewards = []
+    for seed in range(SEEDS):
+        seen, _ = env.reset(seed=seed)
+        goal = str(seen).splitlines()[0].removeprefix("goal: ")
+        there = peer.reset(task, seed)
+        assert " ".join(there["goal"].split()) == " ".join(goal.split())
+        script = SCRIPTS[task](goal, env.nodes, seed % 2 == 1)
+        mine = played_here(env, script)
+        yours = played_there(peer, script, there["nodes"])
+        assert mine == yours, (task, seed, script)
+        rewards.append(mine[0])
+    assert min(rewards) == 0
+    assert max(rewards) == 1
+
+
+Ending = tuple[float, bool, list[str]]
+"""The last reward, whether the episode is over, and which actions were refused (an element that another lies over)."""
+
+
+def played_here(env: MiniWoBEnv, script: Script) -> Ending:
+    reward, over = 0.0, False
+    refused = []
+    for act in script:
+        if not over:
+            _, reward, over, _, info = env.step(ours(act, act.find(env.nodes)))
+            refused += [] if info["step_valid"] else [str(act)]
+    if not over:
+        _, reward, over, _, _ = env.step("wait(500)")
+    return reward, over, refused
+
+
+def played_there(peer: Peer, script: Script, nodes: list[dict[str, object]]) -> Ending:
+    """The same of BrowserGym."""
+    reward, over = 0.0, False
+    refused = []
+    actions = [(act, theirs(act, act.find([{**node, "role": _role(node)} for node in nodes]))) for act in script]
+    for act, action in actions:
+        if not over:
+            answer = peer.step(action)
+            refused += [str(act)] if answer["error"] else []
+            reward, over = answer["reward"], answer["over"]
+    if not over:
+        answer = peer.step("noop(500)")
+        reward, over = answer["reward"], answer["over"]
+    return reward, over, refused
+
+
+def _role(node: dict[str, object]) -> object:
+    return {"StaticText": "text"}.get(str(node["role"]), node["role"])

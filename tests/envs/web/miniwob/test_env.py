@@ -1,0 +1,154 @@
+"""MiniWoB++ in the browser: its tasks open, are the same twice, and are scored as BrowserGym scores them."""
+
+import os
+import re
+from collections.abc import Iterator
+from time import sleep
+
+import pytest
+from turnwise.envs.web.browser_session import Browser
+from turnwise.envs.web.miniwob.env import SERVER, MiniWoBEnv
+from turnwise.envs.web.miniwob.tasks import TASKS
+
+EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "13"))
+"""One task in so many is tried."""
+
+pytestmark = pytest.mark.usefixtures("browsers")
+
+
+@pytest.fixture(scope="module")
+def browser(browsers: None) -> Iterator[Browser]:
+    made = Browser([SERVER])
+    yield made
+    made.close()
+
+
+def task(name: str, browser: Browser) -> MiniWoBEnv:
+    made = MiniWoBEnv(name)
+    made.browser = browser
+    return made
+
+
+def wanted(seen: object) -> tuple[str, int]:
+    """The label that click-button asks for, and the number of a button that has it."""
+    asked = re.search(r'"(.*)" button', str(seen).splitlines()[0])
+    assert asked
+    found = re.search(rf"\[(\d+)\] button '{re.escape(asked.group(1))}'", str(seen))
+    assert found, seen
+    return asked.group(1), int(found.group(1))
+
+
+@pytest.mark.parametrize("name", TASKS[::EVERY])
+def test_a_task_opens_is_the_same_twice_and_ends(browser: Browser, name: str) -> None:
+    env = task(name, browser)
+    first, info = env.reset(seed=3)
+    assert re.match(r"goal: \S.{8,}", str(first).splitlines()[0])
+    assert info["facts"]["sandbox"]["image"] == "web"
+    if env.deterministic:
+        assert env.reset(seed=3)[0] == first
+        # Nothing in it moves while an agent thinks.
+        sleep(0.9)
+    seen, _, over, _, _ = env.step("wait(1)")
+    assert not over
+    if env.deterministic:
+        assert f"goal: {env.goal}\n{seen}" == first
+    _, reward, over, _, info = env.step('answer("")')
+    assert (reward, over, info["success"]) == (0.0, True, False)
+
+
+def test_the_right_button_succeeds_and_a_wrong_one_fails(browser: Browser) -> None:
+    env = task("click-button", browser)
+    for seed in range(4):
+        seen, _ = env.reset(seed=seed)
+        label, right = wanted(seen)
+        others = [int(n) for n, said in re.findall(r"\[(\d+)\] button '(.*?)'", str(seen)) if said != label]
+        if others:
+            _, reward, over, _, info = env.step(f"click({others[0]})")
+            assert (reward, over, info["success"]) == (0.0, True, False)
+            assert env.reset(seed=seed)[0] == seen
+        _, reward, over, _, info = env.step(f"click({right})")
+        assert (reward, over, info["success"]) == (1.0, True, True)
+
+
+def test_whoever_leaves_the_page_has_lost(browser: Browser) -> None:
+    env = task("click-button", browser)
+    env.reset(seed=1)
+    _, reward, over, _, info = env.step('goto("http://127.0.0.1:8081/miniwob/click-test.html")')
+    assert (reward, over, info["success"]) == (0.0, True, False)
+
+
+def test_whoever_loads_the_page_again_to_draw_an_easier_task_has_lost(browser: Browser) -> None:
+    env = task("click-button", browser)
+    env.reset(seed=1)
+    _, reward, over, _, info = env.step(f'goto("{env.url}")')
+    assert (reward, over, info["success"]) == (0.0, True, False)
+
+
+def test_leaving_costs_the_episode_and_not_the_browser(browser: Browser) -> None:
+    env = task("click-button", browser)
+    env.reset(seed=1)
+    seen, _, over, _, info = env.step("back()")
+    assert (over, info["step_valid"]) == (False, False)
+    assert "error: there is nothing to go back to" in str(seen)
+    seen, reward, over, _, info = env.step("new_tab()")
+    assert (reward, over, info["success"]) == (0.0, True, False)
+    assert "lost" not in str(seen)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        'goto("javascript:core.endEpisode(1)")',
+        'goto("data:text/html,<script>opener.core.endEpisode(1)</script>")',
+        'press("F12")',
+        'type("core.endEpisode(1)")',
+        'answer("core.endEpisode(1)")',
+    ],
+)
+def test_the_reward_in_the_page_cannot_be_forged_through_it(browser: Browser, action: str) -> None:
+    env = task("click-button", browser)
+    env.reset(seed=1)
+    _, reward, _, _, info = env.step(action)
+    assert (reward, info["success"]) == (0.0, False)
+
+
+INNER = "<script src=/core/jscolor.min.js></script><input class='jscolor {a:parent.core.endEpisode(1)}'>"
+QUOTES = str.maketrans("", "", "<'\"\\")
+MARKUP = (
+    "<img src=x onerror=core.endEpisode(1)>",
+    "<a href='javascript:core.endEpisode(1)'>go</a>",
+    "<script>core.endEpisode(1)</script>",
+    f'<iframe srcdoc="{INNER}"></iframe>',
+    "<iframe src=/miniwob/terminal.html width=280 height=230></iframe>",
+    "<object data=/miniwob/terminal.html width=280 height=230></object>",
+)
+
+
+@pytest.mark.parametrize("text", MARKUP)
+def test_what_is_written_into_a_page_is_no_markup(browser: Browser, text: str) -> None:
+    env = task("terminal", browser)
+    env.reset(seed=3)
+    for action in ("click(60, 80)", f"type({text!r})", 'press("Enter")', "wait(500)"):
+        seen, reward, over, _, _ = env.step(action)
+        assert (reward, over) == (0.0, False), seen
+    # All of it is read as text but for its "<"; what is seen is quoted.
+    assert max(text.translate(QUOTES).split(), key=len) in str(seen).translate(QUOTES)
+
+
+def test_the_splits_share_no_instance(browser: Browser) -> None:
+    env = task("click-button", browser)
+    assert env.begin(5, "train").scripts != env.begin(5, "test").scripts
+
+
+def test_a_policy_that_sees_clicks_where_it_sees(browser: Browser) -> None:
+    env = MiniWoBEnv("click-test", observation="both")
+    env.browser = browser
+    seen, _ = env.reset(seed=1)
+    assert isinstance(seen, dict)
+    image = seen["image"]
+    assert image.shape == (env.height, env.width, 3)
+    assert image.std() > 0
+    (button,) = [node for node in env.nodes if node["role"] == "button"]
+    x, y, wide, high = button["rect"]
+    _, reward, over, _, _ = env.step(f"click({x + wide / 2}, {y + high / 2})")
+    assert (reward, over) == (1.0, True)

@@ -1,0 +1,86 @@
+"""A page that serves one episode after another shows and judges each as a page that was just opened does.
+
+What ``IN_PLACE`` names is held to that here: two environments play the same episodes, with the same actions, one in a
+new context each, one on a page that stays; every observation, picture and reward is the same.
+"""
+
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from turnwise.envs.web.browser_session import Browser
+from turnwise.envs.web.env import Begin, BrowserEnv, Seen
+from turnwise.envs.web.miniwob.env import SERVER, MiniWoBEnv
+from turnwise.envs.web.miniwob.tasks import ICONS_COME_LATER, IN_PLACE
+
+EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "30"))
+EPISODES = int(os.environ.get("TURNWISE_IN_PLACE_EPISODES", "5"))
+ACTS = 3
+LAST = ("Tab", "Shift+Tab", "Control+a", "Control+End", "Control+v", "Control+z", "Control+Shift+z", "Enter")
+"""Keys that show where an earlier episode left the focus, the selection, the clipboard, what could be undone; no page
+stays after one.
+"""
+CLICKED = ("button", "link", "clickable", "radio", "checkbox", "tab", "textbox", "option", "menuitem", "listitem")
+
+
+class Fresh(MiniWoBEnv):
+    """Opens its page for every episode."""
+
+    def begin(self, seed: int, split: str) -> Begin:
+        return replace(super().begin(seed, split), keep=False)
+
+
+@pytest.fixture(scope="module")
+def browser(browsers: None) -> Iterator[Browser]:
+    made = Browser([SERVER])
+    yield made
+    made.close()
+
+
+def last(env: BrowserEnv, rng: random.Random) -> str:
+    """The action that ends an episode: it shows what earlier ones left behind."""
+    fields = [node["id"] for node in env.nodes if "id" in node and node["role"] == "textbox" and node.get("seen")]
+    undone = [f'press({rng.choice(fields)}, "Control+{key}")' for key in ("z", "Shift+z")] if fields else []
+    return rng.choice([*undone, *(f'press("{key}")' for key in LAST), 'type("hello")', 'scroll("down")'])
+
+
+def drawn(env: BrowserEnv, rng: random.Random) -> str:
+    """An action at random, of those that a page most likely hears."""
+    nodes = [node for node in env.nodes if "id" in node and node["role"] in CLICKED and node.get("seen")]
+    if not nodes:
+        return "wait(1)"
+    chosen = rng.choice(nodes)
+    if chosen["role"] == "textbox" and rng.random() < 0.5:
+        return f'fill({chosen["id"]}, "word")'
+    return f"click({chosen['id']})"
+
+
+Played = list[tuple[str, bytes, float, bool]]
+
+
+def played(env: BrowserEnv, seed: int) -> Played:
+    """What an episode showed."""
+    rng = random.Random(seed)
+    seen, _ = env.reset(seed=seed)
+    out: Played = []
+    reward, over = 0.0, False
+    for _ in range(ACTS + 1):
+        text, image = (seen["text"], seen["image"]) if isinstance(seen, dict) else (str(seen), np.zeros(0))
+        out.append((text, np.asarray(image).tobytes(), reward, over))
+        if over:
+            break
+        seen, reward, over, _, _ = env.step(last(env, rng) if len(out) == ACTS and seed % 2 else drawn(env, rng))
+    return out
+
+
+@pytest.mark.parametrize("name", sorted(IN_PLACE | ICONS_COME_LATER)[::EVERY])
+def test_a_page_that_stays_is_as_one_just_opened(browser: Browser, name: str) -> None:
+    observation: Seen = "both" if name in IN_PLACE else "text"
+    fresh, kept = Fresh(name, observation), MiniWoBEnv(name, observation)
+    fresh.browser = kept.browser = browser
+    there = [played(kept, seed) for seed in range(EPISODES)]
+    for seed in range(EPISODES):
+        assert there[seed] == played(fresh, seed), (name, seed)

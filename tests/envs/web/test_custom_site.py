@@ -1,0 +1,46 @@
+"""The page's own example of a site, as it stands there, in a real browser."""
+
+import re
+from pathlib import Path
+
+import pytest
+from turnwise.envs import make
+from turnwise.envs.web.custom_site import Asked, Ended, OwnSiteEnv
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "web.md"
+
+
+class Lamps(OwnSiteEnv):
+    """Says nothing of its own."""
+
+
+def test_what_is_not_written_is_named() -> None:
+    env = Lamps()
+    with pytest.raises(NotImplementedError, match=r"Lamps has no task\(seed, split\)"):
+        env.reset(seed=0)
+    with pytest.raises(NotImplementedError, match=r"Lamps has no check\(ended\)"):
+        env.check(Ended(Asked("look"), "", "", {}))
+
+
+@pytest.mark.usefixtures("browsers")
+def test_the_site_of_five_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (source,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "lamps.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    env = make("lamps:Lamps-v0")
+    try:
+        for seed, right in ((0, "red"), (1, "blue")):
+            for wanted, success in ((right, True), ("blue" if right == "red" else "red", False)):
+                seen, _ = env.reset(seed=seed)
+                found = re.search(rf"\[(\d+)\] link '{wanted}'", str(seen))
+                assert found, seen
+                after = env.step(f"click({found.group(1)})")[0]
+                assert f"/{wanted}.html" in str(after)
+                _, reward, over, _, info = env.step('answer("done")')
+                assert (reward, over, info["success"]) == (float(success), True, success)
+            for path in (f"?{right}", f"?/{right}.html", f"#/{right}.html", f"nothing/{right}.html"):
+                env.reset(seed=seed)
+                env.step(f'goto("http://127.0.0.1:8080/{path}")')
+                assert not env.step('answer("done")')[4]["success"]
+    finally:
+        env.close()

@@ -1,0 +1,93 @@
+"""``turnwise/TinyWeb-v0``: a page in few words, in a real browser."""
+
+from collections.abc import Iterator
+
+import pytest
+from turnwise.envs.web.apps.env import SitesEnv
+from turnwise.envs.web.tiny.env import BY, HELD_OUT, TAKES_TEXT, TRAINED, VOCABULARY, TinyWebEnv
+from turnwise.envs.web.tiny.login import LoginEnv
+
+SEEDS = range(20)
+
+
+@pytest.fixture(scope="module")
+def env(browsers: None) -> Iterator[TinyWebEnv]:
+    made = TinyWebEnv()
+    yield made
+    made.close()
+
+
+def closed(seen: object) -> None:
+    assert set(str(seen).split()) <= set(VOCABULARY)
+
+
+def test_what_is_held_out_is_not_trained_on() -> None:
+    assert not set(TRAINED) & set(HELD_OUT)
+    with pytest.raises(ValueError, match="choose from instance"):
+        TinyWebEnv(by="template-")
+
+
+def test_words_that_are_not_known_are_numbered_as_they_appear(env: TinyWebEnv) -> None:
+    for seed in SEEDS:
+        seen, _ = env.reset(seed=seed)
+        closed(seen)
+        numbered = [word for word in str(seen).split() if word.startswith("w") and word[1:].isdigit()]
+        first = list(dict.fromkeys(numbered))
+        assert first == [f"w{number}" for number in range(1, len(first) + 1)]
+
+
+def test_its_oracle_succeeds_in_every_task_trained_on(env: TinyWebEnv) -> None:
+    played = set()
+    for seed in SEEDS:
+        env.reset(seed=seed)
+        played.add(env.world.goal.split()[0])
+        over, reward = False, 0.0
+        for _ in range(4):
+            seen, reward, over, _, _ = env.step(env.oracle())
+            closed(seen)
+            if over:
+                break
+        assert (reward, over) == (1.0, True), (seed, env.world.goal)
+    assert played == {"Click", "Select", "Enter"}
+
+
+def test_a_wrong_end_costs_and_so_does_what_is_no_action(env: TinyWebEnv) -> None:
+    seed = next(seed for seed in SEEDS if '"x"' not in env.reset(seed=seed)[0] and "Select" in env.world.goal)
+    env.reset(seed=seed)
+    for bad in ("fill", "click other", "click", "fill w99 textbox", "fill w1 other"):
+        _, reward, over, _, info = env.step(bad)
+        assert (reward, over, info["step_valid"]) == (-0.05, False, False), bad
+    seen, reward, over, _, info = env.step([text for text, _ in env.valid_actions() if text.startswith("click")][-1])
+    assert (seen, reward, over, info["success"]) == ("wrong", -0.3, True, False)
+
+
+@pytest.mark.parametrize("by", BY)
+def test_every_way_to_hold_out_can_be_played(browsers: None, by: str) -> None:
+    made = TinyWebEnv(by=by)
+    try:
+        for seed in range(3):
+            seen, _ = made.reset(seed=seed, options={"split": "test"})
+            closed(seen)
+            assert made.valid_actions()
+            closed(made.step(made.valid_actions()[0][0])[0])
+            closed(made.reset(seed=seed, options={"split": "train"})[0])
+    finally:
+        made.close()
+
+
+def test_logging_in_on_a_site_succeeds_once_the_page_says_so(browsers: None) -> None:
+    env = LoginEnv()
+    try:
+        for seed in range(2):
+            env.reset(seed=seed)
+            name, password = env.goal.split('"')[1::2]
+            fields = [node["id"] for node in env.nodes if node["role"] == "textbox"][-2:]
+            for field in [node["id"] for node in env.nodes if node["role"] in TAKES_TEXT]:
+                assert env.step(f"fill({field}, 'Log out')")[1:3] == (0.0, False)
+            assert env.step(f"fill({fields[0]}, {name!r})")[1:3] == (0.0, False)
+            assert env.step(f"fill({fields[1]}, {password!r})")[1:3] == (0.0, False)
+            (button,) = [node["id"] for node in env.nodes if (node["role"], node["name"]) == ("button", "Log in")]
+            assert env.step(f"click({button})")[1:3] == (1.0, True)
+        assert isinstance(env, SitesEnv)
+    finally:
+        env.close()

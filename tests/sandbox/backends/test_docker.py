@@ -1,0 +1,330 @@
+"""What is Docker's own: how every container is hardened and labelled, and that none outlives its owner."""
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
+from typing import Any
+from uuid import uuid4
+
+import docker
+import docker.errors
+import pytest
+from turnwise.sandbox.backends.docker import CAPABILITIES, DockerBackend
+from turnwise.sandbox.backends.ownership import EXPIRES, HOST, MARK, PID, RUN, STARTED, labels, this_host
+from turnwise.sandbox.backends.registry import backend
+from turnwise.sandbox.errors import NoEngine, NoImage, NotTrusted, SandboxLost, StartFailed
+from turnwise.sandbox.pool.pool import Pool
+from turnwise.sandbox.spec import SandboxSpec
+
+SPEC = SandboxSpec(memory_mib=160, cpus=0.5, pids=48, disk_mib=16, inodes=512)
+IMAGE = "turnwise/code:latest"
+OWNER = """
+import asyncio, sys
+from turnwise.sandbox.backends.docker import DockerBackend
+from turnwise.sandbox.spec import SandboxSpec
+
+async def main():
+    held = DockerBackend(sys.argv[1])
+    boxes = [await held.start(SandboxSpec()) for _ in range(2)]
+    print("ready", flush=True)
+    await boxes[0].exec(["sh", "-c", "trap '' HUP TERM; setsid sleep 600 & sleep 600"], deadline=600)
+
+asyncio.run(main())
+"""
+
+
+EATER = """
+import os, socket
+end = socket.socket(socket.AF_UNIX)
+end.bind("/tmp/eater")
+end.listen()
+os.fork() and os._exit(0)
+os.close(1), os.close(2)
+while True:
+    one, _ = end.accept()
+    one.recv(100)
+    if not (child := os.fork()):
+        bytearray(400 << 20)
+        os._exit(0)
+    one.sendall(str(os.waitpid(child, 0)[1]).encode())
+    one.close()
+"""
+
+
+@pytest.fixture
+def engine() -> Iterator[Any]:
+    with closing(docker.APIClient(**docker.utils.kwargs_from_env())) as client:
+        yield client
+
+
+@asynccontextmanager
+async def opened(run: str = "tests") -> AsyncIterator[DockerBackend]:
+    held = DockerBackend(run)
+    try:
+        yield held
+    finally:
+        await held.close()
+
+
+def of_run(engine: Any, run: str) -> list[str]:
+    return [one["Names"][0].lstrip("/") for one in engine.containers(all=True, filters={"label": f"{RUN}={run}"})]
+
+
+def gone(engine: Any, run: str, seconds: float) -> bool:
+    ends = time.monotonic() + seconds
+    while of_run(engine, run):
+        if time.monotonic() > ends:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def stray(engine: Any, run: str, **changed: str) -> str:
+    """A container of turnwise's as a dead owner left it; nothing runs in it that would end it."""
+    name = f"turnwise-{uuid4().hex[:16]}"
+    engine.create_container(
+        IMAGE, entrypoint=["sleep"], command=["600"], name=name, labels={**labels(run, 600.0), **changed}
+    )
+    return name
+
+
+def test_every_container_is_hardened(engine: Any) -> None:
+    async def work() -> Any:
+        async with opened() as held:
+            box = await held.start(SPEC)
+            about = engine.inspect_container(box.id)
+            assert box.digest == about["Image"]
+            await box.close()
+            return about
+
+    about = asyncio.run(work())
+    host, config = about["HostConfig"], about["Config"]
+    assert host["NetworkMode"] == "none"
+    assert host["ReadonlyRootfs"] is True
+    assert host["Memory"] == host["MemorySwap"] == 160 << 20
+    assert host["NanoCpus"] == 500_000_000
+    assert host["PidsLimit"] == 48
+    assert host["CapDrop"] == ["ALL"]
+    assert {name.removeprefix("CAP_") for name in host["CapAdd"]} == set(CAPABILITIES)
+    assert host["SecurityOpt"] == ["no-new-privileges:true"]
+    assert host["Privileged"] is False
+    assert host["Init"] is True
+    assert host["AutoRemove"] is True
+    assert host["IpcMode"] == "private"
+    assert host["PidMode"] == ""
+    assert host["UsernsMode"] != "host"
+    assert host["LogConfig"]["Type"] == "none"
+    assert not host["Devices"]
+    assert not host["PortBindings"]
+    limits = {one["Name"]: (one["Soft"], one["Hard"]) for one in host["Ulimits"]}
+    assert limits == {"nofile": (1024, 4096), "core": (0, 0)}
+    for place, size in {"/workspace": 16, "/tmp": 16, "/dev/shm": 8}.items():  # noqa: S108
+        options = host["Tmpfs"][place].split(",")
+        assert {f"size={size}m", "nr_inodes=512", "nosuid", "nodev"} <= set(options)
+    assert len(host["Tmpfs"]) == 3
+    assert [mount for mount in about["Mounts"] if mount.get("RW")] == []
+    assert [mount["Destination"] for mount in about["Mounts"]] == ["/run/turnwise"]
+    assert config["Hostname"] == "sandbox"
+    assert not [name for name in config["Env"] or () if not name.startswith("PATH=")]
+    assert list(about["NetworkSettings"]["Networks"]) == ["none"]
+
+
+def test_labels_name_the_run_and_the_owner(engine: Any) -> None:
+    async def work() -> tuple[Any, list[dict[str, Any]], str]:
+        async with opened("a run") as held:
+            box = await held.start(SPEC)
+            written = engine.inspect_container(box.id)["Config"]["Labels"]
+            listed = [one for one in await held.listed() if one["id"] == box.id]
+            await box.close()
+            return written, listed, box.id
+
+    written, listed, name = asyncio.run(work())
+    expected = labels("a run", SPEC.ttl)
+    assert {key: written[key] for key in (MARK, RUN, HOST, PID, STARTED)} == {
+        key: expected[key] for key in (MARK, RUN, HOST, PID, STARTED)
+    }
+    assert abs(float(written[EXPIRES]) - float(expected[EXPIRES])) < 60
+    assert [(one["id"], one["status"], one["dead"]) for one in listed] == [(name, "running", "")]
+
+
+def test_a_killed_owners_containers_end_by_themselves_and_nobody_elses(engine: Any) -> None:
+    doomed, run = f"doomed-{uuid4().hex[:8]}", f"kept-{uuid4().hex[:8]}"
+
+    async def work() -> float:
+        async with opened(run) as held:
+            box = await held.start(SPEC)
+            owner = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", OWNER, doomed, stdout=asyncio.subprocess.PIPE
+            )
+            assert owner.stdout is not None
+            assert await owner.stdout.readline() == b"ready\n"
+            assert len(of_run(engine, doomed)) == 2
+            owner.kill()
+            await owner.communicate()
+            began = time.monotonic()
+            assert await asyncio.to_thread(gone, engine, doomed, 60)
+            took = time.monotonic() - began
+            assert (await box.exec(["true"], deadline=20)).exit_code == 0
+            assert of_run(engine, run) == [box.id]
+            await box.close()
+            return took
+
+    assert asyncio.run(work()) < 60
+    assert gone(engine, run, 20)
+
+
+def test_a_sweep_removes_the_dead_and_only_them(engine: Any) -> None:
+    run = f"sweep-{uuid4().hex[:8]}"
+    child = subprocess.Popen(["true"])
+    child.wait()
+    dead = [
+        stray(engine, run, **{PID: str(child.pid), STARTED: "1"}),
+        stray(engine, run, **{STARTED: "1"}),
+        stray(engine, run, **{HOST: "elsewhere/1", EXPIRES: f"{time.time() - 100:.0f}"}),
+    ]
+    alive = [
+        stray(engine, run),
+        stray(engine, run, **{HOST: "elsewhere/1", PID: "1", STARTED: "1"}),
+        stray(engine, run, **{EXPIRES: "soon"}),
+        stray(engine, run, **{STARTED: ""}),
+        stray(engine, run, **{MARK: "2"}),
+    ]
+    try:
+
+        async def work() -> tuple[list[dict[str, Any]], list[str]]:
+            async with opened() as held:
+                listed = await held.listed()
+                return listed, await held.sweep()
+
+        listed, removed = asyncio.run(work())
+        # Another pool on this machine may sweep too, so who removed them is not asked.
+        assert not set(alive) & set(removed)
+        assert not {one["id"] for one in listed if one["dead"]} & set(alive)
+        assert not set(dead) & set(of_run(engine, run))
+        assert set(of_run(engine, run)) == set(alive)
+    finally:
+        for name in of_run(engine, run):
+            engine.remove_container(name, force=True)
+
+
+def test_a_start_that_is_given_up_leaves_nothing(engine: Any) -> None:
+    run = f"late-{uuid4().hex[:8]}"
+
+    async def work() -> None:
+        async with opened(run) as held:
+            for wait in (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3):
+                starting = asyncio.create_task(held.start(SPEC))
+                await asyncio.sleep(wait)
+                starting.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await (await starting).close()
+            ends = time.monotonic() + 60
+            while of_run(engine, run):
+                assert time.monotonic() < ends
+                await asyncio.sleep(0.5)
+                await held.sweep()
+            assert list(held.folder.iterdir()) == []
+
+    asyncio.run(work())
+
+
+def test_a_container_removed_behind_our_back_is_a_lost_box(engine: Any) -> None:
+    async def work() -> None:
+        async with opened() as held:
+            box = await held.start(SPEC)
+            waiting = asyncio.create_task(box.exec(["sleep", "600"], deadline=600))
+            await asyncio.sleep(0.1)
+            await asyncio.to_thread(engine.remove_container, box.id, force=True)
+            with pytest.raises(SandboxLost, match="the step server ended"):
+                await waiting
+            assert not box.alive
+            await box.close()
+            await held.sweep()
+
+    asyncio.run(work())
+
+
+def test_memory_that_an_answer_took_is_told() -> None:
+    async def work() -> None:
+        async with opened() as held:
+            box = await held.start(SPEC)
+            await box.exec(["python3", "-c", EATER], deadline=5)
+            done = await box.ask("/tmp/eater", b"", deadline=10)  # noqa: S108 - the sandbox's own
+            assert (done.stdout, done.oom) == (b"9", True)
+            assert not (await box.ask("/tmp/nobody", b"", deadline=5)).oom  # noqa: S108
+            await box.close()
+
+    asyncio.run(work())
+
+
+def test_what_cannot_start_is_told(engine: Any) -> None:
+    async def work() -> None:
+        async with opened() as held:
+            with pytest.raises(NoImage, match="turnwise sandbox build"):
+                await held.start(SPEC.model_copy(update={"image": "turnwise/none:none"}))
+        other = DockerBackend("tests", runtime="no-such-runtime")
+        with pytest.raises(StartFailed, match="no-such-runtime"):
+            await other.start(SPEC)
+        assert list(other.folder.iterdir()) == []
+        await other.close()
+
+    asyncio.run(work())
+    assert engine.ping()
+
+
+def test_without_an_engine_one_line_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
+    with pytest.raises(NoEngine, match=r"install docker\.io and start dockerd") as raised:
+        DockerBackend("tests")
+    assert "\n" not in str(raised.value)
+    held = backend("auto", allow_untrusted=True)
+    assert held.name == "local"
+    asyncio.run(held.close())
+
+
+def test_without_an_engine_what_is_not_trusted_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
+
+    async def work() -> None:
+        held = backend("auto")
+        with pytest.raises(NotTrusted, match=r"^no Docker engine answers .*start dockerd.* not declared trusted"):
+            await held.start(SPEC.model_copy(update={"trusted": False}))
+        await held.close()
+
+    asyncio.run(work())
+
+
+def test_the_host_is_this_boot_and_namespace() -> None:
+    assert this_host() == this_host()
+    assert "/" in this_host()
+
+
+@pytest.mark.soak
+def test_two_hundred_asked_for_at_once_are_all_served() -> None:
+    async def main() -> None:
+        pool = await Pool(DockerBackend("crowd"), capacity=48, warm=0).open()
+
+        async def one(number: int) -> str:
+            box = await pool.lease(SPEC, deadline=240)
+            try:
+                done = await box.exec(["sh", "-c", f"echo {number}; sleep 0.5"], deadline=60)
+                assert done.stdout == f"{number}\n".encode()
+                return box.id
+            finally:
+                pool.give_back(box)
+
+        try:
+            names = await asyncio.gather(*map(one, range(200)))
+            health = pool.health()
+            assert health.leases == 200
+            assert health.started <= pool.capacity
+            assert len(set(names)) <= pool.capacity
+            assert (health.start_failures, health.waiting) == (0, 0)
+        finally:
+            await pool.close()
+
+    asyncio.run(main())

@@ -1,0 +1,329 @@
+"""The pool lends clean boxes in turn, never more than its capacity, and gets over whatever fails."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from turnwise.sandbox.backends.bubblewrap import LocalBackend
+from turnwise.sandbox.errors import LeaseTimeout, NoImage, NotTrusted, SandboxError, SandboxLost, StartFailed
+from turnwise.sandbox.pool import pool as pool_module
+from turnwise.sandbox.pool.circuit_breaker import Breaker
+from turnwise.sandbox.pool.pool import Pool
+from turnwise.sandbox.sandbox import Box
+from turnwise.sandbox.spec import SandboxSpec
+from turnwise.tests.sandbox.faulty import Faulty
+
+SPEC = SandboxSpec(memory_mib=128, disk_mib=8, inodes=1024, pids=32, trusted=True)
+OTHER = SPEC.model_copy(update={"pids": 33})
+
+
+@asynccontextmanager
+async def opened(faulty: Faulty | None = None, **settings: Any) -> AsyncIterator[tuple[Pool, Faulty]]:
+    backend = faulty or Faulty(LocalBackend("tests"))
+    pool = await Pool(backend, **settings).open()
+    try:
+        yield pool, backend
+    finally:
+        await pool.close()
+    assert backend.open == set()
+
+
+async def until(true: Any, seconds: float = 20.0) -> None:
+    ends = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < ends, "it never came true"
+        await asyncio.sleep(0.01)
+
+
+async def used(box: Box, text: str = "true") -> str:
+    done = await box.exec(["sh", "-c", text], deadline=20)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout.decode().strip()
+
+
+def test_a_warm_lease_is_immediate_and_clean() -> None:
+    async def work() -> float:
+        async with opened(capacity=4, warm=1) as (pool, _):
+            first = await pool.lease(SPEC, deadline=20)
+            await used(first, "touch left; (sleep 600 >/dev/null 2>&1 &)")
+            await until(lambda: pool.health().idle == 1)
+            pool.give_back(first)
+            pool.give_back(first)
+            await until(lambda: pool.health().idle == 2)
+            took = []
+            for _ in range(10):
+                began = time.perf_counter()
+                boxes = [await pool.lease(SPEC, deadline=20) for _ in range(2)]
+                took.append(time.perf_counter() - began)
+                assert [await used(box, "ls -A; cat /proc/[0-9]*/comm | grep -c sleep || true") for box in boxes] == [
+                    "0"
+                ] * 2
+                for box in boxes:
+                    pool.give_back(box)
+                await until(lambda: pool.health().idle >= 2 and pool.health().clearing == 0)
+            assert pool.health().leases == 21
+            return min(took)
+
+    assert asyncio.run(work()) < 0.01
+
+
+def test_leases_are_served_in_the_order_they_were_asked_for() -> None:
+    async def work() -> list[int]:
+        served: list[int] = []
+        async with opened(capacity=1, warm=0) as (pool, _):
+
+            async def one(number: int) -> None:
+                box = await pool.lease(SPEC, deadline=20)
+                served.append(number)
+                pool.give_back(box)
+
+            async with asyncio.TaskGroup() as group:
+                for number in range(12):
+                    group.create_task(one(number))
+            return served
+
+    assert asyncio.run(work()) == list(range(12))
+
+
+def test_one_that_gives_up_says_what_everyone_waits_for() -> None:
+    async def work() -> None:
+        async with opened(capacity=1, warm=0) as (pool, _):
+            box = await pool.lease(SPEC, deadline=20)
+            with pytest.raises(LeaseTimeout) as raised:
+                await pool.lease(SPEC, deadline=0.1)
+            said = "no sandbox of image code within 0.1 s: 1 wait, of 1 1 leased, 0 starting, 0 being cleared, 0 idle"
+            assert str(raised.value).startswith(said.split(": ")[0])
+            assert "1 leased, 0 starting, 0 being cleared, 0 idle" in str(raised.value)
+            assert pool.health().waiting == 0
+            pool.give_back(box)
+            assert (await pool.lease(SPEC, deadline=20)).id == box.id
+
+    asyncio.run(work())
+
+
+def test_a_wait_that_is_cancelled_leaves_its_turn_to_the_next() -> None:
+    async def work() -> None:
+        async with opened(capacity=1, warm=0) as (pool, _):
+            box = await pool.lease(SPEC, deadline=20)
+            waits = [asyncio.create_task(pool.lease(SPEC, deadline=20)) for _ in range(3)]
+            await asyncio.sleep(0)
+            waits[0].cancel()
+            pool.give_back(box)
+            assert (await waits[1]).id == box.id
+            # Cancelled in the very moment in which it is served.
+            pool.give_back(box)
+            while pool.health().clearing:
+                await asyncio.sleep(0)
+            waits[2].cancel()
+            for got in await asyncio.gather(*waits, return_exceptions=True):
+                assert isinstance(got, Box | asyncio.CancelledError)
+            pool.give_back(box)
+            await until(lambda: pool.health().idle == 1)
+            assert pool.health().leased == 0
+
+    asyncio.run(work())
+
+
+def test_two_hundred_at_once_are_all_served() -> None:
+    async def work() -> tuple[int, int, int]:
+        async with opened(capacity=8, warm=1) as (pool, backend):
+
+            async def one() -> None:
+                box = await pool.lease(SPEC, deadline=120)
+                await used(box)
+                pool.give_back(box)
+
+            async with asyncio.TaskGroup() as group:
+                for _ in range(200):
+                    group.create_task(one())
+            return pool.health().leases, backend.most, pool.health().started
+
+    leases, most, started = asyncio.run(work())
+    assert leases == 200
+    assert most <= 8
+    assert started <= 8
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_fails_and_in_whatever_order_capacity_is_kept_and_everyone_served(seed: int) -> None:
+    rng = random.Random(seed)
+
+    async def work() -> None:
+        backend = Faulty(LocalBackend("tests"), start=0.2, reset=0.2, seed=seed)
+        breaker = Breaker(threshold=3, probe_seconds=0.05)
+        capacity = rng.randint(1, 5)
+        async with opened(backend, capacity=capacity, warm=rng.randint(0, 3), starts=2, breaker=breaker) as (pool, _):
+            held: set[str] = set()
+            tick = asyncio.create_task(_watch(pool, capacity))
+
+            async def one() -> None:
+                for _ in range(3):
+                    await asyncio.sleep(rng.random() * 0.05)
+                    box = await pool.lease(rng.choice((SPEC, OTHER)), deadline=60)
+                    assert box.id not in held
+                    held.add(box.id)
+                    if rng.random() < 0.2:
+                        await box.exec(["sh", "-c", "sleep 600 &"], deadline=10)
+                    if rng.random() < 0.1:
+                        await box.close()
+                    await asyncio.sleep(rng.random() * 0.02)
+                    held.discard(box.id)
+                    pool.give_back(box)
+
+            async with asyncio.TaskGroup() as group:
+                for _ in range(12):
+                    group.create_task(one())
+            tick.cancel()
+            assert backend.most <= capacity
+            assert pool.health().leases == 36
+
+    asyncio.run(work())
+
+
+async def _watch(pool: Pool, capacity: int) -> None:
+    while True:
+        now = pool.health()
+        assert now.idle + now.leased + now.starting + now.clearing <= capacity
+        await asyncio.sleep(0.001)
+
+
+def test_a_box_that_cannot_be_cleared_is_replaced() -> None:
+    async def work() -> None:
+        async with opened(Faulty(LocalBackend("tests"), reset=1.0), capacity=1, warm=0) as (pool, backend):
+            first = await pool.lease(SPEC, deadline=20)
+            pool.give_back(first)
+            second = await pool.lease(SPEC, deadline=20)
+            assert second.id != first.id
+            assert backend.open == {second.id}
+            assert pool.health().reset_failures == 1
+            with pytest.raises(SandboxLost):
+                await first.exec(["true"], deadline=5)
+
+    asyncio.run(work())
+
+
+def test_after_failures_in_a_row_only_probes_are_made_until_one_works() -> None:
+    async def work() -> None:
+        backend = Faulty(LocalBackend("tests"))
+        backend.errors = [
+            StartFailed("the engine is down"),
+            OSError("no space left on device"),
+            StartFailed("down still"),
+        ]
+        breaker = Breaker(threshold=3, probe_seconds=2.0)
+        async with opened(backend, capacity=4, warm=0, breaker=breaker) as (pool, _):
+            with pytest.raises(LeaseTimeout, match="starting failed 3 times in a row, last: down still"):
+                await pool.lease(SPEC, deadline=0.5)
+            assert backend.tried == 3
+            assert pool.health().breaker_open
+            assert not pool.has_room()
+            await used(await pool.lease(SPEC, deadline=20))
+            assert backend.tried == 4
+            assert not pool.health().breaker_open
+            assert pool.health().start_failures == 3
+
+    asyncio.run(work())
+
+
+def test_what_is_hopeless_is_told_at_once_and_not_tried_for_ever() -> None:
+    async def work() -> int:
+        backend = Faulty(LocalBackend("tests"))
+        async with opened(backend, capacity=4, warm=2) as (pool, _):
+            backend.errors = [NoImage("there is no image")]
+            with pytest.raises(NoImage):
+                await pool.lease(SPEC, deadline=20)
+            untrusted = SPEC.model_copy(update={"trusted": False})
+            with pytest.raises(NotTrusted, match="--allow-local-sandbox"):
+                await pool.lease(untrusted, deadline=20)
+            await pool.lease(SPEC, deadline=20)
+            await until(lambda: pool.health().idle == 2)
+            # With a lease out, spares are wanted that nobody waits for.
+            backend.errors = [NoImage("there is no image")] * 1000
+            before = backend.tried
+            await pool.lease(SPEC, deadline=20)
+            await asyncio.sleep(0.5)
+            return backend.tried - before
+
+    assert asyncio.run(work()) <= 3
+
+
+def test_nothing_is_evicted_for_what_cannot_be_started_yet() -> None:
+    async def work() -> None:
+        backend = Faulty(LocalBackend("tests"))
+        async with opened(backend, capacity=4, warm=0, starts=1) as (pool, _):
+            boxes = [await pool.lease(SPEC, deadline=20) for _ in range(4)]
+            for box in boxes:
+                pool.give_back(box)
+            await until(lambda: pool.health().idle == 4)
+            backend.slow = 0.5
+            waits = [asyncio.create_task(pool.lease(OTHER, deadline=20)) for _ in range(4)]
+            await asyncio.sleep(0.2)
+            assert pool.health().idle == 3
+            await asyncio.gather(*waits)
+
+    asyncio.run(work())
+
+
+def test_a_lease_that_is_never_given_back_ends_at_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "TICK_SECONDS", 0.05)
+
+    async def work() -> None:
+        async with opened(capacity=1, warm=0) as (pool, _):
+            late = await pool.lease(SPEC, deadline=20, holds=0.2)
+            await used(await pool.lease(SPEC, deadline=20))
+            assert pool.health().overdue == 1
+            with pytest.raises(SandboxLost):
+                await late.exec(["true"], deadline=5)
+            pool.give_back(late)
+
+    asyncio.run(work())
+
+
+def test_one_whose_time_is_nearly_over_is_not_lent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "TICK_SECONDS", 0.05)
+
+    async def work() -> None:
+        short = SPEC.model_copy(update={"ttl": 3.0})
+        async with opened(capacity=1, warm=0) as (pool, _):
+            first = await pool.lease(short, deadline=20)
+            pool.give_back(first)
+            await asyncio.sleep(2.0)
+            second = await pool.lease(short, deadline=20)
+            assert second.id != first.id
+
+    asyncio.run(work())
+
+
+def test_a_closed_pool_tells_whoever_waits() -> None:
+    async def work() -> None:
+        async with opened(capacity=1, warm=0) as (pool, _):
+            await pool.lease(SPEC, deadline=20)
+            waiting = asyncio.create_task(pool.lease(SPEC, deadline=20))
+            await asyncio.sleep(0)
+            await pool.close()
+            with pytest.raises(SandboxError, match="closed"):
+                await waiting
+            with pytest.raises(SandboxError, match="closed"):
+                await pool.lease(SPEC, deadline=1)
+
+    asyncio.run(work())
+
+
+def test_a_sweep_that_fails_stops_no_housekeeping(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "TICK_SECONDS", 0.02)
+    monkeypatch.setattr(pool_module, "SWEEP_SECONDS", 0.02)
+
+    async def work() -> None:
+        async with opened(capacity=2, warm=1) as (pool, _):
+            box = await pool.lease(SPEC, deadline=20)
+            await until(lambda: pool.health().idle == 1)
+            spare = next(iter(pool._idle[SPEC]))
+            await spare.close()
+            await until(lambda: pool.health().idle == 1 and next(iter(pool._idle[SPEC])).id != spare.id)
+            await used(box)
+
+    asyncio.run(work())

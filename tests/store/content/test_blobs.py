@@ -1,0 +1,145 @@
+"""Content is named by its hash: stored once, found whole, found out when altered."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import func, select, update
+from turnwise.store.content import blobs
+from turnwise.store.content.blobs import INLINE_BYTES, BlobStore, digest
+from turnwise.store.database import Database, open_database
+from turnwise.store.errors import BlobCorrupt, BlobMissing
+from turnwise.store.schema import blob
+from turnwise.store.types import escape, unescape
+
+LARGE = b"x" * (INLINE_BYTES + 1)
+SMALL = b"y" * INLINE_BYTES
+
+
+def put(database: Database, *contents: bytes) -> None:
+    with database.transaction() as tx:
+        tx.blobs.put(tx.conn, {digest(content): content for content in contents})
+
+
+def get(database: Database, content: bytes) -> bytes:
+    with database.read() as conn:
+        return database.blobs.get(conn, digest(content))
+
+
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_small_content_stands_in_the_database_and_large_content_in_the_folder(
+    database: Database, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        put(database, SMALL, LARGE, b"")
+    assert [get(database, content) for content in (SMALL, LARGE, b"")] == [SMALL, LARGE, b""]
+    name = hashlib.sha256(LARGE).hexdigest()
+    assert files(tmp_path / "blobs") == [tmp_path / "blobs" / name[:2] / name[2:4] / name]
+    with database.read() as conn:
+        assert conn.execute(select(func.count()).select_from(blob)).scalar_one() == 3
+
+
+def test_altered_content_is_found_out(database: Database, tmp_path: Path) -> None:
+    put(database, SMALL, LARGE)
+    with database.transaction() as tx:
+        tx.conn.execute(update(blob).where(blob.c.data.is_not(None)).values(data=b"z"))
+    files(tmp_path / "blobs")[0].write_bytes(LARGE[:-1] + b"z")
+    for content in (SMALL, LARGE):
+        with pytest.raises(BlobCorrupt, match=digest(content)):
+            get(database, content)
+
+
+def test_text_put_in_by_hand_is_found_out(tmp_path: Path) -> None:
+    database = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
+    put(database, SMALL)
+    with database.transaction() as tx:
+        tx.conn.exec_driver_sql("UPDATE blob SET data = data || 'z'")
+    with pytest.raises(BlobCorrupt):
+        get(database, SMALL)
+    database.close()
+
+
+def test_missing_content_is_named(database: Database, tmp_path: Path) -> None:
+    with pytest.raises(BlobMissing, match=digest(SMALL)):
+        get(database, SMALL)
+    put(database, LARGE)
+    files(tmp_path / "blobs")[0].unlink()
+    with pytest.raises(BlobMissing, match="was the folder moved"):
+        get(database, LARGE)
+
+
+def test_a_blob_is_synced_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever write, sync or rename fails: no file has a blob's name unless its content is whole."""
+    calls: list[str] = []
+    fsync, rename = os.fsync, Path.rename
+
+    def failing(name: str) -> None:
+        calls.append(name)
+        if len(calls) == nth:
+            raise OSError(5, "input/output error")
+
+    def watched_fsync(descriptor: int) -> None:
+        failing("fsync")
+        fsync(descriptor)
+
+    def watched_rename(self: Path, target: Path) -> Path:
+        failing("rename")
+        return rename(self, target)
+
+    monkeypatch.setattr(blobs.os, "fsync", watched_fsync)
+    monkeypatch.setattr(Path, "rename", watched_rename)
+    for nth in range(1, 6):
+        calls.clear()
+        folder = tmp_path / str(nth)
+        store = BlobStore(str(folder))
+        with pytest.raises(OSError, match="input/output"):
+            store.stage(digest(LARGE), LARGE)
+        assert all(path.read_bytes() == LARGE for path in files(folder))
+        assert store.stage(digest(LARGE), LARGE)
+    assert calls[:2] == ["fsync", "rename"]
+
+
+def test_the_folders_of_a_file_that_another_writer_left_are_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That writer may have died between its rename and its sync; a power cut then takes the file, not our row."""
+    synced: list[int] = []
+    fsync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    name = digest(LARGE)
+    path = tmp_path / name[:2] / name[2:4] / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(LARGE)
+    folders = [path.parent.stat().st_ino, path.parent.parent.stat().st_ino, tmp_path.stat().st_ino]
+    monkeypatch.setattr(blobs.os, "fsync", watched)
+    store = BlobStore(str(tmp_path))
+    assert store.stage(name, LARGE)
+    assert synced == folders
+    assert store.stage(name, LARGE)
+    assert synced == folders, "one process syncs the folders of one blob once"
+
+
+def test_any_fsspec_folder_will_do(tmp_path: Path) -> None:
+    database = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True, blobs="memory://turnwise-test")
+    put(database, LARGE)
+    assert get(database, LARGE) == LARGE
+    assert files(tmp_path / "blobs") == []
+    database.close()
+
+
+@given(st.text(st.characters(), max_size=50))
+def test_any_text_can_be_stored(text: str) -> None:
+    stored = escape(text)
+    assert "\x00" not in stored
+    stored.encode()
+    assert unescape(stored) == text

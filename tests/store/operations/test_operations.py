@@ -1,0 +1,370 @@
+"""What each write does once, twice, and where it contradicts what is stored."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import func, select
+from turnwise.records import GroupState, Purpose, Status
+from turnwise.store.database import Database
+from turnwise.store.errors import LeaseLost, NotFound, StoreConflict
+from turnwise.store.queries.lists import (
+    accounting,
+    batch_items,
+    double_consumed,
+    final_observation,
+    latest_checkpoint,
+    list_metrics,
+    list_trajectories,
+    load_groups,
+    load_trajectory,
+    run_row,
+    versions,
+)
+from turnwise.store.schema import metadata
+from turnwise.tests.store.making import (
+    call,
+    create_run,
+    group,
+    items,
+    play,
+    play_group,
+    start,
+    states,
+    train,
+    trajectory,
+    turn,
+)
+
+
+def rows(database: Database) -> dict[str, int]:
+    with database.read() as conn:
+        return {
+            name: conn.execute(select(func.count()).select_from(table)).scalar_one()
+            for name, table in metadata.tables.items()
+        }
+
+
+def test_an_episode_comes_back_as_it_was_stored(database: Database) -> None:
+    start(database)
+    play_group(database, "g")
+    stored = load_trajectory(database, "g-0")
+    expected = [turn(index) for index in range(2)]
+    assert list(stored.steps) == [step for one in expected for step in one["steps"]]
+    assert [message.tokens for message in stored.messages] == [
+        message.tokens for one in expected for message in one["messages"]
+    ]
+    assert [message.parent for message in stored.messages] == [None, 0, 1, 2]
+    assert stored.status is Status.COMPLETED
+    assert stored.success is True
+    assert final_observation(database, "g-0") == "the end of g-0"
+    with database.read() as conn:
+        head = list_trajectories(conn, run="r", sort="id", descending=False)[0]
+    assert (head["n_steps"], head["n_tokens"], head["min_version"], head["max_version"]) == (2, 4, 0, 0)
+
+
+def test_every_write_may_be_repeated(database: Database) -> None:
+    """The whole life of a run, each call made twice: the second leaves every table as it was."""
+    acknowledged = {
+        "run": "r",
+        "owner": "o",
+        "groups": ["g"],
+        "update": 1,
+        "parent": 0,
+        "items": items(["g"]),
+        "metrics": {},
+    }
+    life: list[tuple[str, dict[str, Any]]] = [
+        ("create_run", {"run": "r", "config": {}, "config_hash": "c", "kind": "train", "code_version": "0"}),
+        ("add_version", {"run": "r", "update": 0, "parent": None}),
+        ("open_group", {"group": group()}),
+        ("start_trajectory", {"trajectory": trajectory("g-0")}),
+        ("start_trajectory", {"trajectory": trajectory("g-1", member=1)}),
+        ("append", {"trajectory": "g-0", **turn(0)}),
+        ("append", {"trajectory": "g-1", **turn(0)}),
+        ("finish_trajectory", {"trajectory": "g-0", "status": Status.COMPLETED, "reward": 1.0}),
+        ("cancel_trajectories", {"group": "g", "reason": "its worker died"}),
+        ("append", {"trajectory": "g-0", **turn(0)}),
+        ("close_group", {"group": "g", "state": GroupState.READY}),
+        ("lease_groups", {"run": "r", "owner": "o", "count": 1, "seconds": 60}),
+        ("acknowledge", acknowledged),
+        ("close_group", {"group": "g", "state": GroupState.READY}),
+        ("set_checkpoint", {"run": "r", "version": 1, "path": "step-1"}),
+        ("add_metrics", {"run": "r", "update": 1, "metrics": {"loss": float("nan")}}),
+        ("release", {"run": "r", "owner": "o"}),
+        ("request_stop", {"run": "r"}),
+        ("rewind", {"run": "r", "version": 1}),
+        ("finish_run", {"run": "r", "status": "stopped"}),
+    ]
+    for name, arguments in life:
+        first = call(database, name, **arguments)
+        before = rows(database)
+        again = call(database, name, **arguments)
+        assert rows(database) == before, name
+        if name not in ("rewind", "cancel_trajectories"):
+            assert again == first, name
+    assert states(database) == {"consumed": 1}
+    with database.read() as conn:
+        assert list_metrics(conn, "r") == [{"update": 1, "loss": None}]
+        assert run_row(conn, "r")["status"] == "stopped"
+
+
+def test_numbers_of_numpy_are_numbers(database: Database) -> None:
+    start(database)
+    call(database, "open_group", group=group())
+    call(database, "start_trajectory", trajectory=trajectory("t"))
+    one = turn(0)
+    step = replace(
+        one["steps"][0], reward=np.float32(0.5), terminated=np.bool_(True), reward_parts={"a": np.float32(1)}
+    )
+    call(database, "append", trajectory="t", steps=[step], messages=one["messages"])
+    call(
+        database,
+        "finish_trajectory",
+        trajectory="t",
+        status=Status.COMPLETED,
+        reward=np.float32(2),
+        success=np.bool_(1),
+    )
+    call(database, "add_metrics", run="r", update=0, metrics={"a": np.float32("nan"), "b": [np.int64(3)]})
+    stored = load_trajectory(database, "t")
+    assert (stored.reward, stored.success, stored.steps[0].reward_parts) == (2.0, True, {"a": 1.0})
+    with database.read() as conn:
+        assert list_metrics(conn, "r") == [{"update": 0, "a": None, "b": [3]}]
+
+
+def test_a_run_is_its_name_and_config(database: Database) -> None:
+    create_run(database)
+    call(database, "request_stop", run="r")
+    create_run(database)
+    with database.read() as conn:
+        assert run_row(conn, "r")["stop_requested"] is False
+    create_run(database, config={"seed": 1, "budget": 9})
+    with database.read() as conn:
+        assert run_row(conn, "r")["config"] == {"seed": 1, "budget": 9}
+    with pytest.raises(StoreConflict, match="another config"):
+        create_run(database, config_hash="other")
+    call(database, "finish_run", run="r", status="finished")
+    with pytest.raises(StoreConflict, match="is finished"):
+        create_run(database)
+
+
+def test_a_member_is_tried_again_and_its_last_attempt_counts(database: Database) -> None:
+    start(database)
+    call(database, "open_group", group=group())
+    play(database, "a", member=0, status=Status.ENV_ERROR)
+    play(database, "b", member=0, attempt=1)
+    play(database, "c", member=1)
+    with pytest.raises(StoreConflict, match="attempt 0 of member 0"):
+        call(database, "start_trajectory", trajectory=trajectory("d", member=0))
+    call(database, "close_group", group="g", state=GroupState.READY)
+    assert [one.id for one in load_groups(database, ["g"])[0].trajectories] == ["b", "c"]
+    with database.read() as conn:
+        assert accounting(conn, "r") == {"submitted": 3, "accepted": 2, "filtered": 0, "failed": 1, "running": 0}
+
+
+def test_nothing_joins_what_is_closed(database: Database) -> None:
+    start(database)
+    play_group(database, "g", GroupState.FILTERED)
+    with pytest.raises(StoreConflict, match="is filtered"):
+        call(database, "start_trajectory", trajectory=trajectory("late", member=0, attempt=1))
+    with pytest.raises(StoreConflict, match="ended as completed"):
+        call(database, "append", trajectory="g-0", **turn(2))
+    with pytest.raises(StoreConflict, match="cannot end as truncated"):
+        call(database, "finish_trajectory", trajectory="g-0", status=Status.TRUNCATED)
+    with pytest.raises(StoreConflict, match="cannot become ready"):
+        call(database, "close_group", group="g", state=GroupState.READY)
+    with pytest.raises(StoreConflict, match="cannot become expired"):
+        call(database, "expire_groups", run="r", owner="o", groups=["g"], reason="too old")
+
+
+@pytest.mark.parametrize(
+    ("counted", "message"),
+    [
+        ({"n_steps": 3, "n_messages": 4}, "has 2 steps in the store, but 3 were written"),
+        ({"n_steps": 2, "n_messages": 6}, "has 4 messages in the store, but 6 were written"),
+        ({"n_steps": 1}, "has 2 steps in the store, but 1 were written"),
+    ],
+)
+def test_a_trajectory_does_not_end_with_a_part_of_it_lost(
+    database: Database, counted: dict[str, int], message: str
+) -> None:
+    start(database)
+    call(database, "open_group", group=group())
+    call(database, "start_trajectory", trajectory=trajectory("t"))
+    for index in range(2):
+        call(database, "append", trajectory="t", **turn(index))
+    with pytest.raises(StoreConflict, match=message):
+        call(database, "finish_trajectory", trajectory="t", status=Status.COMPLETED, **counted)
+    assert load_trajectory(database, "t").status is Status.RUNNING
+    call(database, "finish_trajectory", trajectory="t", status=Status.COMPLETED, n_steps=2, n_messages=4)
+    assert load_trajectory(database, "t").status is Status.COMPLETED
+
+
+def test_a_group_does_not_close_while_a_member_plays(database: Database) -> None:
+    start(database)
+    call(database, "open_group", group=group())
+    call(database, "start_trajectory", trajectory=trajectory("g-0"))
+    with pytest.raises(StoreConflict, match="1 running"):
+        call(database, "close_group", group="g", state=GroupState.FAILED)
+    assert call(database, "cancel_trajectories", group="g", reason="its deadline came", status=Status.TIMEOUT) == 1
+    call(database, "close_group", group="g", state=GroupState.FAILED)
+    assert load_trajectory(database, "g-0").status is Status.TIMEOUT
+
+
+def test_what_is_missing_is_named(database: Database) -> None:
+    with pytest.raises(NotFound, match="no run nobody"):
+        call(database, "add_version", run="nobody", update=0, parent=None)
+    with pytest.raises(NotFound, match="no group nowhere"):
+        call(database, "start_trajectory", trajectory=trajectory("t", "nowhere"))
+    with pytest.raises(NotFound, match="no trajectory t "):
+        call(database, "append", trajectory="t", **turn(0))
+    with pytest.raises(NotFound, match="no trajectory t "):
+        load_trajectory(database, "t")
+
+
+def test_groups_are_leased_whole_oldest_first_all_or_none(database: Database) -> None:
+    start(database)
+    for name in ("b", "a", "c"):
+        play_group(database, name)
+    call(database, "open_group", group=group("eval", purpose=Purpose.EVAL))
+    play(database, "eval-0", "eval")
+    call(database, "close_group", group="eval", state=GroupState.READY)
+    assert call(database, "lease_groups", run="r", owner="o", count=4, seconds=60) == []
+    assert call(database, "lease_groups", run="r", owner="o", count=2, seconds=60) == ["b", "a"]
+    assert call(database, "lease_groups", run="r", owner="p", count=2, seconds=60) == []
+    assert states(database) == {"leased": 2, "ready": 1}
+    assert call(database, "lease_groups", run="r", owner="o", count=3, seconds=60) == ["b", "a", "c"]
+    assert call(database, "release", run="r", owner="o") == ["b", "a", "c"]
+    assert states(database) == {"ready": 3}
+
+
+def test_an_overdue_lease_goes_to_the_next_who_asks(database: Database) -> None:
+    start(database)
+    play_group(database, "g")
+    assert call(database, "lease_groups", run="r", owner="dead", count=1, seconds=-1) == ["g"]
+    assert call(database, "lease_groups", run="r", owner="alive", count=1, seconds=60) == ["g"]
+    with pytest.raises(LeaseLost, match="dead no longer holds group g"):
+        acknowledge(database, owner="dead")
+    assert states(database) == {"leased": 1}
+    with database.read() as conn:
+        assert list(versions(conn, "r")) == [0]
+
+
+def acknowledge(database: Database, **changes: Any) -> int:
+    given = {
+        "owner": "alive",
+        "groups": ["g"],
+        "update": 1,
+        "parent": 0,
+        "items": items(["g"]),
+        "metrics": {},
+    } | changes
+    return int(call(database, "acknowledge", run="r", **given))
+
+
+def test_a_batch_and_its_version_come_together_or_not_at_all(database: Database) -> None:
+    start(database)
+    play_group(database, "g")
+    play_group(database, "h")
+    call(database, "lease_groups", run="r", owner="alive", count=2, seconds=60)
+    before = rows(database)
+    with pytest.raises(StoreConflict, match="declare it as reuse"):
+        acknowledge(database, items=items(["h"]))
+    with pytest.raises(StoreConflict, match="version 7 is not what update 0"):
+        acknowledge(database, parent=7)
+    with pytest.raises(NotFound):
+        acknowledge(database, items=items(["nowhere"]))
+    assert rows(database) == before
+    assert acknowledge(database) == 1
+    with pytest.raises(StoreConflict, match="update 1 of run r is done"):
+        acknowledge(database, groups=["h"], items=items(["h"]))
+    with pytest.raises(LeaseLost):
+        acknowledge(database, update=2, parent=1)
+    with pytest.raises(StoreConflict, match="in it twice"):
+        acknowledge(database, update=2, parent=1, groups=["h"], items=items(["h"]) * 2)
+    assert states(database) == {"consumed": 1, "leased": 1}
+    with database.read() as conn:
+        assert [item["trajectory_id"] for item in batch_items(conn, "r", 1)] == ["g-0", "g-1"]
+        assert double_consumed(conn, "r") == []
+
+
+def test_a_resume_takes_consumption_back_with_its_checkpoint(database: Database) -> None:
+    """Versions: 0 (checkpoint) -> 1 -> 2. What 0 sampled is ready again; what 1 sampled is kept, flagged, expired."""
+    start(database)
+    call(database, "set_checkpoint", run="r", version=0, path="step-0")
+    play_group(database, "a")
+    assert train(database, ["a"], 1, 0) == 1
+    play_group(database, "b", version=1)
+    assert train(database, ["b"], 2, 1) == 2
+    play_group(database, "c", version=0)
+    play_group(database, "d", version=2)
+    play_group(database, "f", GroupState.FILTERED, version=2)
+    call(database, "open_group", group=group("e"))
+    call(database, "start_trajectory", trajectory=trajectory("e-0", "e"))
+    call(database, "append", trajectory="e-0", **turn(0, version=2))
+    call(database, "lease_groups", run="r", owner="learner", count=1, seconds=60)
+    kept = rows(database)
+    with database.read() as conn:
+        checkpoint = latest_checkpoint(conn, "r")
+    assert checkpoint is not None
+    lost = call(database, "rewind", run="r", version=checkpoint.id)
+    assert lost == {
+        "versions_abandoned": 2,
+        "trajectories_cancelled": 1,
+        "trajectories_abandoned": 7,
+        "groups_failed": 1,
+        "groups_ready": 2,
+        "groups_expired": 2,
+    }
+    assert rows(database) == kept
+    assert states(database) == {"ready": 2, "expired": 2, "filtered": 1, "failed": 1}
+    with database.read() as conn:
+        flagged = {head["id"] for head in list_trajectories(conn, run="r", abandoned=True)}
+        assert flagged == {"b-0", "b-1", "d-0", "d-1", "f-0", "f-1", "e-0"}
+        assert accounting(conn, "r") == {"submitted": 11, "accepted": 4, "filtered": 6, "failed": 1, "running": 0}
+    assert train(database, ["a"], 1, 0) == 3
+    with database.read() as conn:
+        assert double_consumed(conn, "r") == []
+        assert [item["version_id"] for item in batch_items(conn, "r", 1)] == [3, 3]
+    with pytest.raises(StoreConflict, match="abandoned by an earlier resume"):
+        call(database, "rewind", run="r", version=2)
+
+
+def test_one_token_of_an_abandoned_version_is_enough(database: Database) -> None:
+    """An episode that lived through an update is stale when that update is taken back."""
+    start(database)
+    call(database, "open_group", group=group())
+    for member in range(2):
+        name = f"g-{member}"
+        call(database, "start_trajectory", trajectory=trajectory(name, member=member))
+        for index in range(2):
+            call(database, "append", trajectory=name, **turn(index, version=index))
+        call(database, "finish_trajectory", trajectory=name, status=Status.TRUNCATED)
+    call(database, "add_version", run="r", update=1, parent=0)
+    call(database, "close_group", group="g", state=GroupState.READY)
+    assert call(database, "rewind", run="r", version=0)["groups_expired"] == 1
+
+
+def test_a_resume_without_a_checkpoint_starts_over_with_a_new_version(database: Database) -> None:
+    start(database)
+    play_group(database, "a")
+    assert call(database, "rewind", run="r", version=None)["versions_abandoned"] == 1
+    assert call(database, "add_version", run="r", update=0, parent=None) == 1
+    assert states(database) == {"expired": 1}
+
+
+def test_reuse_is_declared_and_unique_in_an_update(database: Database) -> None:
+    start(database)
+    play_group(database, "a")
+    train(database, ["a"], 1, 0)
+    play_group(database, "b")
+    call(database, "lease_groups", run="r", owner="alive", count=1, seconds=60)
+    again = [replace(item, fresh=False) for item in items(["a"])]
+    with pytest.raises(StoreConflict, match="in it twice"):
+        acknowledge(database, update=2, parent=1, groups=["b"], items=items(["b"]) + again * 2)
+    assert acknowledge(database, update=2, parent=1, groups=["b"], items=items(["b"]) + again) == 2
+    with database.read() as conn:
+        assert double_consumed(conn, "r") == []
+        assert len(batch_items(conn, "r", 2)) == 4

@@ -1,0 +1,29 @@
+"""An unknown id is answered with the nearest one, however many ids the store holds."""
+
+import pytest
+from turnwise.store.database import Database
+from turnwise.store.errors import NotFound
+from turnwise.store.queries import lists as queries
+from turnwise.store.queries.nearest import CANDIDATES, plural
+from turnwise.store.schema import run as run_table
+from turnwise.store.types import utc_now
+
+
+@pytest.mark.parametrize(
+    ("wanted", "near"),
+    [("site-00017-long", "'site-00017'"), ("site-0017x", "'site-0017"), ("Site-02999", "'site-02999'"), ("zzz", None)],
+)
+def test_the_nearest_of_many_is_named(database: Database, wanted: str, near: str | None) -> None:
+    row = {"kind": "train", "status": "finished", "config": {}, "config_hash": "h", "code_version": "c"}
+    rows = [dict(row, id=f"site-{number:05}", created_at=utc_now()) for number in range(3 * CANDIDATES)]
+    with database.transaction() as tx:
+        tx.conn.execute(run_table.insert(), rows)
+    with database.read() as conn, pytest.raises(NotFound) as refused:
+        queries.run_row(conn, wanted)
+    assert f"no run {wanted} in the store" in str(refused.value)
+    assert (near is None) == ("did you mean" not in str(refused.value))
+    assert near is None or near in str(refused.value)
+
+
+def test_the_commands_of_each_noun_exist() -> None:
+    assert [plural(noun) for noun in ("run", "trajectory")] == ["runs", "trajectories"]

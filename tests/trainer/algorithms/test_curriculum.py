@@ -1,0 +1,51 @@
+"""Horizon schedules and admission: the two that say how long and how many."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from turnwise.records import GroupState, Task
+from turnwise.trainer.algorithms.curriculum.horizon import Additive, Multiplicative, Schedule, Staged
+from turnwise.trainer.rollout.admission import capacity
+
+TASK = Task("t", "e", "0", 0, "train")
+
+
+def turns(schedule: Schedule, updates: int) -> list[int]:
+    return [schedule.horizon(TASK, update).turns for update in range(updates)]
+
+
+def test_staged_follows_its_boundaries() -> None:
+    assert turns(Staged(), 6) == [10, 20, 20, 30, 30, 30]
+    assert Staged().longest().turns == 30
+
+
+def test_additive_and_multiplicative_grow_to_the_limit() -> None:
+    assert turns(Additive(turns=6, start=4, step=1, every=2), 6) == [4, 4, 5, 5, 6, 6]
+    assert turns(Multiplicative(turns=10, start=4, every=1), 4) == [4, 8, 10, 10]
+
+
+def test_stages_and_boundaries_must_fit() -> None:
+    with pytest.raises(ValidationError, match="one fewer"):
+        Staged(stages=[4, 8], boundaries=[])
+    with pytest.raises(ValidationError, match="turns"):
+        Staged(turns=12)  # type: ignore[call-arg]
+
+
+COUNT = st.integers(0, 100)
+
+
+@given(COUNT, COUNT, COUNT, st.integers(1, 40), st.integers(0, 8), st.integers(1, 40))
+def test_capacity_keeps_both_bounds(running: int, ready: int, leased: int, most: int, eta: int, batch: int) -> None:
+    counts = {GroupState.OPEN: running, GroupState.READY: ready, GroupState.LEASED: leased, GroupState.CONSUMED: 999}
+    room = capacity(counts, max_running=most, staleness=eta, batch=batch)
+    assert room >= 0
+    if room:
+        assert running + room <= most
+        assert running + room + ready + leased <= (eta + 1) * batch
+
+
+def test_staleness_zero_opens_exactly_one_batch() -> None:
+    assert capacity({}, max_running=99, staleness=0, batch=16) == 16
+    assert capacity({GroupState.LEASED: 16}, max_running=99, staleness=0, batch=16) == 0
+    assert capacity({GroupState.FILTERED: 16, GroupState.OPEN: 15}, max_running=99, staleness=0, batch=16) == 1

@@ -1,0 +1,30 @@
+"""What an evaluation calls the environments of its mixture."""
+
+from typing import Any
+
+import pytest
+from turnwise.trainer.config.schema import EnvironmentConfig
+from turnwise.trainer.evaluation.heldout import labels
+
+SITE, TINY = "turnwise/Site-v0", "turnwise/TinyWeb-v0"
+
+
+@pytest.mark.parametrize(
+    ("mixture", "expected"),
+    [
+        ([(SITE, {})], [SITE]),
+        ([(SITE, {"family": "find"})], ["find"]),
+        ([(SITE, {"family": "find"}), (SITE, {"family": "open"})], ["find", "open"]),
+        ([(TINY, {"by": "site"})], [TINY]),
+        ([(TINY, {"by": "site"}), (SITE, {"observation": "both"})], [TINY, SITE]),
+        ([(TINY, {"by": "site"}), (TINY, {"by": "template"})], ["site", "template"]),
+        (
+            [(SITE, {"family": "mix"}), (TINY, {"family": "mix"})],
+            [f'{env} {{"family": "mix"}}' for env in (SITE, TINY)],
+        ),
+    ],
+)
+def test_a_family_gives_its_name_and_no_other_option_of_one_environment_does(
+    mixture: list[tuple[str, dict[str, Any]]], expected: list[str]
+) -> None:
+    assert labels([EnvironmentConfig(id=env, options=options) for env, options in mixture]) == expected

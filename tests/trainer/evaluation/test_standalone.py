@@ -1,0 +1,53 @@
+"""``evaluate``: the game that it plays, and how the policies it measures are called."""
+
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM
+from turnwise.agents.rollout.episode import Deadlines
+from turnwise.agents.tiny_model import new_model
+from turnwise.records import Horizon
+from turnwise.tests.agents.servers import Counter, serving
+from turnwise.trainer.config.schema import parse_config
+from turnwise.trainer.evaluation.game import game_of
+from turnwise.trainer.evaluation.standalone import evaluate
+from turnwise.trainer.learner import checkpoint
+
+EPISODES = 24
+TURNS = 3
+
+
+def test_a_server_is_called_for_all_episodes_at_once_over_kept_connections(tmp_path: Path) -> None:
+    counter = Counter("back", together=EPISODES, patience_s=10)
+    with serving(counter) as url:
+        result = evaluate(
+            url, "turnwise/Site-v0", tasks=EPISODES, turns=TURNS, store_url=f"sqlite:///{tmp_path}/turnwise.db"
+        )
+    assert (result.tasks, result.failed, result.turns) == (EPISODES, 0, TURNS)
+    assert counter.arrived == EPISODES * TURNS
+    assert counter.most == EPISODES
+    assert counter.connections == EPISODES
+
+
+def test_a_checkpoint_plays_the_game_of_its_run(tmp_path: Path) -> None:
+    run = parse_config(
+        {
+            "name": "r",
+            "environments": [{"id": "turnwise/Site-v0"}],
+            "rollout": {"temperature": 0.5, "step_deadline": 7, "turn_deadline": 8, "workers": 3},
+            "horizon": {"name": "staged", "stages": [3, 5], "boundaries": [1], "tokens_turn": 4, "context": 256},
+            "engine": {"max_context": 256, "gpus": 1},
+        }
+    )
+    model = new_model(tmp_path / "model", ["a"], hidden=32, layers=1, heads=1)
+    loaded = AutoModelForCausalLM.from_pretrained(model)
+    optimizer = torch.optim.AdamW(loaded.parameters())
+    saved = checkpoint.save(tmp_path / "checkpoints", 1, loaded, optimizer, model, {"config": run.resolved()})
+    game = game_of(str(saved), None, None)
+    assert game.horizon == Horizon(5, 4, 4096, 256)
+    assert game.deadlines == Deadlines(60, 7, 8, 600)
+    assert (game.rollout.temperature, game.rollout.workers) == (0.5, 1)
+    assert (game.engine.max_context, game.engine.gpus) == (256, 0)
+    other = game_of(str(saved), 9, 2.0)
+    assert (other.horizon, other.rollout.temperature) == (Horizon(9, 4, 4096, 256), 2.0)
+    assert game_of(str(model), None, None).horizon.tokens_turn == 256

@@ -1,0 +1,179 @@
+"""Samples from message trees, the staleness sweep, and packing."""
+
+from dataclasses import replace
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+from turnwise.records import (
+    NO_VERSION,
+    Group,
+    Horizon,
+    Message,
+    PolicyVersion,
+    Role,
+    Source,
+    Status,
+    Step,
+    Task,
+    Trajectory,
+)
+from turnwise.trainer.algorithms.advantages.grpo import GroupMean
+from turnwise.trainer.algorithms.filters.negative_advantage_weight import NegativeWeight
+from turnwise.trainer.algorithms.losses.decoupled_ppo import Decoupled
+from turnwise.trainer.algorithms.protocols import TrainSample
+from turnwise.trainer.learner.batch import assemble
+from turnwise.trainer.learner.packing import chunks, pack
+from turnwise.trainer.learner.samples import samples
+from turnwise.trainer.learner.staleness import staleness, sweep
+from turnwise.trainer.learner.update import items
+
+NAN = float("nan")
+
+
+def seen(index: int, parent: int | None, *tokens: int) -> Message:
+    size = len(tokens)
+    return Message(index, parent, Role.USER, Source.POLICY, tokens, [0] * size, [NAN] * size, [NO_VERSION] * size)
+
+
+def said(index: int, parent: int, version: int, *tokens: int) -> Message:
+    size = len(tokens)
+    return Message(
+        index, parent, Role.ASSISTANT, Source.POLICY, tokens, [1] * size, [-float(index)] * size, [version] * size
+    )
+
+
+def step(index: int, message: int, reward: float = 0.0) -> Step:
+    return Step(index, "", "", "", reward, {}, False, False, True, "", message, 0.0, 0.0)
+
+
+def trajectory(
+    name: str, *rewards: float, versions: tuple[int, ...] = (), status: Status = Status.COMPLETED
+) -> Trajectory:
+    messages, steps = [], []
+    for turn, reward in enumerate(rewards):
+        messages.append(seen(2 * turn, 2 * turn - 1 if turn else None, 1, 2))
+        messages.append(said(2 * turn + 1, 2 * turn, versions[turn] if versions else 0, 3, 4))
+        steps.append(step(turn, 2 * turn + 1, reward))
+    return Trajectory(name, "r", "g", 0, 0, status, steps=steps, messages=messages)
+
+
+def group(*members: Trajectory, name: str = "g") -> Group:
+    task = Task("t", "e", "0", 0, "train")
+    return Group(name, "r", task, Horizon(8, 8, 64, 64), len(members), trajectories=members)
+
+
+HISTORY = {
+    0: PolicyVersion("r", 0, None, 0),
+    1: PolicyVersion("r", 1, 0, 1),
+    2: PolicyVersion("r", 2, 1, 1, abandoned=True),
+    3: PolicyVersion("r", 3, 1, 2),
+}
+
+
+def assembled(groups: list[Group], update: int = 2, bound: int = 1, filters=()):
+    return assemble(
+        groups,
+        HISTORY,
+        update,
+        bound,
+        shapers=(),
+        advantage=GroupMean(),
+        filters=filters,
+        loss=Decoupled(),
+        streams=[Random(0) for _ in filters],
+    )
+
+
+def test_a_path_of_messages_is_one_sample() -> None:
+    (one,) = samples(trajectory("a", 0.0, 1.0))
+    assert one.tokens == [1, 2, 3, 4, 1, 2, 3, 4]
+    assert one.mask == [0, 0, 1, 1, 0, 0, 1, 1]
+    assert one.turns == [-1, -1, 0, 0, -1, -1, 1, 1]
+
+
+def test_an_observation_nobody_answered_is_left_out() -> None:
+    whole = trajectory("a", 0.0)
+    longer = replace(whole, messages=[*whole.messages, seen(2, 1, 7, 8)])
+    assert samples(longer)[0].tokens == [1, 2, 3, 4]
+
+
+def test_a_shared_message_is_trained_on_once() -> None:
+    tree = [seen(0, None, 1), said(1, 0, 0, 2), seen(2, 1, 3), said(3, 2, 0, 4), seen(4, 1, 5), said(5, 4, 0, 6)]
+    two = Trajectory("a", "r", "g", 0, 0, steps=[step(0, 1), step(1, 3), step(2, 5)], messages=tree)
+    first, second = samples(two)
+    assert (first.tokens, first.mask) == ([1, 2, 3, 4], [0, 1, 0, 1])
+    assert (second.tokens, second.mask) == ([1, 2, 5, 6], [0, 0, 0, 1])
+
+
+def test_a_new_root_is_a_new_sample() -> None:
+    tree = [seen(0, None, 1), said(1, 0, 0, 2), seen(2, None, 1, 9), said(3, 2, 0, 4)]
+    two = Trajectory("a", "r", "g", 0, 0, steps=[step(0, 1), step(1, 3)], messages=tree)
+    assert [one.tokens for one in samples(two)] == [[1, 2], [1, 9, 4]]
+
+
+def test_staleness_counts_updates_of_the_surviving_history() -> None:
+    ages = staleness([0, 1, 2, 3, NO_VERSION], HISTORY, 2)
+    assert ages[:2] == [2, 1]
+    assert ages[2] > 1000
+    assert ages[3:] == [0, -1]
+    assert sweep(ages, [1, 1, 1, 1, 0], 1) == [0, 1, 0, 1, 0]
+
+
+def test_old_tokens_are_masked_and_their_trajectory_stays_in_the_baseline() -> None:
+    made = assembled([group(trajectory("a", 1.0, versions=(0,)), trajectory("b", 0.0, versions=(1,)))])
+    assert [one.sample.trajectory for one in made.samples] == ["b"]
+    assert set(made.samples[0].advantages) == {0.0, -0.5}
+    assert (made.sampled_tokens, made.swept_tokens) == (4, 2)
+    assert made.groups == ["g"]
+
+
+def test_a_group_with_nothing_left_to_train_on_expires() -> None:
+    made = assembled([group(trajectory("a", 1.0), trajectory("b", 0.0))])
+    assert (made.groups, made.expired) == ([], ["g"])
+
+
+def test_a_trajectory_over_two_versions_keeps_its_fresh_tokens() -> None:
+    made = assembled([group(trajectory("a", 0.0, 1.0, versions=(0, 3)), trajectory("b", 0.0, versions=(3,)))])
+    first = next(one for one in made.samples if one.sample.trajectory == "a")
+    assert first.weights == [0, 0, 0, 0, 0, 0, 1, 1]
+    assert {item.trajectory: (item.tokens_trained, item.max_staleness) for item in items(made, {"g"})} == {
+        "a": (2, 0),
+        "b": (2, 0),
+    }
+
+
+def test_messages_from_elsewhere_do_not_enter_a_loss_that_does_not_take_them() -> None:
+    expert = replace(trajectory("a", 1.0, versions=(3,)), source=Source.EXPERT)
+    made = assembled([group(expert, trajectory("b", 0.0, versions=(3,)))])
+    assert [one.sample.trajectory for one in made.samples] == ["b"]
+
+
+def test_a_sample_filter_changes_weights_only() -> None:
+    members = trajectory("a", 1.0, versions=(3,)), trajectory("b", 0.0, versions=(3,))
+    made = assembled([group(*members)], filters=[NegativeWeight(weight=0.25)])
+    assert [max(one.weights) for one in made.samples] == [1.0, 0.25]
+
+
+LENGTHS = st.lists(st.integers(1, 30), max_size=20)
+
+
+@given(LENGTHS, st.integers(1, 40))
+def test_chunks_keep_every_sample_in_order_within_the_limit(lengths: list[int], limit: int) -> None:
+    made = [
+        TrainSample(samples(trajectory("a", *[0.0] * length))[0], "g", Source.POLICY, [], [], []) for length in lengths
+    ]
+    parts = chunks(made, limit)
+    assert [one for part in parts for one in part] == made
+    assert all(part for part in parts)
+    assert all(len(part) == 1 or sum(len(one.sample.tokens) for one in part) <= limit for part in parts)
+
+
+def test_pack_points_at_the_position_before_each_trained_token() -> None:
+    made = assembled([group(trajectory("a", 1.0, versions=(3,)), trajectory("b", 0.0, 0.0, versions=(3, 3)))])
+    one = pack(made.samples)
+    assert one.lengths == [4, 8]
+    assert one.ids.shape == one.positions.shape == (1, 12)
+    assert one.positions[0].tolist() == [0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7]
+    assert one.at.tolist() == [1, 2, 5, 6, 9, 10]
+    assert one.ids[0, one.at + 1].tolist() == one.targets.tolist()

@@ -1,0 +1,100 @@
+"""Checkpoints are there whole or not at all, and say which file is broken."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from turnwise.agents.tiny_model import new_model
+from turnwise.trainer.algorithms.losses.decoupled_ppo import Decoupled
+from turnwise.trainer.algorithms.proximal.recompute import Recompute
+from turnwise.trainer.config.schema import LearnerConfig
+from turnwise.trainer.learner import checkpoint
+from turnwise.trainer.learner.local import Learner
+
+
+@pytest.fixture
+def learner(tmp_path: Path) -> Learner:
+    model = new_model(tmp_path / "model", ["a", "b"], hidden=16, heads=2)
+    made = Learner(model, LearnerConfig(), Decoupled(), Recompute(), 1.0)
+    for parameter in made.model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    made.optimizer.step()
+    return made
+
+
+def save(learner: Learner, tmp_path: Path, version: int = 3) -> Path:
+    state = {"update": 3, "version": version}
+    return checkpoint.save(tmp_path / "c", version, learner.model, learner.optimizer, tmp_path / "model", state)
+
+
+def test_a_checkpoint_restores_weights_and_optimiser(learner: Learner, tmp_path: Path) -> None:
+    path = save(learner, tmp_path)
+    assert checkpoint.verify(path) == {"update": 3, "version": 3}
+    again = Learner(path, LearnerConfig(), Decoupled(), Recompute(), 1.0)
+    checkpoint.load_into(path, again.model, again.optimizer)
+    for one in (learner, again):
+        torch.manual_seed(0)
+        for parameter in one.model.parameters():
+            parameter.grad = torch.randn_like(parameter)
+        one.optimizer.step()
+    for ours, theirs in zip(learner.model.parameters(), again.model.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "training/optimizer.safetensors", "training/state.json", "tokenizer.json"]
+)
+@pytest.mark.parametrize("harm", ["truncate", "flip", "remove"])
+def test_a_broken_file_is_named(learner: Learner, tmp_path: Path, name: str, harm: str) -> None:
+    path = save(learner, tmp_path)
+    data = (path / name).read_bytes()
+    if harm == "remove":
+        (path / name).unlink()
+    else:
+        cut = data[: len(data) // 2] if harm == "truncate" else data[:-1] + bytes([data[-1] ^ 1])
+        (path / name).write_bytes(cut)
+    with pytest.raises(checkpoint.CheckpointBroken, match=name):
+        checkpoint.verify(path)
+
+
+def test_what_a_killed_writer_left_aside_is_not_a_checkpoint(learner: Learner, tmp_path: Path) -> None:
+    path = save(learner, tmp_path)
+    aside = path.parent / ".writing-4"
+    aside.mkdir()
+    (aside / "config.json").write_text(json.dumps({}))
+    with pytest.raises(checkpoint.CheckpointBroken):
+        checkpoint.verify(aside)
+    checkpoint.prune(path.parent, {path.name})
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("kibibytes", [1, 64, 130, 400])
+def test_a_full_disk_is_told_whichever_file_it_meets(learner: Learner, tmp_path: Path, kibibytes: int) -> None:
+    """A small limit on the size of a file stands for the disk."""
+    kept = save(learner, tmp_path, version=2)
+    before = {file.name for file in kept.iterdir()}
+
+    def limited() -> str:
+        import resource
+        import signal
+
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (kibibytes << 10, hard))
+        try:
+            save(learner, tmp_path)
+        except checkpoint.CheckpointFailed as error:
+            return str(error)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        return ""
+
+    sizes = [file.stat().st_size for file in kept.rglob("*") if file.is_file()]
+    told = limited()
+    assert bool(told) == (max(sizes) > kibibytes << 10), told
+    if told:
+        assert "could not be written" in told
+        assert not (tmp_path / "c" / "3").exists()
+        assert not list((tmp_path / "c").glob(".writing*"))
+    assert {file.name for file in kept.iterdir()} == before

@@ -1,0 +1,231 @@
+"""With staleness 0 and every extension at its default, a batch's update is plain synchronous GRPO's, written out here.
+
+In float64 where transformers allows it (its norms do not), with rewards that float32 holds exactly: AdamW's first
+steps are nearly the sign of the gradient, which blows rounding up. The tolerance is under a hundredth of what the
+updates move.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+from turnwise.agents.tiny_model import new_model
+from turnwise.records import (
+    NO_VERSION,
+    Group,
+    Horizon,
+    Message,
+    PolicyVersion,
+    Role,
+    Source,
+    Status,
+    Step,
+    Task,
+    Trajectory,
+)
+from turnwise.trainer.algorithms.algorithm_set import Extensions
+from turnwise.trainer.config.schema import LearnerConfig, parse_config
+from turnwise.trainer.learner.batch import assemble
+from turnwise.trainer.learner.local import Learner, NotFinite, split
+from turnwise.trainer.learner.packing import chunks, pack
+
+NAN = float("nan")
+WORDS = [f"w{i}" for i in range(20)]
+LEARNER = LearnerConfig(learning_rate=3e-4, final_learning_rate=3e-4, warmup_updates=0, tokens_per_pass=64)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return new_model(tmp_path_factory.mktemp("m") / "model", WORDS, hidden=32, heads=2, seed=3)
+
+
+def trajectory(group: str, member: int, rng: Random, policy: torch.nn.Module, status: Status = Status.COMPLETED):
+    """Random turns, with the log-probabilities that ``policy`` gives them: on policy."""
+    ids: list[int] = []
+    messages, steps = [], []
+    for turn in range(rng.randint(1, 3)):
+        seen = [rng.randrange(20) for _ in range(rng.randint(2, 6))]
+        said = [rng.randrange(20) for _ in range(rng.randint(1, 3))]
+        with torch.no_grad():
+            logits = policy(torch.tensor([ids + seen + said])).logits[0].log_softmax(-1)
+        start = len(ids) + len(seen)
+        logprobs = [float(logits[start + i - 1, token].float()) for i, token in enumerate(said)]
+        at = len(messages)
+        messages.append(
+            Message(
+                at,
+                at - 1 if at else None,
+                Role.USER,
+                Source.POLICY,
+                seen,
+                [0] * len(seen),
+                [NAN] * len(seen),
+                [NO_VERSION] * len(seen),
+            )
+        )
+        messages.append(
+            Message(at + 1, at, Role.ASSISTANT, Source.POLICY, said, [1] * len(said), logprobs, [0] * len(said))
+        )
+        ids += seen + said
+        reward = rng.choice([0.0, 0.25, 1.0, -0.5])
+        steps.append(Step(turn, "", "", "", reward, {}, False, False, True, "", at + 1, 0.0, 0.0))
+    return Trajectory(f"{group}-{member}", "r", group, member, 0, status, steps=steps, messages=messages)
+
+
+def batch(seed: int, policy: torch.nn.Module) -> list[Group]:
+    rng = Random(seed)
+    task, horizon = Task("t", "e", "0", 0, "train"), Horizon(8, 8, 64, 64)
+    return [
+        Group(f"g{g}", "r", task, horizon, 4, trajectories=[trajectory(f"g{g}", m, rng, policy) for m in range(4)])
+        for g in range(3)
+    ]
+
+
+def plain_grpo(model: torch.nn.Module, optimizer: torch.optim.Optimizer, groups: list[Group]) -> None:
+    """One update, token level, group mean baseline by trajectory, one sequence at a time."""
+    terms = []
+    for group in groups:
+        returns = [sum(step.reward for step in one.steps) for one in group.trajectories]
+        for one, total in zip(group.trajectories, returns, strict=True):
+            advantage = total - sum(returns) / len(returns)
+            ids = [token for message in one.messages for token in message.tokens]
+            mask = [bit for message in one.messages for bit in message.mask]
+            old = [value for message in one.messages for value in message.logprobs]
+            logp = model(torch.tensor([ids])).logits[0].log_softmax(-1)
+            for i in range(1, len(ids)):
+                if mask[i]:
+                    ratio = (logp[i - 1, ids[i]] - old[i]).exp()
+                    terms.append(torch.max(-advantage * ratio, -advantage * ratio.clamp(0.8, 1.2)))
+    loss = torch.stack(terms).sum() / len(terms)
+    optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+
+
+def assembled(groups: list[Group], update: int = 0, **chosen: dict[str, str]):
+    config = parse_config({"name": "t", "environments": [{"id": "e"}], **chosen})
+    slots = Extensions.of(config)
+    history = {0: PolicyVersion("r", 0, None, update)}
+    return slots, assemble(
+        groups,
+        history,
+        update,
+        0,
+        shapers=slots.reward_shapers,
+        advantage=slots.advantage,
+        filters=slots.sample_filters,
+        loss=slots.loss,
+        streams=[Random(0) for _ in slots.sample_filters],
+    )
+
+
+def test_three_updates_equal_plain_synchronous_grpo(model: Path) -> None:
+    reference = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32, attn_implementation="eager").double()
+    optimizer = torch.optim.AdamW(reference.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.0)
+    slots, _ = assembled([])
+    learner = Learner(model, LEARNER, slots.loss, slots.proximal, 1.0)
+    learner.model.double()
+    before = [one.detach().clone() for one in reference.parameters()]
+    for update in range(3):
+        groups = batch(update, reference)
+        _, made = assembled(groups, update)
+        learner.update(made.samples, 0.0, update)
+        plain_grpo(reference, optimizer, groups)
+        for (name, ours), (_, theirs) in zip(
+            learner.model.named_parameters(), reference.named_parameters(), strict=True
+        ):
+            assert torch.allclose(ours, theirs, atol=1e-6, rtol=0), (update, name, (ours - theirs).abs().max())
+    moved = max(float((a - b).detach().abs().max()) for a, b in zip(before, reference.parameters(), strict=True))
+    assert moved > 5e-4
+
+
+@pytest.mark.parametrize("advantage", ["group_mean", "group_normalised", "turn_return"])
+def test_failed_members_change_no_ones_advantage(model: Path, advantage: str) -> None:
+    policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    rng = Random(9)
+    for share in (0.05, 0.2, 0.5):
+        groups = batch(int(share * 100), policy)
+        with_failures = [
+            Group(
+                one.id,
+                one.run,
+                one.task,
+                one.horizon,
+                one.size,
+                trajectories=[
+                    *one.trajectories,
+                    *(
+                        trajectory(one.id, 10 + extra, rng, policy, Status.ENV_ERROR)
+                        for extra in range(max(1, round(share * 8)))
+                    ),
+                ],
+            )
+            for one in groups
+        ]
+        _, clean = assembled(groups, advantage={"name": advantage})
+        _, dirty = assembled(with_failures, advantage={"name": advantage})
+        assert [one.sample.trajectory for one in dirty.samples] == [one.sample.trajectory for one in clean.samples]
+        for a, b in zip(clean.samples, dirty.samples, strict=True):
+            assert b.advantages == pytest.approx(a.advantages, abs=1e-6)
+
+
+def test_several_steps_a_batch_anchor_on_the_policy_at_its_start(model: Path) -> None:
+    policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    slots, made = assembled(batch(1, policy))
+    learner = Learner(model, LEARNER.model_copy(update={"steps_per_batch": 3}), slots.loss, slots.proximal, 1.0)
+    metrics = learner.update(made.samples, 0.0, 0)
+    assert metrics["behaviour_kl"] > 0
+    assert metrics["tokens"] == sum(sum(one.sample.mask) for one in made.samples)
+
+
+def weights(learner: Learner) -> list[torch.Tensor]:
+    return [one.detach().clone() for one in learner.model.parameters()]
+
+
+def test_a_step_without_trained_tokens_changes_nothing(model: Path) -> None:
+    policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    slots, made = assembled(batch(1, policy))
+    learner = Learner(model, LEARNER.model_copy(update={"max_kl": 1e-3}), slots.loss, slots.proximal, 1.0)
+    before = weights(learner)
+    filtered = [replace(one, weights=[0.0] * len(one.weights)) for one in made.samples]
+    metrics = learner.update(filtered, 0.0, 0)
+    assert (metrics["tokens"], metrics["step_share"]) == (0.0, 1.0)
+    assert all(torch.equal(a, b) for a, b in zip(before, weights(learner), strict=True))
+
+
+def test_a_step_that_is_not_finite_is_named_and_not_applied(model: Path) -> None:
+    policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    slots, made = assembled(batch(1, policy))
+    config = LEARNER.model_copy(update={"steps_per_batch": 2})
+    first, second = split(made.samples, 2)
+    broken = [*first, *(replace(one, advantages=[NAN] * len(one.advantages)) for one in second)]
+    learner, reference = (Learner(model, config, slots.loss, slots.proximal, 1.0) for _ in range(2))
+    with pytest.raises(NotFinite, match="in optimizer step 2 of 2 of the batch: the step is not applied"):
+        learner.update(broken, 0.0, 0)
+    passes = [pack(part) for part in chunks(first, config.tokens_per_pass)]
+    for group in reference.optimizer.param_groups:
+        group["lr"] = LEARNER.learning_rate
+    reference._step(passes, [reference.score(one, gradient=False)[0] for one in passes], "")
+    assert any(not torch.equal(a, b) for a, b in zip(policy.parameters(), weights(learner), strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(weights(reference), weights(learner), strict=True))
+
+
+def test_a_step_that_moves_the_policy_too_far_is_shortened(model: Path) -> None:
+    policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    slots, made = assembled(batch(1, policy))
+    moved = {}
+    for limit in (None, 1e-3):
+        config = LEARNER.model_copy(update={"learning_rate": 3e-2, "final_learning_rate": 3e-2, "max_kl": limit})
+        learner = Learner(model, config, slots.loss, slots.proximal, 1.0)
+        passes = [pack(part) for part in chunks(made.samples, config.tokens_per_pass)]
+        before = [learner.score(one, gradient=False)[0] for one in passes]
+        share = learner.update(made.samples, 0.0, 0)["step_share"]
+        gaps = torch.cat([learner.score(one, gradient=False)[0] - old for one, old in zip(passes, before, strict=True)])
+        moved[limit] = float((gaps.exp() - 1 - gaps).mean())
+        assert (share < 1) is (limit is not None)
+    assert moved[None] > 1e-2
+    assert moved[1e-3] < 3e-3

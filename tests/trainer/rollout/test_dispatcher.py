@@ -1,0 +1,199 @@
+"""Groups are played to their end whatever becomes of their workers; the learner waits while there is progress."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from turnwise.agents.rollout.episode import Outcome
+from turnwise.agents.rollout.group_runner import RETRIES, Rollouts, kind
+from turnwise.agents.store_client import Answer, Journal, Operation
+from turnwise.envs.runner.env_thread import EnvOwner
+from turnwise.errors import TurnwiseError
+from turnwise.records import Group, GroupState, Status, Trajectory
+from turnwise.store.queries.lists import load_trajectory
+from turnwise.tests.agents.players import QUICK, Say, Script, Stage, always, group, on_stage, oracle, site
+from turnwise.tests.trainer.playing import FIRST, InProcess
+from turnwise.trainer.algorithms.algorithm_set import Extensions
+from turnwise.trainer.algorithms.random_streams import Streams
+from turnwise.trainer.config.schema import RunConfig, parse_config
+from turnwise.trainer.rollout.dispatcher import play_out
+from turnwise.trainer.rollout.worker_pool import WorkerLost
+from turnwise.trainer.run import loop
+from turnwise.trainer.run.loop import Loop, members
+
+
+class Lossy:
+    """Two workers. The first counts as lost at once, but goes on playing while the second takes over."""
+
+    def __init__(self, first: Rollouts, second: Rollouts, late: asyncio.Event) -> None:
+        self._first, self._second, self._late = first, second, late
+        self.zombie: asyncio.Task[list[Outcome]] | None = None
+        self.wrote = asyncio.Event()
+
+    async def play(self, of: Group, todo: Sequence[tuple[int, int]], deadline: float) -> list[Outcome]:
+        if self.zombie is None:
+            self.zombie = asyncio.ensure_future(self._first.group(of, todo))
+            raise WorkerLost("no answer")
+        self._late.set()
+        await self.wrote.wait()
+        return await self._second.group(of, todo)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_lost_worker_that_still_writes_changes_nothing_of_what_is_played_again(tmp_path: Path, ends: bool) -> None:
+    async def scenario(stage: Stage) -> None:
+        late = asyncio.Event()
+
+        async def after_it_was_lost(operations: list[Operation]) -> list[Answer]:
+            await late.wait()
+            answers = await stage.send(operations)
+            if any(name == ("finish_trajectory" if ends else "append") for name, _ in operations):
+                workers.wrote.set()
+            return answers
+
+        def lost_player(owner: EnvOwner, trajectory: Trajectory) -> Say:
+            turns: list[str] = []
+
+            async def say(observation: str) -> str:
+                turns.append(observation)
+                if not ends and len(turns) > 1:
+                    await asyncio.get_running_loop().create_future()
+                return await always("click nowhere")(observation)
+
+            return say
+
+        of, journal = group(site("find")), Journal(stage.send)
+        await journal.commit("create_run", run="r", config={}, config_hash="c", kind="train", code_version="0")
+        await journal.commit("open_group", group=of)
+        first, second = stage.rollouts(lost_player, send=after_it_was_lost), stage.rollouts(oracle)
+        workers: Any = Lossy(first, second, late)
+        try:
+            (outcome,) = await play_out(workers, journal, lambda name: members(stage.database, name), of, 20.0)
+            await journal.commit("close_group", group=of.id, state=GroupState.READY)
+        finally:
+            workers.zombie.cancel()
+            await asyncio.gather(workers.zombie, return_exceptions=True)
+            await asyncio.gather(first.close(), second.close())
+        assert (outcome.status, outcome.attempt) == (Status.COMPLETED, RETRIES + 1)
+        again = load_trajectory(stage.database, outcome.trajectory)
+        assert again.status is Status.COMPLETED
+        assert len(again.steps) == outcome.turns
+        assert "click nowhere" not in {step.action for step in again.steps}
+        left = load_trajectory(stage.database, "g-0")
+        assert left.status is (Status.TRUNCATED if ends else Status.ENV_ERROR)
+        assert {step.action for step in left.steps} == {"click nowhere"}
+
+    on_stage(tmp_path, scenario)
+
+
+def waiting(stage: Stage, config: RunConfig, workers: object) -> Loop:
+    """A loop whose learner is never reached."""
+    journal = Journal(stage.send)
+    run: Any = SimpleNamespace(
+        name="r",
+        config=config,
+        extensions=Extensions.of(config),
+        database=stage.database,
+        version=FIRST,
+        streams=Streams(0),
+        learner=None,
+        cluster=SimpleNamespace(workers=workers, journal=journal, failure=None),
+        asked_to_stop=lambda: False,
+        tell=lambda event: None,
+    )
+    return Loop(run)
+
+
+async def next_batch(stage: Stage, made: Loop) -> list[Group]:
+    """What ``Loop.train`` waits for first."""
+    await Journal(stage.send).commit("create_run", run="r", config={}, config_hash="c", kind="train", code_version="0")
+    made._dispatcher.paused = False
+    await made._dispatcher.fill()
+    try:
+        return await made._next_batch(monotonic())
+    finally:
+        await made._dispatcher.cancel()
+
+
+def config(**changes: Any) -> RunConfig:
+    environment = {"id": "turnwise/Site-v0", "options": {"family": "open"}}
+    rollout = {"groups_per_batch": 1, "max_running": 1, **changes.pop("rollout", {})}
+    return parse_config({"name": "r", "environments": [environment], "rollout": rollout, **changes})
+
+
+def test_a_run_whose_groups_are_all_filtered_ends_and_names_the_filter(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        rollouts = stage.rollouts(oracle)
+        alike = config(group_filters=[{"name": "informative"}], rollout_budget={"group_size": 2})
+        try:
+            with pytest.raises(TurnwiseError, match=r"the last 10 groups were all filtered.*all returns equal"):
+                await next_batch(stage, waiting(stage, alike, InProcess(rollouts)))
+        finally:
+            await rollouts.close()
+
+    on_stage(tmp_path, scenario)
+
+
+def paced(seconds: float) -> Script:
+    """Does what is right, after a pause per episode."""
+
+    def script(owner: EnvOwner, trajectory: Trajectory) -> Say:
+        turns: list[str] = []
+
+        async def say(observation: str) -> str:
+            if not turns:
+                await asyncio.sleep(seconds)
+            turns.append(observation)
+            return await oracle(owner, trajectory)(observation)
+
+        return say
+
+    return script
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The learner looks often, and gives up after two group deadlines."""
+    monkeypatch.setattr(loop, "MARGIN", 0.0)
+    monkeypatch.setattr(loop, "NOTE_EVERY", 0.2)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_the_learner_waits_as_long_as_episodes_end(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.concurrency = {kind(site()): 1}
+        rollouts = stage.rollouts(paced(0.9), replace(QUICK, group=2.0))
+        slow = config(rollout={"group_deadline": 2.0}, rollout_budget={"group_size": 6})
+        began = monotonic()
+        try:
+            (batch,) = await next_batch(stage, waiting(stage, slow, InProcess(rollouts)))
+        finally:
+            await rollouts.close()
+        assert monotonic() - began > 2 * 2.0
+        assert [one.status for one in batch.trajectories] == [Status.COMPLETED] * 6
+
+    on_stage(tmp_path, scenario)
+
+
+class Never:
+    """Workers that never answer."""
+
+    async def play(self, *_: Any) -> Any:
+        await asyncio.get_running_loop().create_future()
+
+    async def cancel(self, deadline: float = 30.0) -> None:
+        """Nothing plays."""
+
+
+@pytest.mark.usefixtures("impatient")
+def test_the_learner_does_not_wait_where_no_episode_starts_or_ends(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        with pytest.raises(TurnwiseError, match=r"no episode of run `r` started or ended within 1 s, with 1 groups"):
+            await next_batch(stage, waiting(stage, config(rollout={"group_deadline": 0.5}), Never()))
+
+    on_stage(tmp_path, scenario)

@@ -1,0 +1,88 @@
+"""When a worker counts as lost: Ray actors that queue, overrun, or fall silent."""
+
+import asyncio
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from turnwise.agents.rollout.episode import Outcome
+from turnwise.records import Group, Status
+from turnwise.tests.agents.players import group, site
+from turnwise.trainer.rollout import worker_pool as workers
+from turnwise.trainer.rollout.worker_pool import WorkerLost, Workers
+
+pytestmark = pytest.mark.slow
+DEADLINE_S = 3.0
+
+
+class Slow:
+    """A rollout worker whose only member waits for a slot, then plays; injects what a real one does under load."""
+
+    def __init__(self, queues_s: float, plays_s: float, blocks: bool) -> None:
+        self._queues_s, self._plays_s, self._blocks = queues_s, plays_s, blocks
+        self._since: float | None = None
+
+    async def play(self, of: Group, members: Sequence[tuple[int, int]]) -> tuple[list[Outcome], int]:
+        await asyncio.sleep(self._queues_s)
+        self._since = time.monotonic()
+        if self._blocks:
+            time.sleep(self._plays_s)  # The fault: its loop stands still.
+        await asyncio.sleep(self._plays_s)
+        self._since = None
+        return [Outcome("t", member, attempt, Status.COMPLETED, 1.0, True, 1, 1) for member, attempt in members], 0
+
+    async def held(self, name: str) -> float:
+        return 0.0 if self._since is None else time.monotonic() - self._since
+
+    async def ping(self) -> bool:
+        return True
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import ray as module
+
+        started = not module.is_initialized()
+        if started:
+            module.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield module
+    if started:
+        module.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("queues_s", "plays_s", "blocks", "lost"),
+    [
+        pytest.param(2 * DEADLINE_S, 0.1, False, "", id="queues"),
+        pytest.param(0.0, 1000.0, False, "one member has been playing for", id="overruns"),
+        pytest.param(0.0, 1000.0, True, "no answer for 3 s", id="silent"),
+    ],
+)
+def test_a_worker_is_lost_by_what_it_plays_not_by_what_waits(
+    ray: Any, monkeypatch: pytest.MonkeyPatch, queues_s: float, plays_s: float, blocks: bool, lost: str
+) -> None:
+    monkeypatch.setattr(workers, "CHECK_INTERVAL_S", 0.3)
+    remote = ray.remote(Slow).options(num_cpus=0, max_concurrency=100)
+
+    async def scenario() -> None:
+        made = Workers(lambda: remote.remote(queues_s, plays_s, blocks), 1)
+        await made.ready(60)
+        if lost:
+            with pytest.raises(WorkerLost, match=lost):
+                await made.play(group(site()), [(0, 0)], DEADLINE_S)
+            assert made.replaced == 1
+            await made.ready(60)
+        else:
+            (outcome,) = await made.play(group(site()), [(0, 0)], DEADLINE_S)
+            assert outcome.status is Status.COMPLETED
+            assert made.replaced == 0
+        await made.close()
+
+    asyncio.run(scenario())

@@ -1,0 +1,130 @@
+"""Where a run starts: a given model, its own newest checkpoint, or that of the run it is forked from."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+from turnwise.agents.store_client import Journal, through_writer
+from turnwise.agents.tiny_model import new_model
+from turnwise.errors import TurnwiseError
+from turnwise.store.database import Database, open_database
+from turnwise.store.queries import lists as queries
+from turnwise.tests.store.making import call, create_run
+from turnwise.trainer.config.schema import RunConfig, parse_config
+from turnwise.trainer.learner.checkpoint_manager import Saver
+from turnwise.trainer.run.identity import decide
+from turnwise.trainer.run.initial_state import Origin, begin
+from turnwise.trainer.run.run import Run, run_folder
+
+PARENT, FORK = "r", "r-2"
+
+
+def config(model: Path, **changes: object) -> RunConfig:
+    return parse_config(
+        {"name": PARENT, "environments": [{"id": "turnwise/Site-v0"}], "model": {"path": str(model)}, **changes}
+    )
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A model in several shards, as every larger one is published."""
+    whole = new_model(tmp_path / "whole", ["a", "b"], hidden=32, heads=2)
+    sharded = tmp_path / "sharded"
+    AutoModelForCausalLM.from_pretrained(whole).save_pretrained(sharded, max_shard_size="20KB")
+    for file in whole.glob("*.json*"):
+        if file.name.startswith("tokenizer") or file.suffix == ".jinja":
+            (sharded / file.name).write_bytes(file.read_bytes())
+    assert len(list(sharded.glob("*.safetensors"))) > 1
+    return sharded
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    made = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
+    yield made
+    made.close()
+
+
+def started(database: Database, of: RunConfig, fork: bool = False, *, saves: bool = True) -> Origin:
+    """What ``train`` does up to the first evaluation, without engines; with ``saves`` up to its first checkpoint."""
+    with database.read() as conn:
+        names = {name: queries.run_row(conn, name) for name in (PARENT, FORK) if exists(database, name)}
+    identity = decide(of, names.get, fork)
+    folder = run_folder(database, identity.name)
+    run = Run(of, database, identity, folder, lambda event: None, monotonic())
+    try:
+        origin = asyncio.run(begin(run))
+        create_run(
+            database,
+            identity.name,
+            config=of.resolved(),
+            config_hash=of.digest(),
+            parent=identity.parent,
+        )
+        if identity.resumes:
+            call(database, "rewind", run=identity.name, version=origin.version)
+        if origin.version is None:
+            version = call(database, "add_version", run=identity.name, update=0, parent=None)
+            if saves:
+                asyncio.run(save(run, origin, version))
+    finally:
+        run.metrics.close()
+    return origin
+
+
+def exists(database: Database, name: str) -> bool:
+    with database.read() as conn:
+        return any(one["id"] == name for one in queries.list_runs(conn))
+
+
+async def save(run: Run, origin: Origin, version: int) -> None:
+    send, writer = through_writer(run.database)
+    state = {"run": run.name, "update": 0, "version": version}
+    learner = origin.make_learner()
+    saver = Saver(run.name, run.folder, learner, Journal(send), run.database, 3, origin.model, lambda: state)
+    try:
+        await saver.save(version)
+    finally:
+        writer.close()
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return dict(AutoModelForCausalLM.from_pretrained(folder).state_dict())
+
+
+def test_a_checkpoint_of_a_sharded_model_names_no_missing_weight_file(database: Database, model: Path) -> None:
+    started(database, config(model))
+    resumed = started(database, config(model))
+    assert (resumed.version, resumed.update) == (0, 0)
+    for index in resumed.model.glob("*.index.json"):
+        named = set(json.loads(index.read_text())["weight_map"].values())
+        assert all((resumed.model / name).exists() for name in named), index.name
+    assert (resumed.model / "tokenizer.json").read_bytes() == (model / "tokenizer.json").read_bytes()
+    assert list(weights(resumed.model)) == list(weights(model))
+
+
+@pytest.mark.parametrize("again_with_fork", [True, False])
+def test_a_fork_that_was_killed_before_its_first_checkpoint_starts_from_its_parent_again(
+    database: Database, model: Path, again_with_fork: bool
+) -> None:
+    started(database, config(model))
+    other = config(model, seed=1)
+    first = started(database, other, fork=True, saves=False)
+    again = started(database, other, fork=again_with_fork)
+    assert exists(database, FORK)
+    assert (again.version, again.update, again.state) == (None, 0, {})
+    assert again.model == first.model == run_folder(database, FORK) / "model"
+    expected = weights(model)
+    assert all(torch.equal(value, expected[name]) for name, value in weights(again.model).items())
+    assert started(database, other, fork=again_with_fork).version == 1
+
+
+def test_a_fork_of_a_run_without_checkpoints_is_refused(database: Database, model: Path) -> None:
+    started(database, config(model), saves=False)
+    with pytest.raises(TurnwiseError, match="run 'r' has no whole checkpoint to fork from"):
+        started(database, config(model, seed=1), fork=True)

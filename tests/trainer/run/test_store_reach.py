@@ -1,0 +1,46 @@
+"""A store that other hosts of a Ray cluster cannot write to is refused before the run begins."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from turnwise.errors import TurnwiseError
+from turnwise.store.database import open_database
+from turnwise.store.queries.lists import list_runs
+from turnwise.trainer.config.schema import parse_config
+from turnwise.trainer.run.run import train
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+SMALL = {"num_cpus": 1, "object_store_memory": 80 << 20}
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    """A head, which the driver joins, and nodes that a test adds under other addresses of the loopback interface."""
+    for name, value in (("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0"), ("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")):
+        os.environ.setdefault(name, value)
+    import ray
+    from ray.cluster_utils import Cluster
+
+    ray.shutdown()
+    made = Cluster(initialize_head=True, head_node_args=SMALL)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+def test_an_sqlite_store_is_refused_on_several_hosts(cluster: Any, tmp_path: Path) -> None:
+    cluster.add_node(**SMALL, node_ip_address="127.0.0.2", labels={"turnwise": "sandboxes"})
+    cluster.add_node(**SMALL, node_ip_address="127.0.0.3")
+    url = f"sqlite:///{tmp_path}/turnwise.db"
+    config = parse_config(
+        {"name": "r", "environments": [{"id": "turnwise/Site-v0"}], "ray_address": cluster.address, "seed": 1}
+    )
+    with pytest.raises(TurnwiseError, match=r"SQLite file.*other hosts \(`127\.0\.0\.3`\): use a PostgreSQL store"):
+        train(config, store_url=url)
+    database = open_database(url)
+    with database.read() as conn:
+        assert list_runs(conn) == []
+    database.close()

@@ -1,0 +1,77 @@
+"""The format warm-up teaches syntax from random valid actions; it never asks the oracle."""
+
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+import pytest
+from turnwise.agents.tiny_model import new_model
+from turnwise.agents.tokens.conversation import Chat
+from turnwise.envs.text.env import SiteEnv
+from turnwise.records import Horizon
+from turnwise.trainer.algorithms.losses.decoupled_ppo import Decoupled
+from turnwise.trainer.algorithms.proximal.recompute import Recompute
+from turnwise.trainer.config.schema import EnvironmentConfig, LearnerConfig, WarmupConfig
+from turnwise.trainer.learner.local import Learner
+from turnwise.trainer.warmup.sft import Transcript, drawn_again, next_token, transcripts, warm_up
+
+SITE = [EnvironmentConfig(id="turnwise/Site-v0")]
+HORIZON = Horizon(8, 4, 64, 256)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    words = SiteEnv().vocabulary()
+    return new_model(tmp_path_factory.mktemp("m") / "model", words, hidden=32, heads=2, max_context=256)
+
+
+def test_the_next_token_distribution_is_that_of_whole_actions() -> None:
+    actions = [([1, 2, 9], 1.0), ([1, 3, 9], 1.0), ([4, 9], 0.5)]
+    assert next_token(actions, []) == {1: 0.8, 4: 0.2}
+    assert next_token(actions, [1]) == {2: 0.5, 3: 0.5}
+    assert next_token(actions, [4]) == {9: 1.0}
+
+
+def test_the_warm_up_lowers_the_loss_and_never_asks_the_oracle(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(self: SiteEnv) -> str:
+        raise AssertionError("the warm-up asked the oracle")
+
+    monkeypatch.setattr(SiteEnv, "oracle", asked)
+    learner = Learner(model, LearnerConfig(), Decoupled(), Recompute(), 1.0)
+    chat = Chat(model)
+    first = warm_up(learner.model, chat, SITE, HORIZON, WarmupConfig(steps=1), 0)
+    last = warm_up(learner.model, chat, SITE, HORIZON, WarmupConfig(steps=40), 0)
+    assert last < first - 1
+
+
+def test_transcripts_are_of_the_training_split_and_their_actions_valid(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    splits, valid = set(), []
+    reset, step = SiteEnv.reset, SiteEnv.step
+
+    def watched_reset(self, *, seed=None, options=None):
+        splits.add((options or {}).get("split"))
+        return reset(self, seed=seed, options=options)
+
+    def watched_step(self, action):
+        answer = step(self, action)
+        valid.append(answer[4]["step_valid"])
+        return answer
+
+    monkeypatch.setattr(SiteEnv, "reset", watched_reset)
+    monkeypatch.setattr(SiteEnv, "step", watched_step)
+    made = list(islice(transcripts(SITE, Chat(model), HORIZON, Random(0)), 10))
+    assert splits == {"train"}
+    assert all(valid)
+    for one in made:
+        assert len(one.ids) == len(one.targets)
+        assert all(target[token] > 0 for token, target in zip(one.ids, one.targets, strict=True) if target)
+
+
+def test_after_so_many_episodes_those_are_drawn_again() -> None:
+    made = (Transcript([number], [None]) for number in range(9))
+    taken = [one.ids[0] for one in islice(drawn_again(made, 3, Random(0)), 40)]
+    assert taken[:3] == [0, 1, 2]
+    assert set(taken[3:]) == {0, 1, 2}
+    assert list(made) == []

@@ -1,0 +1,1 @@
+"""Everything a researcher swaps: one file per method, one folder per slot."""

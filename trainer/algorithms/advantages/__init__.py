@@ -1,0 +1,1 @@
+"""Slot `advantages`: credit per turn."""

@@ -1,0 +1,1 @@
+"""Slot `curriculum`: which task, which prompt, how many members, how long."""

@@ -1,0 +1,1 @@
+"""Slot `filters`: which groups and samples are trained on."""

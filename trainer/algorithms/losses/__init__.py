@@ -1,0 +1,1 @@
+"""Slot `losses`: the objective."""

@@ -1,0 +1,1 @@
+"""Slot `proximal`: the policy that anchors the trust region."""

@@ -1,0 +1,1 @@
+"""Slot `replay`: which stored groups are used again."""

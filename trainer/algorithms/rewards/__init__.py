@@ -1,0 +1,1 @@
+"""Slot `rewards`: shaped step rewards."""

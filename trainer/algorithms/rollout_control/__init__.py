@@ -1,0 +1,1 @@
+"""Slot `rollout_control`: continue or stop a running episode."""

@@ -1,0 +1,1 @@
+"""Ray: runtime, the actors of a run, watchdog."""

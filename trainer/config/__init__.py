@@ -1,0 +1,1 @@
+"""The TOML schema of a run, and how it is loaded."""

@@ -1,0 +1,1 @@
+"""Success on held-out tasks, inside a run and stand-alone."""

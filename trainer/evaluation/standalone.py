@@ -1,0 +1,225 @@
+"""Evaluate any policy on held-out tasks: a random, an oracle, a checkpoint under vLLM, or a server by URL.
+
+Each evaluation is a run of its own in the store, so that what was played can be listed and replayed like any other
+trajectory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path
+from random import Random
+from time import monotonic, strftime
+from typing import Any
+from uuid import uuid4
+
+from ... import __version__
+from ...agents.players.policy import ChatPlayer, ChatServer, OraclePlayer, RandomPlayer
+from ...agents.rollout.episode import Deadlines, Outcome
+from ...agents.rollout.group_runner import Rollouts
+from ...agents.store_client import Journal, through_writer
+from ...envs.base import TurnEnv
+from ...envs.errors import EnvError
+from ...envs.runner.env_thread import EnvOwner
+from ...envs.sandboxes import any_sandboxed
+from ...errors import TurnwiseError
+from ...records import Group, GroupState, Source, Task, Trajectory
+from ...store.database import Database, open_database
+from ..algorithms.rollout_control.never_stop import PlayOn
+from ..config.schema import EnvironmentConfig, RunConfig
+from .game import Game, game_of, is_model
+from .heldout import SEED, SEED_STRIDE, EvalResult, first_task, groups_of, held_out, summarise
+
+CONCURRENCY = 64
+"""Episodes at once."""
+SANDBOXED_CONCURRENCY = 8
+"""Of those, in environments that hold sandboxes of this process."""
+
+
+def evaluate(
+    policy: str,
+    env_id: str,
+    *,
+    tasks: int,
+    split: str = "test",
+    seed: int = 0,
+    store_url: str,
+    options: Mapping[str, Any] | None = None,
+    turns: int | None = None,
+    temperature: float | None = None,
+) -> EvalResult:
+    """Play ``tasks`` tasks once each and store them.
+
+    A checkpoint plays the longest horizon of its run, at the run's temperature and with its timeouts.
+
+    Args:
+        policy: ``random``, ``oracle``, the folder of a Hugging Face model or checkpoint, or the URL of an
+            OpenAI-compatible
+            server (``http://host:port/v1``; with ``#model`` the model's name).
+        turns: replaces the turns of the horizon.
+        temperature: replaces the temperature.
+        seed: two seeds give evaluations that share no task; 0 gives the tasks a training run is evaluated on.
+
+    Raises:
+        TurnwiseError: the policy is none of these, or the environment is unknown or cannot be played by it, or there
+            are more than ``SEED_STRIDE`` tasks.
+    """
+    began = monotonic()
+    if tasks > SEED_STRIDE:
+        raise TurnwiseError(
+            f"`--tasks {tasks}`: one evaluation plays {SEED_STRIDE} tasks at most; use several `--seed`"
+        )
+    database = open_database(store_url, create=True)
+    environment = EnvironmentConfig(id=env_id, options=dict(options or {}))
+    problems = held_out([environment], tasks, split, first_task(seed))
+    name = Path(policy).name if is_model(policy) else policy
+    short = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:40]
+    run = f"eval-{short}-{strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:4]}"
+    game = game_of(policy, turns, temperature)
+    asyncio.run(_can_be_played(policy, environment, game.deadlines))
+    if is_model(policy):
+        played = _with_engine(policy, environment, database, run, problems, game)
+    elif policy in ("random", "oracle") or "://" in policy:
+        played = asyncio.run(_with_player(policy, database, run, problems, seed, game))
+    else:
+        raise TurnwiseError(
+            f"--policy {policy}: neither random, oracle, human, a folder with a model (no config.json there), nor a URL"
+        )
+    return summarise(policy, run, [environment], played, tasks, monotonic() - began)
+
+
+async def _can_be_played(policy: str, environment: EnvironmentConfig, deadlines: Deadlines) -> None:
+    """Find out before anything is stored that the environment cannot be made, or not be played by this policy.
+
+    Raises:
+        EnvError: it cannot be made.
+        TurnwiseError: it lacks the method that the policy is made of.
+    """
+    owner = EnvOwner(environment.id, environment.options)
+    await owner.make(deadlines.reset)
+    asks = {"random": TurnEnv.valid_actions, "oracle": TurnEnv.oracle}.get(policy)
+    try:
+        if asks is not None:
+            await owner.reset(SEED, "test", deadlines.reset)
+            await owner.run(policy, lambda env: getattr(env, asks.__name__)(), deadlines.step)
+    except EnvError as error:
+        # Whatever else goes wrong now may go better in an episode of its own.
+        if isinstance(error.__cause__, NotImplementedError):
+            raise TurnwiseError(f"--policy {policy} cannot play {environment.id}: {error.__cause__}") from error
+    finally:
+        await owner.close(deadlines.step)
+
+
+@asynccontextmanager
+async def _recorded(journal: Journal, run: str, policy: str, settings: Mapping[str, Any]) -> AsyncIterator[None]:
+    """The evaluation as a run of its own: begun here, ended as finished or failed."""
+    await journal.commit("create_run", **_begin(run, policy, settings))
+    try:
+        yield
+    except BaseException as error:
+        journal.put("finish_run", run=run, status="failed", error=f"{type(error).__name__}: {error}"[:4000])
+        await asyncio.shield(journal.flush())
+        raise
+    await journal.commit("finish_run", run=run, status="finished")
+
+
+def _begin(run: str, policy: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    config = {"policy": policy, **settings}
+    digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
+    return {"run": run, "config": config, "config_hash": digest, "kind": "eval", "code_version": __version__}
+
+
+async def _with_player(
+    policy: str, database: Database, run: str, problems: list[Any], seed: int, game: Game
+) -> list[Any]:
+    deadlines = game.deadlines
+    server = ChatServer(policy, game.rollout.temperature, deadlines.turn) if "://" in policy else None
+
+    def player(owner: EnvOwner, group: Group, trajectory: Trajectory) -> Any:
+        if server is not None:
+            return ChatPlayer(server, owner.instructions)
+        if policy == "random":
+            rng = Random(f"{seed} {group.task.id} {trajectory.member}")  # noqa: S311 - reproducible, not secret
+            return RandomPlayer(owner, rng, deadlines.step)
+        return OraclePlayer(owner, deadlines.step)
+
+    source = Source.EXPERT if policy == "oracle" else Source.POLICY
+    send, writer = through_writer(database)
+    journal = Journal(send)
+    rollouts = Rollouts(journal, player, deadlines, {}, PlayOn(), policy, source)
+    sandboxed = any_sandboxed(task.env_id for task in problems)
+    gate = asyncio.Semaphore(SANDBOXED_CONCURRENCY if sandboxed else CONCURRENCY)
+    try:
+
+        async def one(group: Group) -> Any:
+            async with gate:
+                await journal.commit("open_group", group=group)
+                (outcome,) = await rollouts.group(group, [(0, 0)])
+                await journal.commit("close_group", group=group.id, state=GroupState.FILTERED, reason="evaluation")
+            return group.task, outcome
+
+        async with _recorded(journal, run, policy, {"seed": seed, **game.json()}):
+            return await asyncio.gather(*(one(group) for group in groups_of(run, "eval", problems, game.horizon)))
+    finally:
+        await rollouts.close()
+        if server is not None:
+            await server.close()
+        await asyncio.to_thread(writer.close)
+
+
+def _with_engine(
+    policy: str,
+    environment: EnvironmentConfig,
+    database: Database,
+    run: str,
+    problems: list[Any],
+    game: Game,
+) -> list[Any]:
+    from ..cluster.actors import Cluster, start_ray, stop_ray
+    from ..rollout.dispatcher import play_out
+    from ..run.loop import members
+
+    config = RunConfig(
+        name=run,
+        environments=[environment],
+        rollout=game.rollout,
+        engine=game.engine,
+        horizon=asdict(game.horizon),
+    )
+
+    def known(group: str) -> list[Outcome]:
+        return members(database, group)
+
+    async def main() -> list[Any]:
+        cluster = Cluster.start(config, database, Path(policy).resolve(), PlayOn())
+        try:
+            await cluster.ready()
+            await cluster.serve_loaded(0)
+            groups = groups_of(run, "eval", problems, game.horizon)
+            deadline = config.rollout.group_deadline
+
+            async def one(group: Group) -> list[tuple[Task, Outcome]]:
+                await cluster.journal.commit("open_group", group=group)
+                ended = await play_out(cluster.workers, cluster.journal, known, group, deadline)
+                await cluster.journal.commit(
+                    "close_group", group=group.id, state=GroupState.FILTERED, reason="evaluation"
+                )
+                return [(group.task, outcome) for outcome in ended]
+
+            async with _recorded(cluster.journal, run, policy, game.json()):
+                played = await asyncio.gather(*(one(group) for group in groups))
+            return [pair for pairs in played for pair in pairs]
+        finally:
+            await cluster.close()
+
+    start_ray()
+    try:
+        return asyncio.run(main())
+    finally:
+        stop_ray()

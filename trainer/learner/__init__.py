@@ -1,0 +1,1 @@
+"""From leased groups to new weights: batches, packing, backends, checkpoints."""

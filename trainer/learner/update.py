@@ -1,0 +1,219 @@
+"""The learning side of a run: lease, assemble, update, acknowledge, push; again.
+
+The acknowledgement consumes the batch and records the new version in one transaction, after the optimiser step and
+before the engines hear of it. So a death anywhere loses at most the updates since the last checkpoint, and consumes
+nothing twice.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from time import monotonic
+from typing import Any
+
+from ...agents.store_client import Journal
+from ...errors import TurnwiseError
+from ...records import OUTCOMES, Group, GroupState, PolicyVersion
+from ...store.database import Database
+from ...store.operations.leases import BatchItem
+from ...store.queries.lists import load_groups
+from ..algorithms.algorithm_set import Extensions
+from ..algorithms.random_streams import Streams
+from ..config.schema import RunConfig
+from ..evaluation.intervals import success_rate
+from ..failpoints import point
+from ..telemetry.events import UpdateDone
+from .batch import Batch, assemble
+from .local import Learner
+
+LEASE_SECONDS = 600.0
+"""How long the learner may hold a batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """One update, done and acknowledged."""
+
+    version: int
+    update: int
+    metrics: dict[str, Any]
+    waited: float
+    """Seconds the learner waited for its batch."""
+
+
+class Learning:
+    """Makes one update after another."""
+
+    def __init__(
+        self,
+        run: str,
+        config: RunConfig,
+        extensions: Extensions,
+        learner: Learner,
+        journal: Journal,
+        database: Database,
+        history: dict[int, PolicyVersion],
+        streams: Streams,
+    ) -> None:
+        self._run = run
+        self._config = config
+        self._extensions = extensions
+        self._learner = learner
+        self._journal = journal
+        self._database = database
+        self.history = history
+        """Versions by id, abandoned ones included."""
+        self._replay_stream = streams.of("replay")
+        self._filter_streams = [streams.of("sample_filters", i) for i in range(len(extensions.sample_filters))]
+        self._texts = any(one.needs_texts for one in extensions.reward_shapers)
+        self._owner = f"{run}/learner"
+        self.nothing = ""
+        """Why the last batch held nothing to train on; empty where it did."""
+
+    async def lease(self) -> list[Group]:
+        """A batch of groups, or none if too few are ready."""
+        count = self._config.rollout.groups_per_batch
+        point("before_lease")
+        ids = await self._journal.commit(
+            "lease_groups", run=self._run, owner=self._owner, count=count, seconds=LEASE_SECONDS
+        )
+        point("after_lease")
+        return await asyncio.to_thread(load_groups, self._database, ids, texts=self._texts) if ids else []
+
+    async def update(
+        self, groups: Sequence[Group], parent: PolicyVersion, progress: float, waited: float
+    ) -> Trained | None:
+        """One update from leased groups; None if the sweep left nothing to train on.
+
+        Raises:
+            NotFinite: see ``Learner.update``; the lease is given back.
+        """
+        started = monotonic()
+        slots = self._extensions
+        batch = await asyncio.to_thread(
+            assemble,
+            slots.replay.mix(groups, self._replay_stream),
+            self.history,
+            parent.update,
+            self._config.rollout.staleness,
+            shapers=slots.reward_shapers,
+            advantage=slots.advantage,
+            filters=slots.sample_filters,
+            loss=slots.loss,
+            streams=self._filter_streams,
+        )
+        if batch.expired:
+            await self._journal.commit(
+                "expire_groups",
+                run=self._run,
+                owner=self._owner,
+                groups=list(batch.expired),
+                reason="every token is too old, or unscored",
+            )
+        self.nothing = ""
+        if not batch.groups:
+            self.nothing = f"{batch.unscored} members had no score, and every other token was too old"
+            return None
+        assembled = monotonic()
+        try:
+            trained = await asyncio.to_thread(self._learner.update, batch.samples, progress, parent.update)
+        except TurnwiseError:
+            await self._journal.commit("release", run=self._run, owner=self._owner)
+            raise
+        point("after_optimizer")
+        metrics = {
+            **trained,
+            **described(groups, batch),
+            "waited_s": waited,
+            "assemble_s": assembled - started,
+            "learn_s": monotonic() - assembled,
+        }
+        update = parent.update + 1
+        fresh = {group.id for group in groups}
+        version = await self._journal.commit(
+            "acknowledge",
+            run=self._run,
+            owner=self._owner,
+            groups=[group for group in batch.groups if group in fresh],
+            update=update,
+            parent=parent.id,
+            items=items(batch, fresh),
+            metrics=metrics,
+        )
+        point("after_acknowledge")
+        self.history[version] = PolicyVersion(self._run, version, parent.id, update)
+        return Trained(version, update, metrics, waited)
+
+
+def update_done(trained: Trained, seconds: float, total: float, groups: Mapping[GroupState, int]) -> UpdateDone:
+    """The event of an update that took ``seconds``, after ``total`` seconds of training."""
+    values = trained.metrics
+    learned = values["learn_s"] + values["assemble_s"]
+    return UpdateDone(
+        update=trained.update,
+        version=trained.version,
+        success=values["success"],
+        reward=values["reward"],
+        horizon_turns=values["horizon_turns"],
+        staleness_mean=values["staleness_mean"],
+        staleness_max=values["staleness_max"],
+        tokens_per_s=values["tokens"] / seconds,
+        turns_per_s=values["turns"] / seconds,
+        groups=groups,
+        waiting="rollouts" if trained.waited > learned else "learner",
+        loss=values["loss"],
+        entropy=values.get("entropy", float("nan")),
+        seconds=total,
+    )
+
+
+def items(batch: Batch, fresh: Collection[str]) -> list[BatchItem]:
+    """What each trajectory gave to the update; those of groups not in ``fresh`` are declared as reuse."""
+    tokens: Counter[str] = Counter()
+    oldest: dict[str, int] = {}
+    reused: dict[str, bool] = {}
+    advantages: dict[str, list[float]] = {}
+    for one in batch.samples:
+        key = one.sample.trajectory
+        for weight, age, advantage in zip(one.weights, one.staleness, one.advantages, strict=True):
+            if weight > 0:
+                reused[key] = one.group not in fresh
+                tokens[key] += 1
+                oldest[key] = max(oldest.get(key, 0), age)
+                advantages.setdefault(key, []).append(advantage)
+    return [
+        BatchItem(key, count, oldest[key], fmean(advantages[key]), not reused[key]) for key, count in tokens.items()
+    ]
+
+
+def described(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
+    """Numbers about the batch of an update."""
+    members = [one for group in groups for one in group.trajectories if one.status in OUTCOMES]
+    ages = Counter(
+        age for one in batch.samples for weight, age in zip(one.weights, one.staleness, strict=True) if weight > 0
+    )
+    total = sum(ages.values())
+    steps = [step for one in members for step in one.steps]
+    return {
+        "success": success_rate([one.success for one in members]),
+        "reward": fmean([one.reward for one in members]) if members else 0.0,
+        "trajectories": len(members),
+        "turns": len(steps),
+        "invalid": sum(not step.valid for step in steps) / max(len(steps), 1),
+        "horizon_turns": max(group.horizon.turns for group in groups),
+        "staleness_mean": sum(age * count for age, count in ages.items()) / max(total, 1),
+        "staleness_max": max(ages, default=0),
+        "staleness_tokens": _by_name(ages),
+        "swept": batch.swept_tokens / max(batch.sampled_tokens, 1),
+        "swept_by_turns": {
+            str(turns): old / max(seen, 1) for turns, (old, seen) in batch.swept_by_turns.items() if old
+        },
+        "groups_expired": len(batch.expired),
+        "unscored": batch.unscored,
+    }
+
+
+def _by_name(counts: Mapping[int, int]) -> dict[str, int]:
+    return {str(key): count for key, count in sorted(counts.items())}

@@ -1,0 +1,1 @@
+"""Keep groups in flight: admission, dispatch, workers, circuit breaker."""

@@ -1,0 +1,201 @@
+"""Opens groups as capacity allows, has them played, closes them: the rollout side of a run.
+
+Invariant: every group that is opened is closed exactly once, as ready, filtered or failed, or is still open when the
+    process dies and then is closed by the resume. How many are under way is read from the store, never counted here.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from ...agents.rollout.episode import Outcome, to_the_end
+from ...agents.rollout.group_runner import RETRIES
+from ...agents.store_client import Journal
+from ...errors import TurnwiseError
+from ...records import OUTCOMES, Group, GroupState, Purpose, Status
+from ...store.operations.group_states import RUN_ENDED
+from ..algorithms.algorithm_set import Extensions
+from ..algorithms.protocols import GroupOutcome
+from ..algorithms.random_streams import Streams
+from ..config.schema import RunConfig
+from ..learner.batch import SURVIVORS
+from .circuit_breaker import Outage
+from .worker_pool import WorkerLost, Workers
+
+LIVES = 3
+"""Workers a group may lose before it fails."""
+WORKER_GRACE_S = 60.0
+"""Seconds beyond a member's deadline before its worker counts as lost."""
+LATE = "written by a worker after it was lost"
+
+Survivors = Callable[[str], Sequence[Outcome]]
+"""What the store knows of a group's members: the last attempt of each."""
+
+
+class Dispatcher:
+    """Groups under way of one run."""
+
+    def __init__(
+        self,
+        run: str,
+        config: RunConfig,
+        extensions: Extensions,
+        workers: Workers,
+        journal: Journal,
+        counts: Callable[[], Mapping[GroupState, int]],
+        members: Survivors,
+        streams: Streams,
+        first_group: int,
+    ) -> None:
+        self._run = run
+        self._config = config
+        self._extensions = extensions
+        self._workers = workers
+        self._journal = journal
+        self._counts = counts
+        self._members = members
+        self._task_stream = streams.of("task_sampler")
+        self._scaffold_stream = streams.of("prompt_scaffold")
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._open: set[str] = set()
+        self.outage = Outage()
+        self._opening = asyncio.Lock()
+        self.next_group = first_group
+        """Number of the next group; group ids are never used twice."""
+        self.update = 0
+        """Updates done: what the horizon schedule is asked with."""
+        self.paused = True
+        self._ended = False
+        self.closed = asyncio.Event()
+        """Set whenever a group has closed."""
+        self.tally: Counter[GroupState] = Counter()
+        """Groups closed so far, by the state they closed in."""
+        self.filtered_in_a_row = 0
+        """Groups filtered since the last one that was ready."""
+        self.filter_reason = ""
+        """Why the last filtered group was filtered."""
+        self.failure: BaseException | None = None
+
+    async def fill(self) -> int:
+        """Open as many groups as admission allows now; how many that were."""
+        async with self._opening:
+            if self.paused:
+                return 0
+            rollout = self._config.rollout
+            room = self._extensions.admission.capacity(
+                self._counts(),
+                max_running=rollout.max_running,
+                staleness=rollout.staleness,
+                batch=rollout.groups_per_batch,
+            )
+            room = self.outage.room(room, len(self._open))
+            groups = [self._draw() for _ in range(room)]
+            await to_the_end(self._begin(groups))
+            for group in [] if self._ended else groups:
+                task = asyncio.create_task(self._play(group))
+                self._tasks.add(task)
+                task.add_done_callback(self._done)
+            return room
+
+    async def _begin(self, groups: Sequence[Group]) -> None:
+        """Open groups in the store; what is open there is known here, whatever is cancelled meanwhile."""
+        await asyncio.gather(*(self._journal.commit("open_group", group=group) for group in groups))
+        self._open.update(group.id for group in groups)
+
+    async def cancel(self) -> None:
+        """Give up every group under way; each is closed as failed, its running members as cancelled."""
+        self.paused = self._ended = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._workers.cancel()
+        for group in list(self._open):
+            self._journal.put("cancel_trajectories", group=group, reason=RUN_ENDED)
+            self._journal.put("close_group", group=group, state=GroupState.FAILED, reason=RUN_ENDED)
+        await self._journal.flush()
+
+    def _draw(self) -> Group:
+        slots = self._extensions
+        task = slots.task_sampler.propose(self._config.environments, self._task_stream)
+        number, self.next_group = self.next_group, self.next_group + 1
+        return Group(
+            id=f"{self._run}:{number}",
+            run=self._run,
+            task=task,
+            horizon=slots.horizon.horizon(task, self.update),
+            size=slots.rollout_budget.size(task),
+            purpose=Purpose.TRAIN,
+            scaffold=slots.prompt_scaffold.apply(task, self._scaffold_stream),
+        )
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.failure = self.failure or error
+        self.closed.set()
+
+    async def _play(self, group: Group) -> None:
+        outcomes = await play_out(
+            self._workers, self._journal, self._members, group, self._config.rollout.group_deadline
+        )
+        survivors = [one for one in outcomes if one.status in OUTCOMES]
+        state, reason = GroupState.READY, ""
+        brief = GroupOutcome(group.id, group.task, group.horizon, survivors)
+        self._extensions.task_sampler.update(brief)
+        if len(survivors) < SURVIVORS:
+            errors = [f"{one.status}: {one.error}" for one in outcomes if one.status not in OUTCOMES]
+            state, reason = (
+                GroupState.FAILED,
+                f"{len(survivors)} of {group.size} members survived; {errors[-1] if errors else ''}",
+            )
+        else:
+            reason = next((said for one in self._extensions.group_filters if (said := one.reject(brief))), "")
+            state = GroupState.FILTERED if reason else GroupState.READY
+        await self._journal.commit("close_group", group=group.id, state=state, reason=reason)
+        self._open.discard(group.id)
+        self.tally[state] += 1
+        if state is GroupState.FILTERED:
+            self.filtered_in_a_row += 1
+            self.filter_reason = reason
+        elif state is GroupState.READY:
+            self.filtered_in_a_row = 0
+        if state is GroupState.FAILED:
+            self.outage.happened(reason)
+        else:
+            self.outage.succeeded()
+        if why := self.outage.hopeless():
+            raise TurnwiseError(why)
+        await self.fill()
+
+
+async def play_out(
+    workers: Workers, journal: Journal, members: Survivors, group: Group, deadline: float
+) -> Sequence[Outcome]:
+    """Have a group played to its end, on another worker where one dies.
+
+    What a dead worker had finished is in the store and stands; what it was playing becomes ``env_error`` and is
+    played again. A worker given up as silent may still write for a while, so each life counts its attempts from a
+    number that no life before it reaches: two workers never write one trajectory.
+
+    Args:
+        deadline: seconds that one member may play.
+    """
+    todo = [(member, 0) for member in range(group.size)]
+    kept: list[Outcome] = []
+    for life in range(LIVES):
+        try:
+            outcomes = [*kept, *await workers.play(group, todo, deadline + WORKER_GRACE_S)]
+        except WorkerLost as error:
+            await journal.commit("cancel_trajectories", group=group.id, reason=str(error), status=Status.ENV_ERROR)
+            known = await asyncio.to_thread(members, group.id)
+            kept = [one for one in known if one.status in OUTCOMES]
+            if life == LIVES - 1:
+                return known
+            done = {one.member for one in kept}
+            first = (life + 1) * (RETRIES + 1)
+            todo = [(member, first) for member in range(group.size) if member not in done]
+        else:
+            if life:
+                await journal.commit("cancel_trajectories", group=group.id, reason=LATE, status=Status.ENV_ERROR)
+            return outcomes
+    return kept

@@ -1,0 +1,258 @@
+"""The training loop: wait for a batch, learn from it, publish the version, save and evaluate where due.
+
+The other side, the dispatcher, runs in the same event loop beside it; the two meet in the store's counts and in
+``_publish``, which holds new groups back until the engines serve the new version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from ...agents.rollout.episode import Outcome
+from ...errors import TurnwiseError
+from ...records import Group, GroupState, Status
+from ...store.queries import lists as queries
+from ...store.queries import summaries as totals
+from ..failpoints import point
+from ..learner.update import Learning, Trained, update_done
+from ..rollout.dispatcher import Dispatcher
+from ..telemetry.events import Note
+
+if TYPE_CHECKING:
+    from ...store.database import Database
+    from .run import Run
+
+NOTE_EVERY = 15.0
+"""Seconds the learner waits before it says for what."""
+IN_VAIN = 10
+"""Batches in a row with nothing to train on before the run ends."""
+FILTERED_BATCHES_MAX = 10
+"""Batches' worth of groups that may be filtered in a row before the run ends."""
+MARGIN = 120.0
+"""Seconds beyond two group deadlines without the start or end of an episode before the run ends."""
+
+
+class Loop:
+    """Trains one run from its current version until its budget is spent or it is stopped."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._in_vain = 0
+        with run.database.read() as conn:
+            history = queries.versions(conn, run.name)
+            first_group = totals.next_group(conn, run.name)
+        history[run.version.id] = run.version
+        self._dispatcher = Dispatcher(
+            run.name,
+            run.config,
+            run.extensions,
+            run.cluster.workers,
+            run.cluster.journal,
+            lambda: active(run.database, run.name),
+            lambda group: members(run.database, group),
+            run.streams,
+            first_group,
+        )
+        self._learning = Learning(
+            run.name,
+            run.config,
+            run.extensions,
+            run.learner,
+            run.cluster.journal,
+            run.database,
+            history,
+            run.streams,
+        )
+
+    async def train(self) -> None:
+        """Update until done.
+
+        Raises:
+            TurnwiseError: no batch comes together, groups or engines keep failing, or an update is not finite.
+        """
+        run, dispatcher = self._run, self._dispatcher
+        dispatcher.update = run.version.update
+        dispatcher.outage.worked = run.version.update > 0
+        dispatcher.paused = False
+        await dispatcher.fill()
+        last = waiting = monotonic()
+        idle = await run.cluster.busy()
+        try:
+            while not await self._done():
+                groups = await self._next_batch(waiting)
+                if not groups:
+                    continue
+                trained = await self._learning.update(groups, run.version, run.progress(), monotonic() - waiting)
+                if trained is not None:
+                    await self._publish(trained)
+                    now = monotonic()
+                    run.trained_seconds += now - last
+                    self._report(trained, now - last)
+                    last = now
+                    if await self._pauses(trained.update):
+                        last = monotonic()
+                self._heed(trained is not None)
+                await dispatcher.fill()
+                waiting = monotonic()
+            busy = await run.cluster.busy()
+            run.metrics.write("engines", run.version.update, {name: busy[name] - idle[name] for name in busy})
+        finally:
+            await dispatcher.cancel()
+
+    async def _next_batch(self, since: float) -> list[Group]:
+        """Return groups to train on, or none if the run is to stop. Log the reason for the wait.
+
+        The wait is bounded by progress, not by time: it goes on while episodes start and end.
+
+        Raises:
+            TurnwiseError: episodes no longer start or end, every group is filtered, or groups or engines keep failing.
+        """
+        run, dispatcher = self._run, self._dispatcher
+        patience = 2 * run.config.rollout.group_deadline + MARGIN
+        noted, deadline = since, since + patience
+        episodes: Mapping[str, int] = {}
+        before = Counter(dispatcher.tally)
+        while True:
+            dispatcher.closed.clear()
+            if failure := dispatcher.failure or run.cluster.failure:
+                raise failure
+            if run.asked_to_stop():
+                return []
+            if groups := await self._learning.lease():
+                return groups
+            self._check_filtered()
+            await dispatcher.fill()
+            now = monotonic()
+            if now - noted > NOTE_EVERY:
+                noted = now
+                known = statuses(run.database, run.name)
+                if known != episodes or dispatcher.outage.lasts:
+                    # An outage has a deadline of its own.
+                    episodes, deadline = known, now + patience
+                self._note_wait(now - since, dispatcher.tally - before)
+            if now > deadline:
+                raise TurnwiseError(
+                    f"no episode of run `{run.name}` started or ended within {patience:.0f} s, with "
+                    f"{self._active(GroupState.OPEN)} groups running: check the environments and the engines, or raise "
+                    "`rollout.group_deadline`"
+                )
+            try:
+                async with asyncio.timeout(1.0):
+                    await dispatcher.closed.wait()
+            except TimeoutError:
+                continue
+
+    def _check_filtered(self) -> None:
+        """Raise TurnwiseError where the group filters leave nothing to train on."""
+        dispatcher = self._dispatcher
+        if dispatcher.filtered_in_a_row >= FILTERED_BATCHES_MAX * self._run.config.rollout.groups_per_batch:
+            raise TurnwiseError(
+                f"the last {dispatcher.filtered_in_a_row} groups were all filtered, the last because of "
+                f"{dispatcher.filter_reason!r}: choose easier tasks or a longer horizon, or change `group_filters`"
+            )
+
+    def _note_wait(self, seconds: float, closed: Counter[GroupState]) -> None:
+        self._run.tell(
+            Note(
+                f"the learner waits for groups, {seconds:.0f} s so far: {self._active(GroupState.READY)} ready, "
+                f"{self._active(GroupState.OPEN)} running, {closed[GroupState.FILTERED]} filtered, "
+                f"{closed[GroupState.FAILED]} failed" + self._outage()
+            )
+        )
+
+    def _active(self, state: GroupState) -> int:
+        return active(self._run.database, self._run.name).get(state, 0)
+
+    def _heed(self, trained: bool) -> None:
+        """Tell of a batch that taught nothing; too many in a row end the run.
+
+        Raises:
+            TurnwiseError: that many were.
+        """
+        self._in_vain = 0 if trained else self._in_vain + 1
+        if trained:
+            return
+        why = f"a batch taught nothing: {self._learning.nothing}"
+        self._run.tell(Note(why))
+        if self._in_vain >= IN_VAIN:
+            raise TurnwiseError(f"{self._in_vain} batches in a row taught nothing; the last: {self._learning.nothing}")
+
+    def _outage(self) -> str:
+        outage = self._dispatcher.outage
+        if not outage.lasts:
+            return ""
+        return f"; {outage.failed} groups in a row failed, so only one at a time is tried; the last: {outage.reason}"
+
+    async def _publish(self, trained: Trained) -> None:
+        """The engines get the new weights before another group opens."""
+        run = self._run
+        self._dispatcher.paused = True
+        run.version = self._learning.history[trained.version]
+        await run.cluster.push(run.weights, trained.version)
+        point("after_push")
+        self._dispatcher.update = trained.update
+        self._dispatcher.paused = False
+
+    async def _pauses(self, update: int) -> bool:
+        """Evaluate and save where due; whether anything was."""
+        run = self._run
+        settings = run.config
+        evaluates = settings.evaluation.every > 0 and update % settings.evaluation.every == 0
+        saves = update % settings.checkpoint.every == 0
+        if evaluates:
+            self._dispatcher.paused = True
+            await run.evaluator.evaluate(f"update {update}", update)
+            self._dispatcher.paused = False
+        if saves:
+            await run.saver.save(run.version.id)
+        return evaluates or saves
+
+    async def _done(self) -> bool:
+        run = self._run
+        done = run.progress() >= 1.0 or run.asked_to_stop()
+        if done:
+            await run.saver.save(run.version.id)
+        return done
+
+    def _report(self, trained: Trained, seconds: float) -> None:
+        run = self._run
+        event = update_done(trained, seconds, run.trained_seconds, active(run.database, run.name))
+        run.metrics.write("update", trained.update, {**trained.metrics, **asdict(event)})
+        run.tell(event)
+
+
+def active(database: Database, run: str) -> Mapping[GroupState, int]:
+    """Groups under way or waiting, by state: what capacity is reckoned from."""
+    with database.read() as conn:
+        return totals.active_groups(conn, run)
+
+
+def statuses(database: Database, run: str) -> Mapping[str, int]:
+    """Return how many of a run's trajectories have each status: a change means that one started or ended."""
+    with database.read() as conn:
+        return totals.statuses(conn, run)
+
+
+def members(database: Database, group: str) -> list[Outcome]:
+    """What the store knows of a group's members: the last attempt of each."""
+    with database.read() as conn:
+        rows: Any = totals.group_members(conn, group)
+    return [
+        Outcome(
+            row["id"],
+            row["member"],
+            row["attempt"],
+            Status(row["status"]),
+            row["reward"],
+            row["success"],
+            row["n_steps"],
+            row["n_tokens"],
+            row["error"],
+        )
+        for row in rows
+    ]

@@ -1,0 +1,291 @@
+"""A training run from its first line to its last: start, warm up, evaluate, roll out and learn at once, checkpoint,
+finish.
+
+Rollout and learning wait for each other only through the store's counts (``admission``) and the sweep
+(``staleness``). A run ends as finished, stopped (asked to, or interrupted: resumable) or failed; a process that is
+killed leaves it running, and the same command goes on from the newest checkpoint.
+
+What imports torch is imported while Ray starts: each takes seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from time import monotonic, time
+from typing import TYPE_CHECKING, Any
+
+from ... import __version__
+from ...envs.registry import spec
+from ...errors import TurnwiseError
+from ...records import PolicyVersion
+from ...store.database import Database, open_database
+from ...store.errors import NotFound
+from ...store.queries import lists as queries
+from ..algorithms.algorithm_set import Extensions
+from ..algorithms.random_streams import Streams
+from ..cluster.actors import Cluster, check_store_reach, start_ray, stop_ray
+from ..config.schema import RunConfig
+from ..evaluation.heldout import EvalResult
+from ..evaluation.in_run import Evaluator
+from ..telemetry.events import Event, Note
+from ..telemetry.metrics import Metrics
+from .identity import Identity, decide, hold, hold_in
+from .summary import RunResult, draw_curve, result
+
+if TYPE_CHECKING:
+    from .initial_state import Origin
+
+HEAVY = (".initial_state", "..learner.checkpoint_manager", ".loop")
+"""Modules here that import torch."""
+BEFORE_WARMUP = -1
+"""Place in the history of a new model's weights before the format warm-up; those it trains from are 0."""
+
+
+def train(
+    config: RunConfig, *, store_url: str, fork: bool = False, on_event: Callable[[Event], None] = lambda event: None
+) -> RunResult:
+    """Begin or resume the run that ``config`` names, and see it to its end.
+
+    Raises:
+        TurnwiseError: the run is refused, or something failed for good; the run's row says so too.
+    """
+    started = monotonic()
+    for one in config.environments:
+        spec(one.id)
+    database = open_database(store_url, create=True)
+    with database.read() as conn:
+        identity = decide(config, lambda name: _row(conn, name), fork)
+    folder = run_folder(database, identity.name)
+    with hold(folder), hold_in(database, identity.name):
+        with ThreadPoolExecutor(1) as meanwhile:
+            importing = meanwhile.submit(lambda: [import_module(name, __package__) for name in HEAVY])
+            start_ray(config.ray_address)
+        try:
+            check_store_reach(database)
+            importing.result()
+            return asyncio.run(Run(config, database, identity, folder, on_event, started).main())
+        finally:
+            stop_ray()
+
+
+def run_folder(database: Database, name: str) -> Path:
+    """Where a run keeps its model, checkpoints and metrics: beside an SQLite store, else under ``runs/``."""
+    path = database.engine.url.database if database.engine.dialect.name == "sqlite" else None
+    return (Path(path).resolve().parent if path else Path("runs").resolve()) / name
+
+
+class Run:
+    """The driver of one run, in one event loop."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        database: Database,
+        identity: Identity,
+        folder: Path,
+        on_event: Callable[[Event], None],
+        started: float,
+    ) -> None:
+        self.config = config
+        self.database = database
+        self.name = identity.name
+        self.identity = identity
+        self.folder = folder
+        self.tell = on_event
+        self.started = started
+        self.extensions = Extensions.of(config)
+        self.streams = Streams(config.seed)
+        self.metrics = Metrics(folder, config.tensorboard)
+        self.trained_seconds = 0.0
+        self.stopping = ""
+
+    async def main(self) -> RunResult:
+        """Run, and record how it ended."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
+        from .initial_state import begin
+        from .loop import Loop, members
+
+        origin = await begin(self)
+        model = origin.model
+        self.cluster = Cluster.start(self.config, self.database, model, self.extensions.rollout_controller)
+        self.evaluator = Evaluator(
+            self.name,
+            self.config,
+            self.extensions.horizon.longest(),
+            self.cluster,
+            lambda group: members(self.database, group),
+            self.metrics,
+            self.tell,
+        )
+        status, error = "failed", ""
+        try:
+            await self._record(origin)
+            await self._prepare(origin)
+            await Loop(self).train()
+            if not self.stopping:
+                await self.evaluator.evaluate("after", self.version.update)
+            status = "stopped" if self.stopping else "finished"
+            return self._result(status)
+        except TurnwiseError as failure:
+            error = str(failure)
+            raise
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            status, error = "stopped", "interrupted"
+            raise
+        except OSError as failure:
+            error = f"{type(failure).__name__}: {failure}"
+            if failure.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            error = f"no room left for {failure.filename or 'a file'}; free some space and run the same command again"
+            raise TurnwiseError(error) from failure
+        except BaseException as failure:
+            error = f"{type(failure).__name__}: {failure}"
+            raise
+        finally:
+            await self._end(status, error)
+
+    def _stop(self, reason: str) -> None:
+        if self.stopping:
+            raise KeyboardInterrupt
+        self.stopping = reason
+        self.tell(Note(f"{reason}: stopping after this update; the same command resumes the run (again: stop at once)"))
+
+    async def _record(self, origin: Origin) -> None:
+        await self.cluster.journal.commit(
+            "create_run",
+            run=self.name,
+            config=self.config.resolved(),
+            config_hash=self.config.digest(),
+            kind="train",
+            code_version=__version__,
+            parent=self.identity.parent,
+        )
+        if self.identity.resumes:
+            lost = await self.cluster.journal.commit("rewind", run=self.name, version=origin.version)
+            what = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in lost.items() if count)
+            self.tell(Note(f"resuming run {self.name} at update {origin.update}: {what or 'nothing was lost'}"))
+        elif self.name != self.config.name:
+            self.tell(Note(f"run {self.config.name} is there already and ended; this is {self.name}"))
+        for note in origin.notes:
+            self.tell(Note(note))
+
+    async def _prepare(self, origin: Origin) -> None:
+        """Learner, engines, and the version training starts from; evaluation before and after the warm-up."""
+        from ..learner.checkpoint_manager import Saver
+
+        commit = self.cluster.journal.commit
+        self.learner = await asyncio.to_thread(origin.make_learner)
+        self.weights = origin.make_weights(self.learner)
+        self.saver = Saver(
+            self.name,
+            self.folder,
+            self.learner,
+            self.cluster.journal,
+            self.database,
+            self.config.checkpoint.keep,
+            origin.model,
+            self._state,
+        )
+        if origin.version is None and origin.warms_up:
+            before = await commit("add_version", run=self.name, update=BEFORE_WARMUP, parent=None)
+            await self.cluster.write(self.weights)
+            warming = asyncio.create_task(asyncio.to_thread(origin.warm_up, self.learner))
+            # Where the evaluation fails first, that is what is told.
+            warming.add_done_callback(lambda task: None if task.cancelled() else task.exception())
+            await self.cluster.ready()
+            await self.cluster.push(None, before)
+            await self.evaluator.evaluate("untrained", BEFORE_WARMUP)
+            await warming
+            self.tell(Note(f"format warm-up done, {monotonic() - self.started:.0f} s after the start"))
+            self.version = await self._first_version(before)
+            await self.cluster.push(self.weights, self.version.id)
+            await self.evaluator.evaluate("warmup", 0)
+        else:
+            await self.cluster.ready()
+            if origin.version is None:
+                self.version = await self._first_version(None)
+            else:
+                self.version = PolicyVersion(self.name, origin.version, None, origin.update)
+                results = origin.state["evaluations"]
+                self.evaluator.results = {name: EvalResult(**value) for name, value in results.items()}
+                self.trained_seconds = origin.state["trained_seconds"]
+                self.extensions.load_state_dict(origin.state["extensions"])
+                self.streams.load_state_dict(origin.state["streams"])
+            await self.cluster.push(self.weights, self.version.id)
+            if origin.version is None:
+                await self.evaluator.evaluate("untrained" if self.identity.parent is None else "forked", 0)
+        if origin.version is None:
+            await self.saver.save(self.version.id)
+
+    async def _first_version(self, parent: int | None) -> PolicyVersion:
+        number = await self.cluster.journal.commit("add_version", run=self.name, update=0, parent=parent)
+        return PolicyVersion(self.name, number, parent, 0)
+
+    def progress(self) -> float:
+        """Share of the budget spent, 0 to 1."""
+        budget = self.config.budget
+        spent = self.version.update / budget.updates
+        return min(1.0, max(spent, self.trained_seconds / budget.seconds if budget.seconds else 0.0))
+
+    def asked_to_stop(self) -> bool:
+        """Whether a signal or ``turnwise runs stop`` asked for it."""
+        if not self.stopping:
+            with self.database.read() as conn:
+                if queries.run_row(conn, self.name)["stop_requested"]:
+                    self._stop("asked to stop")
+        return bool(self.stopping)
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "run": self.name,
+            "config": self.config.resolved(),
+            "update": self.version.update,
+            "version": self.version.id,
+            "trained_seconds": self.trained_seconds,
+            "evaluations": {name: one.json() for name, one in self.evaluator.results.items()},
+            "extensions": self.extensions.state_dict(),
+            "streams": self.streams.state_dict(),
+            "saved_at": time(),
+        }
+
+    def _result(self, status: str) -> RunResult:
+        held = self.evaluator.results
+        return result(self.name, status, self.version.update, held, self.database, self.folder, self.started)
+
+    async def _end(self, status: str, error: str) -> None:
+        """Record how the run ended and end its actors; what fails here does not hide why it ended."""
+        try:
+            await self.cluster.journal.commit("finish_run", run=self.name, status=status, error=error[:4000])
+            if hasattr(self, "version"):
+                held = self.evaluator.results
+                await asyncio.to_thread(draw_curve, self.name, self.version.update, held, self.database, self.folder)
+        except Exception as failure:
+            if not error:
+                raise
+            self.tell(Note(f"the end of the run could not be recorded: {failure}"))
+        finally:
+            try:
+                if self.cluster.keeper is not None and hasattr(self, "version"):
+                    for health in await self.cluster.keeper.health():
+                        self.metrics.write("sandboxes", self.version.update, health)
+                self.metrics.close()
+                await self.cluster.close()
+            except Exception as failure:
+                if not error:
+                    raise
+                self.tell(Note(f"the run's processes did not end in order: {failure}"))
+
+
+def _row(conn: Any, name: str) -> Any:
+    try:
+        return queries.run_row(conn, name)
+    except NotFound:
+        return None

@@ -1,0 +1,1 @@
+"""Supervised format warm-up of a new model."""
