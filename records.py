@@ -1,4 +1,4 @@
-"""The nouns of turnwise: frozen, slotted carriers with no behaviour and no dependency.
+"""The nouns of turnwise: frozen, slotted carriers with no behavior and no dependency.
 
 Every other part speaks in these. What a field means is said here once; how it is stored is ``store``'s affair and how
 it is made is ``envs``' and ``agents``'.
@@ -32,7 +32,7 @@ class Status(StrEnum):
     """Given up by the run itself: stopped, resumed past, or its group's deadline came."""
 
 
-OUTCOMES = frozenset({Status.COMPLETED, Status.TRUNCATED})
+SCORED_STATUSES = frozenset({Status.COMPLETED, Status.TRUNCATED})
 """The statuses that are outcomes; every other ended status is a failure, never a reward."""
 
 
@@ -95,9 +95,9 @@ class Horizon:
     """How long an episode may be. Four separate limits; whichever runs out first truncates the episode."""
 
     turns: int
-    tokens_turn: int
+    max_tokens_per_turn: int
     """Sampled tokens in one turn."""
-    tokens_total: int
+    max_tokens_per_episode: int
     """Sampled tokens in the episode."""
     context: int
     """Tokens the policy may have before it at once, prompt and answer together."""
@@ -108,7 +108,7 @@ class Message:
     """One node of a trajectory's message tree: who spoke, and the tokens this message *adds* to its parent's context.
 
     ``tokens``, ``mask``, ``logprobs`` and ``versions`` have one length. ``mask`` is 1 where the policy sampled the
-    token; there, ``logprobs`` is the behaviour log-probability and ``versions`` the policy version, both as the
+    token; there, ``logprobs`` is the behavior log-probability and ``versions`` the policy version, both as the
     engine reported them. Elsewhere ``logprobs`` is NaN and ``versions`` is ``NO_VERSION``.
     """
 
@@ -132,7 +132,7 @@ class Step:
     observation: str
     """The text seen; empty for an image alone."""
     observation_hash: str
-    """Hash of the whole normalised observation (``envs.observations``)."""
+    """Hash of the whole normalized observation (``envs.observations``)."""
     action: str
     reward: float
     reward_parts: Mapping[str, float]

@@ -2,7 +2,7 @@
 stored.
 
 Compared are every observation hash, every reward (exactly: a deterministic environment computes the same float), how
-the episode ended, and what the trajectory's head says of all that. Texts are compared as the environment normalises
+the episode ended, and what the trajectory's head says of all that. Texts are compared as the environment normalizes
 them, for the rest may differ from one time to the next: the text that is stored must still have the stored hash. What
 the store itself holds is checked first: an observation or token array that no longer has its hash is altered, and the
 step is named.
@@ -20,11 +20,11 @@ from dataclasses import dataclass, field
 from math import fsum, isclose
 
 from ..envs.errors import EnvError
-from ..envs.runner.env_thread import EnvOwner
+from ..envs.runner.env_thread import EnvThread
 from ..envs.runner.observations import observation_hash
-from ..envs.runner.step_result import Seen
+from ..envs.runner.step_result import StepResult
 from ..envs.tasks import env_version
-from ..records import OUTCOMES, Group, Status, Step, Task, Trajectory
+from ..records import SCORED_STATUSES, Group, Status, Step, Task, Trajectory
 from ..store.database import Database, open_database
 from ..store.errors import StepCorrupt
 from ..store.queries import lists as queries
@@ -89,7 +89,7 @@ async def replay_stored(database: Database, trajectory_id: str) -> ReplayReport:
         return ReplayReport(trajectory_id, False, why)
     if not trajectory.deterministic:
         return ReplayReport(trajectory_id, False, f"{group.task.env_id} does not declare itself deterministic")
-    owner = EnvOwner.of(group.task)
+    owner = EnvThread.of(group.task)
     upgrade = ""
     try:
         await owner.make(DEADLINE)
@@ -120,7 +120,7 @@ def _with(upgrade: str, message: str) -> str:
     return f"{message} ({upgrade})" if upgrade else message
 
 
-async def _execute(owner: EnvOwner, group: Group, trajectory: Trajectory, last: str | None) -> list[StepVerdict]:
+async def _execute(owner: EnvThread, group: Group, trajectory: Trajectory, last: str | None) -> list[StepVerdict]:
     seen = await owner.reset(group.task.seed, group.task.split, DEADLINE)
     verdicts: list[StepVerdict] = []
     for step in trajectory.steps:
@@ -132,11 +132,11 @@ async def _execute(owner: EnvOwner, group: Group, trajectory: Trajectory, last: 
     return verdicts
 
 
-async def _text_hash(owner: EnvOwner, text: str) -> str:
-    return await owner.run("normalise", lambda env: observation_hash(env, text), DEADLINE)
+async def _text_hash(owner: EnvThread, text: str) -> str:
+    return await owner.run("normalize", lambda env: observation_hash(env, text), DEADLINE)
 
 
-def compare(step: Step, before: Seen, after: Seen, text_hash: str | None = None) -> StepVerdict:
+def compare(step: Step, before: StepResult, after: StepResult, text_hash: str | None = None) -> StepVerdict:
     """One stored step against the observation before it and what it brought; ``text_hash`` is that of the stored text,
     None where there is more than text.
     """
@@ -144,14 +144,14 @@ def compare(step: Step, before: Seen, after: Seen, text_hash: str | None = None)
         step.index,
         (
             ("observation hash", step.observation_hash, before.hash),
-            ("hash of the stored text (normalised)", step.observation_hash, text_hash),
+            ("hash of the stored text (normalized)", step.observation_hash, text_hash),
             ("reward", step.reward, after.reward),
             ("end", (step.terminated, step.truncated), (after.terminated, after.truncated)),
         ),
     )
 
 
-def compare_end(trajectory: Trajectory, last: Seen, text_hash: str | None = None) -> StepVerdict:
+def compare_end(trajectory: Trajectory, last: StepResult, text_hash: str | None = None) -> StepVerdict:
     """The last observation, and the head of an ended trajectory against its steps and the environment's verdict.
 
     A trajectory whose worker died has a head that nobody reckoned, so heads count only where there was an outcome.
@@ -160,9 +160,9 @@ def compare_end(trajectory: Trajectory, last: Seen, text_hash: str | None = None
     if trajectory.final_observation_hash:
         checks = [
             ("last observation's hash", trajectory.final_observation_hash, last.hash),
-            ("hash of the stored last text (normalised)", trajectory.final_observation_hash, text_hash),
+            ("hash of the stored last text (normalized)", trajectory.final_observation_hash, text_hash),
         ]
-    if trajectory.status in OUTCOMES:
+    if trajectory.status in SCORED_STATUSES:
         total = fsum(step.reward for step in trajectory.steps)
         if not isclose(total, trajectory.reward, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
             checks.append(("reward in all", trajectory.reward, total))

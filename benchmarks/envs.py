@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 
-from turnwise.envs.runner.env_thread import EnvOwner
+from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.text.env import SiteEnv
 
 ROUNDS, STEPS = 40, 100
@@ -30,7 +30,7 @@ def bare() -> float:
 
 async def owned() -> float:
     """Best seconds a step, through the owner."""
-    owner = EnvOwner("turnwise/Site-v0")
+    owner = EnvThread("turnwise/Site-v0")
     await owner.make(5)
     best = float("inf")
     for seed in range(ROUNDS):

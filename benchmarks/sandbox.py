@@ -20,9 +20,9 @@ from typing import Any
 import docker
 from turnwise.sandbox import SandboxSpec
 from turnwise.sandbox.backends.docker import DockerBackend, reference
-from turnwise.sandbox.cluster.node import HostSettings
-from turnwise.sandbox.cluster.supervisor import Hosts, Keeper
-from turnwise.sandbox.pool.in_process import Here
+from turnwise.sandbox.cluster.node import SandboxSettings
+from turnwise.sandbox.cluster.supervisor import ClusterProvider, NodeSupervisor
+from turnwise.sandbox.pool.in_process import InProcessPool
 from turnwise.sandbox.pool.pool import Pool
 from turnwise.sandbox.sandbox import Box
 from turnwise.trainer.cluster.actors import start_ray, stop_ray
@@ -104,19 +104,19 @@ def resident_mib(name: str) -> float:
 
 async def commands_a_second(pool: Pool, count: int, seconds: float = 3.0) -> float:
     """Commands that so many sandboxes run together."""
-    boxes = [await pool.lease(SPEC, deadline=120) for _ in range(count)]
+    boxes = [await pool.lease(SPEC, timeout_s=120) for _ in range(count)]
     ends = perf_counter() + seconds
 
     async def busy(box: Box) -> int:
         done = 0
         while perf_counter() < ends:
-            await box.exec(TRUE, deadline=10)
+            await box.exec(TRUE, timeout_s=10)
             done += 1
         return done
 
     done = sum(await asyncio.gather(*map(busy, boxes)))
     for box in boxes:
-        pool.give_back(box)
+        pool.release(box)
     return round(done / seconds, 1)
 
 
@@ -133,25 +133,25 @@ async def pooled(times: int) -> dict[str, Any]:
     found["cold_start_ms"] = round(1e3 * median(cold), 1)
     pool = await Pool(backend, capacity=max(CROWDS), warm=1).open()
     try:
-        box = await pool.lease(SPEC, deadline=60)
-        found["round_trip_ms"] = await timed_async(lambda: box.exec(TRUE, deadline=10), times)
+        box = await pool.lease(SPEC, timeout_s=60)
+        found["round_trip_ms"] = await timed_async(lambda: box.exec(TRUE, timeout_s=10), times)
         found["memory_mib"] = resident_mib(box.id)
 
         async def used() -> float:
-            await box.exec(["sh", "-c", "echo x > file; mkdir -p a/b; echo y > a/b/c; sleep 100 &"], deadline=10)
+            await box.exec(["sh", "-c", "echo x > file; mkdir -p a/b; echo y > a/b/c; sleep 100 &"], timeout_s=10)
             began = perf_counter()
-            await box.reset(deadline=10)
+            await box.reset(timeout_s=10)
             return perf_counter() - began
 
         found["reset_ms"] = round(1e3 * median([await used() for _ in range(times // 5)]), 3)
-        pool.give_back(box)
+        pool.release(box)
         leases = []
         for _ in range(times):
             await asyncio.sleep(0.01)
             began = perf_counter()
-            box = await pool.lease(SPEC, deadline=60)
+            box = await pool.lease(SPEC, timeout_s=60)
             leases.append(perf_counter() - began)
-            pool.give_back(box)
+            pool.release(box)
         found["warm_lease_ms"] = round(1e3 * median(leases), 3)
         found["commands_per_second"] = {str(count): await commands_a_second(pool, count) for count in CROWDS}
     finally:
@@ -164,22 +164,22 @@ async def through_ray(times: int) -> dict[str, float]:
     with one that this process holds itself, as an environment without Ray does.
     """
     start_ray()
-    keeper = Keeper("benchmark", HostSettings(backend="docker", per_node=4, warm=2))
+    keeper = NodeSupervisor("benchmark", SandboxSettings(backend="docker", per_node=4, warm=2))
     keeper.open()
     try:
-        source, here = Hosts("benchmark"), Here("docker", capacity=2)
+        source, here = ClusterProvider("benchmark"), InProcessPool("docker", capacity=2)
 
         def measure() -> dict[str, float]:
-            with source.lease(SPEC, deadline=60) as far, here.lease(SPEC, deadline=60) as near:
+            with source.lease(SPEC, timeout_s=60) as far, here.lease(SPEC, timeout_s=60) as near:
                 trips: dict[str, list[float]] = {"ray_round_trip_ms": [], "here_round_trip_ms": []}
                 for _ in range(times):
                     for taken, box in zip(trips.values(), (far, near), strict=True):
                         began = perf_counter()
-                        box.exec(TRUE, deadline=10)
+                        box.exec(TRUE, timeout_s=10)
                         taken.append(perf_counter() - began)
 
             def borrow() -> None:
-                source.lease(SPEC, deadline=60).give_back()
+                source.lease(SPEC, timeout_s=60).release()
 
             found = {name: round(1e3 * median(taken), 3) for name, taken in trips.items()}
             found["ray_adds_ms"] = round(found["ray_round_trip_ms"] - found["here_round_trip_ms"], 3)

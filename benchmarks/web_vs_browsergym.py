@@ -28,8 +28,8 @@ from typing import Any, Protocol
 from turnwise.benchmarks.peers import Peer, pages
 from turnwise.envs.web.env import Begin
 from turnwise.envs.web.miniwob.env import MiniWoBEnv
-from turnwise.sandbox import use
-from turnwise.sandbox.pool.in_process import Here
+from turnwise.sandbox import set_provider
+from turnwise.sandbox.pool.in_process import InProcessPool
 
 TASKS = ("enter-text", "login-user", "enter-password", "enter-text-dynamic")
 """Tasks with a field in which a click and a filling end nothing."""
@@ -99,7 +99,7 @@ class Ours:
     def step(self, number: int) -> None:
         action = f'fill({self.field}, "word{number}")' if number % 2 else f"click({self.field})"
         _, _, over, _, info = self.env.step(action)
-        assert info["step_valid"]
+        assert info["action_valid"]
         assert not over
 
     def close(self) -> None:
@@ -241,8 +241,8 @@ def main() -> None:
     parser.add_argument("--peer-resets", type=int, default=2)
     parser.add_argument("--peer-steps", type=int, default=12)
     chosen = parser.parse_args()
-    source = Here("docker", capacity=max(chosen.crowds) + 1, warm=0)
-    use(source)
+    source = InProcessPool("docker", capacity=max(chosen.crowds) + 1, warm=0)
+    set_provider(source)
     at: dict[str, Any] = {}
     try:
         with pages() as url:
@@ -250,7 +250,7 @@ def main() -> None:
                 at[str(count)] = crowd(url, count, chosen.rounds, chosen)
                 print(json.dumps({count: at[str(count)]}), file=sys.stderr, flush=True)
     finally:
-        use(None)
+        set_provider(None)
         source.close()
     ratios = [name for name in next(iter(at.values())) if "_ratio" in name]
     worst = {name: min(one[name] for one in at.values()) for name in ratios}

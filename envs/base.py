@@ -5,7 +5,7 @@ Only ``reset`` and ``step`` must be written; the other methods have defaults and
 for all:
 
 * ``reset(seed=, options={"split": "train" | "test"})`` draws the instance; the two splits share none.
-* ``info`` of ``reset`` and ``step`` may carry ``step_valid`` (the action could be parsed and applied),
+* ``info`` of ``reset`` and ``step`` may carry ``action_valid`` (the action could be parsed and applied),
   ``state_key`` (a name of the state now reached, the one the next action is taken in), ``env_error`` (the world
   failed: a text), ``success`` (at the end: the environment's own verdict), ``reward_parts`` (the named addends of
   the reward), ``facts`` (JSON values for the record, added up over the episode: which image a sandbox was made of).
@@ -69,7 +69,7 @@ class TurnEnv(gymnasium.Env[Obs, str]):
         """How the world looks now, for a person who plays; None if it has no looks, or they are the observation."""
         return None
 
-    def normalise(self, observation: Obs) -> Obs:
+    def normalize(self, observation: Obs) -> Obs:
         """The observation without what cannot be the same twice (timings, pids); this is what gets hashed.
 
         A function of the observation alone: replay applies it, in another instance, to what was stored.
@@ -126,9 +126,9 @@ class Adapted(TurnEnv):
         found: Image | None = self._own("screenshot")() if hasattr(self._core, "screenshot") else None
         return found
 
-    def normalise(self, observation: Obs) -> Obs:
+    def normalize(self, observation: Obs) -> Obs:
         """The core environment's, or the observation as it is."""
-        own: Obs = self._own("normalise")(observation) if hasattr(self._core, "normalise") else observation
+        own: Obs = self._own("normalize")(observation) if hasattr(self._core, "normalize") else observation
         return own
 
     def _own(self, method: str) -> Callable[..., Any]:

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-from ..sandbox.cluster.node import HostSettings
-from ..sandbox.cluster.supervisor import Hosts, Keeper
-from ..sandbox.lease import use
+from ..sandbox.cluster.node import SandboxSettings
+from ..sandbox.cluster.supervisor import ClusterProvider, NodeSupervisor
+from ..sandbox.lease import set_provider
 from .registry import spec
 
-__all__ = ["HostSettings", "Keeper", "any_sandboxed", "lease_from"]
+__all__ = ["NodeSupervisor", "SandboxSettings", "any_sandboxed", "lease_from"]
 
 
 def any_sandboxed(env_ids: Iterable[str]) -> bool:
@@ -24,7 +24,7 @@ def any_sandboxed(env_ids: Iterable[str]) -> bool:
 
 def lease_from(run: str) -> None:
     """From now on this process's sandboxes come from the hosts of a run. Ray must be connected."""
-    use(Hosts(run))
+    set_provider(ClusterProvider(run))
 
 
 def _entry(env_id: str) -> Any:

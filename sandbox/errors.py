@@ -2,7 +2,7 @@
 
 A flat tree; every error is made of one text, so that all of them survive pickling between Ray's processes. What a
 *command* did (it failed, overran its deadline, flooded its output, was killed for memory) is never an error: it is a
-``Finished``. ``classify`` turns whatever a backend or a socket raised into one of these; it is the only place that
+``ExecResult``. ``classify`` turns whatever a backend or a socket raised into one of these; it is the only place that
 decides between the world's failure and the caller's.
 """
 
@@ -39,7 +39,7 @@ class SandboxLost(SandboxError):
     """The sandbox ended or stopped answering. It is of no further use and is being removed."""
 
 
-class HostLost(SandboxError):
+class NodeLost(SandboxError):
     """The process that holds the sandboxes of a node died."""
 
 
@@ -67,7 +67,7 @@ def classify(error: BaseException, what: str) -> SandboxError:
     if kind.startswith("docker.errors."):
         return StartFailed(told)
     if kind.startswith("ray.exceptions."):
-        return HostLost(told)
+        return NodeLost(told)
     if isinstance(error, ConnectionError | EOFError | asyncio.IncompleteReadError):
         return SandboxLost(told)
     return SandboxError(told)

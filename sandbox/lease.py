@@ -12,12 +12,12 @@ from typing import Protocol, Self
 
 from .errors import SandboxError
 from .pool.loop_thread import LoopThread
-from .protocol import Finished
+from .protocol import ExecResult
 from .sandbox import Box
 from .spec import SandboxSpec
 
 
-class Leased:
+class SandboxLease:
     """One lease, from ``Source.lease`` to ``give_back``. The methods are those of ``protocol.Sandbox``, blocking, and
     raise the same; after ``give_back``, SandboxError.
     """
@@ -53,39 +53,39 @@ class Leased:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """See ``__enter__``."""
-        self.give_back()
+        self.release()
 
     def exec(
         self,
         argv: Sequence[str],
         *,
-        deadline: float,
+        timeout_s: float,
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         output_kib: int | None = None,
-    ) -> Finished:
+    ) -> ExecResult:
         """See ``protocol.Sandbox``."""
-        work = self._held().exec(argv, deadline=deadline, stdin=stdin, env=env, output_kib=output_kib)
-        return self._thread.wait(work, deadline)
+        work = self._held().exec(argv, timeout_s=timeout_s, stdin=stdin, env=env, output_kib=output_kib)
+        return self._thread.wait(work, timeout_s)
 
-    def ask(self, socket: str, message: bytes, *, deadline: float, output_kib: int | None = None) -> Finished:
+    def request(self, socket: str, message: bytes, *, timeout_s: float, output_kib: int | None = None) -> ExecResult:
         """See ``protocol.Sandbox``."""
-        work = self._held().ask(socket, message, deadline=deadline, output_kib=output_kib)
-        return self._thread.wait(work, deadline)
+        work = self._held().request(socket, message, timeout_s=timeout_s, output_kib=output_kib)
+        return self._thread.wait(work, timeout_s)
 
-    def read(self, path: str, *, deadline: float) -> dict[str, bytes]:
+    def read(self, path: str, *, timeout_s: float) -> dict[str, bytes]:
         """See ``protocol.Sandbox``."""
-        return self._thread.wait(self._held().read(path, deadline=deadline), deadline)
+        return self._thread.wait(self._held().read(path, timeout_s=timeout_s), timeout_s)
 
-    def write(self, files: Mapping[str, bytes], *, deadline: float, executable: bool = False) -> None:
+    def write(self, files: Mapping[str, bytes], *, timeout_s: float, executable: bool = False) -> None:
         """See ``protocol.Sandbox``."""
-        self._thread.wait(self._held().write(files, deadline=deadline, executable=executable), deadline)
+        self._thread.wait(self._held().write(files, timeout_s=timeout_s, executable=executable), timeout_s)
 
-    def reset(self, *, deadline: float) -> None:
+    def reset(self, *, timeout_s: float) -> None:
         """See ``protocol.Sandbox``."""
-        self._thread.wait(self._held().reset(deadline=deadline), deadline)
+        self._thread.wait(self._held().reset(timeout_s=timeout_s), timeout_s)
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """End the lease: the sandbox is cleared for the next. Raises nothing; twice is the same as once."""
         with self._lock:
             if self._over:
@@ -102,7 +102,7 @@ class Leased:
 class Source(Protocol):
     """Where leases come from."""
 
-    def lease(self, spec: SandboxSpec, *, deadline: float, holds: float | None = None) -> Leased:
+    def lease(self, spec: SandboxSpec, *, timeout_s: float, max_duration_s: float | None = None) -> SandboxLease:
         """A clean sandbox within ``deadline`` seconds, for ``holds`` seconds at most. Raises as ``pool.Pool.lease``."""
         ...
 
@@ -111,20 +111,20 @@ _source: Source | None = None
 _choosing = threading.Lock()
 
 
-def use(source: Source | None) -> None:
+def set_provider(source: Source | None) -> None:
     """From now on this process's leases come from here; None: from a pool in this process."""
     global _source
     with _choosing:
         _source = source
 
 
-def lease(spec: SandboxSpec, *, deadline: float, holds: float | None = None) -> Leased:
+def lease(spec: SandboxSpec, *, timeout_s: float, max_duration_s: float | None = None) -> SandboxLease:
     """A clean sandbox from this process's source. Raises as ``pool.Pool.lease``."""
     global _source
     with _choosing:
         if _source is None:
-            from .pool.in_process import Here
+            from .pool.in_process import InProcessPool
 
-            _source = Here()
+            _source = InProcessPool()
         source = _source
-    return source.lease(spec, deadline=deadline, holds=holds)
+    return source.lease(spec, timeout_s=timeout_s, max_duration_s=max_duration_s)

@@ -15,7 +15,7 @@ WORKSPACE = "/workspace"
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class ExecResult:
     """How a command ended. At most one of the three flags of force is why it did."""
 
     exit_code: int
@@ -24,7 +24,7 @@ class Finished:
     stderr: bytes
     timed_out: bool = False
     """It overran its deadline and was killed with everything it had started."""
-    flooded: bool = False
+    output_limit_exceeded: bool = False
     """It printed more than its cap and was killed; what came before is here."""
     oom: bool = False
     """Something in the sandbox was killed for memory meanwhile."""
@@ -49,11 +49,11 @@ class Sandbox(Protocol):
         self,
         argv: Sequence[str],
         *,
-        deadline: float,
+        timeout_s: float,
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         output_kib: int | None = None,
-    ) -> Finished:
+    ) -> ExecResult:
         """Run a command as the payload user in the work folder, to its end or to the deadline.
 
         Children it leaves in the background live on until ``reset``, but for those of a command that was killed.
@@ -63,7 +63,9 @@ class Sandbox(Protocol):
         """
         ...
 
-    async def ask(self, socket: str, message: bytes, *, deadline: float, output_kib: int | None = None) -> Finished:
+    async def request(
+        self, socket: str, message: bytes, *, timeout_s: float, output_kib: int | None = None
+    ) -> ExecResult:
         """Send a message to what listens on a unix socket in the sandbox, such as a command left running, and take its
         answer until it closes. ``stdout`` is the answer, ``exit_code`` the errno where nothing listens; nothing is
         killed where the deadline or the cap on output is overrun.
@@ -73,7 +75,7 @@ class Sandbox(Protocol):
         """
         ...
 
-    async def read(self, path: str, *, deadline: float) -> dict[str, bytes]:
+    async def read(self, path: str, *, timeout_s: float) -> dict[str, bytes]:
         """A file, or all regular files below a folder, by path relative to it (``.`` for a file itself). As the payload
         user; links are not followed, and what is no regular file is left out.
 
@@ -83,7 +85,7 @@ class Sandbox(Protocol):
         """
         ...
 
-    async def write(self, files: Mapping[str, bytes], *, deadline: float, executable: bool = False) -> None:
+    async def write(self, files: Mapping[str, bytes], *, timeout_s: float, executable: bool = False) -> None:
         """Write files by path, as the payload user; folders are made as needed.
 
         Raises:
@@ -92,7 +94,7 @@ class Sandbox(Protocol):
         """
         ...
 
-    async def reset(self, *, deadline: float) -> None:
+    async def reset(self, *, timeout_s: float) -> None:
         """End every process of the payload and empty every place it could have written to.
 
         Raises:

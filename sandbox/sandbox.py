@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from .errors import FileError, SandboxLost
-from .protocol import Finished
+from .protocol import ExecResult
 from .spec import SandboxSpec
 
 GRACE = 5.0
@@ -24,7 +24,7 @@ ENVIRONMENT: Mapping[str, str] = {
 """All a command finds in its environment but what it is given: nothing of the host's."""
 
 
-class Wire(Protocol):
+class Transport(Protocol):
     """The way to a step server: ``link.Link`` straight to it, or by way of the host that holds it (``gate``)."""
 
     @property
@@ -32,8 +32,8 @@ class Wire(Protocol):
         """Whether it can be used, as far as is known without asking."""
         ...
 
-    async def call(self, header: dict[str, Any], payload: bytes = b"", *, deadline: float) -> tuple[Any, bytes]:
-        """Send a request and wait for its answer. Raises SandboxLost; HostLost where a host is between."""
+    async def call(self, header: dict[str, Any], payload: bytes = b"", *, timeout_s: float) -> tuple[Any, bytes]:
+        """Send a request and wait for its answer. Raises SandboxLost; NodeLost where a host is between."""
         ...
 
     def close(self, why: str = "closed") -> None:
@@ -45,7 +45,7 @@ class Box:
     """See ``protocol.Sandbox`` for every method."""
 
     def __init__(
-        self, name: str, spec: SandboxSpec, link: Wire, ended: Callable[[], Awaitable[None]], digest: str = ""
+        self, name: str, spec: SandboxSpec, link: Transport, ended: Callable[[], Awaitable[None]], digest: str = ""
     ) -> None:
         self._name = name
         self._spec = spec
@@ -75,44 +75,46 @@ class Box:
         self,
         argv: Sequence[str],
         *,
-        deadline: float,
+        timeout_s: float,
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         output_kib: int | None = None,
-    ) -> Finished:
+    ) -> ExecResult:
         """See ``protocol.Sandbox``."""
         request = {
             "op": "exec",
             "argv": list(argv),
-            "deadline": deadline,
+            "deadline": timeout_s,
             "cap": (output_kib or self._spec.output_kib) << 10,
             "env": {**ENVIRONMENT, **(env or {})},
         }
-        answer, data = await self.link.call(request, stdin, deadline=deadline + GRACE)
+        answer, data = await self.link.call(request, stdin, timeout_s=timeout_s + GRACE)
         if "error" in answer:
             # The step server could not even fork: what the agent left running uses up the limit on processes.
-            return Finished(127, b"", f"{argv[0]}: {answer['error']}".encode())
+            return ExecResult(127, b"", f"{argv[0]}: {answer['error']}".encode())
         cut = answer.pop("stdout")
-        return Finished(stdout=data[:cut], stderr=data[cut:], **answer)
+        return ExecResult(stdout=data[:cut], stderr=data[cut:], **answer)
 
-    async def ask(self, socket: str, message: bytes, *, deadline: float, output_kib: int | None = None) -> Finished:
+    async def request(
+        self, socket: str, message: bytes, *, timeout_s: float, output_kib: int | None = None
+    ) -> ExecResult:
         """See ``protocol.Sandbox``."""
         request = {
             "op": "ask",
             "path": socket,
-            "deadline": deadline,
+            "deadline": timeout_s,
             "cap": (output_kib or self._spec.output_kib) << 10,
         }
-        answer, data = await self.link.call(request, message, deadline=deadline + GRACE)
+        answer, data = await self.link.call(request, message, timeout_s=timeout_s + GRACE)
         if "error" in answer:
-            return Finished(1, b"", answer["error"].encode())
+            return ExecResult(1, b"", answer["error"].encode())
         answer.pop("stdout")
-        return Finished(stdout=data, stderr=b"", **answer)
+        return ExecResult(stdout=data, stderr=b"", **answer)
 
-    async def read(self, path: str, *, deadline: float) -> dict[str, bytes]:
+    async def read(self, path: str, *, timeout_s: float) -> dict[str, bytes]:
         """See ``protocol.Sandbox``."""
         request = {"op": "read", "path": path, "cap": self._spec.read_mib << 20}
-        answer, data = await self.link.call(request, deadline=deadline)
+        answer, data = await self.link.call(request, timeout_s=timeout_s)
         if "error" in answer:
             raise FileError(f"cannot read {path} in sandbox {self._name}: {answer['error']}")
         files, offset = {}, 0
@@ -121,17 +123,17 @@ class Box:
             offset += length
         return files
 
-    async def write(self, files: Mapping[str, bytes], *, deadline: float, executable: bool = False) -> None:
+    async def write(self, files: Mapping[str, bytes], *, timeout_s: float, executable: bool = False) -> None:
         """See ``protocol.Sandbox``."""
         names = [[name, len(content)] for name, content in files.items()]
         request = {"op": "write", "files": names, "executable": executable}
-        answer, _ = await self.link.call(request, b"".join(files.values()), deadline=deadline)
+        answer, _ = await self.link.call(request, b"".join(files.values()), timeout_s=timeout_s)
         if "error" in answer:
             raise FileError(f"cannot write in sandbox {self._name}: {answer['error']}")
 
-    async def reset(self, *, deadline: float) -> None:
+    async def reset(self, *, timeout_s: float) -> None:
         """See ``protocol.Sandbox``."""
-        answer, _ = await self.link.call({"op": "reset"}, deadline=deadline)
+        answer, _ = await self.link.call({"op": "reset"}, timeout_s=timeout_s)
         if "error" in answer:
             self.link.close("it could not be cleared")
             raise SandboxLost(f"sandbox {self._name} could not be cleared: {answer['error']}")

@@ -119,4 +119,4 @@ def test_every_link_to_a_file_of_ours_leads_somewhere() -> None:
 
 def test_configurations_shown_are_valid_toml() -> None:
     shown = [match[2] for match in BLOCK.finditer(README) if match[1] == "toml"]
-    assert [tomllib.loads(text)["name"] for text in shown] == ["colours"]
+    assert [tomllib.loads(text)["name"] for text in shown] == ["colors"]

@@ -26,7 +26,7 @@ staleness = 1
 group_size = 4
 [horizon]
 turns = 4
-tokens_turn = 4
+max_tokens_per_turn = 4
 context = 128
 [engine]
 max_context = 128

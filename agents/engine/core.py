@@ -1,7 +1,7 @@
 """vLLM's engine core in a thread of this process, and nothing around it: no Ray, no clients, no second process.
 
 The thread alone touches the core. It takes orders from a queue between two steps, and hands what a step finished to the
-event loop in one go, each answer with ids, behaviour log-probabilities and the policy version of every token. Beside
+event loop in one go, each answer with ids, behavior log-probabilities and the policy version of every token. Beside
 ``AsyncLLM``, which puts a process, three threads and a serialisation between the two, that is half the start-up time
 and memory, and a fifth less work a turn. It is the one place that leans on vLLM's inner names (0.32).
 

@@ -13,7 +13,7 @@ from ..errors import CannotSee, EngineFailed, HorizonReached
 from ..rollout.episode import Answer
 
 if TYPE_CHECKING:
-    from ...envs.runner.env_thread import EnvOwner
+    from ...envs.runner.env_thread import EnvThread
     from ..engine.client import PolicyClient
     from ..tokens.conversation import Transcript
 
@@ -46,8 +46,8 @@ class TokenPlayer:
         asked = self._transcript.observe(observation)
         prompt = self._transcript.prompt()
         limits = {
-            "tokens a turn": self._horizon.tokens_turn,
-            "tokens in all": self._horizon.tokens_total - self._used,
+            "tokens a turn": self._horizon.max_tokens_per_turn,
+            "tokens in all": self._horizon.max_tokens_per_episode - self._used,
             "context": self._horizon.context - len(prompt),
         }
         limit = min(limits, key=lambda name: limits[name])
@@ -66,7 +66,7 @@ class TokenPlayer:
 class RandomPlayer:
     """Draw an action from the environment's ``valid_actions``, each with a probability proportional to its weight."""
 
-    def __init__(self, owner: EnvOwner, rng: Random, deadline: float) -> None:
+    def __init__(self, owner: EnvThread, rng: Random, deadline: float) -> None:
         self._owner = owner
         self._deadline = deadline
         self._rng = rng
@@ -83,7 +83,7 @@ class RandomPlayer:
 class OraclePlayer:
     """Does what the environment says is right."""
 
-    def __init__(self, owner: EnvOwner, deadline: float) -> None:
+    def __init__(self, owner: EnvThread, deadline: float) -> None:
         self._owner = owner
         self._deadline = deadline
 

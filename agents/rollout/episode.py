@@ -21,7 +21,7 @@ from ...records import Horizon, Message, Status, Step, Task, Trajectory
 from ..errors import CannotSee, EngineFailed, HorizonReached
 
 if TYPE_CHECKING:
-    from ...envs.runner.env_thread import EnvOwner
+    from ...envs.runner.env_thread import EnvThread
     from ..store_client import Journal
 
 GRACE_S = 1.0
@@ -104,7 +104,7 @@ class _Progress:
 
 
 async def play(
-    owner: EnvOwner,
+    owner: EnvThread,
     player: Player,
     task: Task,
     horizon: Horizon,
@@ -187,7 +187,7 @@ async def _finish(journal: Journal, trajectory: str, now: _Progress) -> None:
 
 
 async def _turns(
-    owner: EnvOwner,
+    owner: EnvThread,
     player: Player,
     task: Task,
     horizon: Horizon,

@@ -16,8 +16,8 @@ from dataclasses import replace
 from time import monotonic
 
 from ...envs.errors import EnvError
-from ...envs.runner.env_thread import EnvOwner
-from ...records import OUTCOMES, Group, Source, Status, Task, Trajectory
+from ...envs.runner.env_thread import EnvThread
+from ...records import SCORED_STATUSES, Group, Source, Status, Task, Trajectory
 from ..store_client import Journal
 from .episode import Controller, Deadlines, Outcome, Player, play, to_the_end
 
@@ -26,7 +26,7 @@ RETRIES = 1
 CLOSING = 10.0
 """Seconds an environment may take to close at most: they come on top of the group's deadline."""
 
-MakePlayer = Callable[[EnvOwner, Group, Trajectory], "Player"]
+MakePlayer = Callable[[EnvThread, Group, Trajectory], "Player"]
 
 
 class Rollouts:
@@ -51,7 +51,7 @@ class Rollouts:
         self._policy = policy
         self._source = source
         self._slots = {name: asyncio.Semaphore(count) for name, count in concurrency.items()}
-        self._idle: dict[str, list[EnvOwner]] = {}
+        self._idle: dict[str, list[EnvThread]] = {}
         self._since: dict[tuple[str, int], float] = {}
         """When each member that holds a slot took it, by group and member."""
 
@@ -82,7 +82,7 @@ class Rollouts:
                 finally:
                     del self._since[group.id, member]
                 left -= monotonic() - since
-            if outcome.status in OUTCOMES or attempt >= last or left <= 0:
+            if outcome.status in SCORED_STATUSES or attempt >= last or left <= 0:
                 return outcome
             attempt += 1
 
@@ -134,7 +134,7 @@ class Rollouts:
             if player is not None:
                 player.close()
             # Cut off before its end, an environment still holds its sandbox: it must not keep it while it waits.
-            reusable = {Status.COMPLETED} if owner.clings else OUTCOMES
+            reusable = {Status.COMPLETED} if owner.holds_sandbox else SCORED_STATUSES
             if outcome is not None and outcome.status in reusable:
                 self._idle.setdefault(kind(group.task), []).append(owner)
             else:
@@ -155,11 +155,11 @@ class Rollouts:
         )
         return Outcome(trajectory.id, trajectory.member, trajectory.attempt, Status.ENV_ERROR, 0.0, None, 0, 0, error)
 
-    async def _take(self, task: Task) -> EnvOwner:
+    async def _take(self, task: Task) -> EnvThread:
         waiting = self._idle.get(kind(task))
         if waiting:
             return waiting.pop()
-        owner = EnvOwner.of(task)
+        owner = EnvThread.of(task)
         await owner.make(self._deadlines.reset)
         return owner
 

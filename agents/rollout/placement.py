@@ -1,6 +1,6 @@
 """Where a run's actors may be: on any node but those kept for sandboxes (``ray start --labels=turnwise=sandboxes``).
 
-Such a node holds the socket of a container engine and none of the run's secrets; only ``SandboxHost`` belongs there.
+Such a node holds the socket of a container engine and none of the run's secrets; only ``SandboxNode`` belongs there.
 """
 
 from collections.abc import Iterable, Mapping

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...envs.runner.env_thread import EnvOwner, lost_threads
+from ...envs.runner.env_thread import EnvThread, lost_threads
 from ...envs.sandboxes import lease_from
 from ...records import Group, Trajectory
 from ...store.database import open_database
@@ -98,7 +98,7 @@ class RolloutWorker:
         )
         return self._rollouts
 
-    def _player(self, owner: EnvOwner, group: Group, trajectory: Trajectory) -> TokenPlayer:
+    def _player(self, owner: EnvThread, group: Group, trajectory: Trajectory) -> TokenPlayer:
         assert self._client is not None  # noqa: S101
         system = "\n\n".join(part for part in (group.scaffold, owner.instructions) if part)
         return TokenPlayer(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...errors import TurnwiseError
-from ...records import OUTCOMES
+from ...records import SCORED_STATUSES
 from ..opening import opened
 from ..options import DEFAULT_STORE, Json, Store
 from ..terminal.output import GUTTER, console, print_json
@@ -62,7 +62,7 @@ def _drawn(database: "Database", run: str, sample: int, seed: int) -> list[str]:
 
     with database.read() as conn:
         queries.run_row(conn, run)
-        statuses = [status.value for status in OUTCOMES]
+        statuses = [status.value for status in SCORED_STATUSES]
         rows = queries.list_trajectories(conn, run=run, status=statuses, deterministic=True, limit=NEWEST)
     played = [row["id"] for row in rows if row["n_steps"]]
     if not played:

@@ -26,7 +26,7 @@ GUTTER = "| "
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that reads no markup, makes no emoji of ``:smile:`` and colours nothing by guessing."""
+    """A console that reads no markup, makes no emoji of ``:smile:`` and colors nothing by guessing."""
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 

@@ -1,6 +1,6 @@
 """Text that an agent, an environment or a page wrote, made fit for a terminal.
 
-What is shown must not move the cursor, change colours, set the title, hide what comes before it or reorder what comes
+What is shown must not move the cursor, change colors, set the title, hide what comes before it or reorder what comes
 after. So escape sequences go whole, then every control, format and lone surrogate character; only newline and tab stay.
 A newline in such text starts a line that could pose as one of turnwise's: print it with ``indented`` or ``one_line``.
 Rich markup in such text is never interpreted: it is wrapped in ``rich.text.Text``, which does not parse any.
@@ -12,7 +12,7 @@ import unicodedata
 from rich.text import Text
 
 _ESCAPES = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colors, cursor
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f]).*?(?:\x1b\\|\x07|\x9c|$)"  # OSC and the other strings: titles, links
     r"|\x1b[ -/]*[0-~]?",  # the short ones
     re.DOTALL,

@@ -14,7 +14,7 @@ import hashlib
 from dataclasses import replace
 from typing import Any
 
-from ...sandbox import FileError, Leased, SandboxLost
+from ...sandbox import FileError, SandboxLease, SandboxLost
 from ..base import Info, Obs, TurnEnv
 from ..spaces import FreeText
 from .actions import Malformed, Submit, parse
@@ -73,7 +73,7 @@ class CodeEnv(TurnEnv):
         self._costs = {"turn": turn_cost, "invalid": invalid_cost, "tamper": tamper_cost}
         self._max_chars = max_chars
         self._trusted = trusted
-        self._box: Leased | None = None
+        self._box: SandboxLease | None = None
         self._task: CodeTask | None = None
         self._over = True
         self.action_space = FreeText(words=WORDS)
@@ -138,7 +138,7 @@ class CodeEnv(TurnEnv):
         """Give the sandbox back."""
         box, self._box = self._box, None
         if box is not None:
-            box.give_back()
+            box.release()
 
     def oracle(self) -> str:
         """The next file of the task's solution, then ``submit``."""
@@ -191,7 +191,7 @@ class CodeEnv(TurnEnv):
 
     def _info(self, valid: bool, parts: dict[str, float]) -> Info:
         digest = hashlib.sha256(repr(sorted(self._files.items())).encode()).hexdigest()[:16]
-        return {"step_valid": valid, "state_key": digest, "env_error": None, "success": False, "reward_parts": parts}
+        return {"action_valid": valid, "state_key": digest, "env_error": None, "success": False, "reward_parts": parts}
 
 
 def shortened(lines: list[str]) -> list[str]:
@@ -200,9 +200,9 @@ def shortened(lines: list[str]) -> list[str]:
     return [*lines[:MOST_TAMPER], f"and {more} more"] if more > 0 else lines
 
 
-def _read(box: Leased, before: Files) -> Files:
+def _read(box: SandboxLease, before: Files) -> Files:
     """The files of the work folder; those of ``before`` if there are more than can be read."""
     try:
-        return box.read(".", deadline=FILE_SECONDS)
+        return box.read(".", timeout_s=FILE_SECONDS)
     except FileError:
         return before

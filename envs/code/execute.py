@@ -6,7 +6,7 @@ is gone or the world failed, which to tell apart is the environment's business.
 
 from dataclasses import dataclass
 
-from ...sandbox import FileError, Finished, Leased
+from ...sandbox import ExecResult, FileError, SandboxLease
 from .actions import Action, Bash, Edit, View, Write
 from .fresh_sandbox import FILE_SECONDS
 
@@ -21,30 +21,30 @@ class Done:
     applied: bool = True
 
 
-def act(box: Leased, action: Action, seconds: float) -> Done:
+def act(box: SandboxLease, action: Action, seconds: float) -> Done:
     """Do anything but ``submit``; ``seconds`` are for a command."""
     try:
         match action:
             case Bash(script):
-                return Done(told(box.exec(["bash", "-c", script], deadline=seconds), seconds))
+                return Done(told(box.exec(["bash", "-c", script], timeout_s=seconds), seconds))
             case View(path, first, last):
                 return _view(box, path, first, last)
             case Edit(path, blocks):
                 return _edit(box, path, blocks)
             case Write(path, content):
-                box.write({path: _encoded(content)}, deadline=FILE_SECONDS)
+                box.write({path: _encoded(content)}, timeout_s=FILE_SECONDS)
                 return Done(f"wrote {path}")
     except FileError as error:
         return Done(str(error).partition(": ")[2] or str(error), applied=False)
     raise AssertionError(f"{action} is not done here")
 
 
-def told(done: Finished, seconds: float) -> str:
+def told(done: ExecResult, seconds: float) -> str:
     """A command's end: how, then what it printed, then what it complained of."""
     how = f"exit {done.exit_code}"
     if done.timed_out:
         how = f"killed: not over after {seconds:g} s"
-    elif done.flooded:
+    elif done.output_limit_exceeded:
         how = "killed: it printed too much"
     elif done.oom:
         how += ", out of memory"
@@ -69,8 +69,8 @@ def listing(paths: list[str]) -> str:
     return "\n".join([*sorted(paths)[:MOST_LISTED], *more])
 
 
-def _view(box: Leased, path: str, first: int | None, last: int | None) -> Done:
-    files = box.read(path, deadline=FILE_SECONDS)
+def _view(box: SandboxLease, path: str, first: int | None, last: int | None) -> Done:
+    files = box.read(path, timeout_s=FILE_SECONDS)
     if "." not in files:
         return Done(listing(list(files)) or f"{path} holds no files")
     lines = files["."].decode(errors="replace").splitlines()
@@ -83,8 +83,8 @@ def _view(box: Leased, path: str, first: int | None, last: int | None) -> Done:
     )
 
 
-def _edit(box: Leased, path: str, blocks: tuple[tuple[str, str], ...]) -> Done:
-    files = box.read(path, deadline=FILE_SECONDS)
+def _edit(box: SandboxLease, path: str, blocks: tuple[tuple[str, str], ...]) -> Done:
+    files = box.read(path, timeout_s=FILE_SECONDS)
     if "." not in files:
         return Done(f"{path} is no file", applied=False)
     ended = files["."].endswith(b"\n")
@@ -95,7 +95,7 @@ def _edit(box: Leased, path: str, blocks: tuple[tuple[str, str], ...]) -> Done:
             where = "does not occur" if not count else f"occurs {count} times, and must occur once"
             return Done(f"{path} is unchanged: the old text of block {number} {where}", applied=False)
         content = content.replace(_encoded(old), _encoded(new))
-    box.write({path: content if ended else content.removesuffix(b"\n")}, deadline=FILE_SECONDS)
+    box.write({path: content if ended else content.removesuffix(b"\n")}, timeout_s=FILE_SECONDS)
     return Done(f"edited {path}: {len(blocks)} {'place' if len(blocks) == 1 else 'places'}")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any, TypeVar
 
-from ...sandbox import Leased, SandboxLost, SandboxSpec, lease
+from ...sandbox import SandboxLease, SandboxLost, SandboxSpec, lease
 from .task import Files
 
 LEASE_SECONDS = 15.0
@@ -16,37 +16,37 @@ JUDGING_SECONDS = 20.0
 T = TypeVar("T")
 
 
-def made_of(box: Leased) -> dict[str, Any]:
+def made_of(box: SandboxLease) -> dict[str, Any]:
     """What to put on record of a sandbox: its image, as it was exactly."""
     return {"sandbox": {"image": box.spec.image, "digest": box.digest}}
 
 
-def open_box(spec: SandboxSpec, files: Files) -> Leased:
+def open_box(spec: SandboxSpec, files: Files) -> SandboxLease:
     """A fresh sandbox with these files in its work folder.
 
     Raises:
         SandboxError: the world failed; nothing is held then.
     """
-    box = lease(spec, deadline=LEASE_SECONDS)
+    box = lease(spec, timeout_s=LEASE_SECONDS)
     try:
         put(box, files)
     except BaseException:
-        box.give_back()
+        box.release()
         raise
     return box
 
 
-def put(box: Leased, files: Files) -> None:
-    """Write files; those that begin with ``#!`` can be executed. Raises as ``Leased.write``."""
+def put(box: SandboxLease, files: Files) -> None:
+    """Write files; those that begin with ``#!`` can be executed. Raises as ``SandboxLease.write``."""
     scripts = {path: content for path, content in files.items() if content.startswith(b"#!")}
     plain: Mapping[str, bytes] = {path: content for path, content in files.items() if path not in scripts}
     if plain:
-        box.write(plain, deadline=FILE_SECONDS)
+        box.write(plain, timeout_s=FILE_SECONDS)
     if scripts:
-        box.write(scripts, deadline=FILE_SECONDS, executable=True)
+        box.write(scripts, timeout_s=FILE_SECONDS, executable=True)
 
 
-def judged(spec: SandboxSpec, judge: Callable[[Leased, float], T]) -> T | None:
+def judged(spec: SandboxSpec, judge: Callable[[SandboxLease, float], T]) -> T | None:
     """What ``judge`` finds in a fresh sandbox; it is told until when (monotonic) its commands may run.
 
     A sandbox that is lost meanwhile is replaced once: the world may fail. Code that breaks its sandbox breaks the
@@ -57,7 +57,7 @@ def judged(spec: SandboxSpec, judge: Callable[[Leased, float], T]) -> T | None:
     """
     until = 0.0
     for _ in range(2):
-        with lease(spec, deadline=LEASE_SECONDS) as box:
+        with lease(spec, timeout_s=LEASE_SECONDS) as box:
             until = until or monotonic() + JUDGING_SECONDS
             try:
                 return judge(box, until)

@@ -6,7 +6,7 @@ processes, and whatever is written later is written to a sandbox that nobody loo
 
 from dataclasses import dataclass
 
-from ...sandbox import FileError, Leased
+from ...sandbox import FileError, SandboxLease
 from .fresh_sandbox import FILE_SECONDS
 from .grading.forbidden import outside
 from .task import Files
@@ -34,20 +34,20 @@ class Left:
     tamper: tuple[str, ...]
 
 
-def leave(box: Leased) -> Left:
+def leave(box: SandboxLease) -> Left:
     """End what runs there, and read what lies there.
 
     Raises:
         SandboxError: the sandbox is gone.
     """
-    done = box.exec(["sh", "-c", HALT], deadline=HALT_SECONDS)
+    done = box.exec(["sh", "-c", HALT], timeout_s=HALT_SECONDS)
     running = done.stdout.decode(errors="replace").split()
     tamper = [f"left running: {' '.join(running)[:150]}"] if running else []
     try:
-        tamper += outside(box.read(BESIDE, deadline=FILE_SECONDS))
+        tamper += outside(box.read(BESIDE, timeout_s=FILE_SECONDS))
     except FileError:
         tamper.append("left more in its home than can be read")
     try:
-        return Left(box.read(".", deadline=FILE_SECONDS), tuple(tamper))
+        return Left(box.read(".", timeout_s=FILE_SECONDS), tuple(tamper))
     except FileError:
         return Left(None, tuple(tamper))

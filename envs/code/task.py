@@ -29,7 +29,7 @@ class Case:
     files: Files = field(default_factory=dict)
     """Written before it runs, over whatever was left there."""
 
-    def holds(self, exit_code: int, stdout: bytes) -> bool:
+    def max_duration_s(self, exit_code: int, stdout: bytes) -> bool:
         """Whether a command that ended like this passes."""
         return exit_code == self.exit_code and _stripped(stdout) == _stripped(self.stdout)
 

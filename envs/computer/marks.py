@@ -26,10 +26,10 @@ def marked(image: Image, nodes: Sequence[Mapping[str, Any]]) -> Image:
         if node["role"] not in ROLES or not node.get("seen") or "id" not in node:
             continue
         x, y, wide, high = node["rect"]
-        colour = COLOURS[node["id"] % len(COLOURS)]
-        draw.rectangle((x, y, x + wide, y + high), outline=colour)
+        color = COLOURS[node["id"] % len(COLOURS)]
+        draw.rectangle((x, y, x + wide, y + high), outline=color)
         label = str(node["id"])
         left, top, right, bottom = draw.textbbox((max(x, 0) + 1, max(y, 0)), label, font=font)
-        draw.rectangle((left - 1, top - 1, right + 1, bottom + 1), fill=colour)
+        draw.rectangle((left - 1, top - 1, right + 1, bottom + 1), fill=color)
         draw.text((max(x, 0) + 1, max(y, 0)), label, fill=(255, 255, 255), font=font)
     return np.asarray(picture)

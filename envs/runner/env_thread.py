@@ -24,7 +24,7 @@ from ..base import TurnEnv
 from ..errors import EnvError, EnvironmentFailed, EnvTimeout, told
 from ..registry import make
 from ..tasks import env_package
-from .step_result import Seen, seen_at_reset, seen_at_step
+from .step_result import StepResult, seen_at_reset, seen_at_step
 
 T = TypeVar("T")
 _given_up: list[threading.Thread] = []
@@ -62,7 +62,7 @@ class _Thread(threading.Thread):
                 self.env.close()
 
 
-class EnvOwner:
+class EnvThread:
     """An environment behind its owner thread. Of one event loop; calls are made one at a time.
 
     Every method takes ``deadline``, in seconds from now, and raises:
@@ -79,7 +79,7 @@ class EnvOwner:
         """Known once made."""
         self.instructions = ""
         """The environment's system prompt; known once made."""
-        self.clings = False
+        self.holds_sandbox = False
         """Whether, until it is reset or closed, it may hold a sandbox that it does not keep anyway; known once made."""
         self.package = ""
         """The installed package that provides the environment, with its version (``envs.tasks.env_package``); known
@@ -88,11 +88,11 @@ class EnvOwner:
         self._thread: _Thread | None = None
 
     @classmethod
-    def of(cls, task: Task) -> "EnvOwner":
+    def of(cls, task: Task) -> "EnvThread":
         """The owner of a task's environment."""
         return cls(task.env_id, task.options)
 
-    async def make(self, deadline: float) -> None:
+    async def make(self, timeout_s: float) -> None:
         """Start the thread and construct the environment in it. Cancelled meanwhile, the thread is given up.
 
         Raises:
@@ -105,11 +105,11 @@ class EnvOwner:
             thread.env = make(self.env_id, **self.options)
             self.instructions = thread.env.instructions()
             self.package = env_package(self.env_id)
-            self.clings = bool(thread.env.sandboxed and not thread.env.keeps_sandbox)
+            self.holds_sandbox = bool(thread.env.sandboxed and not thread.env.keeps_sandbox)
             return bool(thread.env.deterministic)
 
         try:
-            self.deterministic = await self._wait("make", construct, deadline)
+            self.deterministic = await self._wait("make", construct, timeout_s)
         except EnvError:
             thread.inbox.put(None)
             self._thread = None
@@ -118,35 +118,35 @@ class EnvOwner:
             self._give_up()
             raise
 
-    async def reset(self, seed: int, split: str, deadline: float) -> Seen:
+    async def reset(self, seed: int, split: str, timeout_s: float) -> StepResult:
         """Begin an episode."""
 
-        def work(env: TurnEnv) -> Seen:
+        def work(env: TurnEnv) -> StepResult:
             began = time.perf_counter()
             answer = env.reset(seed=seed, options={"split": split})
             return seen_at_reset(env, answer, (time.perf_counter() - began) * 1e3)
 
-        return await self.run("reset", work, deadline)
+        return await self.run("reset", work, timeout_s)
 
-    async def step(self, action: str, deadline: float) -> Seen:
+    async def step(self, action: str, timeout_s: float) -> StepResult:
         """Take one turn."""
 
-        def work(env: TurnEnv) -> Seen:
+        def work(env: TurnEnv) -> StepResult:
             began = time.perf_counter()
             answer = env.step(action)
             return seen_at_step(env, answer, (time.perf_counter() - began) * 1e3)
 
-        return await self.run("step", work, deadline)
+        return await self.run("step", work, timeout_s)
 
-    async def run(self, what: str, work: Callable[[TurnEnv], T], deadline: float) -> T:
+    async def run(self, what: str, work: Callable[[TurnEnv], T], timeout_s: float) -> T:
         """Run any function of the environment in its thread; ``what`` names it in errors."""
         thread = self._thread
         env = thread.env if thread else None
         if env is None and not self.lost:
             raise EnvironmentFailed(f"{self.env_id} {what}: the environment is not made, or already closed")
-        return await self._wait(what, lambda: work(env), deadline)  # type: ignore[arg-type]
+        return await self._wait(what, lambda: work(env), timeout_s)  # type: ignore[arg-type]
 
-    async def close(self, deadline: float) -> None:
+    async def close(self, timeout_s: float) -> None:
         """Close the environment and end its thread. Raises nothing: an overrun is one more lost thread."""
         thread = self._thread
         if thread is None or self.lost:
@@ -154,14 +154,14 @@ class EnvOwner:
         env, thread.env = thread.env, None
         try:
             if env is not None:
-                await self._wait("close", env.close, deadline)
+                await self._wait("close", env.close, timeout_s)
         except EnvError:
             pass
         finally:
             thread.inbox.put(None)
             self._thread = None
 
-    async def _wait(self, what: str, work: Callable[[], T], deadline: float) -> T:
+    async def _wait(self, what: str, work: Callable[[], T], timeout_s: float) -> T:
         name = f"{self.env_id} {what}"
         thread = self._thread
         if self.lost or thread is None:
@@ -187,10 +187,10 @@ class EnvOwner:
             if not future.done():
                 self._give_up()
                 future.set_exception(
-                    EnvTimeout(f"{name} had not returned after {deadline:g} s; its thread is given up")
+                    EnvTimeout(f"{name} had not returned after {timeout_s:g} s; its thread is given up")
                 )
 
-        timer = loop.call_later(deadline, overrun)
+        timer = loop.call_later(timeout_s, overrun)
         thread.inbox.put((work, deliver))
         try:
             return await future

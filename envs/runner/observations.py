@@ -1,6 +1,6 @@
 """Observations as what the policy is given (text, PNG images) and as what replay compares (a hash).
 
-The hash covers the normalised text and the pixels, not the PNG: it does not depend on how a compressor of this
+The hash covers the normalized text and the pixels, not the PNG: it does not depend on how a compressor of this
 machine packs them.
 """
 
@@ -91,12 +91,12 @@ def split(observation: Obs) -> tuple[str, list[bytes]]:
 
 
 def observation_hash(env: TurnEnv, observation: Obs) -> str:
-    """Thirty-two hex digits of the normalised observation's SHA-256.
+    """Thirty-two hex digits of the normalized observation's SHA-256.
 
     Raises:
         EnvironmentBroken: of no allowed type, or too large.
     """
-    text, image = parts(env.normalise(observation))
+    text, image = parts(env.normalize(observation))
     digest = hashlib.sha256(text.encode())
     if image is not None:
         digest.update(f"\0{image.shape}".encode() + np.ascontiguousarray(image).tobytes())

@@ -1,6 +1,6 @@
 """What an environment answered, checked and brought into one form.
 
-``Seen`` is all that the episode loop needs of a reset or a step. Checking happens here, once, whatever the
+``StepResult`` is all that the episode loop needs of a reset or a step. Checking happens here, once, whatever the
 environment: types, a finite reward, the size of the observation, and the keys of ``info`` that have a meaning.
 """
 
@@ -23,19 +23,19 @@ MAX_INFO_CHARS = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class StepResult:
     """One observation and what came with it; after a reset the reward is 0 and nothing has ended."""
 
     text: str
     images: tuple[bytes, ...]
     """As PNG."""
     hash: str
-    """Of the whole normalised observation."""
+    """Of the whole normalized observation."""
     reward: float
     terminated: bool
     truncated: bool
     valid: bool
-    """``info["step_valid"]``: the action could be parsed and applied."""
+    """``info["action_valid"]``: the action could be parsed and applied."""
     state_key: str
     """Of the state now reached: the one the next action is taken in."""
     success: bool | None
@@ -66,7 +66,7 @@ def _flag(name: str, value: Any) -> bool:
 
 def _seen(
     env: TurnEnv, observation: Any, reward: float, terminated: bool, truncated: bool, info: Any, ms: float
-) -> Seen:
+) -> StepResult:
     text, image = parts(observation)
     if not isinstance(info, dict):
         raise EnvironmentBroken(f"info is {type(info).__name__}, not dict")
@@ -84,14 +84,14 @@ def _seen(
     _bound(
         "the names in info['reward_parts'] are", len(json.dumps([str(name) for name in addends])), "characters of JSON"
     )
-    return Seen(
+    return StepResult(
         text=text,
         images=() if image is None else (png(image),),
         hash=observation_hash(env, observation),
         reward=reward,
         terminated=terminated,
         truncated=truncated,
-        valid=_flag("info['step_valid']", info.get("step_valid", True)),
+        valid=_flag("info['action_valid']", info.get("action_valid", True)),
         state_key=key,
         success=None if success is None else _flag("info['success']", success),
         reward_parts={str(name): _number(f"info['reward_parts'][{name!r}]", value) for name, value in addends.items()},
@@ -118,7 +118,7 @@ def _bound(what: str, size: int, unit: str) -> None:
         raise EnvironmentBroken(f"{what} {size} {unit}; {MAX_INFO_CHARS} is the most")
 
 
-def seen_at_reset(env: TurnEnv, answer: Any, ms: float = 0.0) -> Seen:
+def seen_at_reset(env: TurnEnv, answer: Any, ms: float = 0.0) -> StepResult:
     """What ``env.reset`` returned.
 
     Raises:
@@ -130,7 +130,7 @@ def seen_at_reset(env: TurnEnv, answer: Any, ms: float = 0.0) -> Seen:
     return _seen(env, answer[0], 0.0, False, False, answer[1], ms)
 
 
-def seen_at_step(env: TurnEnv, answer: Any, ms: float = 0.0) -> Seen:
+def seen_at_step(env: TurnEnv, answer: Any, ms: float = 0.0) -> StepResult:
     """What ``env.step`` returned.
 
     Raises:

@@ -157,7 +157,7 @@ class SiteEnv(TurnEnv):
 
     def _info(self, valid: bool, parts: dict[str, float]) -> Info:
         key = f"{self._page}|{','.join(sorted(self._read))}|{','.join(sorted(self._filled))}|{self._logged_in:d}"
-        return {"step_valid": valid, "state_key": key, "env_error": None, "success": False, "reward_parts": parts}
+        return {"action_valid": valid, "state_key": key, "env_error": None, "success": False, "reward_parts": parts}
 
     def valid_actions(self) -> list[tuple[str, float]]:
         """What applies on this page; ending the episode has half the weight."""

@@ -85,14 +85,14 @@ class Report:
         return lines
 
 
-async def _run(name: str, check: Check, subject: Subject, deadline: float) -> Finding:
+async def _run(name: str, check: Check, subject: Subject, timeout_s: float) -> Finding:
     try:
-        async with asyncio.timeout(deadline):
+        async with asyncio.timeout(timeout_s):
             return Finding(name, Verdict.PASSED, await check(subject))
     except Skipped as skipped:
         return Finding(name, Verdict.SKIPPED, str(skipped))
     except TimeoutError:
-        return Finding(name, Verdict.FAILED, f"not finished after {deadline:g} s")
+        return Finding(name, Verdict.FAILED, f"not finished after {timeout_s:g} s")
     except EnvTimeout as hung:
         return Finding(name, Verdict.FAILED, str(hung), hopeless="a call of it hung")
     except (CheckFailed, EnvError) as failure:
@@ -106,7 +106,7 @@ def check(
     *,
     call_deadline: float = CALL_DEADLINE_S,
     check_deadline: float = CHECK_DEADLINE_S,
-    deadline: float = 600.0,
+    timeout_s: float = 600.0,
     tell: Callable[[Finding], None] = lambda finding: None,
 ) -> Report:
     """Run every check; ``call_deadline`` bounds one call of the environment, ``deadline`` the whole, in seconds;
@@ -120,7 +120,7 @@ def check(
     """
     spec(env_id)
     subject = Subject(env_id, dict(options or {}), call_deadline)
-    ends = time.monotonic() + deadline
+    ends = time.monotonic() + timeout_s
 
     async def run() -> list[Finding]:
         async with subject.made():
@@ -132,7 +132,7 @@ def check(
             if hopeless:
                 found = Finding(name, Verdict.SKIPPED, f"not begun: {hopeless}")
             elif left <= 0:
-                found = Finding(name, Verdict.FAILED, f"not begun: the whole took over {deadline:g} s")
+                found = Finding(name, Verdict.FAILED, f"not begun: the whole took over {timeout_s:g} s")
             else:
                 found = await _run(name, each, subject, left)
                 hopeless = found.hopeless

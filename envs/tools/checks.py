@@ -1,6 +1,6 @@
 """The checks of an environment, each a coroutine that says what it found, or raises ``CheckFailed`` or ``Skipped``.
 
-Every call of the environment goes through an ``EnvOwner`` and so has a deadline; every check makes its own
+Every call of the environment goes through an ``EnvThread`` and so has a deadline; every check makes its own
 environments, so that one that hangs or breaks spoils nothing for the next.
 """
 
@@ -16,8 +16,8 @@ from gymnasium.utils.env_checker import check_env
 
 from ..base import Adapted, TurnEnv
 from ..errors import EnvError, EnvTimeout
-from ..runner.env_thread import EnvOwner
-from ..runner.step_result import Seen
+from ..runner.env_thread import EnvThread
+from ..runner.step_result import StepResult
 
 EPISODES = 5
 TURNS = 20
@@ -38,35 +38,35 @@ class Subject:
 
     env_id: str
     options: dict[str, Any]
-    deadline: float
+    timeout_s: float
     reset_ms: list[float] = field(default_factory=list)
     step_ms: list[float] = field(default_factory=list)
     largest: int = 0
     """Bytes of the largest observation: text and PNG."""
 
     @asynccontextmanager
-    async def made(self) -> AsyncIterator[EnvOwner]:
+    async def made(self) -> AsyncIterator[EnvThread]:
         """A fresh environment, closed afterwards."""
-        owner = EnvOwner(self.env_id, self.options)
-        await owner.make(self.deadline)
+        owner = EnvThread(self.env_id, self.options)
+        await owner.make(self.timeout_s)
         try:
             yield owner
         finally:
-            await owner.close(self.deadline)
+            await owner.close(self.timeout_s)
 
-    async def reset(self, owner: EnvOwner, seed: int, split: str = "train") -> Seen:
+    async def reset(self, owner: EnvThread, seed: int, split: str = "train") -> StepResult:
         """Reset, measured."""
-        seen = await owner.reset(seed, split, self.deadline)
+        seen = await owner.reset(seed, split, self.timeout_s)
         self.reset_ms.append(seen.ms)
         return self._measured(seen)
 
-    async def step(self, owner: EnvOwner, action: str) -> Seen:
+    async def step(self, owner: EnvThread, action: str) -> StepResult:
         """Step, measured."""
-        seen = await owner.step(action, self.deadline)
+        seen = await owner.step(action, self.timeout_s)
         self.step_ms.append(seen.ms)
         return self._measured(seen)
 
-    async def action(self, owner: EnvOwner, rng: random.Random) -> str:
+    async def action(self, owner: EnvThread, rng: random.Random) -> str:
         """A valid action at random; where the environment lists none, a sample of its action space."""
 
         def choose(env: TurnEnv) -> str:
@@ -76,9 +76,9 @@ class Subject:
                 return str(env.action_space.sample())
             return rng.choices([text for text, _ in actions], [weight for _, weight in actions])[0]
 
-        return await owner.run("valid_actions", choose, self.deadline)
+        return await owner.run("valid_actions", choose, self.timeout_s)
 
-    def _measured(self, seen: Seen) -> Seen:
+    def _measured(self, seen: StepResult) -> StepResult:
         self.largest = max(self.largest, len(seen.text.encode()) + sum(map(len, seen.images)))
         return seen
 
@@ -87,7 +87,9 @@ def _rng(seed: int) -> random.Random:
     return random.Random(seed)  # noqa: S311 - which actions to try
 
 
-async def episode(subject: Subject, owner: EnvOwner, seed: int, split: str = "train") -> tuple[list[str], list[Seen]]:
+async def episode(
+    subject: Subject, owner: EnvThread, seed: int, split: str = "train"
+) -> tuple[list[str], list[StepResult]]:
     """One episode of random actions: the actions, and all that was seen."""
     rng, actions = _rng(seed), list[str]()
     seen = [await subject.reset(owner, seed, split)]
@@ -118,7 +120,7 @@ async def gymnasium_checker(subject: Subject) -> str:
         return [str(warning.message) for warning in caught]
 
     async with subject.made() as owner:
-        said = await owner.run("check_env", work, subject.deadline)
+        said = await owner.run("check_env", work, subject.timeout_s)
     return "passed" if not said else f"passed with {len(said)} warnings: {said[0]}"
 
 
@@ -165,7 +167,7 @@ async def step_determinism(subject: Subject) -> str:
     return f"{turns} turns replayed"
 
 
-def _outcome(seen: Seen) -> tuple[object, ...]:
+def _outcome(seen: StepResult) -> tuple[object, ...]:
     return seen.hash, seen.reward, seen.terminated, seen.truncated, seen.valid, seen.success
 
 
@@ -181,7 +183,7 @@ async def any_text(subject: Subject) -> str:
                 raise
             except EnvError as error:
                 raise CheckFailed(f"action {text[:30]!r}: {error}") from error
-    return f"{len(ODD_TEXTS)} odd texts, {flagged} marked step_valid=False"
+    return f"{len(ODD_TEXTS)} odd texts, {flagged} marked action_valid=False"
 
 
 async def reset_after_failure(subject: Subject) -> str:
@@ -223,7 +225,7 @@ async def info_contract(subject: Subject) -> str:
             except NotImplementedError:
                 action = str(env.action_space.sample())
             _, _, terminated, truncated, info = env.step(action)
-            lacking |= {"step_valid", "state_key"} - set(info)
+            lacking |= {"action_valid", "state_key"} - set(info)
             if terminated or truncated:
                 told = int(info.get("success") is not None)
                 break
@@ -231,7 +233,7 @@ async def info_contract(subject: Subject) -> str:
 
     async with subject.made() as owner:
         for seed in range(EPISODES):
-            lacking, told = await owner.run("episode", partial(work, seed), subject.deadline)
+            lacking, told = await owner.run("episode", partial(work, seed), subject.timeout_s)
             missing |= lacking
             verdicts += told
     if missing:
@@ -249,13 +251,13 @@ async def oracle_succeeds(subject: Subject) -> str:
     """Where there is an oracle, it succeeds."""
     turns = 0
     async with subject.made() as owner:
-        if not await owner.run("oracle", _has_oracle, subject.deadline):
+        if not await owner.run("oracle", _has_oracle, subject.timeout_s):
             raise Skipped("has no oracle")
         for seed in range(EPISODES):
             seen = await subject.reset(owner, seed, "test")
             for _ in range(10 * TURNS):
                 try:
-                    action = await owner.run("oracle", lambda env: env.oracle(), subject.deadline)
+                    action = await owner.run("oracle", lambda env: env.oracle(), subject.timeout_s)
                 except EnvError as error:
                     if isinstance(error.__cause__, NotImplementedError):
                         raise Skipped("has no oracle") from None
@@ -273,7 +275,7 @@ async def vocabulary_closed(subject: Subject) -> str:
     """Where a vocabulary is given, no observation or valid action uses another word."""
     async with subject.made() as owner:
         try:
-            words = set(await owner.run("vocabulary", lambda env: env.vocabulary(), subject.deadline))
+            words = set(await owner.run("vocabulary", lambda env: env.vocabulary(), subject.timeout_s))
         except EnvError as error:
             if isinstance(error.__cause__, NotImplementedError):
                 raise Skipped("has no closed vocabulary") from None
@@ -291,8 +293,8 @@ async def within_bounds(subject: Subject) -> str:
     if not subject.step_ms:
         raise CheckFailed("no step ever returned")
     slowest = max(subject.reset_ms + subject.step_ms)
-    if slowest > subject.deadline * 1e3:
-        raise CheckFailed(f"a call took {slowest:.0f} ms, over the deadline of {subject.deadline:g} s")
+    if slowest > subject.timeout_s * 1e3:
+        raise CheckFailed(f"a call took {slowest:.0f} ms, over the deadline of {subject.timeout_s:g} s")
     return f"largest observation {subject.largest} bytes, slowest call {slowest:.2f} ms"
 
 

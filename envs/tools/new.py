@@ -14,7 +14,7 @@ from pathlib import Path
 from ..errors import EnvError
 
 ENVIRONMENT = '''\
-"""Say the colour that is shown, four times in a row: change this into your own world."""
+"""Say the color that is shown, four times in a row: change this into your own world."""
 
 from turnwise.envs import FreeText, TurnEnv
 
@@ -35,13 +35,13 @@ class CLASS(TurnEnv):
     def step(self, action):
         hit = bool(self.left) and action == f"say {COLOURS[self.left.pop(0)]}"
         self.right += hit
-        info = {"step_valid": (action, 1.0) in self.valid_actions(), "state_key": f"{len(self.left)} left"}
+        info = {"action_valid": (action, 1.0) in self.valid_actions(), "state_key": f"{len(self.left)} left"}
         if not self.left:
             return "end", hit / 4, True, False, {**info, "success": self.right == 4}
         return COLOURS[self.left[0]], hit / 4, False, False, info
 
     def valid_actions(self):
-        return [(f"say {colour}", 1.0) for colour in COLOURS]
+        return [(f"say {color}", 1.0) for color in COLOURS]
 
     def vocabulary(self):
         return ["say", "end", *COLOURS]

@@ -38,7 +38,7 @@ def _shown(env: TurnEnv, observation: Obs, keep: Callable[[Image], str]) -> str:
 
 @contextmanager
 def _telling(what: str) -> Iterator[None]:
-    """What an environment raises meanwhile is told as ``EnvOwner`` tells it; an error of ours stays as it is."""
+    """What an environment raises meanwhile is told as ``EnvThread`` tells it; an error of ours stays as it is."""
     try:
         yield
     except TurnwiseError:

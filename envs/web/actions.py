@@ -1,7 +1,8 @@
 """What the agent wrote, as an action of the browser; reading it never raises.
 
-An action is a call on the last line, as the field writes them: ``click(12)``, ``fill(3, "text")``, ``goto("http://…")``.
-Numbers are those of the observation; two numbers where one is an element's are coordinates in CSS pixels of the window,
+An action is a call on the last line, as the field writes them: ``click(12)``, ``fill(3, "text")``,
+``goto("http://…")``. Numbers are those of the observation; two numbers where one is an element's are coordinates in
+CSS pixels of the window,
 for policies that see. What cannot be read is a ``Problem`` whose text the agent can learn from.
 """
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from ...sandbox import FileError, Leased, SandboxError, SandboxLost, SandboxSpec, lease
+from ...sandbox import FileError, SandboxError, SandboxLease, SandboxLost, SandboxSpec, lease
 from . import driver
 
 SPEC = SandboxSpec(image="web", memory_mib=1024, cpus=2.0, pids=512, disk_mib=64, read_mib=64, output_kib=8192)
@@ -66,7 +66,7 @@ class Browser:
 
     def __init__(self, servers: Sequence[str] = ()) -> None:
         self.servers = servers
-        self.box: Leased | None = None
+        self.box: SandboxLease | None = None
         self._since = 0.0
         self._served: tuple[str, Mapping[str, bytes], str, int] | None = None
 
@@ -120,14 +120,14 @@ class Browser:
         if self.box is None:
             return None
         try:
-            return self.box.read(folder, deadline=STEP_SECONDS)
+            return self.box.read(folder, timeout_s=STEP_SECONDS)
         except FileError:
             return None
 
-    def _serve(self, box: Leased, folder: str, files: Mapping[str, bytes], command: str, port: int) -> None:
-        box.exec(["sh", "-c", STOP, "sh", folder], deadline=STEP_SECONDS)
-        box.write(files, deadline=STEP_SECONDS)
-        done = box.exec(["sh", "-c", SERVE, "sh", folder, command, str(port)], deadline=START_SECONDS)
+    def _serve(self, box: SandboxLease, folder: str, files: Mapping[str, bytes], command: str, port: int) -> None:
+        box.exec(["sh", "-c", STOP, "sh", folder], timeout_s=STEP_SECONDS)
+        box.write(files, timeout_s=STEP_SECONDS)
+        done = box.exec(["sh", "-c", SERVE, "sh", folder, command, str(port)], timeout_s=START_SECONDS)
         if done.exit_code:
             said = (done.stdout + done.stderr).decode(errors="replace").strip()[-500:]
             how = {2: "ended at once"}.get(done.exit_code, f"runs, but nothing listens on 127.0.0.1:{port}")
@@ -137,14 +137,14 @@ class Browser:
         """Give the sandbox back."""
         box, self.box = self.box, None
         if box is not None:
-            box.give_back()
+            box.release()
 
-    def _do(self, steps: Steps, deadline: float) -> tuple[dict[str, Any], bytes]:
+    def _do(self, steps: Steps, timeout_s: float) -> tuple[dict[str, Any], bytes]:
         if self.box is None:
             return {"lost": "the browser is closed", "broken": "closed"}, b""
-        message = json.dumps({"steps": list(steps), "deadline": deadline}).encode()
+        message = json.dumps({"steps": list(steps), "deadline": timeout_s}).encode()
         try:
-            done = self.box.ask(SOCKET, message, deadline=2 * deadline + SLACK_SECONDS)
+            done = self.box.request(SOCKET, message, timeout_s=2 * timeout_s + SLACK_SECONDS)
         except SandboxError:
             self.close()
             raise
@@ -152,11 +152,17 @@ class Browser:
         try:
             answer = json.loads(head)
         except ValueError:
-            why = "did not answer in time" if done.timed_out else "said too much" if done.flooded else "ended"
+            why = (
+                "did not answer in time"
+                if done.timed_out
+                else "said too much"
+                if done.output_limit_exceeded
+                else "ended"
+            )
             answer = {"lost": f"the browser {why}", "broken": why}
         if "broken" in answer:
             self.close()
-            if not (done.oom or done.flooded):
+            if not (done.oom or done.output_limit_exceeded):
                 raise SandboxLost(f"the browser does not come back: {answer['broken']}")
         return answer, shot
 
@@ -170,22 +176,22 @@ class Browser:
             STARTING.release()
 
     def _start(self) -> None:
-        box = lease(SPEC, deadline=LEASE_SECONDS, holds=HOLDS)
+        box = lease(SPEC, timeout_s=LEASE_SECONDS, max_duration_s=HOLDS)
         try:
             program = {f"driver/{file.name}": file.read_bytes() for file in Path(driver.__file__).parent.glob("*.py")}
-            box.write(program, deadline=STEP_SECONDS)
+            box.write(program, timeout_s=STEP_SECONDS)
             started = [f'python3 -I -c "{DRIVER}"', *self.servers]
             script = "\n".join(f"{one} >{number}.log 2>&1 </dev/null &" for number, one in enumerate(started))
-            box.exec(["sh", "-c", script], deadline=STEP_SECONDS)
+            box.exec(["sh", "-c", script], timeout_s=STEP_SECONDS)
             until = monotonic() + START_SECONDS
-            while box.ask(SOCKET, b'{"steps": [], "deadline": 5}', deadline=5).exit_code:
+            while box.request(SOCKET, b'{"steps": [], "deadline": 5}', timeout_s=5).exit_code:
                 if monotonic() > until:
-                    said = box.read(".", deadline=STEP_SECONDS).get("0.log", b"").decode(errors="replace")
+                    said = box.read(".", timeout_s=STEP_SECONDS).get("0.log", b"").decode(errors="replace")
                     raise SandboxError(f"the browser did not start within {START_SECONDS:g} s: {said.strip()[-500:]}")
                 sleep(0.02)
             if self._served is not None:
                 self._serve(box, *self._served)
         except BaseException:
-            box.give_back()
+            box.release()
             raise
         self.box, self._since = box, monotonic()

@@ -190,7 +190,7 @@ class BrowserEnv(TurnEnv):
 
     def _info(self, valid: bool, parts: Mapping[str, float], success: bool) -> Info:
         return {
-            "step_valid": valid,
+            "action_valid": valid,
             "state_key": self._state,
             "env_error": None,
             "success": success,

@@ -24,7 +24,7 @@ from ..errors import NoEngine, NotTrusted, StartFailed
 from ..sandbox import Box
 from ..spec import SHM_MIB, SandboxSpec
 from ..transport.bootstrap import INSIDE, command, prepare
-from ..transport.connection import Link, Listener
+from ..transport.connection import GuestConnection, Listener
 
 PAYLOAD = "10001"
 START_SECONDS = 20.0
@@ -177,7 +177,7 @@ class LocalBackend:
         ]
 
 
-async def _linked(listener: Listener, process: asyncio.subprocess.Process) -> Link:
+async def _linked(listener: Listener, process: asyncio.subprocess.Process) -> GuestConnection:
     """The link of a process, unless it ends first. Raises as ``Listener.link``."""
     linking = asyncio.create_task(listener.link(START_SECONDS))
     ending = asyncio.create_task(process.wait())

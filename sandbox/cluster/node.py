@@ -1,7 +1,7 @@
 """The sandboxes of one node: an async Ray actor that owns the node's pool.
 
 One actor a node, never one a sandbox: an actor costs 40 MiB, a sandbox 8. When it dies, its sandboxes hang up and end
-by themselves; what was leased from it raises ``HostLost``, and Ray starts it again with an empty pool. Everything that
+by themselves; what was leased from it raises ``NodeLost``, and Ray starts it again with an empty pool. Everything that
 crosses is plain: a spec as JSON values, names, bytes.
 """
 
@@ -14,17 +14,17 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..backends.registry import backend
-from ..errors import HostLost, NoEngine
+from ..errors import NodeLost, NoEngine
 from ..pool.pool import Pool
 from ..sandbox import Box
 from ..spec import SandboxSpec
-from .node_socket import CLAIM_SECONDS, Gate
+from .node_socket import CLAIM_SECONDS, NodeSocket
 
 ASK_AGAIN = 10.0
 """Seconds until a node without an engine is asked again."""
 
 
-class HostSettings(BaseModel):
+class SandboxSettings(BaseModel):
     """How the sandboxes of every node are held."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -41,14 +41,14 @@ class HostSettings(BaseModel):
     """Another OCI runtime of Docker, such as ``runsc``."""
 
 
-class SandboxHost:
+class SandboxNode:
     """See the module. Nothing is started before the first call."""
 
     def __init__(self, run: str, settings: dict[str, Any]) -> None:
         self._run = run
-        self._settings = HostSettings.model_validate(settings)
+        self._settings = SandboxSettings.model_validate(settings)
         self._pool: Pool | None = None
-        self._gate: Gate | None = None
+        self._gate: NodeSocket | None = None
         self._leases: dict[str, Box] = {}
         """By a name that no two leases share, whatever box they got."""
         self._unclaimed: set[str] = set()
@@ -57,7 +57,7 @@ class SandboxHost:
         self._refused = 0.0
 
     async def lease(
-        self, spec: dict[str, Any], deadline: float, holds: float | None, *, patient: bool
+        self, spec: dict[str, Any], timeout_s: float, max_duration_s: float | None, *, patient: bool
     ) -> tuple[str, str, str, str] | None:
         """The lease, the id and image digest of its sandbox, and the path of this node's gate. Impatient: None at once
         where neither a sandbox nor room for one is to be had. Raises as ``Pool.lease``.
@@ -65,8 +65,8 @@ class SandboxHost:
         pool = await self._opened()
         if not patient and not pool.has_room():
             return None
-        box = await pool.lease(SandboxSpec.model_validate(spec), deadline=deadline, holds=holds)
-        self._leases = {name: held for name, held in self._leases.items() if pool.holds(held)}
+        box = await pool.lease(SandboxSpec.model_validate(spec), timeout_s=timeout_s, max_duration_s=max_duration_s)
+        self._leases = {name: held for name, held in self._leases.items() if pool.max_duration_s(held)}
         lease = uuid4().hex
         self._leases[lease] = box
         self._unclaimed.add(lease)
@@ -74,14 +74,14 @@ class SandboxHost:
         return lease, box.id, box.digest, str(self._gate.path) if self._gate else ""
 
     async def pass_on(
-        self, lease: str, header: dict[str, Any], payload: bytes, deadline: float
+        self, lease: str, header: dict[str, Any], payload: bytes, timeout_s: float
     ) -> tuple[dict[str, Any], bytes]:
-        """Have the step server of a leased sandbox answer. Raises SandboxLost, and HostLost where there is no such
+        """Have the step server of a leased sandbox answer. Raises SandboxLost, and NodeLost where there is no such
         lease.
         """
-        return await self._box(lease).link.call(header, payload, deadline=deadline)
+        return await self._box(lease).link.call(header, payload, timeout_s=timeout_s)
 
-    async def give_back(self, lease: str) -> None:
+    async def release(self, lease: str) -> None:
         """End a lease; one that is unknown is none."""
         self._end(lease)
 
@@ -114,22 +114,22 @@ class SandboxHost:
                 self._pool = await Pool(held, capacity=chosen.per_node, warm=chosen.warm).open()
                 # Without it, all come by calls of this actor.
                 with contextlib.suppress(OSError):
-                    self._gate = await Gate(self._box, self._end).open()
+                    self._gate = await NodeSocket(self._box, self._end).open()
             return self._pool
 
     def _box(self, lease: str) -> Box:
-        """The box of a lease, which is claimed by this. Raises HostLost."""
+        """The box of a lease, which is claimed by this. Raises NodeLost."""
         self._unclaimed.discard(lease)
         box = self._leases.get(lease)
-        if box is None or self._pool is None or not self._pool.holds(box):
-            raise HostLost("the lease is over, or the host of the sandbox was restarted")
+        if box is None or self._pool is None or not self._pool.max_duration_s(box):
+            raise NodeLost("the lease is over, or the host of the sandbox was restarted")
         return box
 
     def _end(self, lease: str) -> None:
         self._unclaimed.discard(lease)
         box = self._leases.pop(lease, None)
         if box is not None and self._pool is not None:
-            self._pool.give_back(box)
+            self._pool.release(box)
 
     def _end_unclaimed(self, lease: str) -> None:
         if lease in self._unclaimed:

@@ -1,8 +1,8 @@
 """How a worker reaches the sandboxes that a host holds: frames for the step server, passed on by the host.
 
-On the same node they go through the host's ``Gate``, a unix socket in a folder of its user's own. A connection is one
-lease, so whatever becomes of the worker, its end is the lease's. From elsewhere, or where the socket is out of sight
-(in another container), they go as calls of the Ray actor, each of which costs some milliseconds more.
+On the same node they go through the host's ``NodeSocket``, a unix socket in a folder of its user's own. A connection
+is one lease, so whatever becomes of the worker, its end is the lease's. From elsewhere, or where the socket is out of
+sight (in another container), they go as calls of the Ray actor, each of which costs some milliseconds more.
 """
 
 import asyncio
@@ -13,9 +13,9 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..errors import HostLost, SandboxError, SandboxLost, classify
+from ..errors import NodeLost, SandboxError, SandboxLost, classify
 from ..sandbox import Box
-from ..transport.connection import LIMIT, Link
+from ..transport.connection import LIMIT, GuestConnection
 
 T = TypeVar("T")
 LATE = 10.0
@@ -24,18 +24,18 @@ CLAIM_SECONDS = 15.0
 """Within which a lease must be used for the first time: whoever asked for it may have died meanwhile."""
 
 
-class Gate:
+class NodeSocket:
     """A host's socket for the workers of its node. Of one event loop."""
 
     def __init__(self, leased: Callable[[str], Box], over: Callable[[str], None]) -> None:
-        """``leased`` finds the box of a lease, or raises HostLost; ``over`` ends the lease."""
+        """``leased`` finds the box of a lease, or raises NodeLost; ``over`` ends the lease."""
         self._leased = leased
         self._over = over
         self._server: asyncio.AbstractServer | None = None
         self._folder = Path(tempfile.mkdtemp(prefix="tw-gate-"))
         self.path = self._folder / "gate"
 
-    async def open(self) -> "Gate":
+    async def open(self) -> "NodeSocket":
         """Listen. Raises OSError, where the path is too long for a socket."""
         try:
             self._server = await asyncio.start_unix_server(self._serve, self.path, limit=LIMIT)
@@ -51,7 +51,7 @@ class Gate:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        worker = Link("gate", reader, writer)
+        worker = GuestConnection("gate", reader, writer)
         lease = ""
         try:
             lease = str((await worker.receive())[0]["lease"])
@@ -59,14 +59,14 @@ class Gate:
             while True:
                 header, payload = await worker.receive()
                 try:
-                    call = self._leased(lease).link.call(header, payload, deadline=header.pop("within"))
+                    call = self._leased(lease).link.call(header, payload, timeout_s=header.pop("within"))
                     answer = await unless_gone(call, reader)
-                except HostLost as error:
+                except NodeLost as error:
                     answer = {"over": str(error)}, b""
                 except SandboxError as error:
                     answer = {"lost": str(error)}, b""
                 await worker.send(*answer)
-        except (OSError, EOFError, ValueError, LookupError, HostLost):
+        except (OSError, EOFError, ValueError, LookupError, NodeLost):
             pass
         finally:
             worker.close()
@@ -93,23 +93,23 @@ async def unless_gone(call: Coroutine[Any, Any, T], reader: asyncio.StreamReader
         await asyncio.gather(calling, ending, return_exceptions=True)
 
 
-class Near(Link):
+class SocketConnection(GuestConnection):
     """The worker's end of a connection to a gate."""
 
-    gone = HostLost
+    gone = NodeLost
     ended = "the host of the sandbox ended"
 
-    async def call(self, header: dict[str, Any], payload: bytes = b"", *, deadline: float) -> tuple[Any, bytes]:
+    async def call(self, header: dict[str, Any], payload: bytes = b"", *, timeout_s: float) -> tuple[Any, bytes]:
         """See ``box.Wire``."""
-        answer, data = await super().call({**header, "within": deadline}, payload, deadline=deadline + LATE)
-        for said, error in (("lost", SandboxLost), ("over", HostLost)):
+        answer, data = await super().call({**header, "within": timeout_s}, payload, timeout_s=timeout_s + LATE)
+        for said, error in (("lost", SandboxLost), ("over", NodeLost)):
             if said in answer:
                 self.close(answer[said])
                 raise error(answer[said])
         return answer, data
 
 
-class Far:
+class ActorConnection:
     """The way by calls of the host's actor."""
 
     def __init__(self, host: Any, name: str, lease: str) -> None:
@@ -118,16 +118,16 @@ class Far:
         self._name = name
         self._lease = lease
 
-    async def call(self, header: dict[str, Any], payload: bytes = b"", *, deadline: float) -> tuple[Any, bytes]:
+    async def call(self, header: dict[str, Any], payload: bytes = b"", *, timeout_s: float) -> tuple[Any, bytes]:
         """See ``box.Wire``."""
         what = f"sandbox {self._name}: {header['op']}"
         if not self.alive:
-            raise HostLost(f"{what}: the lease is over")
+            raise NodeLost(f"{what}: the lease is over")
         try:
-            async with asyncio.timeout(deadline + LATE):
-                answer, data = await self._host.pass_on.remote(self._lease, header, payload, deadline)
+            async with asyncio.timeout(timeout_s + LATE):
+                answer, data = await self._host.pass_on.remote(self._lease, header, payload, timeout_s)
         except TimeoutError:
-            raise HostLost(f"{what}: its host did not answer for {deadline + LATE:g} s") from None
+            raise NodeLost(f"{what}: its host did not answer for {timeout_s + LATE:g} s") from None
         except Exception as error:
             cause = getattr(error, "cause", None)
             raise (cause if isinstance(cause, SandboxError) else classify(error, what)) from None
@@ -137,25 +137,25 @@ class Far:
         """See ``box.Wire``."""
         if self.alive:
             self.alive = False
-            self._host.give_back.remote(self._lease)
+            self._host.release.remote(self._lease)
 
 
-async def dial(gate: str, host: Any, name: str, lease: str) -> Near | Far:
+async def dial(gate: str, host: Any, name: str, lease: str) -> SocketConnection | ActorConnection:
     """The nearest way to a box that was just leased; ``gate`` is empty where the host is on another node.
 
     Raises:
-        HostLost: it ended meanwhile.
+        NodeLost: it ended meanwhile.
     """
     if gate:
         with contextlib.suppress(OSError):
-            near = Near(name, *await asyncio.open_unix_connection(gate, limit=LIMIT))
+            near = SocketConnection(name, *await asyncio.open_unix_connection(gate, limit=LIMIT))
             try:
                 await near.send({"lease": lease})
-                await near.call({"op": "ping"}, deadline=LATE)
+                await near.call({"op": "ping"}, timeout_s=LATE)
             except OSError:
                 near.close()
-                raise HostLost(f"sandbox {name}: {near.ended}") from None
+                raise NodeLost(f"sandbox {name}: {near.ended}") from None
             return near
-    far = Far(host, name, lease)
-    await far.call({"op": "ping"}, deadline=LATE)
+    far = ActorConnection(host, name, lease)
+    await far.call({"op": "ping"}, timeout_s=LATE)
     return far

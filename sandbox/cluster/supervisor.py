@@ -1,9 +1,9 @@
 """The sandboxes of a Ray cluster: a host on every node, and leases from them, the near one first.
 
-``Keeper`` runs in the process that owns the run and starts a host wherever a node has none, so that a node that joins
-adds its sandboxes without a restart. ``Hosts`` is the source of leases in every worker: it asks its own node's host,
-then the others, and only when all are full does it wait, at the one with the shortest queue. A host that dies while
-somebody waits there only sends him to the next.
+``NodeSupervisor`` runs in the process that owns the run and starts a host wherever a node has none, so that a node
+that joins adds its sandboxes without a restart. ``ClusterProvider`` is the source of leases in every worker: it asks
+its own node's host, then the others, and only when all are full does it wait, at the one with the shortest queue. A
+host that dies while somebody waits there only sends him to the next.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from time import monotonic, sleep
 from typing import Any
 
-from ..errors import HostLost, LeaseTimeout, NoEngine, SandboxError, SandboxLost, classify
-from ..lease import Leased
+from ..errors import LeaseTimeout, NodeLost, NoEngine, SandboxError, SandboxLost, classify
+from ..lease import SandboxLease
 from ..pool.loop_thread import LoopThread
 from ..sandbox import Box
 from ..spec import SandboxSpec
-from .node import HostSettings, SandboxHost
+from .node import SandboxNode, SandboxSettings
 from .node_socket import LATE, dial
 
 LOOK_SECONDS = 2.0
@@ -43,10 +43,10 @@ def alive_nodes() -> list[str]:
     return [str(node["NodeID"]) for node in ray.nodes() if node["Alive"]]
 
 
-class Keeper:
+class NodeSupervisor:
     """Keeps a host on every node, from ``open`` to ``close``. Of one event loop."""
 
-    def __init__(self, run: str, settings: HostSettings) -> None:
+    def __init__(self, run: str, settings: SandboxSettings) -> None:
         self.run = run
         self.settings = settings
         self.hosts: dict[str, Any] = {}
@@ -99,7 +99,7 @@ class Keeper:
             del self.hosts[node]
         for node in [node for node in alive if node not in self.hosts]:
             self.hosts[node] = (
-                ray.remote(SandboxHost)
+                ray.remote(SandboxNode)
                 .options(
                     name=actor_name(self.run, node),
                     num_cpus=0,
@@ -111,8 +111,8 @@ class Keeper:
             )
 
 
-class Hosts:
-    """A source of leases (``leased.Source``) from the hosts that a ``Keeper`` of this run keeps."""
+class ClusterProvider:
+    """A source of leases (``leased.Source``) from the hosts that a ``NodeSupervisor`` of this run keeps."""
 
     def __init__(self, run: str) -> None:
         self.run = run
@@ -121,11 +121,11 @@ class Hosts:
         self._looked = -LOOK_SECONDS
         self._nodes: list[str] = []
 
-    def lease(self, spec: SandboxSpec, *, deadline: float, holds: float | None = None) -> Leased:
+    def lease(self, spec: SandboxSpec, *, timeout_s: float, max_duration_s: float | None = None) -> SandboxLease:
         """See ``leased.Source``."""
-        until = monotonic() + deadline
+        until = monotonic() + timeout_s
         plain = spec.model_dump()
-        holds = min(holds or spec.ttl, spec.ttl)
+        max_duration_s = min(max_duration_s or spec.ttl, spec.ttl)
         why = "no node of the cluster has a host for sandboxes yet"
         while (left := until - monotonic()) > 0:
             useless = 0
@@ -133,35 +133,35 @@ class Hosts:
             for node, host in hosts:
                 try:
                     short = min(left, PATIENCE)
-                    got = _ask(host.lease.remote(plain, short, holds, patient=False), short, "leasing")
+                    got = _ask(host.lease.remote(plain, short, max_duration_s, patient=False), short, "leasing")
                 except NoEngine as error:
                     why, useless = str(error), useless + 1
                     continue
                 except SandboxError as error:
-                    if not isinstance(error, HostLost | LeaseTimeout | SandboxLost):
+                    if not isinstance(error, NodeLost | LeaseTimeout | SandboxLost):
                         raise
                     why = str(error)
                     self._handles.pop(node, None)
                     continue
                 if got is not None:
-                    with contextlib.suppress(HostLost):
+                    with contextlib.suppress(NodeLost):
                         return self._leased(spec, node, host, got)
             if hosts and useless == len(hosts):
                 raise NoEngine(why)
-            with contextlib.suppress(HostLost, LeaseTimeout, SandboxLost):
+            with contextlib.suppress(NodeLost, LeaseTimeout, SandboxLost):
                 if least := self._least_waiting(hosts):
                     node, host = least
                     wait = min(until - monotonic(), PATIENCE)
-                    got = _ask(host.lease.remote(plain, wait, holds, patient=True), wait, "leasing")
+                    got = _ask(host.lease.remote(plain, wait, max_duration_s, patient=True), wait, "leasing")
                     return self._leased(spec, node, host, got)
             self._looked = -LOOK_SECONDS
             sleep(REST)
-        raise LeaseTimeout(f"no sandbox of image {spec.image} within {deadline:g} s on any node: {why}")
+        raise LeaseTimeout(f"no sandbox of image {spec.image} within {timeout_s:g} s on any node: {why}")
 
-    def _leased(self, spec: SandboxSpec, node: str, host: Any, got: tuple[str, str, str, str]) -> Leased:
+    def _leased(self, spec: SandboxSpec, node: str, host: Any, got: tuple[str, str, str, str]) -> SandboxLease:
         lease, name, digest, gate = got
         link = self._thread.wait(dial(gate if node == _here() else "", host, name, lease), ASK_SECONDS)
-        return Leased(Box(name, spec, link, _nothing_more, digest), self._thread, link.close)
+        return SandboxLease(Box(name, spec, link, _nothing_more, digest), self._thread, link.close)
 
     def _near_first(self) -> Iterator[tuple[str, Any]]:
         """The hosts there are: this node's, then the others in any order."""
@@ -201,17 +201,17 @@ def _here() -> str:
     return str(ray.get_runtime_context().get_node_id())
 
 
-def _ask(reference: Any, deadline: float, what: str) -> Any:
+def _ask(reference: Any, timeout_s: float, what: str) -> Any:
     """Wait for a host's answer; whatever it raised or Ray says, as an error of ours."""
     import ray
     import ray.exceptions
 
     try:
-        return ray.get(reference, timeout=deadline + LATE)
+        return ray.get(reference, timeout=timeout_s + LATE)
     except ray.exceptions.RayTaskError as error:
         cause = error.cause
         raise (cause if isinstance(cause, SandboxError) else classify(error, what)) from None
     except ray.exceptions.GetTimeoutError:
-        raise HostLost(f"{what}: the host of the sandbox did not answer for {deadline + LATE:g} s") from None
+        raise NodeLost(f"{what}: the host of the sandbox did not answer for {timeout_s + LATE:g} s") from None
     except ray.exceptions.RayError as error:
         raise classify(error, what) from error

@@ -93,7 +93,7 @@ class Watched:
         self.kept = [b"", b""]
         self.parts: dict[int, bytearray] = {self.stdout: bytearray(), self.stderr: bytearray()}
         self.open = set(pipes)
-        self.flooded = False
+        self.output_limit_exceeded = False
         if not self.left:
             self.shut(self.stdin)
 
@@ -113,7 +113,7 @@ class Watched:
                 kept += part[: self.cap - len(kept) + 1]
                 if len(kept) > self.cap:
                     del kept[self.cap :]
-                    self.flooded = True
+                    self.output_limit_exceeded = True
                 done = not part
         except BlockingIOError:
             return False
@@ -126,7 +126,7 @@ class Watched:
     def drain(self) -> None:
         """Take what the pipes hold now, without waiting for whoever else may hold them."""
         for end in (self.stdout, self.stderr):
-            while end in self.open and not self.flooded and select.select([end], [], [], 0)[0]:
+            while end in self.open and not self.output_limit_exceeded and select.select([end], [], [], 0)[0]:
                 self.move(end)
 
     def shut(self, end: int) -> None:
@@ -160,11 +160,11 @@ def attend(child: int, watch: Watched, wake: Wake, host: int, until: float) -> t
                 return killed, "gone"
             elif watch.move(end):
                 poll.unregister(end)
-        if watch.flooded:
+        if watch.output_limit_exceeded:
             return killed, "flood"
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
             watch.drain()
-            return os.waitstatus_to_exitcode(status), "flood" if watch.flooded else ""
+            return os.waitstatus_to_exitcode(status), "flood" if watch.output_limit_exceeded else ""
         if left <= 0:
             return killed, "deadline"

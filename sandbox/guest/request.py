@@ -9,7 +9,7 @@ import time
 PIECE = 1 << 16
 
 
-def ask(path: str, message: bytes, cap: int, host: int, until: float) -> tuple[bytes, str]:
+def request(path: str, message: bytes, cap: int, host: int, until: float) -> tuple[bytes, str]:
     """Connect, send the message, half close, and take what comes until the other end closes.
 
     Gives the answer and why it is not whole: ``deadline``, ``flood`` (more than ``cap`` bytes), ``gone`` (the host's

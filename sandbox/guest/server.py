@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from .exec import Wake, Watched, attend, start
 from .files import read_tree, write_tree
 from .processes import count_ooms, end_all, kill_all, kill_since, reap
-from .request import ask
+from .request import request
 from .reset import clear, modes
 
 FRAME = struct.Struct("!II")
@@ -66,13 +66,13 @@ class Server:
         """Nothing; for measuring the wire."""
         return {}, b""
 
-    def do_exec(self, stdin: bytes, argv: list[str], deadline: float, cap: int, env: dict[str, str]) -> Answer:
+    def do_exec(self, stdin: bytes, argv: list[str], timeout_s: float, cap: int, env: dict[str, str]) -> Answer:
         """Run a command; see ``protocol.Sandbox.exec``."""
         began, tick = time.monotonic(), int(time.clock_gettime(time.CLOCK_BOOTTIME) * TICK)
         child, pipes = start(argv, env, self.user, self.limits)
         watch = Watched(pipes, stdin, cap)
         try:
-            code, why = attend(child, watch, self.wake, self.connection.fileno(), min(began + deadline, self.ends))
+            code, why = attend(child, watch, self.wake, self.connection.fileno(), min(began + timeout_s, self.ends))
         finally:
             watch.close()
         if why == "gone" or time.monotonic() >= self.ends:
@@ -91,13 +91,13 @@ class Server:
         }
         return answer, b"".join(watch.kept)
 
-    def do_ask(self, message: bytes, path: str, deadline: float, cap: int) -> Answer:
+    def do_ask(self, message: bytes, path: str, timeout_s: float, cap: int) -> Answer:
         """See ``protocol.Sandbox.ask``."""
         began = time.monotonic()
         code, data, why = 0, b"", ""
         try:
             with self.as_payload():
-                data, why = ask(path, message, cap, self.connection.fileno(), min(began + deadline, self.ends))
+                data, why = request(path, message, cap, self.connection.fileno(), min(began + timeout_s, self.ends))
         except OSError as error:
             code = error.errno or 1
         if why == "gone" or time.monotonic() >= self.ends:

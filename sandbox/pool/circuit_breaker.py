@@ -7,7 +7,7 @@ outage. Pure state; who holds it decides what a try is.
 from time import monotonic
 
 
-class Breaker:
+class CircuitBreaker:
     """Closed while things work; open after ``threshold`` failures in a row, until a probe succeeds."""
 
     def __init__(self, threshold: int = 5, probe_seconds: float = 5.0) -> None:

@@ -8,7 +8,7 @@ import atexit
 import os
 
 from ..backends.registry import backend
-from ..lease import Leased
+from ..lease import SandboxLease
 from ..spec import SandboxSpec
 from .loop_thread import LoopThread
 from .pool import Pool
@@ -16,7 +16,7 @@ from .pool import Pool
 CLOSE_SECONDS = 10.0
 
 
-class Here:
+class InProcessPool:
     """A source of leases in this process."""
 
     def __init__(
@@ -33,10 +33,10 @@ class Here:
         self._thread.wait(self.pool.open(), CLOSE_SECONDS)
         atexit.register(self.close)
 
-    def lease(self, spec: SandboxSpec, *, deadline: float, holds: float | None = None) -> Leased:
+    def lease(self, spec: SandboxSpec, *, timeout_s: float, max_duration_s: float | None = None) -> SandboxLease:
         """See ``leased.Source``."""
-        box = self._thread.wait(self.pool.lease(spec, deadline=deadline, holds=holds), deadline)
-        return Leased(box, self._thread, lambda: self.pool.give_back(box))
+        box = self._thread.wait(self.pool.lease(spec, timeout_s=timeout_s, max_duration_s=max_duration_s), timeout_s)
+        return SandboxLease(box, self._thread, lambda: self.pool.release(box))
 
     def close(self) -> None:
         """End every sandbox and the loop."""

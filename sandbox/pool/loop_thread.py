@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import TimeoutError as Late
 from typing import Any, TypeVar
 
-from ..errors import HostLost
+from ..errors import NodeLost
 
 SLACK = 30.0
 """Seconds beyond the work's own deadline, and all that its parts may take longer, after which the loop must hang."""
@@ -31,14 +31,14 @@ class LoopThread:
         """The outcome of ``work``, which has a deadline of ``seconds`` of its own.
 
         Raises:
-            HostLost: the loop does not answer.
+            NodeLost: the loop does not answer.
         """
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result(seconds + SLACK)
         except Late:
             future.cancel()
-            raise HostLost(f"the sandboxes of this process did not answer for {seconds + SLACK:g} s") from None
+            raise NodeLost(f"the sandboxes of this process did not answer for {seconds + SLACK:g} s") from None
 
     def soon(self, work: Callable[[], object]) -> None:
         """Have something done, without waiting; nothing once it has stopped."""

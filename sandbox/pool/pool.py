@@ -21,7 +21,7 @@ from ..backends.registry import Backend
 from ..errors import LeaseTimeout, NoEngine, NoImage, NotTrusted, SandboxError, classify
 from ..sandbox import Box
 from ..spec import SandboxSpec
-from .circuit_breaker import Breaker
+from .circuit_breaker import CircuitBreaker
 
 RESET_SECONDS = 10.0
 SWEEP_SECONDS = 15.0
@@ -63,7 +63,7 @@ class Health:
 @dataclass(slots=True, eq=False)
 class _Waiter:
     spec: SandboxSpec
-    holds: float
+    max_duration_s: float
     found: asyncio.Future[Box]
     since: float = field(default_factory=monotonic)
 
@@ -78,13 +78,13 @@ class Pool:
         capacity: int = 16,
         warm: int = 2,
         starts: int = 4,
-        breaker: Breaker | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> None:
         """``warm`` more than are leased are kept ready of a spec that was asked for, as far as ``capacity`` goes."""
         self.backend = backend
         self.capacity = capacity
         self.warm = warm
-        self.breaker = breaker or Breaker()
+        self.breaker = breaker or CircuitBreaker()
         self._starts = starts
         self._idle: dict[SandboxSpec, deque[Box]] = {}
         self._leased: dict[str, tuple[Box, float]] = {}
@@ -102,7 +102,7 @@ class Pool:
         self._spawn(self._keep_house(), may_stop=True)
         return self
 
-    async def lease(self, spec: SandboxSpec, *, deadline: float, holds: float | None = None) -> Box:
+    async def lease(self, spec: SandboxSpec, *, timeout_s: float, max_duration_s: float | None = None) -> Box:
         """A clean sandbox. ``holds`` is how many seconds the lease may last; at most the sandbox's time to live.
 
         Raises:
@@ -111,36 +111,36 @@ class Pool:
         """
         if self._closed:
             raise SandboxError("the sandbox pool is closed")
-        holds = min(holds or spec.ttl, spec.ttl)
-        box = self._take(spec, holds)
+        max_duration_s = min(max_duration_s or spec.ttl, spec.ttl)
+        box = self._take(spec, max_duration_s)
         if box is not None:
-            self._lend(box, holds)
+            self._lend(box, max_duration_s)
             return box
-        waiter = _Waiter(spec, holds, asyncio.get_running_loop().create_future())
+        waiter = _Waiter(spec, max_duration_s, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
         self._fill()
         try:
-            async with asyncio.timeout(deadline):
+            async with asyncio.timeout(timeout_s):
                 return await waiter.found
         except BaseException as error:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
             elif waiter.found.done() and not waiter.found.cancelled() and not waiter.found.exception():
                 # It came in the very moment in which the waiting was given up.
-                self.give_back(waiter.found.result())
+                self.release(waiter.found.result())
             if isinstance(error, TimeoutError):
-                raise LeaseTimeout(f"no sandbox of image {spec.image} within {deadline:g} s: {self._why()}") from None
+                raise LeaseTimeout(f"no sandbox of image {spec.image} within {timeout_s:g} s: {self._why()}") from None
             raise
 
     def has_room(self) -> bool:
         """Whether a lease would not have to wait for somebody else's to end."""
         return not self.breaker.is_open and len(self._leased) + len(self._waiting) < self.capacity
 
-    def holds(self, box: Box) -> bool:
+    def max_duration_s(self, box: Box) -> bool:
         """Whether this box is leased, and not yet over."""
         return box.id in self._leased
 
-    def give_back(self, box: Box) -> None:
+    def release(self, box: Box) -> None:
         """End a lease; clearing goes on in the background. A box that is not leased is left alone."""
         if self._leased.pop(box.id, None) is not None:
             self._clear(box)
@@ -175,18 +175,20 @@ class Pool:
         await asyncio.gather(*(box.close() for box in boxes))
         await self.backend.close()
 
-    def _take(self, spec: SandboxSpec, holds: float) -> Box | None:
+    def _take(self, spec: SandboxSpec, max_duration_s: float) -> Box | None:
         """An idle sandbox with enough time to live; those that have ended are dropped on the way."""
         idle = self._idle.get(spec, ())
         for _ in range(len(idle)):
             box = self._idle[spec].popleft()
-            if box.alive and box.expires - monotonic() >= (holds if holds < spec.ttl else spec.ttl / 2):
+            if box.alive and box.expires - monotonic() >= (
+                max_duration_s if max_duration_s < spec.ttl else spec.ttl / 2
+            ):
                 return box
             self._spawn(box.close())
         return None
 
-    def _lend(self, box: Box, holds: float) -> None:
-        self._leased[box.id] = (box, monotonic() + holds)
+    def _lend(self, box: Box, max_duration_s: float) -> None:
+        self._leased[box.id] = (box, monotonic() + max_duration_s)
         self._counts["leases"] += 1
         self._fill()
 
@@ -202,7 +204,7 @@ class Pool:
         for waiter in self._waiting:
             if waiter.spec == box.spec and not waiter.found.done():
                 self._waiting.remove(waiter)
-                self._lend(box, waiter.holds)
+                self._lend(box, waiter.max_duration_s)
                 waiter.found.set_result(box)
                 return
         self._idle.setdefault(box.spec, deque()).append(box)
@@ -285,7 +287,7 @@ class Pool:
         clean = False
         try:
             if box.alive:
-                await box.reset(deadline=RESET_SECONDS)
+                await box.reset(timeout_s=RESET_SECONDS)
                 clean = True
         except Exception:
             self._counts["reset_failures"] += 1

@@ -43,7 +43,7 @@ class Ring:
 
     async def answers(self) -> None:
         """The attacked box must still run a command. Raises Failed, SandboxLost."""
-        done = await self.box.exec(["true"], deadline=5)
+        done = await self.box.exec(["true"], timeout_s=5)
         expect(done.exit_code == 0, f"afterwards nothing can be run: exit {done.exit_code} {done.stderr[:80]!r}")
 
 
@@ -103,9 +103,9 @@ async def attacked(attack: Attack, boxes: Boxes) -> Outcome:
 
 async def _state(ring: Ring) -> str:
     try:
-        if (await ring.box.exec(["true"], deadline=5)).exit_code == 0:
+        if (await ring.box.exec(["true"], timeout_s=5)).exit_code == 0:
             return "answers"
-        await ring.box.reset(deadline=10)
+        await ring.box.reset(timeout_s=10)
         await ring.answers()
     except (SandboxError, Failed):
         return "lost"
@@ -117,18 +117,18 @@ async def _watched(sibling: Box) -> AsyncIterator[list[float]]:
     """How long a box takes over a command, again and again, in milliseconds; infinite where it does not do it."""
     taken, over = list[float](), asyncio.Event()
 
-    async def ask() -> None:
+    async def request() -> None:
         while not (over.is_set() and taken):
             began = monotonic()
             try:
-                done = await sibling.exec(["true"], deadline=10)
+                done = await sibling.exec(["true"], timeout_s=10)
             except SandboxError:
                 taken.append(float("inf"))
                 return
             taken.append((monotonic() - began) * 1e3 if done.exit_code == 0 else float("inf"))
             await asyncio.sleep(PING_SECONDS)
 
-    asking = asyncio.create_task(ask())
+    asking = asyncio.create_task(request())
     try:
         yield taken
     finally:

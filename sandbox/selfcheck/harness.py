@@ -75,7 +75,7 @@ class Boxes:
         for box in lent:
             try:
                 if again and box.alive:
-                    await box.reset(deadline=RESET_SECONDS)
+                    await box.reset(timeout_s=RESET_SECONDS)
                     self._idle.append(box)
                     continue
             except SandboxError:
@@ -121,21 +121,21 @@ async def raises(kind: type[SandboxError], work: Awaitable[object], what: str) -
 
 
 async def sh(
-    box: Box, script: str, *, deadline: float = 10.0, stdin: bytes = b"", env: Mapping[str, str] | None = None
+    box: Box, script: str, *, timeout_s: float = 10.0, stdin: bytes = b"", env: Mapping[str, str] | None = None
 ) -> str:
     """What a shell script prints, stripped; it must exit with 0. Raises Failed, SandboxLost."""
-    return await _printed(box, ["sh", "-c", script], deadline, stdin, env)
+    return await _printed(box, ["sh", "-c", script], timeout_s, stdin, env)
 
 
-async def python(box: Box, code: str, *arguments: object, deadline: float = 20.0) -> str:
+async def python(box: Box, code: str, *arguments: object, timeout_s: float = 20.0) -> str:
     """What a Python program prints, stripped; it must exit with 0. Raises Failed, SandboxLost."""
-    return await _printed(box, ["python3", "-c", code, *map(str, arguments)], deadline, b"", None)
+    return await _printed(box, ["python3", "-c", code, *map(str, arguments)], timeout_s, b"", None)
 
 
-async def _printed(box: Box, argv: list[str], deadline: float, stdin: bytes, env: Mapping[str, str] | None) -> str:
-    done = await box.exec(argv, deadline=deadline, stdin=stdin, env=env)
+async def _printed(box: Box, argv: list[str], timeout_s: float, stdin: bytes, env: Mapping[str, str] | None) -> str:
+    done = await box.exec(argv, timeout_s=timeout_s, stdin=stdin, env=env)
     if done.exit_code:
         said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
-        why = "deadline" if done.timed_out else "flood" if done.flooded else f"exit {done.exit_code}"
+        why = "deadline" if done.timed_out else "flood" if done.output_limit_exceeded else f"exit {done.exit_code}"
         raise Failed(f"{argv[0]}: {why}: {said[-1] if said else 'no word'}")
     return done.stdout.decode(errors="replace").strip()

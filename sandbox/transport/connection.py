@@ -20,7 +20,7 @@ LIMIT = 1 << 20
 """Bytes that a stream holds before it makes the sender wait."""
 
 
-class Link:
+class GuestConnection:
     """One connection. Of one event loop; calls are made one at a time."""
 
     gone: type[SandboxError] = SandboxLost
@@ -40,7 +40,7 @@ class Link:
         """Whether the other end still holds the connection, as far as is known without asking."""
         return not self.broken and not self._reader.at_eof()
 
-    async def call(self, header: dict[str, Any], payload: bytes = b"", *, deadline: float) -> tuple[Any, bytes]:
+    async def call(self, header: dict[str, Any], payload: bytes = b"", *, timeout_s: float) -> tuple[Any, bytes]:
         """Send a request and wait for its answer.
 
         Raises:
@@ -51,11 +51,11 @@ class Link:
             if self.broken:
                 raise self.gone(f"{what}: {self.broken}")
             try:
-                async with asyncio.timeout(deadline):
+                async with asyncio.timeout(timeout_s):
                     await self.send(header, payload)
                     return await self.receive()
             except TimeoutError:
-                self.close(f"no answer within {deadline:g} s")
+                self.close(f"no answer within {timeout_s:g} s")
                 raise self.gone(f"{what}: {self.broken}") from None
             except (OSError, EOFError, ValueError) as error:
                 self.close(self.ended)
@@ -92,7 +92,7 @@ class Listener:
     def __init__(self, name: str, path: Path) -> None:
         self.name = name
         self.path = path
-        self._dialled: asyncio.Future[Link] = asyncio.get_running_loop().create_future()
+        self._dialled: asyncio.Future[GuestConnection] = asyncio.get_running_loop().create_future()
         self._server: asyncio.AbstractServer | None = None
 
     async def __aenter__(self) -> Self:
@@ -114,14 +114,14 @@ class Listener:
         if not self._dialled.done():
             self._dialled.cancel()
 
-    async def link(self, deadline: float) -> Link:
+    async def link(self, timeout_s: float) -> GuestConnection:
         """The connection, once the step server has said hello.
 
         Raises:
             TimeoutError: it did not within ``deadline`` seconds.
             OSError, EOFError: it hung up.
         """
-        async with asyncio.timeout(deadline):
+        async with asyncio.timeout(timeout_s):
             link = await asyncio.shield(self._dialled)
             await link.receive()
         return link
@@ -132,4 +132,4 @@ class Listener:
             return
         with contextlib.suppress(FileNotFoundError):
             self.path.unlink()
-        self._dialled.set_result(Link(self.name, reader, writer))
+        self._dialled.set_result(GuestConnection(self.name, reader, writer))

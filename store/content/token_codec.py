@@ -1,6 +1,6 @@
 """The tokens of a message as bytes: fixed little-endian records, readable by anything, for ever.
 
-One record is 13 bytes: token id (int32), behaviour log-probability (float32; NaN where there is none), policy version
+One record is 13 bytes: token id (int32), behavior log-probability (float32; NaN where there is none), policy version
 (int32; -1 where there is none), mask (uint8).
 """
 

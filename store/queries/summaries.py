@@ -5,11 +5,11 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, and_, false, func, select
 
-from ...records import OUTCOMES, GroupState, Purpose, Status
+from ...records import SCORED_STATUSES, GroupState, Purpose, Status
 from ..operations.group_states import RUN_ENDED
 from ..schema import batch_item, policy_version, rollout_group, train_batch, trajectory
 
-NO_FAILURES = [status.value for status in (*OUTCOMES, Status.RUNNING)]
+NO_FAILURES = [status.value for status in (*SCORED_STATUSES, Status.RUNNING)]
 """The statuses of a trajectory that has not failed."""
 
 

@@ -13,13 +13,13 @@ import pytest
 from turnwise.agents.rollout.episode import Answer, Deadlines, Outcome
 from turnwise.agents.rollout.group_runner import Rollouts
 from turnwise.agents.store_client import Journal, Send, through_writer
-from turnwise.envs.runner.env_thread import EnvOwner, lost_threads
+from turnwise.envs.runner.env_thread import EnvThread, lost_threads
 from turnwise.envs.tasks import make_task
 from turnwise.records import Group, Horizon, Message, Role, Source, Task, Trajectory
 from turnwise.store.database import Database, open_database
 
 SITE = "turnwise/Site-v0"
-HORIZON = Horizon(turns=6, tokens_turn=8, tokens_total=64, context=512)
+HORIZON = Horizon(turns=6, max_tokens_per_turn=8, max_tokens_per_episode=64, context=512)
 QUICK = Deadlines(reset=5.0, step=1.0, turn=5.0, group=20.0)
 
 
@@ -39,7 +39,7 @@ class PlayOn:
 
 
 Say = Callable[[str], Awaitable[str]]
-Script = Callable[[EnvOwner, Trajectory], Say]
+Script = Callable[[EnvThread, Trajectory], Say]
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Stage:
     database: Database
     send: Send
     players: list[Scripted] = field(default_factory=list)
-    owners: list[EnvOwner] = field(default_factory=list)
+    owners: list[EnvThread] = field(default_factory=list)
     player: Any = None
     """Plays instead of a scripted one."""
     concurrency: dict[str, int] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class Stage:
     def rollouts(self, say: Script, deadlines: Deadlines = QUICK, send: Send | None = None) -> Rollouts:
         """Rollouts that write through ``send``, by default the stage's."""
 
-        def player(owner: EnvOwner, _: Group, trajectory: Trajectory) -> Any:
+        def player(owner: EnvThread, _: Group, trajectory: Trajectory) -> Any:
             if self.player is not None:
                 return self.player
             made = Scripted(say(owner, trajectory))
@@ -128,7 +128,7 @@ def on_stage(tmp_path: Path, scenario: Callable[[Stage], Awaitable[Any]]) -> Any
     return asyncio.run(bounded())
 
 
-def oracle(owner: EnvOwner, _: Trajectory) -> Say:
+def oracle(owner: EnvThread, _: Trajectory) -> Say:
     """Does what is right."""
 
     async def say(observation: str) -> str:

@@ -1,4 +1,4 @@
-"""A replay finds whatever of a trajectory was altered, and nothing where only what is normalised away differs."""
+"""A replay finds whatever of a trajectory was altered, and nothing where only what is normalized away differs."""
 
 import gc
 from pathlib import Path

@@ -15,7 +15,7 @@ _ticks = itertools.count(1000)
 
 
 class Clock(TurnEnv):
-    """Tells a number that is never the same twice, and normalises it away; ends with success at the third step."""
+    """Tells a number that is never the same twice, and normalizes it away; ends with success at the third step."""
 
     def __init__(self) -> None:
         self.action_space = FreeText(words=("go",))
@@ -34,7 +34,7 @@ class Clock(TurnEnv):
     def _look(self) -> str:
         return f"turn {self.turn} pid {next(_ticks)}"
 
-    def normalise(self, observation: Obs) -> Obs:
+    def normalize(self, observation: Obs) -> Obs:
         assert isinstance(observation, str)
         return re.sub(r"pid \d+", "pid", observation)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
-from turnwise.records import OUTCOMES, Group
+from turnwise.records import SCORED_STATUSES, Group
 from turnwise.store.database import open_database
 from turnwise.store.queries import lists as queries
 from turnwise.tests.chaos.harness import Launch, check_finished, updates, url
@@ -81,7 +81,7 @@ def test_failed_members_change_nothing_but_by_their_absence(
     assert failed > 0
     compared = 0
     for group, recorded in groups_trained(tmp_path):
-        there = [one for one in group.trajectories if one.status in OUTCOMES]
+        there = [one for one in group.trajectories if one.status in SCORED_STATUSES]
         assert len(there) >= 2
         assert set(recorded) <= {one.id for one in there}
         credit = GroupMean()([[step.reward for step in one.steps] for one in there])

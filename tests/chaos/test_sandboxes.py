@@ -57,7 +57,7 @@ def test_a_host_and_then_the_driver_die_with_leases_out(tmp_path: Path) -> None:
         while len(leased := containers("small")) < 16:
             assert time.monotonic() < until, f"only {len(leased)} sandboxes"
             time.sleep(0.2)
-        launch.part("SandboxHost").kill()
+        launch.part("SandboxNode").kill()
         until_gone(leased, "small")
         launch.until_update(6, 180)
         assert in_database(tmp_path, "SELECT count(*) FROM trajectory WHERE status = 'env_error'") > 0

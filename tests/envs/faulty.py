@@ -73,7 +73,7 @@ class FaultyEnv(TurnEnv):
             "image": (np.zeros((2, 2), np.uint8), 0.0, False, False, {}),
             "large": ("x" * 50_000_000, 0.0, False, False, {}),
             "reported": ("on", 0.0, False, False, {"env_error": "browser crashed"}),
-            "valid": ("on", 0.0, False, False, {"step_valid": "yes"}),
+            "valid": ("on", 0.0, False, False, {"action_valid": "yes"}),
             "parts": ("on", 0.0, False, False, {"reward_parts": {"goal": float("nan")}}),
             "success": ("on", 0.0, True, False, {"success": 1}),
             "key": ("on", 0.0, False, False, {"state_key": 3}),

@@ -95,7 +95,7 @@ def test_a_wrapped_environment_keeps_its_methods() -> None:
     assert env.oracle().startswith("click ")
     assert env.valid_actions()
     assert env.vocabulary() == SiteEnv().vocabulary()
-    assert env.normalise("a") == "a"
+    assert env.normalize("a") == "a"
     assert env.instructions() == ""
     assert env.step(env.oracle())[3]
 
@@ -149,8 +149,8 @@ def test_a_module_that_does_not_import_is_told_by_file_and_line(
 def test_a_wrong_option_is_named() -> None:
     with pytest.raises(EnvironmentFailed, match=r"Site-v0 has no option 'famly' \(did you mean 'family'\?\)$"):
         make("turnwise/Site-v0", famly="find")
-    with pytest.raises(EnvironmentFailed, match=r"has no option 'colour' \(known: fault, where\)"):
-        make(FAULTY, colour="red")
+    with pytest.raises(EnvironmentFailed, match=r"has no option 'color' \(known: fault, where\)"):
+        make(FAULTY, color="red")
     with pytest.raises(EnvironmentFailed, match="choose from mix, find, login, open"):
         make("turnwise/Site-v0", family="fly")
 
@@ -207,6 +207,6 @@ def test_what_a_plain_gymnasium_environment_has_is_used_and_what_it_lacks_is_tol
     plain = Adapted(Listing())
     assert plain.valid_actions() == [("go", 1.0)]
     assert plain.instructions() == ""
-    assert plain.normalise("x") == "x"
+    assert plain.normalize("x") == "x"
     with pytest.raises(NotImplementedError, match=r"Listing has no oracle\(\)"):
         plain.oracle()

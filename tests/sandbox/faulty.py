@@ -42,10 +42,10 @@ class Faulty:
             self.open.discard(box.id)
             await closed()
 
-        async def reset(*, deadline: float) -> None:
+        async def reset(*, timeout_s: float) -> None:
             if self._rng.random() < self.reset_fails:
                 raise SandboxLost("it could not be cleared")
-            await cleared(deadline=deadline)
+            await cleared(timeout_s=timeout_s)
 
         box.close, box.reset = close, reset  # type: ignore[method-assign]
         return box

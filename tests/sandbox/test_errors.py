@@ -8,7 +8,7 @@ from turnwise.errors import TurnwiseError
 from turnwise.sandbox import errors
 from turnwise.sandbox.errors import (
     FileError,
-    HostLost,
+    NodeLost,
     NoEngine,
     NoImage,
     SandboxError,
@@ -50,7 +50,7 @@ def test_one_of_ours_stays_as_it_is(kind: type[SandboxError]) -> None:
         (EOFError(), SandboxLost, "no further word"),
         (made("docker.errors", "ImageNotFound"), NoImage, "turnwise sandbox build"),
         (made("docker.errors", "APIError"), StartFailed, "APIError: said"),
-        (made("ray.exceptions", "ActorDiedError"), HostLost, "ActorDiedError: said"),
+        (made("ray.exceptions", "ActorDiedError"), NodeLost, "ActorDiedError: said"),
         (OSError("disk"), SandboxError, "OSError: disk"),
         (ValueError("odd"), SandboxError, "doing: ValueError: odd"),
     ],

@@ -145,11 +145,11 @@ class LossInputs:
     entropy: Tensor
     """Entropy of the current distribution at each token, in nats, with gradient."""
     proximal: Tensor
-    behaviour: Tensor
+    behavior: Tensor
     advantages: Tensor
     weights: Tensor
     denominator: float
-    """Sum of the weights over the whole optimiser step, before any rejection."""
+    """Sum of the weights over the whole optimizer step, before any rejection."""
 
 
 class PolicyLoss(Stateful, Protocol):
@@ -167,13 +167,13 @@ class ProximalPolicy(Stateful, Protocol):
     """Where the proximal log-probabilities come from."""
 
     needs_pass: bool
-    """Whether a pass without gradient must score the batch before its first optimiser step, when there are several."""
+    """Whether a pass without gradient must score the batch before its first optimizer step, when there are several."""
 
-    def logprobs(self, current: Tensor, behaviour: Tensor) -> Tensor:
+    def logprobs(self, current: Tensor, behavior: Tensor) -> Tensor:
         """Proximal log-probabilities, detached. ``current`` is the policy at the start of the update."""
 
     def after_step(self, model: Module) -> None:
-        """Called after each optimiser step."""
+        """Called after each optimizer step."""
 
 
 class ReplayPolicy(Stateful, Protocol):

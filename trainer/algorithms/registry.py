@@ -49,12 +49,12 @@ SLOTS: dict[str, dict[str, str]] = {
     "group_filter": {"informative": "filters.zero_variance:Informative"},
     "advantage": {
         "group_mean": "advantages.grpo:GroupMean",
-        "group_normalised": "advantages.grpo:GroupNormalised",
+        "group_normalized": "advantages.grpo:GroupNormalised",
         "turn_return": "advantages.grpo:TurnReturn",
     },
     "sample_filter": {"negative_weight": "filters.negative_advantage_weight:NegativeWeight"},
     "loss": {"decoupled": "losses.decoupled_ppo:Decoupled"},
-    "proximal": {"recompute": "proximal.recompute:Recompute", "behaviour": "proximal.recompute:Behaviour"},
+    "proximal": {"recompute": "proximal.recompute:Recompute", "behavior": "proximal.recompute:Behavior"},
     "replay": {"none": "replay.none:NoReplay"},
     "admission": {"capacity": ".rollout.admission:Capacity"},
 }

@@ -20,7 +20,7 @@ from ...agents.rollout.placement import OFF_SANDBOX_NODES, hosts_of_actors
 from ...agents.rollout.worker import RolloutWorker, WorkerSpec
 from ...agents.store_client import Journal, Send, StoreWriter, through_actor, through_writer
 from ...agents.weights.shm_writer import WeightWriter
-from ...envs.sandboxes import Keeper, any_sandboxed, lease_from
+from ...envs.sandboxes import NodeSupervisor, any_sandboxed, lease_from
 from ...errors import TurnwiseError
 from ...store.database import Database, shown
 from ..algorithms.protocols import RolloutController
@@ -130,7 +130,7 @@ class Cluster:
     writer: Any | None
     """The ``StoreWriter`` actor, or None where this process writes for itself."""
     local_writer: Any | None
-    keeper: Keeper | None
+    keeper: NodeSupervisor | None
     """Of the nodes' sandboxes; None where no environment asks for any."""
     meta: Any = None
     """Where the weights of ``version`` were written; None for those of the folder the engines were started with."""
@@ -160,7 +160,7 @@ class Cluster:
         engines = [start_engine(config.engine, str(model)) for _ in range(config.rollout.engines)]
         keeper = None
         if any_sandboxed(one.id for one in config.environments):
-            keeper = Keeper(config.name, config.sandboxes)
+            keeper = NodeSupervisor(config.name, config.sandboxes)
             keeper.open()
             lease_from(config.name)
         rollout = config.rollout

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from ...agents.engine.actor import EngineConfig
-from ...envs.sandboxes import HostSettings
+from ...envs.sandboxes import SandboxSettings
 from ..algorithms.registry import SLOTS, ConfigError, build, explain
 
 HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
@@ -97,7 +97,7 @@ class RolloutConfig(Strict):
 
 
 class LearnerConfig(Strict):
-    """The optimiser."""
+    """The optimizer."""
 
     learning_rate: float = Field(1e-3, gt=0)
     final_learning_rate: float = Field(0.0, ge=0)
@@ -110,7 +110,7 @@ class LearnerConfig(Strict):
     max_kl: float | None = Field(None, gt=0)
     """Trust region: a step that moves the policy further than this on its own tokens, in nats a token, is shortened."""
     steps_per_batch: int = Field(1, ge=1)
-    """Optimiser steps a batch is split into."""
+    """Optimizer steps a batch is split into."""
     tokens_per_pass: int = Field(2048, ge=1)
     """Tokens packed into one forward and backward pass."""
     threads: int = Field(1, ge=1)
@@ -196,7 +196,7 @@ class RunConfig(Strict):
     warmup: WarmupConfig = WarmupConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
-    sandboxes: HostSettings = HostSettings()
+    sandboxes: SandboxSettings = SandboxSettings()
     """For environments that lease them."""
     ray_address: str | None = None
     """A Ray cluster to run on; None starts one in this process."""

@@ -11,7 +11,7 @@ from typing import Any
 from ...agents.rollout.episode import Outcome
 from ...agents.rollout.group_runner import kind, kind_of
 from ...envs.tasks import make_task
-from ...records import OUTCOMES, Group, Horizon, Purpose, Task
+from ...records import SCORED_STATUSES, Group, Horizon, Purpose, Task
 from ..config.schema import EnvironmentConfig
 from .intervals import success_rate, wilson
 
@@ -87,7 +87,7 @@ def summarise(
     seconds: float,
 ) -> EvalResult:
     """The result of an evaluation of ``asked`` tasks from how their episodes ended."""
-    good = [(task, outcome) for task, outcome in played if outcome.status in OUTCOMES]
+    good = [(task, outcome) for task, outcome in played if outcome.status in SCORED_STATUSES]
     verdicts = [outcome.success for _, outcome in good]
     low, high = wilson(sum(verdict is True for verdict in verdicts), len(verdicts))
     families = {}

@@ -8,7 +8,7 @@ from uuid import uuid4
 from ...agents.rollout.episode import Outcome
 from ...agents.rollout.group_runner import kind
 from ...errors import TurnwiseError
-from ...records import OUTCOMES, GroupState, Horizon, Task
+from ...records import SCORED_STATUSES, GroupState, Horizon, Task
 from ..cluster.actors import Cluster
 from ..config.schema import RunConfig
 from ..failpoints import point
@@ -59,7 +59,7 @@ class Evaluator:
         played = await self._play(name, tasks)
         # Worlds that worked before and now fail are waited for; what was never seen to work is told at once.
         for pause in PAUSES:
-            ended = [(task, one) for task, one in played if one.status in OUTCOMES]
+            ended = [(task, one) for task, one in played if one.status in SCORED_STATUSES]
             known = [task for task, _ in ended]
             again = [task for task in tasks if task not in known and kind(task) in self._worked]
             if len(again) <= MAX_FAILED * len(tasks):
@@ -67,7 +67,7 @@ class Evaluator:
             self._tell(Note(f"evaluation {name!r}: {len(again)} of {len(tasks)} episodes failed; again in {pause:g} s"))
             await asyncio.sleep(pause)
             played = ended + await self._play(name, again)
-        self._worked.update(kind(task) for task, one in played if one.status in OUTCOMES)
+        self._worked.update(kind(task) for task, one in played if one.status in SCORED_STATUSES)
         result = summarise(name, self._run, self._config.environments, played, settings.tasks, monotonic() - began)
         self.results[name] = result
         await journal.commit(

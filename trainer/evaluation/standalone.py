@@ -26,7 +26,7 @@ from ...agents.rollout.group_runner import Rollouts
 from ...agents.store_client import Journal, through_writer
 from ...envs.base import TurnEnv
 from ...envs.errors import EnvError
-from ...envs.runner.env_thread import EnvOwner
+from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import any_sandboxed
 from ...errors import TurnwiseError
 from ...records import Group, GroupState, Source, Task, Trajectory
@@ -101,7 +101,7 @@ async def _can_be_played(policy: str, environment: EnvironmentConfig, deadlines:
         EnvError: it cannot be made.
         TurnwiseError: it lacks the method that the policy is made of.
     """
-    owner = EnvOwner(environment.id, environment.options)
+    owner = EnvThread(environment.id, environment.options)
     await owner.make(deadlines.reset)
     asks = {"random": TurnEnv.valid_actions, "oracle": TurnEnv.oracle}.get(policy)
     try:
@@ -141,7 +141,7 @@ async def _with_player(
     deadlines = game.deadlines
     server = ChatServer(policy, game.rollout.temperature, deadlines.turn) if "://" in policy else None
 
-    def player(owner: EnvOwner, group: Group, trajectory: Trajectory) -> Any:
+    def player(owner: EnvThread, group: Group, trajectory: Trajectory) -> Any:
         if server is not None:
             return ChatPlayer(server, owner.instructions)
         if policy == "random":

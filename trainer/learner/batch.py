@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from random import Random
 
-from ...records import OUTCOMES, Group, PolicyVersion, Source
+from ...records import SCORED_STATUSES, Group, PolicyVersion, Source
 from ..algorithms.protocols import AdvantageEstimator, PerTurn, PolicyLoss, RewardShaper, SampleFilter, TrainSample
 from .samples import samples
 from .staleness import staleness, sweep
@@ -55,7 +55,7 @@ def shaped(group: Group, shapers: Sequence[RewardShaper]) -> tuple[Group, PerTur
 
 def survivors(group: Group) -> Group:
     """The group without the members that failed."""
-    return replace(group, trajectories=[one for one in group.trajectories if one.status in OUTCOMES])
+    return replace(group, trajectories=[one for one in group.trajectories if one.status in SCORED_STATUSES])
 
 
 def assemble(

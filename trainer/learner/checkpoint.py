@@ -1,4 +1,4 @@
-"""Checkpoints: a folder in Hugging Face format, with the optimiser and all that a resumed run needs. No pickle
+"""Checkpoints: a folder in Hugging Face format, with the optimizer and all that a resumed run needs. No pickle
 anywhere.
 
 ``<run>/checkpoints/<version>/`` holds ``config.json`` and ``model.safetensors`` with the tokenizer (any tool loads
@@ -159,7 +159,7 @@ def read_state(path: Path) -> dict[str, Any]:
 
 
 def load_into(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """The optimiser's state of a verified checkpoint; its weights are loaded by ``from_pretrained``."""
+    """The optimizer's state of a verified checkpoint; its weights are loaded by ``from_pretrained``."""
     load_optimizer(model, optimizer, load_file(path / OPTIMIZER))
 
 

@@ -42,7 +42,7 @@ def token_logprobs(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Learner:
-    """Weights, optimiser, update."""
+    """Weights, optimizer, update."""
 
     def __init__(
         self, model: str | Path, config: LearnerConfig, loss: PolicyLoss, proximal: ProximalPolicy, temperature: float
@@ -77,7 +77,7 @@ class Learner:
         """Train on a batch.
 
         Args:
-            samples: the batch; cut into ``steps_per_batch`` optimiser steps of whole samples, in order.
+            samples: the batch; cut into ``steps_per_batch`` optimizer steps of whole samples, in order.
             progress: share of the budget spent, 0 to 1; the learning rate falls along it.
             update: updates done before; the rate rises over the first ``warmup_updates``.
 
@@ -119,10 +119,10 @@ class Learner:
                 continue
             logprobs, entropy = self.score(one)
             before.append(logprobs.detach())
-            proximal = self.proximal.logprobs(logprobs if anchor is None else anchor, one.behaviour)
+            proximal = self.proximal.logprobs(logprobs if anchor is None else anchor, one.behavior)
             loss, metrics = self.loss(
                 LossInputs(
-                    logprobs, entropy, proximal, one.behaviour, one.advantages, one.weights, max(denominator, 1e-8)
+                    logprobs, entropy, proximal, one.behavior, one.advantages, one.weights, max(denominator, 1e-8)
                 )
             )
             loss.backward()  # type: ignore[no-untyped-call]

@@ -26,7 +26,7 @@ class Pass:
     """int64 (m,): flat positions whose logits predict the trained tokens"""
     targets: Tensor
     """int64 (m,)"""
-    behaviour: Tensor
+    behavior: Tensor
     """float32 (m,)"""
     advantages: Tensor
     """float32 (m,)"""
@@ -54,7 +54,7 @@ def pack(samples: Sequence[TrainSample], device: str = "cpu") -> Pass:
     positions: list[int] = []
     at: list[int] = []
     targets: list[int] = []
-    behaviour: list[float] = []
+    behavior: list[float] = []
     advantages: list[float] = []
     weights: list[float] = []
     for one in samples:
@@ -64,7 +64,7 @@ def pack(samples: Sequence[TrainSample], device: str = "cpu") -> Pass:
             if weight != 0.0 and i > 0:
                 at.append(start + i - 1)
                 targets.append(tokens[i])
-                behaviour.append(one.sample.logprobs[i])
+                behavior.append(one.sample.logprobs[i])
                 advantages.append(one.advantages[i])
                 weights.append(weight)
         ids += tokens
@@ -75,7 +75,7 @@ def pack(samples: Sequence[TrainSample], device: str = "cpu") -> Pass:
         lengths=[len(one.sample.tokens) for one in samples],
         at=torch.tensor(at, dtype=torch.int64, device=device),
         targets=torch.tensor(targets, dtype=torch.int64, device=device),
-        behaviour=torch.tensor(behaviour, dtype=torch.float32, device=device),
+        behavior=torch.tensor(behavior, dtype=torch.float32, device=device),
         advantages=torch.tensor(advantages, dtype=torch.float32, device=device),
         weights=torch.tensor(weights, dtype=torch.float32, device=device),
     )

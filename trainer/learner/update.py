@@ -1,6 +1,6 @@
 """The learning side of a run: lease, assemble, update, acknowledge, push; again.
 
-The acknowledgement consumes the batch and records the new version in one transaction, after the optimiser step and
+The acknowledgement consumes the batch and records the new version in one transaction, after the optimizer step and
 before the engines hear of it. So a death anywhere loses at most the updates since the last checkpoint, and consumes
 nothing twice.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 from ...agents.store_client import Journal
 from ...errors import TurnwiseError
-from ...records import OUTCOMES, Group, GroupState, PolicyVersion
+from ...records import SCORED_STATUSES, Group, GroupState, PolicyVersion
 from ...store.database import Database
 from ...store.operations.leases import BatchItem
 from ...store.queries.lists import load_groups
@@ -190,7 +190,7 @@ def items(batch: Batch, fresh: Collection[str]) -> list[BatchItem]:
 
 def described(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
     """Numbers about the batch of an update."""
-    members = [one for group in groups for one in group.trajectories if one.status in OUTCOMES]
+    members = [one for group in groups for one in group.trajectories if one.status in SCORED_STATUSES]
     ages = Counter(
         age for one in batch.samples for weight, age in zip(one.weights, one.staleness, strict=True) if weight > 0
     )

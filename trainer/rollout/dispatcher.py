@@ -12,7 +12,7 @@ from ...agents.rollout.episode import Outcome, to_the_end
 from ...agents.rollout.group_runner import RETRIES
 from ...agents.store_client import Journal
 from ...errors import TurnwiseError
-from ...records import OUTCOMES, Group, GroupState, Purpose, Status
+from ...records import SCORED_STATUSES, Group, GroupState, Purpose, Status
 from ...store.operations.group_states import RUN_ENDED
 from ..algorithms.algorithm_set import Extensions
 from ..algorithms.protocols import GroupOutcome
@@ -138,12 +138,12 @@ class Dispatcher:
         outcomes = await play_out(
             self._workers, self._journal, self._members, group, self._config.rollout.group_deadline
         )
-        survivors = [one for one in outcomes if one.status in OUTCOMES]
+        survivors = [one for one in outcomes if one.status in SCORED_STATUSES]
         state, reason = GroupState.READY, ""
         brief = GroupOutcome(group.id, group.task, group.horizon, survivors)
         self._extensions.task_sampler.update(brief)
         if len(survivors) < SURVIVORS:
-            errors = [f"{one.status}: {one.error}" for one in outcomes if one.status not in OUTCOMES]
+            errors = [f"{one.status}: {one.error}" for one in outcomes if one.status not in SCORED_STATUSES]
             state, reason = (
                 GroupState.FAILED,
                 f"{len(survivors)} of {group.size} members survived; {errors[-1] if errors else ''}",
@@ -188,7 +188,7 @@ async def play_out(
         except WorkerLost as error:
             await journal.commit("cancel_trajectories", group=group.id, reason=str(error), status=Status.ENV_ERROR)
             known = await asyncio.to_thread(members, group.id)
-            kept = [one for one in known if one.status in OUTCOMES]
+            kept = [one for one in known if one.status in SCORED_STATUSES]
             if life == LIVES - 1:
                 return known
             done = {one.member for one in kept}

@@ -15,7 +15,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class UpdateDone:
-    """One optimiser update, and the state of the run after it."""
+    """One optimizer update, and the state of the run after it."""
 
     update: int
     version: int

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from time import monotonic
 
-from ....sandbox import FileError, Leased
+from ....sandbox import FileError, SandboxLease
 from ..fresh_sandbox import FILE_SECONDS, judged, put
 from ..task import CodeTask, Files
 from .forbidden import sift
@@ -59,7 +59,7 @@ def grade(task: CodeTask, left: Files) -> Verdict:
     return Verdict(passed, total, tuple(dict.fromkeys(tamper)))
 
 
-def _placed(box: Leased, files: Files, tamper: list[str]) -> bool:
+def _placed(box: SandboxLease, files: Files, tamper: list[str]) -> bool:
     """Whether the files could be put beside one another; if not, the agent left a file where a folder belongs."""
     try:
         put(box, files)
@@ -69,21 +69,21 @@ def _placed(box: Leased, files: Files, tamper: list[str]) -> bool:
     return True
 
 
-def _run_cases(box: Leased, task: CodeTask, files: Files, until: float) -> tuple[int, list[str]]:
+def _run_cases(box: SandboxLease, task: CodeTask, files: Files, until: float) -> tuple[int, list[str]]:
     """How many hold, and what was done beside the task; after one that overruns its time none is tried. What one
     leaves behind no other finds.
     """
     passed, tamper = 0, list[str]()
     for number, case in enumerate(task.cases):
         if number:
-            box.reset(deadline=FILE_SECONDS)
+            box.reset(timeout_s=FILE_SECONDS)
         if not _placed(box, {**files, **case.files}, tamper):
             break
         seconds = max(0.1, min(task.case_seconds, until - monotonic()))
-        done = box.exec(case.argv, deadline=seconds, stdin=case.stdin, output_kib=OUTPUT_KIB)
+        done = box.exec(case.argv, timeout_s=seconds, stdin=case.stdin, output_kib=OUTPUT_KIB)
         if done.timed_out:
             break
-        if not done.flooded and case.holds(done.exit_code, done.stdout):
+        if not done.output_limit_exceeded and case.max_duration_s(done.exit_code, done.stdout):
             passed += 1
         elif VERDICT.search(done.stdout + b"\n" + done.stderr) and not VERDICT.search(case.stdout):
             tamper.append("printed a verdict of its own")

@@ -24,7 +24,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from ....sandbox import FileError, Finished, Leased, SandboxError, lease
+from ....sandbox import ExecResult, FileError, SandboxError, SandboxLease, lease
 from ..fresh_sandbox import FILE_SECONDS, LEASE_SECONDS, judged
 from ..task import CodeTask, Files, changed
 from . import pytest_guest as pytest_runner
@@ -66,21 +66,21 @@ def run_tests(task: CodeTask, files: Files) -> Results:
     return found or Results(0, len(expected), ("broke the sandbox its tests ran in",))
 
 
-def _run(box: Leased, task: CodeTask, files: Files, expected: frozenset[str], until: float) -> Results:
+def _run(box: SandboxLease, task: CodeTask, files: Files, expected: frozenset[str], until: float) -> Results:
     nonce, name = secrets.token_hex(16), f"t{secrets.token_hex(4)}"
     folder = f"/tmp/{secrets.token_hex(8)}"  # noqa: S108 - the sandbox's own
     canary = f"test_{name}.py"
     hidden = {**task.tests, canary: CANARY.format(name=name, wrong=[1, 2, secrets.randbelow(1000) + 4]).encode()}
-    box.write({f"{folder}/{path}": content for path, content in hidden.items()}, deadline=FILE_SECONDS)
+    box.write({f"{folder}/{path}": content for path, content in hidden.items()}, timeout_s=FILE_SECONDS)
     try:
-        box.write(files, deadline=FILE_SECONDS)
+        box.write(files, timeout_s=FILE_SECONDS)
     except FileError as error:
         return Results(0, len(expected), (f"cannot be put in place: {error}"[:200],))
     done = _pytest(box, folder, nonce, "run", task, until)
     tamper = _touched(box, folder, hidden)
     reports = _reports(done, nonce)
     if len(reports) != 1:
-        if not done.timed_out and not done.flooded and (done.exit_code == 0 or reports):
+        if not done.timed_out and not done.output_limit_exceeded and (done.exit_code == 0 or reports):
             tamper.append("the tests ended without their report" if not reports else "more reports than one")
         return Results(0, len(expected), tuple(tamper))
     results = {str(test): str(how) for test, how in reports[0]["results"].items()}
@@ -126,9 +126,9 @@ def _expected(task: CodeTask) -> frozenset[str]:
 
 def _collect(task: CodeTask, files: Files) -> tuple[frozenset[str], str]:
     nonce, folder = secrets.token_hex(16), f"/tmp/{secrets.token_hex(8)}"  # noqa: S108 - the sandbox's own
-    with lease(task.spec, deadline=LEASE_SECONDS) as box:
-        box.write({f"{folder}/{path}": content for path, content in task.tests.items()}, deadline=FILE_SECONDS)
-        box.write(files, deadline=FILE_SECONDS)
+    with lease(task.spec, timeout_s=LEASE_SECONDS) as box:
+        box.write({f"{folder}/{path}": content for path, content in task.tests.items()}, timeout_s=FILE_SECONDS)
+        box.write(files, timeout_s=FILE_SECONDS)
         done = _pytest(box, folder, nonce, "collect", task, monotonic() + MOST_SECONDS)
     for report in _reports(done, nonce):
         if not report["errors"]:
@@ -137,22 +137,22 @@ def _collect(task: CodeTask, files: Files) -> tuple[frozenset[str], str]:
     return frozenset(), (done.stderr or done.stdout).decode(errors="replace")[-500:]
 
 
-def _pytest(box: Leased, folder: str, nonce: str, mode: str, task: CodeTask, until: float) -> Finished:
+def _pytest(box: SandboxLease, folder: str, nonce: str, mode: str, task: CodeTask, until: float) -> ExecResult:
     script = Path(pytest_runner.__file__).read_text()
     said = json.dumps([nonce, folder, mode]).encode()
     seconds = max(0.1, min(MOST_SECONDS, CASES_LONG * task.case_seconds, until - monotonic()))
-    return box.exec(["python3", "-I", "-c", script], deadline=seconds, stdin=said)
+    return box.exec(["python3", "-I", "-c", script], timeout_s=seconds, stdin=said)
 
 
-def _reports(done: Finished, nonce: str) -> list[dict[str, Any]]:
+def _reports(done: ExecResult, nonce: str) -> list[dict[str, Any]]:
     lines: Iterable[bytes] = done.stderr.splitlines()
     return [json.loads(line[len(nonce) :]) for line in lines if line.startswith(nonce.encode())]
 
 
-def _touched(box: Leased, folder: str, hidden: Files) -> list[str]:
+def _touched(box: SandboxLease, folder: str, hidden: Files) -> list[str]:
     """What the code under test did to the test files; caches do not count."""
     try:
-        after = box.read(folder, deadline=FILE_SECONDS)
+        after = box.read(folder, timeout_s=FILE_SECONDS)
     except FileError:
         return ["the tests were removed"]
     after = {path: content for path, content in after.items() if "__pycache__" not in path}

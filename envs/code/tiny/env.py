@@ -15,7 +15,7 @@ opening a part at fault and for each right word put there; -.05 for what does no
 
 from typing import Any
 
-from ....sandbox import Leased, SandboxError
+from ....sandbox import SandboxError, SandboxLease
 from ...base import Info, Obs, TurnEnv
 from ...spaces import FreeText
 from ..fresh_sandbox import FILE_SECONDS, made_of, open_box
@@ -57,7 +57,7 @@ class TinyCodeEnv(TurnEnv):
         self.action_space = FreeText(words=VOCABULARY)
         self.observation_space = FreeText(MAX_CHARS, words=VOCABULARY)
         self._task: TinyTask | None = None
-        self._box: Leased | None = None
+        self._box: SandboxLease | None = None
 
     @property
     def task(self) -> TinyTask:
@@ -113,21 +113,21 @@ class TinyCodeEnv(TurnEnv):
         """Give the sandbox back."""
         box, self._box = self._box, None
         if box is not None:
-            box.give_back()
+            box.release()
 
-    def _run(self, box: Leased) -> str:
+    def _run(self, box: SandboxLease) -> str:
         self._open, self._left = "", []
         said = self._told(box, ["sh", "main"]).split()
         self._failing = said[0] if said[-1:] == ["fails"] else ""
         return f"open {self._failing} fails" if self._failing else "done pass"
 
-    def _look(self, box: Leased, name: str, parts: dict[str, float]) -> str:
+    def _look(self, box: SandboxLease, name: str, parts: dict[str, float]) -> str:
         self._open, self._left = name, list(FIELDS)
         if name in self.task.faults:
             self._earn(f"found {name}", parts)
         return self._shown(self._told(box, ["sh", "-c", SHOW, "sh", name]), "file")
 
-    def _put(self, box: Leased, field: str, word: str, parts: dict[str, float]) -> str:
+    def _put(self, box: SandboxLease, field: str, word: str, parts: dict[str, float]) -> str:
         said = self._told(box, ["sh", "-c", PUT, "sh", self._open, field, word])
         self._left = [each for each in self._left if each != field]
         if self.task.faults.get(self._open, {}).get(field) == word:
@@ -140,13 +140,13 @@ class TinyCodeEnv(TurnEnv):
         left = [f"{held[field]} {field}" for field in self._left]
         return " ".join(["put", *left, kind]) if left else f"run {kind}"
 
-    def _told(self, box: Leased, argv: list[str]) -> str:
+    def _told(self, box: SandboxLease, argv: list[str]) -> str:
         """What a command of ours prints. No agent can make one fail: if it does, the world did.
 
         Raises:
             SandboxError: it printed nothing that can be read.
         """
-        done = box.exec(argv, deadline=COMMAND_SECONDS)
+        done = box.exec(argv, timeout_s=COMMAND_SECONDS)
         said = done.stdout.decode(errors="replace").strip()
         if not said or not set(said.replace("=", " ").split()) <= set(VOCABULARY):
             raise SandboxError(f"{' '.join(argv)} ended with {done.exit_code}: {said} {done.stderr.decode()!r}"[:300])
@@ -157,8 +157,8 @@ class TinyCodeEnv(TurnEnv):
             self._earned.add(name)
             parts[name] = STEP_REWARD
 
-    def _end(self, box: Leased) -> tuple[Obs, float, bool, bool, Info]:
-        left = box.read(".", deadline=FILE_SECONDS)
+    def _end(self, box: SandboxLease) -> tuple[Obs, float, bool, bool, Info]:
+        left = box.read(".", timeout_s=FILE_SECONDS)
         self.close()
         verdict = grade(self.task.code, left)
         parts = {"success": 1.0} if verdict.success else {"wrong": WRONG}
@@ -169,7 +169,7 @@ class TinyCodeEnv(TurnEnv):
     def _info(self, valid: bool, parts: dict[str, float]) -> Info:
         seen = ",".join(f"{name}:{held}" for name, held in sorted(self._parts.items())).replace("\n", " ")
         key = f"{self._view}|{self._open}|{seen}"
-        return {"step_valid": valid, "state_key": key, "env_error": None, "success": False, "reward_parts": parts}
+        return {"action_valid": valid, "state_key": key, "env_error": None, "success": False, "reward_parts": parts}
 
     def valid_actions(self) -> list[tuple[str, float]]:
         """What is listed on this page, and to run; changing something weighs less, ending the episode least."""

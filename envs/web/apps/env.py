@@ -103,7 +103,7 @@ class SitesEnv(OwnSiteEnv):
         seen, reward, terminated, truncated, info = super().step(action)
         if action == hinted and self._turns is not None:
             self._turns += 1
-        elif info["step_valid"]:
+        elif info["action_valid"]:
             self._turns = None
         return seen, reward, terminated, truncated, info
 

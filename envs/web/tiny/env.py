@@ -113,15 +113,15 @@ class TinyWebEnv(TurnEnv):
         self._over = True
         _, _, self._over, _, info = world.step(written)
         parts: dict[str, float] = {}
-        if not info["step_valid"]:
+        if not info["action_valid"]:
             parts["invalid"] = INVALID
         if self._over:
             parts |= {"success": 1.0} if info["success"] else {"wrong": WRONG}
             self._view = "right" if info["success"] else "wrong"
         else:
             self._view = self._page()
-        text = self._view if info["step_valid"] else f"invalid {self._view}"
-        told = self._info(info, info["step_valid"], parts)
+        text = self._view if info["action_valid"] else f"invalid {self._view}"
+        told = self._info(info, info["action_valid"], parts)
         return text.strip(), sum(parts.values()), self._over, False, told
 
     def screenshot(self) -> Image | None:
@@ -235,7 +235,7 @@ class TinyWebEnv(TurnEnv):
         told = {"facts": info["facts"] | {"task": task}} if "facts" in info else {}
         success = bool(info.get("success"))
         return {
-            "step_valid": valid,
+            "action_valid": valid,
             "state_key": self._view,
             "env_error": None,
             "success": success,

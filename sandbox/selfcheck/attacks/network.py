@@ -129,7 +129,7 @@ async def sibling(ring: Ring) -> str:
 
 async def engine(ring: Ring) -> str:
     """The engine's socket, and any other in the file system."""
-    found = await sh(ring.box, "find / -path /proc -prune -o -type s -print 2>/dev/null; true", deadline=WALK_SECONDS)
+    found = await sh(ring.box, "find / -path /proc -prune -o -type s -print 2>/dev/null; true", timeout_s=WALK_SECONDS)
     expect(not found, f"sockets: {found.splitlines()[:3]}")
     await sh(ring.box, "! ls /var/run/docker.sock /run/docker.sock /run/containerd 2>/dev/null")
     return "no socket at all"

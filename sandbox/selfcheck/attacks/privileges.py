@@ -144,17 +144,17 @@ async def write_outside(ring: Ring) -> str:
 
 async def kill_everything(ring: Ring) -> str:
     """``kill -9 -1`` leaves the box standing."""
-    done = await ring.box.exec(["sh", "-c", "sleep 60 & kill -9 -1; sleep 1"], deadline=10)
+    done = await ring.box.exec(["sh", "-c", "sleep 60 & kill -9 -1; sleep 1"], timeout_s=10)
     await ring.answers()
     return f"the command ended with {done.exit_code}"
 
 
 async def signals(ring: Ring) -> str:
     """Nor does any signal to the first process, or to any process but one's own."""
-    await ring.box.exec(["python3", "-c", SIGNALS.format(target="(1,)")], deadline=10)
+    await ring.box.exec(["python3", "-c", SIGNALS.format(target="(1,)")], timeout_s=10)
     await ring.answers()
     others = "[int(n) for n in os.listdir('/proc') if n.isdigit() and int(n) != os.getpid()]"
-    await ring.box.exec(["python3", "-c", SIGNALS.format(target=others)], deadline=10)
+    await ring.box.exec(["python3", "-c", SIGNALS.format(target=others)], timeout_s=10)
     await ring.answers()
     return "64 signals to each"
 
@@ -174,7 +174,7 @@ async def limits(ring: Ring) -> str:
         " [ $p = $$ ] || prlimit -p $p --as=1000000 --nofile=3 --cpu=1; done; true",
     )
     await ring.answers()
-    await ring.box.read(".", deadline=5)
+    await ring.box.read(".", timeout_s=5)
     return "prlimit"
 
 
@@ -214,7 +214,7 @@ async def calls(ring: Ring) -> str:
 async def setuid(ring: Ring) -> str:
     """A program that is set to run as another user does not."""
     user = await sh(ring.box, "id -u")
-    found = set((await sh(ring.box, SETUID, deadline=WALK_SECONDS)).split())
+    found = set((await sh(ring.box, SETUID, timeout_s=WALK_SECONDS)).split())
     expect(found <= {user}, f"ran as {found}")
     return f"ran as {user}"
 

@@ -16,9 +16,9 @@ async def exit_code(make: Make) -> str:
     """A command's exit status comes back as it is."""
     box = await make()
     for code in (0, 1, 3, 126, 255):
-        done = await box.exec(["sh", "-c", f"exit {code}"], deadline=10)
+        done = await box.exec(["sh", "-c", f"exit {code}"], timeout_s=10)
         expect(done.exit_code == code, f"exit {code} came back as {done.exit_code}")
-        expect(not (done.timed_out or done.flooded or done.oom), f"exit {code} is said to be forced")
+        expect(not (done.timed_out or done.output_limit_exceeded or done.oom), f"exit {code} is said to be forced")
     return "0, 1, 3, 126, 255"
 
 
@@ -26,7 +26,7 @@ async def a_signal(make: Make) -> str:
     """The number of the signal that ended a command comes back negative."""
     box = await make()
     for name, number in (("TERM", 15), ("KILL", 9), ("SEGV", 11), ("PIPE", 13), ("INT", 2), ("XFSZ", 25)):
-        done = await box.exec(["sh", "-c", f"kill -{name} $$"], deadline=10)
+        done = await box.exec(["sh", "-c", f"kill -{name} $$"], timeout_s=10)
         expect(done.exit_code == -number, f"SIG{name} came back as {done.exit_code}")
     return "TERM, KILL, SEGV, PIPE, INT, XFSZ"
 
@@ -53,7 +53,7 @@ async def large_input(make: Make) -> str:
 async def two_outputs(make: Make) -> str:
     """Standard output and error come back apart."""
     box = await make()
-    done = await box.exec(["sh", "-c", "echo one; echo two >&2; echo three"], deadline=10)
+    done = await box.exec(["sh", "-c", "echo one; echo two >&2; echo three"], timeout_s=10)
     expect((done.stdout, done.stderr) == (b"one\nthree\n", b"two\n"), f"{done.stdout!r} and {done.stderr!r}")
     return "apart, in order"
 
@@ -83,9 +83,9 @@ async def odd_arguments(make: Make) -> str:
     box = await make()
     given = ["", " ", TEXT, "a\nb", "'\"$(id)`;", "-n", "*", "x" * 50_000]
     program = "import sys; sys.stdout.buffer.write('\\1'.join(sys.argv[1:]).encode())"
-    done = await box.exec(["python3", "-c", program, *given], deadline=10)
+    done = await box.exec(["python3", "-c", program, *given], timeout_s=10)
     expect(done.stdout.decode() == "\1".join(given), "an argument was changed on its way")
-    done = await box.exec(["sh", "-c", f"echo {TEXT}"], deadline=10)
+    done = await box.exec(["sh", "-c", f"echo {TEXT}"], timeout_s=10)
     expect(done.stdout.decode() == f"{TEXT}\n", "UTF-8 in a script was changed on its way")
     return f"{len(given)} arguments"
 
@@ -93,7 +93,7 @@ async def odd_arguments(make: Make) -> str:
 async def binary(make: Make) -> str:
     """Every byte passes through standard input and output."""
     box = await make()
-    done = await box.exec(["cat"], stdin=BYTES, deadline=10)
+    done = await box.exec(["cat"], stdin=BYTES, timeout_s=10)
     expect(done.stdout == BYTES, "bytes were changed on their way")
     return f"{len(BYTES)} bytes"
 
@@ -103,7 +103,7 @@ async def cannot_start(make: Make) -> str:
     box = await make()
     await sh(box, "echo text > plain")
     for argv in (["no-such-command"], ["/no/such"], ["./plain"], ["/workspace"], ["true", "x" * (1 << 18)], ["a\0b"]):
-        done = await box.exec(argv, deadline=10)
+        done = await box.exec(argv, timeout_s=10)
         expect(done.exit_code == 127, f"{argv[0]!r} came back as {done.exit_code}")
         expect(bool(done.stderr), f"{argv[0]!r}: no word of why")
     await sh(box, "true")
@@ -135,7 +135,7 @@ async def closing(make: Make) -> str:
     await sh(box, "sleep 60 >/dev/null 2>&1 &")
     await box.close()
     await box.close()
-    for work in (box.exec(["true"], deadline=5), box.read(".", deadline=5), box.reset(deadline=5)):
+    for work in (box.exec(["true"], timeout_s=5), box.read(".", timeout_s=5), box.reset(timeout_s=5)):
         await raises(SandboxLost, work, "a call of a closed box")
     expect(not box.alive, "a closed box says that it is alive")
     return "lost to every call"
@@ -145,7 +145,7 @@ async def time_to_live(make: Make) -> str:
     """A box ends itself at its time, in the middle of a command too."""
     box = await make(ttl=1.0)
     began = asyncio.get_running_loop().time()
-    await raises(SandboxLost, box.exec(["sleep", "30"], deadline=30), "a command beyond the time to live")
+    await raises(SandboxLost, box.exec(["sleep", "30"], timeout_s=30), "a command beyond the time to live")
     took = asyncio.get_running_loop().time() - began
     expect(took < 3.0, f"it ended after {took:.1f} s, not 1")
     return f"1 s, ended after {took:.2f} s"
@@ -175,19 +175,19 @@ while True:
 async def asking(make: Make) -> str:
     """What goes on listening between calls is asked and answers; where it does not, that is told."""
     box = await make()
-    none = await box.ask("/tmp/listener", b"", deadline=5)  # noqa: S108 - the sandbox's own
+    none = await box.request("/tmp/listener", b"", timeout_s=5)  # noqa: S108 - the sandbox's own
     expect(none.exit_code == 2, f"nobody listens, and the answer is {none}")
     expect(await sh(box, 'python3 -c "$(cat)"', stdin=LISTENER.encode()) == "ready", "it did not start")
     given = os.urandom(1024) * 200
     for message in (b"", b"hello", given):
-        done = await box.ask("/tmp/listener", message, deadline=10, output_kib=256)  # noqa: S108
+        done = await box.request("/tmp/listener", message, timeout_s=10, output_kib=256)  # noqa: S108
         expect((done.exit_code, done.stdout) == (0, message[::-1]), f"{len(message)} bytes came back wrong")
-    late = await box.ask("/tmp/listener", b"stay", deadline=0.5)  # noqa: S108
+    late = await box.request("/tmp/listener", b"stay", timeout_s=0.5)  # noqa: S108
     expect(late.timed_out and not late.stdout, f"an answer that never came: {late}")
-    flood = await box.ask("/tmp/listener", given, deadline=10, output_kib=1)  # noqa: S108
-    expect(flood.flooded and len(flood.stdout) == 1024, "the cap on output does not hold")
-    await box.reset(deadline=10)
-    gone = await box.ask("/tmp/listener", b"", deadline=5)  # noqa: S108
+    flood = await box.request("/tmp/listener", given, timeout_s=10, output_kib=1)  # noqa: S108
+    expect(flood.output_limit_exceeded and len(flood.stdout) == 1024, "the cap on output does not hold")
+    await box.reset(timeout_s=10)
+    gone = await box.request("/tmp/listener", b"", timeout_s=5)  # noqa: S108
     expect(gone.exit_code == 2, "a listener outlived the reset")
     return f"0 to {len(given) >> 10} KiB, late, flooded, gone"
 

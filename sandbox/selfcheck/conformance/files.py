@@ -23,23 +23,23 @@ OUTSIDE = ("/etc/hostname", "/etc/passwd", "/usr/bin/env", "/proc/self/environ")
 async def round_trip(make: Make) -> str:
     """What is written is read, and is the payload's own."""
     box = await make()
-    await box.write(NAMES, deadline=10)
-    found = await box.read(".", deadline=10)
+    await box.write(NAMES, timeout_s=10)
+    found = await box.read(".", timeout_s=10)
     expect(found == NAMES, f"differ: {sorted(set(found) ^ set(NAMES)) or 'contents'}")
-    expect(await box.read("a", deadline=10) == {"b/c/deep.txt": b"deep"}, "a folder's names are not relative to it")
-    expect(await box.read("/workspace/plain.txt", deadline=10) == {".": b"text\n"}, "one file is not read as one")
+    expect(await box.read("a", timeout_s=10) == {"b/c/deep.txt": b"deep"}, "a folder's names are not relative to it")
+    expect(await box.read("/workspace/plain.txt", timeout_s=10) == {".": b"text\n"}, "one file is not read as one")
     await sh(box, "echo more >> plain.txt && test -O a/b && rm -r a")
-    expect((await box.read("plain.txt", deadline=10))["."] == b"text\nmore\n", "the payload's own change is not seen")
+    expect((await box.read("plain.txt", timeout_s=10))["."] == b"text\nmore\n", "the payload's own change is not seen")
     return f"{len(NAMES)} files"
 
 
 async def overwriting(make: Make) -> str:
     """Writing replaces, shorter too; ``executable`` makes what is written a program, new or not."""
     box = await make()
-    await box.write({"run": b"x" * 1000}, deadline=10)
-    await box.write({"run": b"#!/bin/sh\necho ran\n"}, deadline=10, executable=True)
+    await box.write({"run": b"x" * 1000}, timeout_s=10)
+    await box.write({"run": b"#!/bin/sh\necho ran\n"}, timeout_s=10, executable=True)
     expect(await sh(box, "./run") == "ran", "it does not run")
-    await box.write({}, deadline=10)
+    await box.write({}, timeout_s=10)
     return "shorter, executable"
 
 
@@ -56,7 +56,7 @@ async def of_commands(make: Make) -> str:
         "open('unreadable', 'w').write('secret'); os.chmod('unreadable', 0)",
     )
     began = monotonic()
-    found = await box.read(".", deadline=10)
+    found = await box.read(".", timeout_s=10)
     took = monotonic() - began
     expect(took < 1.0, f"reading took {took:.1f} s")
     expect(found.get("kept") == b"kept", "a plain file beside them is not read")
@@ -69,7 +69,7 @@ async def absent(make: Make) -> str:
     """A file that is not there is a FileError, and the box goes on."""
     box = await make()
     for path in ("none", "none/at/all", "/none", "plain/below", "a\0b"):
-        await raises(FileError, box.read(path, deadline=10), f"reading {path!r}")
+        await raises(FileError, box.read(path, timeout_s=10), f"reading {path!r}")
     await sh(box, "true")
     return "FileError"
 
@@ -80,12 +80,12 @@ async def no_way_out(make: Make) -> str:
     await sh(box, "ln -s /etc/shadow one; ln -s /root two; ln -s /etc three; ln -s /run/turnwise four; mkfifo pipe")
     for path in ("one", "two/x", "/root/.bashrc", "/etc/shadow", "/proc/1/mem"):
         try:
-            found = await box.read(path, deadline=10)
+            found = await box.read(path, timeout_s=10)
         except FileError:
             continue
         expect(not found, f"{path} was read")
     for path in ("one", "two/x", "three/x", "four/x", "/etc/x", "/x", "/usr/x", "/run/turnwise/x", "/proc/x", "pipe"):
-        await raises(FileError, box.write({path: b"x"}, deadline=10), f"writing {path}")
+        await raises(FileError, box.write({path: b"x"}, timeout_s=10), f"writing {path}")
     return "links, absolute paths, a pipe"
 
 
@@ -93,17 +93,17 @@ async def too_large(make: Make) -> str:
     """More than may be read is a FileError before it is read: one file, many, a sparse terabyte, endless devices."""
     box = await make(read_mib=4)
     await sh(box, "head -c 4194304 /dev/zero > full && mkdir many && cp full many/0 && echo x > many/1")
-    expect(len((await box.read("full", deadline=10))["."]) == 4 << 20, "just the limit cannot be read")
-    await raises(FileError, box.read("many", deadline=10), "reading two files over the limit")
-    done = await box.exec(["truncate", "-s", "1T", "sparse"], deadline=10)
+    expect(len((await box.read("full", timeout_s=10))["."]) == 4 << 20, "just the limit cannot be read")
+    await raises(FileError, box.read("many", timeout_s=10), "reading two files over the limit")
+    done = await box.exec(["truncate", "-s", "1T", "sparse"], timeout_s=10)
     if done.exit_code == 0:
         began = monotonic()
-        await raises(FileError, box.read("sparse", deadline=10), "reading a sparse terabyte")
+        await raises(FileError, box.read("sparse", timeout_s=10), "reading a sparse terabyte")
         took = monotonic() - began
         expect(took < 1.0, f"a sparse terabyte took {took:.1f} s")
     for path in ("/dev/zero", "/dev/urandom"):
         with contextlib.suppress(FileError):
-            expect(not await box.read(path, deadline=10), f"{path} was read")
+            expect(not await box.read(path, timeout_s=10), f"{path} was read")
     await sh(box, "true")
     return "over 4 MiB; a sparse terabyte cannot be " + ("made" if done.exit_code else "read")
 
@@ -111,12 +111,12 @@ async def too_large(make: Make) -> str:
 async def full_disk(make: Make) -> str:
     """Writing to a full disk is a FileError; the box goes on and can be cleared."""
     box = await make(disk_mib=16)
-    await raises(FileError, box.write({"big": b"x" * (20 << 20)}, deadline=20), "writing beyond the disk")
+    await raises(FileError, box.write({"big": b"x" * (20 << 20)}, timeout_s=20), "writing beyond the disk")
     await sh(box, "rm -f big && echo x > small")
-    await box.exec(["sh", "-c", "cat /dev/zero > full"], deadline=20)
-    await raises(FileError, box.write({"one": b"x" * 4096}, deadline=10), "writing to a full disk")
-    await box.reset(deadline=10)
-    await box.write({"big": b"x" * (8 << 20)}, deadline=20)
+    await box.exec(["sh", "-c", "cat /dev/zero > full"], timeout_s=20)
+    await raises(FileError, box.write({"one": b"x" * 4096}, timeout_s=10), "writing to a full disk")
+    await box.reset(timeout_s=10)
+    await box.write({"big": b"x" * (8 << 20)}, timeout_s=20)
     return "FileError"
 
 
@@ -125,7 +125,7 @@ async def deep_tree(make: Make) -> str:
     box = await make()
     await python(box, DEEP, 1500)
     try:
-        found = await box.read(".", deadline=20)
+        found = await box.read(".", timeout_s=20)
     except FileError:
         return "FileError"
     if found.get("top") != b"top":

@@ -32,16 +32,16 @@ async def _allowed(box: Box) -> float:
     return RETURNS + BUSY * (monotonic() - began)
 
 
-async def _ends_at_deadline(box: Box, argv: list[str], deadline: float = 0.3) -> float:
+async def _ends_at_deadline(box: Box, argv: list[str], timeout_s: float = 0.3) -> float:
     allowed, began = await _allowed(box), monotonic()
-    done = await box.exec(argv, deadline=deadline)
+    done = await box.exec(argv, timeout_s=timeout_s)
     took = monotonic() - began
     expect(done.timed_out and done.exit_code == -9, f"came back as {done.exit_code}, timed_out {done.timed_out}")
-    expect(took < deadline + allowed, f"returned {took - deadline:.2f} s after its deadline")
-    return (took - deadline) * 1e3
+    expect(took < timeout_s + allowed, f"returned {took - timeout_s:.2f} s after its deadline")
+    return (took - timeout_s) * 1e3
 
 
-async def deadline(make: Make) -> str:
+async def timeout_s(make: Make) -> str:
     """A command that overruns its deadline is killed, whatever it ignores, and what it printed is kept."""
     box = await make()
     late = [
@@ -52,7 +52,7 @@ async def deadline(make: Make) -> str:
             ["sh", "-c", "kill -STOP $$"],
         )
     ]
-    done = await box.exec(["sh", "-c", "echo before; sleep 600"], deadline=1.5)
+    done = await box.exec(["sh", "-c", "echo before; sleep 600"], timeout_s=1.5)
     expect(done.stdout == b"before\n", "what was printed before the deadline is lost")
     await sh(box, "true")
     return f"asleep, busy and stopped; {max(late):.0f} ms late at most"
@@ -80,14 +80,17 @@ async def output_cap(make: Make) -> str:
     took = []
     for script in ("yes", "yes >&2", "setsid yes & yes", "yes & sleep 600"):
         began = monotonic()
-        done = await box.exec(["sh", "-c", script], deadline=10)
+        done = await box.exec(["sh", "-c", script], timeout_s=10)
         took.append((monotonic() - began) * 1e3)
-        expect(done.flooded and not done.timed_out, f"{script}: flooded {done.flooded}, timed_out {done.timed_out}")
+        expect(
+            done.output_limit_exceeded and not done.timed_out,
+            f"{script}: flooded {done.output_limit_exceeded}, timed_out {done.timed_out}",
+        )
         most = max(len(done.stdout), len(done.stderr))
         expect(most == 64 << 10, f"{script}: {most} bytes came")
         expect(await left(box, "yes") == 0, f"{script}: lives on")
-    done = await box.exec(["yes"], deadline=10, output_kib=1)
-    expect(len(done.stdout) == 1024 and done.flooded, "a cap of one command's own is not kept")
+    done = await box.exec(["yes"], timeout_s=10, output_kib=1)
+    expect(len(done.stdout) == 1024 and done.output_limit_exceeded, "a cap of one command's own is not kept")
     return f"64 KiB; ended in {max(took):.0f} ms"
 
 
@@ -95,11 +98,11 @@ async def output_at_cap(make: Make) -> str:
     """Output of just the cap is no flood; a byte more is."""
     box = await make(output_kib=64)
     script = "head -c {0} /dev/zero; head -c {0} /dev/zero >&2"
-    done = await box.exec(["sh", "-c", script.format(64 << 10)], deadline=10)
-    expect(not done.flooded and done.exit_code == 0, "just the cap is called a flood")
+    done = await box.exec(["sh", "-c", script.format(64 << 10)], timeout_s=10)
+    expect(not done.output_limit_exceeded and done.exit_code == 0, "just the cap is called a flood")
     expect(len(done.stdout) == len(done.stderr) == 64 << 10, "something is missing")
-    done = await box.exec(["sh", "-c", script.format((64 << 10) + 1)], deadline=10)
-    expect(done.flooded and len(done.stdout) == 64 << 10, "a byte over the cap is no flood")
+    done = await box.exec(["sh", "-c", script.format((64 << 10) + 1)], timeout_s=10)
+    expect(done.output_limit_exceeded and len(done.stdout) == 64 << 10, "a byte over the cap is no flood")
     return "64 KiB on each"
 
 
@@ -107,7 +110,7 @@ async def held_pipe(make: Make) -> str:
     """A background child that holds the command's output is not waited for."""
     box = await make()
     allowed, began = await _allowed(box), monotonic()
-    done = await box.exec(["sh", "-c", "sleep 600.11 & echo done"], deadline=20)
+    done = await box.exec(["sh", "-c", "sleep 600.11 & echo done"], timeout_s=20)
     took = monotonic() - began
     expect(done.exit_code == 0 and done.stdout == b"done\n", f"came back as {done.exit_code} {done.stdout!r}")
     expect(took < allowed, f"returned after {took:.1f} s")
@@ -121,10 +124,10 @@ async def background_lives(make: Make) -> str:
     await sh(box, "sleep 600.21 >/dev/null 2>&1 &")
     await asyncio.sleep(SETTLES)
     await _ends_at_deadline(box, ["sh", "-c", "sleep 600.22 & sleep 600"])
-    await box.exec(["yes"], deadline=10)
+    await box.exec(["yes"], timeout_s=10)
     expect(await left(box, "600.22") == 0, "a child of the killed command lives on")
     expect(await left(box, "600.21") == 1, "the background process of an earlier command is gone")
-    await box.reset(deadline=10)
+    await box.reset(timeout_s=10)
     expect(await left(box, "600.21") == 0, "it lives on through the reset")
     return "until the reset"
 
@@ -144,7 +147,7 @@ async def zombies(make: Make) -> str:
 
 
 LIMITS: dict[str, Case] = {
-    "deadline": deadline,
+    "deadline": timeout_s,
     "deadline: children": with_children,
     "output cap": output_cap,
     "output at its cap": output_at_cap,

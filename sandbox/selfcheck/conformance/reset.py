@@ -53,7 +53,7 @@ if queue < 0 or rt.mq_send(queue, b"secret", 6, 0):
 
 
 async def _cleared(box: Box) -> None:
-    await box.reset(deadline=10)
+    await box.reset(timeout_s=10)
 
 
 async def files(make: Make) -> str:

@@ -18,7 +18,7 @@ from turnwise.agents.store_client import Answer as Committed
 from turnwise.agents.store_client import Operation
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
-from turnwise.envs.runner.env_thread import EnvOwner
+from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import make_task
 from turnwise.errors import TurnwiseError
 from turnwise.records import Horizon, Source, Status, Trajectory
@@ -45,7 +45,7 @@ def ended(tmp_path: Path, fault: str, say: Say | None = None) -> tuple[Trajector
     """Both attempts of a member that says ``go`` once and then brings the fault about."""
 
     async def scenario(stage: Stage) -> tuple[Trajectory, Trajectory]:
-        def script(owner: EnvOwner, _: Trajectory) -> Say:
+        def script(owner: EnvThread, _: Trajectory) -> Say:
             words = iter(["go", "fault"])
 
             async def speak(_: str) -> str:

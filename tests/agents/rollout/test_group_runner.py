@@ -9,7 +9,7 @@ import pytest
 from turnwise.agents.rollout.group_runner import CLOSING, kind
 from turnwise.agents.store_client import Answer, Journal, Operation
 from turnwise.envs.errors import EnvironmentFailed
-from turnwise.envs.runner.env_thread import EnvOwner, lost_threads
+from turnwise.envs.runner.env_thread import EnvThread, lost_threads
 from turnwise.envs.tasks import make_task
 from turnwise.errors import TurnwiseError
 from turnwise.records import Status, Trajectory
@@ -32,7 +32,7 @@ from turnwise.tests.envs.faulty import FAULTY, HANG
 def failing(attempts: int) -> Script:
     """A script of member 0 that fails its first ``attempts`` attempts, and does what is right otherwise."""
 
-    def script(owner: EnvOwner, trajectory: Trajectory) -> Say:
+    def script(owner: EnvThread, trajectory: Trajectory) -> Say:
         if trajectory.member == 0 and trajectory.attempt < attempts:
 
             async def fail(_: str) -> str:
@@ -72,9 +72,9 @@ def test_an_environment_is_used_again_unless_it_failed(tmp_path: Path) -> None:
 
 def test_an_environment_whose_player_cannot_be_made_is_closed(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
-        owners: list[EnvOwner] = []
+        owners: list[EnvThread] = []
 
-        def refuse(owner: EnvOwner, _: Trajectory) -> Say:
+        def refuse(owner: EnvThread, _: Trajectory) -> Say:
             owners.append(owner)
             raise TurnwiseError("httpx is not installed")
 
@@ -101,7 +101,7 @@ def test_an_environment_whose_making_overruns_the_group_is_given_up(tmp_path: Pa
     until_no_thread_is_lost()
 
 
-def never(owner: EnvOwner, trajectory: Trajectory) -> Say:
+def never(owner: EnvThread, trajectory: Trajectory) -> Say:
     """Member 0 does not answer its second turn."""
     turns: list[str] = []
 
@@ -131,7 +131,7 @@ def test_the_deadline_of_a_group_cancels_what_still_runs(tmp_path: Path) -> None
 def slow(seconds: float) -> Script:
     """Does what is right, after a pause before its first turn."""
 
-    def script(owner: EnvOwner, trajectory: Trajectory) -> Say:
+    def script(owner: EnvThread, trajectory: Trajectory) -> Say:
         turns: list[str] = []
 
         async def say(observation: str) -> str:
@@ -156,7 +156,7 @@ def test_the_wait_for_an_environments_slot_is_not_counted(tmp_path: Path) -> Non
 
 def test_a_retry_shares_the_deadline_of_its_member(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
-        def script(owner: EnvOwner, trajectory: Trajectory) -> Say:
+        def script(owner: EnvThread, trajectory: Trajectory) -> Say:
             async def say(_: str) -> str:
                 if trajectory.attempt:
                     await asyncio.get_running_loop().create_future()
@@ -178,7 +178,7 @@ def test_a_group_holds_slots_only_while_it_plays(tmp_path: Path) -> None:
         stage.concurrency = {kind(site()): 1}
         started, go = asyncio.Event(), asyncio.Event()
 
-        def script(owner: EnvOwner, trajectory: Trajectory) -> Say:
+        def script(owner: EnvThread, trajectory: Trajectory) -> Say:
             async def say(observation: str) -> str:
                 started.set()
                 await go.wait()
@@ -274,7 +274,7 @@ def test_closing_after_the_deadline_is_bound(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         hanging = make_task(FAULTY, 0, "train", {"fault": "hang"})
 
-        def step_into_it(owner: EnvOwner, trajectory: Trajectory) -> Say:
+        def step_into_it(owner: EnvThread, trajectory: Trajectory) -> Say:
             async def say(_: str) -> str:
                 return "fault"
 

@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from turnwise.sandbox import use
-from turnwise.sandbox.pool.in_process import Here
+from turnwise.sandbox import set_provider
+from turnwise.sandbox.pool.in_process import InProcessPool
 
 SEEDS = int(os.environ.get("TURNWISE_CODE_SEEDS", "20"))
 
@@ -27,10 +27,10 @@ def _sandboxes(backend: str) -> Iterator[str]:
         pytest.fail(
             f"no {backend} sandboxes here: `make test` installs what they need, `turnwise sandbox build` the images"
         )
-    source = Here(backend, capacity=16, warm=1)
-    use(source)
+    source = InProcessPool(backend, capacity=16, warm=1)
+    set_provider(source)
     yield backend
-    use(None)
+    set_provider(None)
     source.close()
 
 

@@ -85,7 +85,7 @@ IMPOSSIBLE = (
 def test_what_cannot_be_done_is_an_observation(env: CodeEnv, action: str) -> None:
     observation, reward, terminated, truncated, info = env.step(action)
     assert observation
-    assert (reward, terminated, truncated, info["step_valid"]) == (0.0, False, False, False)
+    assert (reward, terminated, truncated, info["action_valid"]) == (0.0, False, False, False)
 
 
 def test_observations_are_bounded_and_say_what_is_left_out(env: CodeEnv) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from turnwise.envs.errors import EnvError, EnvironmentBroken, EnvironmentFailed, EnvTimeout, UnknownEnvironment, told
-from turnwise.envs.runner.env_thread import EnvOwner, lost_threads
+from turnwise.envs.runner.env_thread import EnvThread, lost_threads
 from turnwise.envs.tasks import make_task
 from turnwise.sandbox.errors import NoEngine
 from turnwise.tests.envs.faulty import FAULTY, HANG, MADE, FaultyEnv
@@ -25,11 +25,11 @@ def nothing_hangs_after() -> Iterator[None]:
     assert lost_threads() == 0
 
 
-async def fault(fault: str, where: str = "step", deadline: float = 5.0) -> EnvOwner:
-    owner = EnvOwner(FAULTY, {"fault": fault, "where": where})
-    await owner.make(deadline)
-    await owner.reset(0, "train", deadline)
-    await owner.step("fault", deadline)
+async def fault(fault: str, where: str = "step", timeout_s: float = 5.0) -> EnvThread:
+    owner = EnvThread(FAULTY, {"fault": fault, "where": where})
+    await owner.make(timeout_s)
+    await owner.reset(0, "train", timeout_s)
+    await owner.step("fault", timeout_s)
     return owner
 
 
@@ -48,7 +48,7 @@ async def fault(fault: str, where: str = "step", deadline: float = 5.0) -> EnvOw
         ("keys", r"with keys \['text'\]"),
         ("image", r"uint8 \(2, 2\)"),
         ("large", "observation of 50000000 bytes; at most"),
-        ("valid", r"info\['step_valid'\] is str"),
+        ("valid", r"info\['action_valid'\] is str"),
         ("parts", r"info\['reward_parts'\]\['goal'\] is nan"),
         ("success", r"info\['success'\] is int"),
         ("key", r"info\['state_key'\] is int"),
@@ -91,7 +91,7 @@ def test_a_broken_reset_is_named() -> None:
 @pytest.mark.parametrize("where", ["make", "reset", "step"])
 def test_a_hang_ends_at_the_deadline_and_the_thread_is_given_up(where: str) -> None:
     async def hang() -> tuple[float, str]:
-        owner = EnvOwner(FAULTY, {"fault": "hang", "where": where})
+        owner = EnvThread(FAULTY, {"fault": "hang", "where": where})
         began = time.monotonic()
 
         async def play() -> None:
@@ -115,8 +115,8 @@ def test_a_hang_ends_at_the_deadline_and_the_thread_is_given_up(where: str) -> N
 
 
 def test_one_cancelled_while_it_is_made_is_counted_and_closed() -> None:
-    async def cancel() -> EnvOwner:
-        owner = EnvOwner(FAULTY, {"fault": "hang", "where": "make"})
+    async def cancel() -> EnvThread:
+        owner = EnvThread(FAULTY, {"fault": "hang", "where": "make"})
         making = asyncio.ensure_future(owner.make(5))
         await asyncio.sleep(0.05)
         making.cancel()
@@ -131,7 +131,7 @@ def test_one_cancelled_while_it_is_made_is_counted_and_closed() -> None:
 
 def test_one_that_cannot_be_made_whole_is_closed() -> None:
     async def make() -> None:
-        owner = EnvOwner(FAULTY, {"fault": "raise", "where": "instructions"})
+        owner = EnvThread(FAULTY, {"fault": "raise", "where": "instructions"})
         with pytest.raises(EnvironmentFailed, match="Faulty-v0 make raised"):
             await owner.make(5)
         with pytest.raises(EnvironmentFailed, match="not made, or already closed"):
@@ -147,7 +147,7 @@ def test_one_that_cannot_be_made_whole_is_closed() -> None:
 
 def test_a_hanging_close_is_left_behind() -> None:
     async def hang() -> None:
-        owner = EnvOwner(FAULTY, {"fault": "hang", "where": "close"})
+        owner = EnvThread(FAULTY, {"fault": "hang", "where": "close"})
         await owner.make(5)
         await owner.close(0.05)
         assert owner.lost
@@ -158,7 +158,7 @@ def test_a_hanging_close_is_left_behind() -> None:
 
 def test_a_thread_that_comes_back_closes_its_environment() -> None:
     async def hang() -> FaultyEnv:
-        owner = EnvOwner(FAULTY, {"fault": "hang"})
+        owner = EnvThread(FAULTY, {"fault": "hang"})
         await owner.make(5)
         made = await owner.run("look", lambda env: env, 5)
         with pytest.raises(EnvTimeout):
@@ -177,8 +177,8 @@ def test_a_thread_that_comes_back_closes_its_environment() -> None:
 
 def test_a_hang_holds_nobody_else_up() -> None:
     async def play() -> float:
-        hung = asyncio.ensure_future(fault("hang", deadline=0.5))
-        owner = EnvOwner(FAULTY)
+        hung = asyncio.ensure_future(fault("hang", timeout_s=0.5))
+        owner = EnvThread(FAULTY)
         await owner.make(5)
         await owner.reset(0, "train", 5)
         began = time.monotonic()
@@ -196,7 +196,7 @@ def test_a_hang_holds_nobody_else_up() -> None:
 @pytest.mark.parametrize("kind", ["raise", "large", "nan"])
 def test_reset_works_after_a_failure(kind: str) -> None:
     async def again() -> None:
-        owner = EnvOwner(FAULTY, {"fault": kind})
+        owner = EnvThread(FAULTY, {"fault": kind})
         await owner.make(5)
         for _ in range(2):
             await owner.reset(0, "train", 5)
@@ -214,7 +214,7 @@ def test_reset_works_after_a_failure(kind: str) -> None:
 
 def test_what_is_seen_is_complete() -> None:
     async def look() -> Any:
-        owner = EnvOwner.of(make_task("turnwise/Site-v0", 3, "test", {"family": "open"}))
+        owner = EnvThread.of(make_task("turnwise/Site-v0", 3, "test", {"family": "open"}))
         await owner.make(5)
         first = await owner.reset(3, "test", 5)
         action = await owner.run("oracle", lambda env: env.oracle(), 5)
@@ -235,7 +235,7 @@ def test_what_is_seen_is_complete() -> None:
 
 def test_unknown_id_passes_through() -> None:
     with pytest.raises(UnknownEnvironment, match="did you mean 'turnwise/Site-v0'"):
-        asyncio.run(EnvOwner("turnwise/Sit-v0").make(5))
+        asyncio.run(EnvThread("turnwise/Sit-v0").make(5))
 
 
 def test_an_error_of_ours_is_told_by_its_words_alone() -> None:

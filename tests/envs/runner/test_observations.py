@@ -47,7 +47,7 @@ def test_the_hash_covers_text_pixels_and_shape() -> None:
 
 def test_the_hash_is_of_what_is_normalised() -> None:
     class Timed(TurnEnv):
-        def normalise(self, observation: Obs) -> Obs:
+        def normalize(self, observation: Obs) -> Obs:
             assert isinstance(observation, str)
             return observation.split(" at ")[0]
 

@@ -118,7 +118,7 @@ def test_a_wrong_end_costs(family: str, action: str) -> None:
     env.reset(seed=1)
     _, reward, terminated, truncated, info = env.step(action)
     assert (reward, terminated, truncated, info["success"]) == (-0.3, True, False, False)
-    assert info["step_valid"]
+    assert info["action_valid"]
 
 
 def combination(site: Site) -> object:
@@ -155,7 +155,7 @@ def test_a_finished_episode_stays_finished() -> None:
     env.reset(seed=0)
     env.step("done")
     observation, reward, terminated, _, info = env.step("done")
-    assert (observation, reward, terminated, info["step_valid"]) == ("ended", 0.0, True, False)
+    assert (observation, reward, terminated, info["action_valid"]) == ("ended", 0.0, True, False)
 
 
 def test_only_the_first_observation_tells_the_task() -> None:
@@ -233,6 +233,6 @@ def test_every_valid_action_is_valid(seed: int, choices: list[float]) -> None:
     for choice in choices:
         actions = env.valid_actions()
         _, _, terminated, _, info = env.step(actions[int(choice * len(actions))][0])
-        assert info["step_valid"]
+        assert info["action_valid"]
         if terminated:
             return

@@ -158,7 +158,7 @@ def test_an_environment_that_hangs_ends_by_its_deadlines() -> None:
     report = check(FAULTY, {"fault": "hang", "where": "reset"}, call_deadline=0.05)
     assert "had not returned after 0.05 s" in failed(report)["reset"]
     assert {one.detail for one in report.findings[1:]} == {"not begun: a call of it hung"}
-    report = check(FAULTY, {"fault": "hang", "where": "reset"}, call_deadline=5, check_deadline=0.05, deadline=0.12)
+    report = check(FAULTY, {"fault": "hang", "where": "reset"}, call_deadline=5, check_deadline=0.05, timeout_s=0.12)
     assert failed(report)["reset"] == "not finished after 0.05 s"
     assert failed(report)["oracle"] == "not begun: the whole took over 0.12 s"
     HANG.set()

@@ -4,8 +4,8 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from turnwise.sandbox import use
-from turnwise.sandbox.pool.in_process import Here
+from turnwise.sandbox import set_provider
+from turnwise.sandbox.pool.in_process import InProcessPool
 
 
 @pytest.fixture(scope="package")
@@ -14,8 +14,8 @@ def browsers() -> Iterator[None]:
     found = subprocess.run(["docker", "image", "inspect", "turnwise/web"], capture_output=True, check=False)
     if found.returncode:
         pytest.fail("no image turnwise/web here: `turnwise sandbox build web` makes it, and so does `make test`")
-    source = Here("docker", capacity=3, warm=0)
-    use(source)
+    source = InProcessPool("docker", capacity=3, warm=0)
+    set_provider(source)
     yield
-    use(None)
+    set_provider(None)
     source.close()

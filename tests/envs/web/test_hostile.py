@@ -95,9 +95,9 @@ def test_back_goes_back_where_the_document_stays(site: HostileSite) -> None:
     seen, _ = site.reset(seed=1)
     site.step(f"click({number_of(seen, 'button')})")
     after, _, _, _, info = site.step("back()")
-    assert info["step_valid"]
+    assert info["action_valid"]
     assert "titled.html\n" in str(after)
-    assert not site.step("back()")[4]["step_valid"]
+    assert not site.step("back()")[4]["action_valid"]
 
 
 def test_a_long_text_is_typed_at_once(site: HostileSite) -> None:
@@ -105,7 +105,7 @@ def test_a_long_text_is_typed_at_once(site: HostileSite) -> None:
     seen, _ = site.reset(seed=1)
     site.step(f"click({number_of(seen, 'textbox')})")
     after, _, _, _, info = site.step(f"type({'a' * 7900!r})")
-    assert info["step_valid"]
+    assert info["action_valid"]
     assert "a" * 1000 in str(after)
 
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_read_at_the_end_is_checked_by_nobody(site: HostileSite) 
     site.at = "harmless"
     site.reset(seed=1)
     assert site.browser.box
-    site.browser.box.exec(["mv", "site", "elsewhere"], deadline=5)
+    site.browser.box.exec(["mv", "site", "elsewhere"], timeout_s=5)
     _, reward, over, _, info = site.step('answer("right")')
     assert (reward, over, info["success"]) == (0.0, True, False)
     clean(site)
@@ -191,7 +191,7 @@ def test_where_the_last_tab_closed_itself_there_is_another(site: HostileSite, at
         after, _, _, _, info = site.step(action.format(number))
     assert "! the last tab was closed; this is another one" in str(after)
     assert "about:blank" in str(after)
-    assert info["step_valid"]
+    assert info["action_valid"]
     clean(site)
 
 
@@ -244,7 +244,7 @@ def test_nothing_but_the_site_can_be_gone_to(site: HostileSite) -> None:
     site.reset(seed=1)
     for url in ("file:///etc/passwd", "javascript:document.title='won'", "http://169.254.169.254/", "about:blank"):
         after, _, _, _, info = site.step(f'goto("{url}")')
-        assert not info["step_valid"]
+        assert not info["action_valid"]
         assert "'page' http://127.0.0.1:8080/harmless.html" in str(after)
 
 

@@ -36,7 +36,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 def holdings(shared: Browser) -> dict[str, int]:
     """What the sandbox holds, and this process."""
     assert shared.box
-    said = shared.box.exec(["sh", "-c", HOLDINGS], deadline=20).stdout.decode().split()
+    said = shared.box.exec(["sh", "-c", HOLDINGS], timeout_s=20).stdout.decode().split()
     found = dict(zip(said[::2], map(int, said[1::2]), strict=True))
     return found | {"host_files": len(list(Path("/proc/self/fd").iterdir()))}
 

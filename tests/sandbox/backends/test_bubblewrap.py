@@ -60,7 +60,7 @@ def test_what_is_not_trusted_is_refused_unless_the_person_allows_it() -> None:
         await held.close()
         allowed = LocalBackend("tests", allow_untrusted=True)
         box = await allowed.start(untrusted)
-        assert (await box.exec(["true"], deadline=20)).exit_code == 0
+        assert (await box.exec(["true"], timeout_s=20)).exit_code == 0
         await box.close()
         await allowed.close()
 
@@ -89,7 +89,7 @@ def test_closing_a_box_ends_all_of_it_and_leaves_no_file() -> None:
     async def work() -> Path:
         held = LocalBackend("tests")
         box = await held.start(SPEC)
-        await box.exec(["sh", "-c", f"setsid sleep {mark} >/dev/null 2>&1 &"], deadline=20)
+        await box.exec(["sh", "-c", f"setsid sleep {mark} >/dev/null 2>&1 &"], timeout_s=20)
         assert [row["id"] for row in await held.listed()] == [box.id]
         await box.close()
         assert await held.listed() == []
@@ -105,7 +105,7 @@ def test_a_box_that_is_killed_from_outside_is_lost() -> None:
     async def work() -> None:
         held = LocalBackend("tests")
         box = await held.start(SPEC)
-        running_one = asyncio.create_task(box.exec(["sleep", "600"], deadline=600))
+        running_one = asyncio.create_task(box.exec(["sleep", "600"], timeout_s=600))
         await asyncio.sleep(0.3)
         mine = [pid for pid in running("/run/turnwise/s") if box.id in Path(f"/proc/{pid}/mountinfo").read_text()]
         for pid in mine:

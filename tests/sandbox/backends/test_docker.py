@@ -168,7 +168,7 @@ def test_a_killed_owners_containers_end_by_themselves_and_nobody_elses(engine: A
             began = time.monotonic()
             assert await asyncio.to_thread(gone, engine, doomed, 60)
             took = time.monotonic() - began
-            assert (await box.exec(["true"], deadline=20)).exit_code == 0
+            assert (await box.exec(["true"], timeout_s=20)).exit_code == 0
             assert of_run(engine, run) == [box.id]
             await box.close()
             return took
@@ -236,7 +236,7 @@ def test_a_container_removed_behind_our_back_is_a_lost_box(engine: Any) -> None:
     async def work() -> None:
         async with opened() as held:
             box = await held.start(SPEC)
-            waiting = asyncio.create_task(box.exec(["sleep", "600"], deadline=600))
+            waiting = asyncio.create_task(box.exec(["sleep", "600"], timeout_s=600))
             await asyncio.sleep(0.1)
             await asyncio.to_thread(engine.remove_container, box.id, force=True)
             with pytest.raises(SandboxLost, match="the step server ended"):
@@ -252,10 +252,10 @@ def test_memory_that_an_answer_took_is_told() -> None:
     async def work() -> None:
         async with opened() as held:
             box = await held.start(SPEC)
-            await box.exec(["python3", "-c", EATER], deadline=5)
-            done = await box.ask("/tmp/eater", b"", deadline=10)  # noqa: S108 - the sandbox's own
+            await box.exec(["python3", "-c", EATER], timeout_s=5)
+            done = await box.request("/tmp/eater", b"", timeout_s=10)  # noqa: S108 - the sandbox's own
             assert (done.stdout, done.oom) == (b"9", True)
-            assert not (await box.ask("/tmp/nobody", b"", deadline=5)).oom  # noqa: S108
+            assert not (await box.request("/tmp/nobody", b"", timeout_s=5)).oom  # noqa: S108
             await box.close()
 
     asyncio.run(work())
@@ -309,13 +309,13 @@ def test_two_hundred_asked_for_at_once_are_all_served() -> None:
         pool = await Pool(DockerBackend("crowd"), capacity=48, warm=0).open()
 
         async def one(number: int) -> str:
-            box = await pool.lease(SPEC, deadline=240)
+            box = await pool.lease(SPEC, timeout_s=240)
             try:
-                done = await box.exec(["sh", "-c", f"echo {number}; sleep 0.5"], deadline=60)
+                done = await box.exec(["sh", "-c", f"echo {number}; sleep 0.5"], timeout_s=60)
                 assert done.stdout == f"{number}\n".encode()
                 return box.id
             finally:
-                pool.give_back(box)
+                pool.release(box)
 
         try:
             names = await asyncio.gather(*map(one, range(200)))

@@ -42,22 +42,22 @@ def test_a_frozen_engine_stalls_nothing_and_is_waited_for() -> None:
         watching = asyncio.create_task(worst_stall(ends))
         dockerd = engine()
         try:
-            held = [await pool.lease(SPEC, deadline=60) for _ in range(2)]
+            held = [await pool.lease(SPEC, timeout_s=60) for _ in range(2)]
             while not pool.health().idle:
                 await asyncio.sleep(0.1)
             dockerd.send_signal(signal.SIGSTOP)
-            warm = await pool.lease(SPEC, deadline=5)
-            waiting = asyncio.create_task(pool.lease(SPEC, deadline=FROZEN_SECONDS + 90))
+            warm = await pool.lease(SPEC, timeout_s=5)
+            waiting = asyncio.create_task(pool.lease(SPEC, timeout_s=FROZEN_SECONDS + 90))
             until = monotonic() + FROZEN_SECONDS
             while monotonic() < until:
                 for box in (*held, warm):
-                    assert (await box.exec(["echo", "here"], deadline=5)).stdout == b"here\n"
+                    assert (await box.exec(["echo", "here"], timeout_s=5)).stdout == b"here\n"
                 await asyncio.sleep(0.5)
-            pool.give_back(held.pop())
+            pool.release(held.pop())
             assert not waiting.done() or pool.health().leased == 3
             dockerd.send_signal(signal.SIGCONT)
             last = await waiting
-            assert (await last.exec(["echo", "again"], deadline=5)).stdout == b"again\n"
+            assert (await last.exec(["echo", "again"], timeout_s=5)).stdout == b"again\n"
         finally:
             dockerd.send_signal(signal.SIGCONT)
             ends.set()

@@ -7,9 +7,9 @@ from time import monotonic
 
 import pytest
 from turnwise.sandbox import SandboxLost, SandboxSpec
-from turnwise.sandbox.cluster.node import HostSettings, SandboxHost
-from turnwise.sandbox.cluster.node_socket import Near, dial
-from turnwise.sandbox.errors import HostLost
+from turnwise.sandbox.cluster.node import SandboxNode, SandboxSettings
+from turnwise.sandbox.cluster.node_socket import SocketConnection, dial
+from turnwise.sandbox.errors import NodeLost
 from turnwise.sandbox.pool.pool import Pool
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=16, trusted=True)
@@ -17,24 +17,24 @@ EXEC = {"op": "exec", "deadline": 30, "cap": 1000, "env": {}}
 
 
 @asynccontextmanager
-async def host() -> AsyncIterator[SandboxHost]:
-    made = SandboxHost("gate", HostSettings(backend="local", per_node=2, warm=0).model_dump())
+async def host() -> AsyncIterator[SandboxNode]:
+    made = SandboxNode("gate", SandboxSettings(backend="local", per_node=2, warm=0).model_dump())
     try:
         yield made
     finally:
         await made.close()
 
 
-async def leased(made: SandboxHost) -> tuple[str, Near]:
+async def leased(made: SandboxNode) -> tuple[str, SocketConnection]:
     got = await made.lease(SPEC.model_dump(), 30, None, patient=True)
     assert got is not None
     lease, name, _, gate = got
     near = await dial(gate, None, name, lease)
-    assert isinstance(near, Near)
+    assert isinstance(near, SocketConnection)
     return lease, near
 
 
-async def until_free(made: SandboxHost, seconds: float) -> None:
+async def until_free(made: SandboxNode, seconds: float) -> None:
     until = monotonic() + seconds
     while (await made.health())["leased"]:
         assert monotonic() < until, await made.health()
@@ -45,12 +45,12 @@ def test_frames_pass_and_the_end_of_the_connection_is_the_end_of_the_lease() -> 
     async def main() -> None:
         async with host() as made:
             _, near = await leased(made)
-            answer, data = await near.call({**EXEC, "argv": ["cat"]}, b"one\n", deadline=10)
+            answer, data = await near.call({**EXEC, "argv": ["cat"]}, b"one\n", timeout_s=10)
             assert (answer["exit_code"], data) == (0, b"one\n")
             near.close()
             await until_free(made, 5)
-            with pytest.raises(HostLost):
-                await near.call({**EXEC, "argv": ["true"]}, deadline=10)
+            with pytest.raises(NodeLost):
+                await near.call({**EXEC, "argv": ["true"]}, timeout_s=10)
 
     asyncio.run(main())
 
@@ -59,11 +59,11 @@ def test_a_worker_that_goes_in_the_middle_of_a_command_gives_back_at_once() -> N
     async def main() -> None:
         async with host() as made:
             _, near = await leased(made)
-            running = asyncio.create_task(near.call({**EXEC, "argv": ["sleep", "30"]}, deadline=35))
+            running = asyncio.create_task(near.call({**EXEC, "argv": ["sleep", "30"]}, timeout_s=35))
             await asyncio.sleep(0.3)
             near.close()
             await until_free(made, 5)
-            with pytest.raises(HostLost):
+            with pytest.raises(NodeLost):
                 await running
 
     asyncio.run(main())
@@ -75,12 +75,12 @@ def test_a_box_that_ends_is_told_apart_from_a_lease_and_a_host_that_end() -> Non
             lease, near = await leased(made)
             made._leases[lease].link.close("broken on purpose")
             with pytest.raises(SandboxLost, match="broken on purpose"):
-                await near.call({**EXEC, "argv": ["true"]}, deadline=10)
+                await near.call({**EXEC, "argv": ["true"]}, timeout_s=10)
 
             lease, near = await leased(made)
-            await made.give_back(lease)
-            with pytest.raises(HostLost, match="over"):
-                await near.call({**EXEC, "argv": ["true"]}, deadline=10)
+            await made.release(lease)
+            with pytest.raises(NodeLost, match="over"):
+                await near.call({**EXEC, "argv": ["true"]}, timeout_s=10)
 
     asyncio.run(main())
 
@@ -97,8 +97,8 @@ def test_a_host_that_does_not_answer_is_no_doing_of_the_sandbox(monkeypatch: pyt
                 await asyncio.sleep(60)
 
             monkeypatch.setattr(box.link, "call", hang)
-            with pytest.raises(HostLost, match="no answer"):
-                await near.call({**EXEC, "argv": ["true"]}, deadline=0.5)
+            with pytest.raises(NodeLost, match="no answer"):
+                await near.call({**EXEC, "argv": ["true"]}, timeout_s=0.5)
 
     asyncio.run(main())
 
@@ -112,7 +112,7 @@ def test_a_lease_that_nobody_uses_is_ended(monkeypatch: pytest.MonkeyPatch) -> N
             await until_free(made, 5)
             _, near = await leased(made)
             await asyncio.sleep(0.5)
-            assert (await near.call({**EXEC, "argv": ["true"]}, deadline=10))[0]["exit_code"] == 0
+            assert (await near.call({**EXEC, "argv": ["true"]}, timeout_s=10))[0]["exit_code"] == 0
             near.close()
 
     asyncio.run(main())
@@ -128,10 +128,10 @@ def test_a_sandbox_of_one_lease_is_out_of_reach_of_the_next() -> None:
             assert isinstance(made._pool, Pool)
             again, other = await leased(made)
             assert made._leases[again].id == name
-            await made.give_back(lease)
-            with pytest.raises(HostLost):
+            await made.release(lease)
+            with pytest.raises(NodeLost):
                 await made.pass_on(lease, {"op": "ping"}, b"", 5)
-            assert (await other.call({**EXEC, "argv": ["true"]}, deadline=10))[0]["exit_code"] == 0
+            assert (await other.call({**EXEC, "argv": ["true"]}, timeout_s=10))[0]["exit_code"] == 0
             other.close()
 
     asyncio.run(main())

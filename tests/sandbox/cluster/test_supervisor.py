@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from turnwise.sandbox import Finished, Leased, SandboxSpec
-from turnwise.sandbox.cluster.node import HostSettings
-from turnwise.sandbox.cluster.supervisor import Hosts, Keeper
-from turnwise.sandbox.errors import HostLost, LeaseTimeout
+from turnwise.sandbox import ExecResult, SandboxLease, SandboxSpec
+from turnwise.sandbox.cluster.node import SandboxSettings
+from turnwise.sandbox.cluster.supervisor import ClusterProvider, NodeSupervisor
+from turnwise.sandbox.errors import LeaseTimeout, NodeLost
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=16)
 TRUSTED = SPEC.model_copy(update={"trusted": True})
@@ -40,11 +40,12 @@ def cluster() -> Iterator[Any]:
     made.shutdown()
 
 
-def lease_all(source: Hosts, count: int) -> list[Leased]:
+def lease_all(source: ClusterProvider, count: int) -> list[SandboxLease]:
     """Lease at once, from as many threads."""
-    got: list[Leased] = []
+    got: list[SandboxLease] = []
     threads = [
-        threading.Thread(target=lambda: got.append(source.lease(SPEC, deadline=LONG, holds=300))) for _ in range(count)
+        threading.Thread(target=lambda: got.append(source.lease(SPEC, timeout_s=LONG, max_duration_s=300)))
+        for _ in range(count)
     ]
     for thread in threads:
         thread.start()
@@ -53,17 +54,17 @@ def lease_all(source: Hosts, count: int) -> list[Leased]:
     return got
 
 
-def hello(box: Leased) -> Finished:
-    return box.exec(["echo", "hello"], deadline=10)
+def hello(box: SandboxLease) -> ExecResult:
+    return box.exec(["echo", "hello"], timeout_s=10)
 
 
-def until_lost(box: Leased) -> None:
+def until_lost(box: SandboxLease) -> None:
     """Ray tells of a death when it has noticed it, and then as the world's failure."""
     until = time.monotonic() + LONG
     while time.monotonic() < until:
         try:
             hello(box)
-        except HostLost:
+        except NodeLost:
             return
         time.sleep(0.1)
     raise AssertionError(f"{box.id} is still there")
@@ -71,15 +72,15 @@ def until_lost(box: Leased) -> None:
 
 def test_leases_go_across_nodes_wait_their_turn_and_survive_a_lost_node(cluster: Any) -> None:
     async def main() -> None:
-        keeper = Keeper("across", HostSettings(backend="docker", per_node=PER_NODE, warm=0))
+        keeper = NodeSupervisor("across", SandboxSettings(backend="docker", per_node=PER_NODE, warm=0))
         keeper.open()
         try:
-            source = Hosts("across")
+            source = ClusterProvider("across")
             boxes = await asyncio.to_thread(lease_all, source, PER_NODE * NODES)
             assert len({box.id for box in boxes}) == PER_NODE * NODES
             assert all([(await asyncio.to_thread(hello, box)).stdout == b"hello\n" for box in boxes])
             with pytest.raises(LeaseTimeout, match="on any node"):
-                await asyncio.to_thread(source.lease, SPEC, deadline=2.0)
+                await asyncio.to_thread(source.lease, SPEC, timeout_s=2.0)
 
             # A node that joins adds its sandboxes for those who already wait.
             joining = asyncio.create_task(asyncio.to_thread(lease_all, source, PER_NODE))
@@ -93,10 +94,10 @@ def test_leases_go_across_nodes_wait_their_turn_and_survive_a_lost_node(cluster:
             cluster.remove_node(node, allow_graceful=False)
             for box in there:
                 await asyncio.to_thread(until_lost, box)
-            waiting = asyncio.create_task(asyncio.to_thread(source.lease, SPEC, deadline=LONG))
+            waiting = asyncio.create_task(asyncio.to_thread(source.lease, SPEC, timeout_s=LONG))
             await asyncio.sleep(0.5)
             assert not waiting.done()
-            boxes[0].give_back()
+            boxes[0].release()
             assert (await asyncio.to_thread(hello, await waiting)).stdout == b"hello\n"
         finally:
             await keeper.close()
@@ -108,15 +109,15 @@ def test_a_host_that_is_killed_comes_back_and_its_sandboxes_are_gone(cluster: An
     import ray
 
     async def main() -> None:
-        keeper = Keeper("killed", HostSettings(backend="docker", per_node=PER_NODE, warm=0))
+        keeper = NodeSupervisor("killed", SandboxSettings(backend="docker", per_node=PER_NODE, warm=0))
         keeper.open()
         try:
-            source = Hosts("killed")
-            box = await asyncio.to_thread(source.lease, SPEC, deadline=LONG)
+            source = ClusterProvider("killed")
+            box = await asyncio.to_thread(source.lease, SPEC, timeout_s=LONG)
             for host in keeper.hosts.values():
                 ray.kill(host, no_restart=False)
             await asyncio.to_thread(until_lost, box)
-            again = await asyncio.to_thread(source.lease, SPEC, deadline=LONG)
+            again = await asyncio.to_thread(source.lease, SPEC, timeout_s=LONG)
             assert (await asyncio.to_thread(hello, again)).stdout == b"hello\n"
             until = time.monotonic() + LONG
             while running(box.id):
@@ -135,11 +136,11 @@ def test_a_worker_that_is_killed_gives_back_what_it_held_on_its_own_node(cluster
 
     class Borrower:
         def borrow(self) -> bytes:
-            self.box = Hosts(f"near-{backend}").lease(TRUSTED, deadline=LONG)
-            return self.box.exec(["cat"], deadline=10, stdin=b"a frame\n").stdout
+            self.box = ClusterProvider(f"near-{backend}").lease(TRUSTED, timeout_s=LONG)
+            return self.box.exec(["cat"], timeout_s=10, stdin=b"a frame\n").stdout
 
     async def main() -> None:
-        keeper = Keeper(f"near-{backend}", HostSettings(backend=backend, per_node=PER_NODE, warm=0))
+        keeper = NodeSupervisor(f"near-{backend}", SandboxSettings(backend=backend, per_node=PER_NODE, warm=0))
         keeper.open()
         try:
             for node in keeper.hosts:

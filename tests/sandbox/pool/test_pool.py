@@ -11,7 +11,7 @@ import pytest
 from turnwise.sandbox.backends.bubblewrap import LocalBackend
 from turnwise.sandbox.errors import LeaseTimeout, NoImage, NotTrusted, SandboxError, SandboxLost, StartFailed
 from turnwise.sandbox.pool import pool as pool_module
-from turnwise.sandbox.pool.circuit_breaker import Breaker
+from turnwise.sandbox.pool.circuit_breaker import CircuitBreaker
 from turnwise.sandbox.pool.pool import Pool
 from turnwise.sandbox.sandbox import Box
 from turnwise.sandbox.spec import SandboxSpec
@@ -40,7 +40,7 @@ async def until(true: Any, seconds: float = 20.0) -> None:
 
 
 async def used(box: Box, text: str = "true") -> str:
-    done = await box.exec(["sh", "-c", text], deadline=20)
+    done = await box.exec(["sh", "-c", text], timeout_s=20)
     assert done.exit_code == 0, done.stderr
     return done.stdout.decode().strip()
 
@@ -48,22 +48,22 @@ async def used(box: Box, text: str = "true") -> str:
 def test_a_warm_lease_is_immediate_and_clean() -> None:
     async def work() -> float:
         async with opened(capacity=4, warm=1) as (pool, _):
-            first = await pool.lease(SPEC, deadline=20)
+            first = await pool.lease(SPEC, timeout_s=20)
             await used(first, "touch left; (sleep 600 >/dev/null 2>&1 &)")
             await until(lambda: pool.health().idle == 1)
-            pool.give_back(first)
-            pool.give_back(first)
+            pool.release(first)
+            pool.release(first)
             await until(lambda: pool.health().idle == 2)
             took = []
             for _ in range(10):
                 began = time.perf_counter()
-                boxes = [await pool.lease(SPEC, deadline=20) for _ in range(2)]
+                boxes = [await pool.lease(SPEC, timeout_s=20) for _ in range(2)]
                 took.append(time.perf_counter() - began)
                 assert [await used(box, "ls -A; cat /proc/[0-9]*/comm | grep -c sleep || true") for box in boxes] == [
                     "0"
                 ] * 2
                 for box in boxes:
-                    pool.give_back(box)
+                    pool.release(box)
                 await until(lambda: pool.health().idle >= 2 and pool.health().clearing == 0)
             assert pool.health().leases == 21
             return min(took)
@@ -77,9 +77,9 @@ def test_leases_are_served_in_the_order_they_were_asked_for() -> None:
         async with opened(capacity=1, warm=0) as (pool, _):
 
             async def one(number: int) -> None:
-                box = await pool.lease(SPEC, deadline=20)
+                box = await pool.lease(SPEC, timeout_s=20)
                 served.append(number)
-                pool.give_back(box)
+                pool.release(box)
 
             async with asyncio.TaskGroup() as group:
                 for number in range(12):
@@ -92,15 +92,15 @@ def test_leases_are_served_in_the_order_they_were_asked_for() -> None:
 def test_one_that_gives_up_says_what_everyone_waits_for() -> None:
     async def work() -> None:
         async with opened(capacity=1, warm=0) as (pool, _):
-            box = await pool.lease(SPEC, deadline=20)
+            box = await pool.lease(SPEC, timeout_s=20)
             with pytest.raises(LeaseTimeout) as raised:
-                await pool.lease(SPEC, deadline=0.1)
+                await pool.lease(SPEC, timeout_s=0.1)
             said = "no sandbox of image code within 0.1 s: 1 wait, of 1 1 leased, 0 starting, 0 being cleared, 0 idle"
             assert str(raised.value).startswith(said.split(": ")[0])
             assert "1 leased, 0 starting, 0 being cleared, 0 idle" in str(raised.value)
             assert pool.health().waiting == 0
-            pool.give_back(box)
-            assert (await pool.lease(SPEC, deadline=20)).id == box.id
+            pool.release(box)
+            assert (await pool.lease(SPEC, timeout_s=20)).id == box.id
 
     asyncio.run(work())
 
@@ -108,20 +108,20 @@ def test_one_that_gives_up_says_what_everyone_waits_for() -> None:
 def test_a_wait_that_is_cancelled_leaves_its_turn_to_the_next() -> None:
     async def work() -> None:
         async with opened(capacity=1, warm=0) as (pool, _):
-            box = await pool.lease(SPEC, deadline=20)
-            waits = [asyncio.create_task(pool.lease(SPEC, deadline=20)) for _ in range(3)]
+            box = await pool.lease(SPEC, timeout_s=20)
+            waits = [asyncio.create_task(pool.lease(SPEC, timeout_s=20)) for _ in range(3)]
             await asyncio.sleep(0)
             waits[0].cancel()
-            pool.give_back(box)
+            pool.release(box)
             assert (await waits[1]).id == box.id
             # Cancelled in the very moment in which it is served.
-            pool.give_back(box)
+            pool.release(box)
             while pool.health().clearing:
                 await asyncio.sleep(0)
             waits[2].cancel()
             for got in await asyncio.gather(*waits, return_exceptions=True):
                 assert isinstance(got, Box | asyncio.CancelledError)
-            pool.give_back(box)
+            pool.release(box)
             await until(lambda: pool.health().idle == 1)
             assert pool.health().leased == 0
 
@@ -133,9 +133,9 @@ def test_two_hundred_at_once_are_all_served() -> None:
         async with opened(capacity=8, warm=1) as (pool, backend):
 
             async def one() -> None:
-                box = await pool.lease(SPEC, deadline=120)
+                box = await pool.lease(SPEC, timeout_s=120)
                 await used(box)
-                pool.give_back(box)
+                pool.release(box)
 
             async with asyncio.TaskGroup() as group:
                 for _ in range(200):
@@ -154,7 +154,7 @@ def test_whatever_fails_and_in_whatever_order_capacity_is_kept_and_everyone_serv
 
     async def work() -> None:
         backend = Faulty(LocalBackend("tests"), start=0.2, reset=0.2, seed=seed)
-        breaker = Breaker(threshold=3, probe_seconds=0.05)
+        breaker = CircuitBreaker(threshold=3, probe_seconds=0.05)
         capacity = rng.randint(1, 5)
         async with opened(backend, capacity=capacity, warm=rng.randint(0, 3), starts=2, breaker=breaker) as (pool, _):
             held: set[str] = set()
@@ -163,16 +163,16 @@ def test_whatever_fails_and_in_whatever_order_capacity_is_kept_and_everyone_serv
             async def one() -> None:
                 for _ in range(3):
                     await asyncio.sleep(rng.random() * 0.05)
-                    box = await pool.lease(rng.choice((SPEC, OTHER)), deadline=60)
+                    box = await pool.lease(rng.choice((SPEC, OTHER)), timeout_s=60)
                     assert box.id not in held
                     held.add(box.id)
                     if rng.random() < 0.2:
-                        await box.exec(["sh", "-c", "sleep 600 &"], deadline=10)
+                        await box.exec(["sh", "-c", "sleep 600 &"], timeout_s=10)
                     if rng.random() < 0.1:
                         await box.close()
                     await asyncio.sleep(rng.random() * 0.02)
                     held.discard(box.id)
-                    pool.give_back(box)
+                    pool.release(box)
 
             async with asyncio.TaskGroup() as group:
                 for _ in range(12):
@@ -194,14 +194,14 @@ async def _watch(pool: Pool, capacity: int) -> None:
 def test_a_box_that_cannot_be_cleared_is_replaced() -> None:
     async def work() -> None:
         async with opened(Faulty(LocalBackend("tests"), reset=1.0), capacity=1, warm=0) as (pool, backend):
-            first = await pool.lease(SPEC, deadline=20)
-            pool.give_back(first)
-            second = await pool.lease(SPEC, deadline=20)
+            first = await pool.lease(SPEC, timeout_s=20)
+            pool.release(first)
+            second = await pool.lease(SPEC, timeout_s=20)
             assert second.id != first.id
             assert backend.open == {second.id}
             assert pool.health().reset_failures == 1
             with pytest.raises(SandboxLost):
-                await first.exec(["true"], deadline=5)
+                await first.exec(["true"], timeout_s=5)
 
     asyncio.run(work())
 
@@ -214,14 +214,14 @@ def test_after_failures_in_a_row_only_probes_are_made_until_one_works() -> None:
             OSError("no space left on device"),
             StartFailed("down still"),
         ]
-        breaker = Breaker(threshold=3, probe_seconds=2.0)
+        breaker = CircuitBreaker(threshold=3, probe_seconds=2.0)
         async with opened(backend, capacity=4, warm=0, breaker=breaker) as (pool, _):
             with pytest.raises(LeaseTimeout, match="starting failed 3 times in a row, last: down still"):
-                await pool.lease(SPEC, deadline=0.5)
+                await pool.lease(SPEC, timeout_s=0.5)
             assert backend.tried == 3
             assert pool.health().breaker_open
             assert not pool.has_room()
-            await used(await pool.lease(SPEC, deadline=20))
+            await used(await pool.lease(SPEC, timeout_s=20))
             assert backend.tried == 4
             assert not pool.health().breaker_open
             assert pool.health().start_failures == 3
@@ -235,16 +235,16 @@ def test_what_is_hopeless_is_told_at_once_and_not_tried_for_ever() -> None:
         async with opened(backend, capacity=4, warm=2) as (pool, _):
             backend.errors = [NoImage("there is no image")]
             with pytest.raises(NoImage):
-                await pool.lease(SPEC, deadline=20)
+                await pool.lease(SPEC, timeout_s=20)
             untrusted = SPEC.model_copy(update={"trusted": False})
             with pytest.raises(NotTrusted, match="--allow-local-sandbox"):
-                await pool.lease(untrusted, deadline=20)
-            await pool.lease(SPEC, deadline=20)
+                await pool.lease(untrusted, timeout_s=20)
+            await pool.lease(SPEC, timeout_s=20)
             await until(lambda: pool.health().idle == 2)
             # With a lease out, spares are wanted that nobody waits for.
             backend.errors = [NoImage("there is no image")] * 1000
             before = backend.tried
-            await pool.lease(SPEC, deadline=20)
+            await pool.lease(SPEC, timeout_s=20)
             await asyncio.sleep(0.5)
             return backend.tried - before
 
@@ -255,12 +255,12 @@ def test_nothing_is_evicted_for_what_cannot_be_started_yet() -> None:
     async def work() -> None:
         backend = Faulty(LocalBackend("tests"))
         async with opened(backend, capacity=4, warm=0, starts=1) as (pool, _):
-            boxes = [await pool.lease(SPEC, deadline=20) for _ in range(4)]
+            boxes = [await pool.lease(SPEC, timeout_s=20) for _ in range(4)]
             for box in boxes:
-                pool.give_back(box)
+                pool.release(box)
             await until(lambda: pool.health().idle == 4)
             backend.slow = 0.5
-            waits = [asyncio.create_task(pool.lease(OTHER, deadline=20)) for _ in range(4)]
+            waits = [asyncio.create_task(pool.lease(OTHER, timeout_s=20)) for _ in range(4)]
             await asyncio.sleep(0.2)
             assert pool.health().idle == 3
             await asyncio.gather(*waits)
@@ -273,12 +273,12 @@ def test_a_lease_that_is_never_given_back_ends_at_its_time(monkeypatch: pytest.M
 
     async def work() -> None:
         async with opened(capacity=1, warm=0) as (pool, _):
-            late = await pool.lease(SPEC, deadline=20, holds=0.2)
-            await used(await pool.lease(SPEC, deadline=20))
+            late = await pool.lease(SPEC, timeout_s=20, max_duration_s=0.2)
+            await used(await pool.lease(SPEC, timeout_s=20))
             assert pool.health().overdue == 1
             with pytest.raises(SandboxLost):
-                await late.exec(["true"], deadline=5)
-            pool.give_back(late)
+                await late.exec(["true"], timeout_s=5)
+            pool.release(late)
 
     asyncio.run(work())
 
@@ -289,10 +289,10 @@ def test_one_whose_time_is_nearly_over_is_not_lent(monkeypatch: pytest.MonkeyPat
     async def work() -> None:
         short = SPEC.model_copy(update={"ttl": 3.0})
         async with opened(capacity=1, warm=0) as (pool, _):
-            first = await pool.lease(short, deadline=20)
-            pool.give_back(first)
+            first = await pool.lease(short, timeout_s=20)
+            pool.release(first)
             await asyncio.sleep(2.0)
-            second = await pool.lease(short, deadline=20)
+            second = await pool.lease(short, timeout_s=20)
             assert second.id != first.id
 
     asyncio.run(work())
@@ -301,14 +301,14 @@ def test_one_whose_time_is_nearly_over_is_not_lent(monkeypatch: pytest.MonkeyPat
 def test_a_closed_pool_tells_whoever_waits() -> None:
     async def work() -> None:
         async with opened(capacity=1, warm=0) as (pool, _):
-            await pool.lease(SPEC, deadline=20)
-            waiting = asyncio.create_task(pool.lease(SPEC, deadline=20))
+            await pool.lease(SPEC, timeout_s=20)
+            waiting = asyncio.create_task(pool.lease(SPEC, timeout_s=20))
             await asyncio.sleep(0)
             await pool.close()
             with pytest.raises(SandboxError, match="closed"):
                 await waiting
             with pytest.raises(SandboxError, match="closed"):
-                await pool.lease(SPEC, deadline=1)
+                await pool.lease(SPEC, timeout_s=1)
 
     asyncio.run(work())
 
@@ -319,7 +319,7 @@ def test_a_sweep_that_fails_stops_no_housekeeping(monkeypatch: pytest.MonkeyPatc
 
     async def work() -> None:
         async with opened(capacity=2, warm=1) as (pool, _):
-            box = await pool.lease(SPEC, deadline=20)
+            box = await pool.lease(SPEC, timeout_s=20)
             await until(lambda: pool.health().idle == 1)
             spare = next(iter(pool._idle[SPEC]))
             await spare.close()

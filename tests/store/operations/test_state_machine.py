@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from sqlalchemy import func, select
-from turnwise.records import OUTCOMES, GroupState, Status
+from turnwise.records import SCORED_STATUSES, GroupState, Status
 from turnwise.store.database import Database, open_database, upgrade
 from turnwise.store.operations import BatchItem
 from turnwise.store.queries.lists import accounting, double_consumed, group_counts, latest_checkpoint, versions
@@ -93,7 +93,7 @@ class Machine(RuleBasedStateMachine):
     def start(self, data: st.DataObject, member: int) -> None:
         of = data.draw(st.sampled_from(self.in_state(GroupState.OPEN)))
         earlier = [e for e in self.episodes.values() if (e.group, e.member) == (of, member)]
-        if earlier and (earlier[-1].status is Status.RUNNING or earlier[-1].status in OUTCOMES):
+        if earlier and (earlier[-1].status is Status.RUNNING or earlier[-1].status in SCORED_STATUSES):
             return
         name = f"{of}-{member}-{len(earlier)}"
         self.do("start_trajectory", trajectory=trajectory(name, of, member, len(earlier)))
@@ -160,7 +160,7 @@ class Machine(RuleBasedStateMachine):
     def acknowledge(self, data: st.DataObject) -> None:
         count = data.draw(st.integers(1, len(self.held)))
         batch, self.held = self.held[:count], self.held[count:]
-        survivors = [i for i, e in self.episodes.items() if e.group in batch and e.status in OUTCOMES]
+        survivors = [i for i, e in self.episodes.items() if e.group in batch and e.status in SCORED_STATUSES]
         update = self.versions[self.tip].update + 1
         new = self.do(
             "acknowledge",
@@ -269,12 +269,12 @@ def test_any_history(backend: str, examples: int, tmp_path: Path, request: pytes
         def make() -> Database:
             return open_database(server.url(server.create(template)))
 
-    class Here(Machine):
+    class InProcessPool(Machine):
         pass
 
-    Here.make = staticmethod(make)  # type: ignore[assignment]
+    InProcessPool.make = staticmethod(make)  # type: ignore[assignment]
     run_state_machine_as_test(
-        Here,
+        InProcessPool,
         settings=settings(
             max_examples=examples,
             stateful_step_count=50,

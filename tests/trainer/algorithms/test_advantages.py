@@ -6,7 +6,7 @@ from itertools import chain
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from turnwise.trainer.algorithms.advantages.grpo import group_mean, group_normalised, returns_to_go, turn_return
+from turnwise.trainer.algorithms.advantages.grpo import group_mean, group_normalized, returns_to_go, turn_return
 
 REWARDS = st.lists(st.lists(st.floats(-2, 2, width=32), min_size=1, max_size=6), min_size=1, max_size=6)
 
@@ -16,7 +16,7 @@ def test_group_mean_gives_each_turn_the_trajectorys_advantage() -> None:
 
 
 def test_group_normalised_has_unit_deviation() -> None:
-    flat = [turns[0] for turns in group_normalised([[1.0], [0.0], [0.0], [1.0]])]
+    flat = [turns[0] for turns in group_normalized([[1.0], [0.0], [0.0], [1.0]])]
     assert flat == pytest.approx([1, -1, -1, 1], abs=1e-5)
 
 

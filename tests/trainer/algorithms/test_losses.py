@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from turnwise.trainer.algorithms.losses.decoupled_ppo import Decoupled
 from turnwise.trainer.algorithms.protocols import LossInputs
-from turnwise.trainer.algorithms.proximal.recompute import Behaviour, Recompute
+from turnwise.trainer.algorithms.proximal.recompute import Behavior, Recompute
 
 
-def inputs(current, proximal, behaviour, advantages, weights=None, denominator=None) -> LossInputs:
+def inputs(current, proximal, behavior, advantages, weights=None, denominator=None) -> LossInputs:
     size = len(current)
     weight = torch.tensor(weights or [1.0] * size)
     return LossInputs(
         logprobs=torch.tensor(current).log().requires_grad_(),
         entropy=torch.zeros(size),
         proximal=torch.tensor(proximal).log(),
-        behaviour=torch.tensor(behaviour).log(),
+        behavior=torch.tensor(behavior).log(),
         advantages=torch.tensor(advantages),
         weights=weight,
         denominator=denominator or float(weight.sum()),
@@ -30,15 +30,15 @@ GOLDEN = ([0.5, 0.2, 0.9], [0.4, 0.4, 0.6], [0.2, 0.4, 0.1], [1.0, -1.0, 1.0])
 
 @pytest.mark.parametrize(("reject", "expected"), [("mask", -0.533333), ("truncate", -2.533333)])
 def test_golden_vector_of_the_decoupled_loss(reject: str, expected: float) -> None:
-    loss, _ = Decoupled(clip_low=0.2, clip_high=0.2, behaviour_cap=5, reject=reject)(inputs(*GOLDEN))
+    loss, _ = Decoupled(clip_low=0.2, clip_high=0.2, behavior_cap=5, reject=reject)(inputs(*GOLDEN))
     assert float(loss.detach()) == pytest.approx(expected, abs=1e-5)
 
 
 def test_the_denominator_counts_rejected_tokens() -> None:
-    loss, metrics = Decoupled(behaviour_cap=5, reject="mask")(inputs(*GOLDEN))
+    loss, metrics = Decoupled(behavior_cap=5, reject="mask")(inputs(*GOLDEN))
     assert float(metrics["rejected"]) == 1
     kept = [values[:2] for values in GOLDEN]
-    alone, _ = Decoupled(behaviour_cap=5, reject="mask")(inputs(*kept))
+    alone, _ = Decoupled(behavior_cap=5, reject="mask")(inputs(*kept))
     assert float(loss.detach()) == pytest.approx(float(alone.detach()) * 2 / 3, abs=1e-6)
 
 
@@ -47,11 +47,11 @@ TOKENS = st.lists(st.tuples(PROBABILITY, PROBABILITY, PROBABILITY, st.floats(-2,
 
 
 @given(TOKENS)
-def test_with_the_behaviour_policy_as_proximal_it_is_ppo(tokens: list[tuple[float, float, float, float]]) -> None:
-    current, _, behaviour, advantages = map(list, zip(*tokens, strict=True))
-    given_inputs = inputs(current, behaviour, behaviour, advantages)
+def test_with_the_behavior_policy_as_proximal_it_is_ppo(tokens: list[tuple[float, float, float, float]]) -> None:
+    current, _, behavior, advantages = map(list, zip(*tokens, strict=True))
+    given_inputs = inputs(current, behavior, behavior, advantages)
     loss, _ = Decoupled()(given_inputs)
-    ratio = [c / b for c, b in zip(current, behaviour, strict=True)]
+    ratio = [c / b for c, b in zip(current, behavior, strict=True)]
     ppo = [max(-a * r, -a * min(max(r, 0.8), 1.2)) for a, r in zip(advantages, ratio, strict=True)]
     assert float(loss.detach()) == pytest.approx(sum(ppo) / len(ppo), abs=1e-4)
 
@@ -60,12 +60,12 @@ def test_with_the_behaviour_policy_as_proximal_it_is_ppo(tokens: list[tuple[floa
 def test_at_the_proximal_policy_the_gradient_is_the_weighted_policy_gradient(
     tokens: list[tuple[float, float, float, float]],
 ) -> None:
-    current, _, behaviour, advantages = map(list, zip(*tokens, strict=True))
-    given_inputs = inputs(current, current, behaviour, advantages)
-    loss, _ = Decoupled(behaviour_cap=1e9)(given_inputs)
+    current, _, behavior, advantages = map(list, zip(*tokens, strict=True))
+    given_inputs = inputs(current, current, behavior, advantages)
+    loss, _ = Decoupled(behavior_cap=1e9)(given_inputs)
     loss.backward()
     assert given_inputs.logprobs.grad is not None
-    expected = [-a * c / b / len(tokens) for a, c, b in zip(advantages, current, behaviour, strict=True)]
+    expected = [-a * c / b / len(tokens) for a, c, b in zip(advantages, current, behavior, strict=True)]
     assert given_inputs.logprobs.grad.tolist() == pytest.approx(expected, abs=1e-4)
 
 
@@ -74,12 +74,12 @@ def test_a_token_of_weight_zero_adds_nothing() -> None:
     loss, metrics = Decoupled(entropy_bonus=0.1)(one)
     alone, _ = Decoupled(entropy_bonus=0.1)(inputs([0.5], [0.4], [0.4], [1.0]))
     assert float(loss.detach()) == pytest.approx(float(alone.detach()))
-    assert float(metrics["behaviour_kl"]) == pytest.approx(0.5 / 0.4 - 1 - math.log(0.5 / 0.4), abs=1e-6)
+    assert float(metrics["behavior_kl"]) == pytest.approx(0.5 / 0.4 - 1 - math.log(0.5 / 0.4), abs=1e-6)
 
 
 def test_the_proximal_policies() -> None:
-    current, behaviour = torch.tensor([-1.0], requires_grad=True), torch.tensor([-2.0])
-    recomputed = Recompute().logprobs(current, behaviour)
+    current, behavior = torch.tensor([-1.0], requires_grad=True), torch.tensor([-2.0])
+    recomputed = Recompute().logprobs(current, behavior)
     assert recomputed.tolist() == [-1.0]
     assert not recomputed.requires_grad
-    assert Behaviour().logprobs(current, behaviour).tolist() == [-2.0]
+    assert Behavior().logprobs(current, behavior).tolist() == [-2.0]

@@ -35,7 +35,13 @@ def test_a_checkpoint_plays_the_game_of_its_run(tmp_path: Path) -> None:
             "name": "r",
             "environments": [{"id": "turnwise/Site-v0"}],
             "rollout": {"temperature": 0.5, "step_deadline": 7, "turn_deadline": 8, "workers": 3},
-            "horizon": {"name": "staged", "stages": [3, 5], "boundaries": [1], "tokens_turn": 4, "context": 256},
+            "horizon": {
+                "name": "staged",
+                "stages": [3, 5],
+                "boundaries": [1],
+                "max_tokens_per_turn": 4,
+                "context": 256,
+            },
             "engine": {"max_context": 256, "gpus": 1},
         }
     )
@@ -50,4 +56,4 @@ def test_a_checkpoint_plays_the_game_of_its_run(tmp_path: Path) -> None:
     assert (game.engine.max_context, game.engine.gpus) == (256, 0)
     other = game_of(str(saved), 9, 2.0)
     assert (other.horizon, other.rollout.temperature) == (Horizon(9, 4, 4096, 256), 2.0)
-    assert game_of(str(model), None, None).horizon.tokens_turn == 256
+    assert game_of(str(model), None, None).horizon.max_tokens_per_turn == 256

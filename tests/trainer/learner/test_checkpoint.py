@@ -28,7 +28,7 @@ def save(learner: Learner, tmp_path: Path, version: int = 3) -> Path:
     return checkpoint.save(tmp_path / "c", version, learner.model, learner.optimizer, tmp_path / "model", state)
 
 
-def test_a_checkpoint_restores_weights_and_optimiser(learner: Learner, tmp_path: Path) -> None:
+def test_a_checkpoint_restores_weights_and_optimizer(learner: Learner, tmp_path: Path) -> None:
     path = save(learner, tmp_path)
     assert checkpoint.verify(path) == {"update": 3, "version": 3}
     again = Learner(path, LearnerConfig(), Decoupled(), Recompute(), 1.0)

@@ -143,7 +143,7 @@ def test_three_updates_equal_plain_synchronous_grpo(model: Path) -> None:
     assert moved > 5e-4
 
 
-@pytest.mark.parametrize("advantage", ["group_mean", "group_normalised", "turn_return"])
+@pytest.mark.parametrize("advantage", ["group_mean", "group_normalized", "turn_return"])
 def test_failed_members_change_no_ones_advantage(model: Path, advantage: str) -> None:
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     rng = Random(9)
@@ -178,7 +178,7 @@ def test_several_steps_a_batch_anchor_on_the_policy_at_its_start(model: Path) ->
     slots, made = assembled(batch(1, policy))
     learner = Learner(model, LEARNER.model_copy(update={"steps_per_batch": 3}), slots.loss, slots.proximal, 1.0)
     metrics = learner.update(made.samples, 0.0, 0)
-    assert metrics["behaviour_kl"] > 0
+    assert metrics["behavior_kl"] > 0
     assert metrics["tokens"] == sum(sum(one.sample.mask) for one in made.samples)
 
 

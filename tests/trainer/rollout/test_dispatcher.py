@@ -12,7 +12,7 @@ import pytest
 from turnwise.agents.rollout.episode import Outcome
 from turnwise.agents.rollout.group_runner import RETRIES, Rollouts, kind
 from turnwise.agents.store_client import Answer, Journal, Operation
-from turnwise.envs.runner.env_thread import EnvOwner
+from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.errors import TurnwiseError
 from turnwise.records import Group, GroupState, Status, Trajectory
 from turnwise.store.queries.lists import load_trajectory
@@ -56,7 +56,7 @@ def test_a_lost_worker_that_still_writes_changes_nothing_of_what_is_played_again
                 workers.wrote.set()
             return answers
 
-        def lost_player(owner: EnvOwner, trajectory: Trajectory) -> Say:
+        def lost_player(owner: EnvThread, trajectory: Trajectory) -> Say:
             turns: list[str] = []
 
             async def say(observation: str) -> str:
@@ -142,7 +142,7 @@ def test_a_run_whose_groups_are_all_filtered_ends_and_names_the_filter(tmp_path:
 def paced(seconds: float) -> Script:
     """Does what is right, after a pause per episode."""
 
-    def script(owner: EnvOwner, trajectory: Trajectory) -> Say:
+    def script(owner: EnvThread, trajectory: Trajectory) -> Say:
         turns: list[str] = []
 
         async def say(observation: str) -> str:

@@ -56,7 +56,7 @@ def test_transcripts_are_of_the_training_split_and_their_actions_valid(
 
     def watched_step(self, action):
         answer = step(self, action)
-        valid.append(answer[4]["step_valid"])
+        valid.append(answer[4]["action_valid"])
         return answer
 
     monkeypatch.setattr(SiteEnv, "reset", watched_reset)

@@ -25,7 +25,7 @@ def group_mean(rewards: PerTurn) -> PerTurn:
     return [[total - baseline] * len(turns) for total, turns in zip(returns, rewards, strict=True)]
 
 
-def group_normalised(rewards: PerTurn) -> PerTurn:
+def group_normalized(rewards: PerTurn) -> PerTurn:
     """``group_mean`` divided by the group's standard deviation (GRPO; Shao et al. 2024, population form)."""
     returns = [sum(turns) for turns in rewards]
     baseline = mean(returns)
@@ -86,8 +86,8 @@ class GroupNormalised(Extension):
     """
 
     def __call__(self, rewards: PerTurn) -> PerTurn:
-        """See ``group_normalised``."""
-        return group_normalised(rewards)
+        """See ``group_normalized``."""
+        return group_normalized(rewards)
 
 
 class TurnReturn(Extension):

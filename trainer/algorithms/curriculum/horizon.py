@@ -16,9 +16,9 @@ from ..registry import Extension
 class Schedule(Extension):
     """The token limits of every schedule; what it gives in turns is its own."""
 
-    tokens_turn: int = Field(32, ge=1)
+    max_tokens_per_turn: int = Field(32, ge=1)
     """Sampled tokens in one turn."""
-    tokens_total: int = Field(4096, ge=1)
+    max_tokens_per_episode: int = Field(4096, ge=1)
     """Sampled tokens in an episode."""
     context: int = Field(1024, ge=2)
     """Prompt and answer together."""
@@ -33,11 +33,11 @@ class Schedule(Extension):
 
     def horizon(self, task: Task, update: int) -> Horizon:
         """See ``protocols.HorizonSchedule``."""
-        return Horizon(self.turns_at(update), self.tokens_turn, self.tokens_total, self.context)
+        return Horizon(self.turns_at(update), self.max_tokens_per_turn, self.max_tokens_per_episode, self.context)
 
     def longest(self) -> Horizon:
         """See ``protocols.HorizonSchedule``."""
-        return Horizon(self.most(), self.tokens_turn, self.tokens_total, self.context)
+        return Horizon(self.most(), self.max_tokens_per_turn, self.max_tokens_per_episode, self.context)
 
 
 class Constant(Schedule):

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class Recompute(Extension):
-    """The learner's own policy at the start of the update. With one optimiser step a batch that is the pass itself,
+    """The learner's own policy at the start of the update. With one optimizer step a batch that is the pass itself,
     for free.
     """
 
     needs_pass: ClassVar[bool] = True
 
-    def logprobs(self, current: Tensor, behaviour: Tensor) -> Tensor:
+    def logprobs(self, current: Tensor, behavior: Tensor) -> Tensor:
         """The current log-probabilities, detached."""
         return current.detach()
 
@@ -26,14 +26,14 @@ class Recompute(Extension):
         """Nothing to keep."""
 
 
-class Behaviour(Extension):
-    """The behaviour policy itself: the objective becomes PPO's."""
+class Behavior(Extension):
+    """The behavior policy itself: the objective becomes PPO's."""
 
     needs_pass: ClassVar[bool] = False
 
-    def logprobs(self, current: Tensor, behaviour: Tensor) -> Tensor:
-        """The behaviour log-probabilities."""
-        return behaviour.detach()
+    def logprobs(self, current: Tensor, behavior: Tensor) -> Tensor:
+        """The behavior log-probabilities."""
+        return behavior.detach()
 
     def after_step(self, model: Module) -> None:
         """Nothing to keep."""

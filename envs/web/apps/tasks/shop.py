@@ -32,13 +32,13 @@ def unwished(world: World, user: Row) -> Row:
 
 def named(line: Row, product: Row) -> str:
     """A line as the cart and an order name it."""
-    kind = ", ".join(part for part in (line["colour"], line["size"]) if part)
+    kind = ", ".join(part for part in (line["color"], line["size"]) if part)
     return f"{product['name']} ({kind})" if kind else str(product["name"])
 
 
 def put_in_cart(after: After, line: Row) -> None:
     """Add a line, or to the line that is there."""
-    key = {name: line[name] for name in ("user_id", "product_id", "colour", "size")}
+    key = {name: line[name] for name in ("user_id", "product_id", "color", "size")}
     for row in after.tables["cart_lines"]:
         if all(row[name] == value for name, value in key.items()):
             row["quantity"] += line["quantity"]
@@ -131,28 +131,28 @@ def add_to_cart(deal: Deal, world: World) -> Plan:
     """Put a product of this kind into the cart."""
     user = deal.pick(world.tables["users"])
     held = [row["product_id"] for row in world.rows("cart_lines", user_id=user["id"])]
-    fitting = [row for row in world.tables["products"] if row["stock"] and row["colours"] and row["id"] not in held]
+    fitting = [row for row in world.tables["products"] if row["stock"] and row["colors"] and row["id"] not in held]
     product = deal.pick(fitting)
-    colour, other = deal.several(product["colours"].split(","), 2)
+    color, other = deal.several(product["colors"].split(","), 2)
     size, quantity = deal.pick(product["sizes"].split(",")), deal.number(1, 4)
     after = world.after()
-    line = {"user_id": user["id"], "product_id": product["id"], "colour": colour, "size": size, "quantity": quantity}
+    line = {"user_id": user["id"], "product_id": product["id"], "color": color, "size": size, "quantity": quantity}
     put_in_cart(after, line)
 
-    def added(colour: str, quantity: int) -> Acts:
+    def added(color: str, quantity: int) -> Acts:
         sized = (choose("Size", size),) if size else ()
-        options = (choose("Colour", colour), *sized, fill("Quantity", quantity))
+        options = (choose("Color", color), *sized, fill("Quantity", quantity))
         return (*log_in(user), *open_product(product), *options, button("Add to cart"))
 
-    kind = f"{colour}, size {size}" if size else colour
+    kind = f"{color}, size {size}" if size else color
     return Plan(
-        f"{as_user(user)} and put {quantity} of the product {product['name']} into the cart, in the colour {kind}.",
-        added(colour, quantity),
+        f"{as_user(user)} and put {quantity} of the product {product['name']} into the cart, in the color {kind}.",
+        added(color, quantity),
         (
             added(other, quantity),
-            added(colour, quantity + 1),
-            (*added(colour, quantity), *wish(unwished(world, user))),
-            added(colour, quantity)[:-1],
+            added(color, quantity + 1),
+            (*added(color, quantity), *wish(unwished(world, user))),
+            added(color, quantity)[:-1],
         ),
         after,
     )
@@ -206,7 +206,7 @@ def checkout(deal: Deal, world: World) -> Plan:
     )
     for line in lines:
         product = products[line["product_id"]]
-        bought = {name: line[name] for name in ("product_id", "colour", "size", "quantity")}
+        bought = {name: line[name] for name in ("product_id", "color", "size", "quantity")}
         after.link("order_lines", order_id=order_id, **bought, price=product["price"])
         after.edit("products", {"id": product["id"]}, stock=product["stock"] - line["quantity"])
     after.remove("cart_lines", user_id=user["id"])
@@ -244,12 +244,12 @@ def wish_to_cart(deal: Deal, world: World) -> Plan:
     wished = [row["product_id"] for row in world.rows("wishes", user_id=user["id"])]
     products = [row for row in world.tables["products"] if row["id"] in wished]
     held = [row["product_id"] for row in world.rows("cart_lines", user_id=user["id"])]
-    ready = [row for row in products if row["stock"] and not row["colours"] and not row["sizes"]]
+    ready = [row for row in products if row["stock"] and not row["colors"] and not row["sizes"]]
     product = deal.pick([row for row in ready if row["id"] not in held])
     other = deal.pick([row for row in products if row is not product])
     quantity = deal.number(1, 5)
     after = world.after().remove("wishes", user_id=user["id"], product_id=product["id"])
-    line = {"user_id": user["id"], "product_id": product["id"], "colour": "", "size": "", "quantity": quantity}
+    line = {"user_id": user["id"], "product_id": product["id"], "color": "", "size": "", "quantity": quantity}
     put_in_cart(after, line)
     bought = (
         *(*log_in(user), link("Wish list"), link(product["name"])),

@@ -30,7 +30,7 @@ PRAISE = ("Very happy with it", "Does what it should", "Good value", "Not what I
 OPINIONS = (
     "I use it every day.",
     "It arrived quickly and was packed well.",
-    "The colour is a little different from the picture.",
+    "The color is a little different from the picture.",
     "I would buy it again.",
     "My sister has one too, and likes it less.",
 )
@@ -78,7 +78,7 @@ def _users(deal: Deal) -> list[Row]:
 def _product(deal: Deal, others: list[Row], category: int, group: str, noun: str) -> Row:
     taken = {product["name"] for product in others}
     name = deal.pick([f"{look} {noun}" for look in LOOKS if f"{look} {noun}" not in taken])
-    colours = deal.several(COLOURS, deal.number(2, 4)) if deal.chance(0.5) else ()
+    colors = deal.several(COLOURS, deal.number(2, 4)) if deal.chance(0.5) else ()
     sizes = SIZES[: deal.number(3, 4)] if group == "Clothing" else ()
     return {
         "id": len(others) + 1,
@@ -87,7 +87,7 @@ def _product(deal: Deal, others: list[Row], category: int, group: str, noun: str
         "brand": deal.pick(BRANDS),
         "price": 100 * deal.number(4, 140) + deal.pick((0, 50, 90, 95)),
         "stock": 0 if deal.chance(0.12) else deal.number(6, 40),
-        "colours": ",".join(colours),
+        "colors": ",".join(colors),
         "sizes": ",".join(sizes),
         "description": " ".join(deal.several(SAID, 2)),
     }
@@ -129,7 +129,7 @@ def _address(deal: Deal, user: Row, label: str) -> Row:
 def _line(deal: Deal, product: Row, most: int) -> Row:
     return {
         "product_id": product["id"],
-        "colour": deal.pick(product["colours"].split(",")),
+        "color": deal.pick(product["colors"].split(",")),
         "size": deal.pick(product["sizes"].split(",")),
         "quantity": deal.number(1, most),
     }

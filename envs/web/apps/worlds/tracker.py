@@ -29,7 +29,7 @@ TROUBLES = (
     "Empty page after saving",
     "Allow sorting of",
     "Add a shortcut to",
-    "Dark colours for",
+    "Dark colors for",
     "Old data shown in",
 )
 PLACES = (

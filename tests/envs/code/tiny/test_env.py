@@ -40,7 +40,7 @@ def play(env: TinyCodeEnv, seed: int, chooses: random.Random | None) -> tuple[bo
         observation, reward, terminated, _, info = env.step(action)
         total += reward
         seen += [action, str(observation)]
-        assert info["step_valid"]
+        assert info["action_valid"]
         assert sum(info["reward_parts"].values()) == pytest.approx(reward)
         if terminated:
             return info["success"], turn, total, seen
@@ -85,7 +85,7 @@ def test_replay_is_exact(sandboxes: str) -> None:
         for _ in range(15):
             action = rng.choice([*env.valid_actions(), ("put call lamp", 1.0), ("open lamp lamp", 1.0)])[0]
             observation, reward, terminated, _, info = env.step(action)
-            seen += [observation_hash(env, observation), reward, info["state_key"], info["step_valid"]]
+            seen += [observation_hash(env, observation), reward, info["state_key"], info["action_valid"]]
             if terminated:
                 break
         env.close()

@@ -30,7 +30,7 @@ def solved(env: SitesEnv, seed: int) -> list[str]:
     while not over:
         observation, reward, over, _, info = env.step(env.oracle())
         seen.append(str(observation))
-        assert info["step_valid"], observation
+        assert info["action_valid"], observation
     assert (reward, info["success"]) == (1.0, True), seen[-1]
     return seen
 

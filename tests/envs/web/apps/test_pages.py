@@ -126,7 +126,7 @@ def test_errors_are_told_where_they_are_made(sites: dict[str, Served]) -> None:
         assert said(browser, "alert") == "The title must not be empty."
         assert browser.find(Act("fill", "textbox", "Description")).value == "kept"
     products = WORLDS["shop"](5)["tables"]["products"]
-    empty = next(row for row in products if not row["stock"] and not row["colours"] and not row["sizes"])
+    empty = next(row for row in products if not row["stock"] and not row["colors"] and not row["sizes"])
     with opened(sites, "shop", f"/product/{empty['id']}") as browser:
         browser.do(button("Add to cart"))
         assert browser.page.first("h1").text == "Log in"

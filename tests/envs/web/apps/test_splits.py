@@ -39,7 +39,7 @@ def test_by_site_one_site_is_held_out(site: str) -> None:
 
 def test_what_is_unknown_is_refused() -> None:
     with pytest.raises(ValueError, match="no split"):
-        templates_of("colour", "train")
+        templates_of("color", "train")
     with pytest.raises(ValueError, match="unknown site"):
         held_out_templates("bank")
     with pytest.raises(ValueError, match="negative"):

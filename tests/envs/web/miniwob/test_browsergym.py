@@ -84,7 +84,7 @@ def played_here(env: MiniWoBEnv, script: Script) -> Ending:
     for act in script:
         if not over:
             _, reward, over, _, info = env.step(ours(act, act.find(env.nodes)))
-            refused += [] if info["step_valid"] else [str(act)]
+            refused += [] if info["action_valid"] else [str(act)]
     if not over:
         _, reward, over, _, _ = env.step("wait(500)")
     return reward, over, refused

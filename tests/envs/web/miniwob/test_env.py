@@ -88,7 +88,7 @@ def test_leaving_costs_the_episode_and_not_the_browser(browser: Browser) -> None
     env = task("click-button", browser)
     env.reset(seed=1)
     seen, _, over, _, info = env.step("back()")
-    assert (over, info["step_valid"]) == (False, False)
+    assert (over, info["action_valid"]) == (False, False)
     assert "error: there is nothing to go back to" in str(seen)
     seen, reward, over, _, info = env.step("new_tab()")
     assert (reward, over, info["success"]) == (0.0, True, False)

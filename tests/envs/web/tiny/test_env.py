@@ -56,7 +56,7 @@ def test_a_wrong_end_costs_and_so_does_what_is_no_action(env: TinyWebEnv) -> Non
     env.reset(seed=seed)
     for bad in ("fill", "click other", "click", "fill w99 textbox", "fill w1 other"):
         _, reward, over, _, info = env.step(bad)
-        assert (reward, over, info["step_valid"]) == (-0.05, False, False), bad
+        assert (reward, over, info["action_valid"]) == (-0.05, False, False), bad
     seen, reward, over, _, info = env.step([text for text, _ in env.valid_actions() if text.startswith("click")][-1])
     assert (seen, reward, over, info["success"]) == ("wrong", -0.3, True, False)
 

@@ -12,7 +12,7 @@ CREATE TABLE categories (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NUL
 CREATE TABLE products (
     id INTEGER PRIMARY KEY AUTOINCREMENT, category_id INTEGER NOT NULL REFERENCES categories (id),
     name TEXT NOT NULL UNIQUE, brand TEXT NOT NULL, price INTEGER NOT NULL, stock INTEGER NOT NULL,
-    colours TEXT NOT NULL, sizes TEXT NOT NULL, description TEXT NOT NULL);
+    colors TEXT NOT NULL, sizes TEXT NOT NULL, description TEXT NOT NULL);
 CREATE TABLE reviews (
     id INTEGER PRIMARY KEY AUTOINCREMENT, product_id INTEGER NOT NULL REFERENCES products (id),
     user_id INTEGER NOT NULL REFERENCES users (id), rating INTEGER NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL,
@@ -23,8 +23,8 @@ CREATE TABLE addresses (
     recipient TEXT NOT NULL, street TEXT NOT NULL, city TEXT NOT NULL, postcode TEXT NOT NULL);
 CREATE TABLE cart_lines (
     user_id INTEGER NOT NULL REFERENCES users (id), product_id INTEGER NOT NULL REFERENCES products (id),
-    colour TEXT NOT NULL, size TEXT NOT NULL, quantity INTEGER NOT NULL,
-    PRIMARY KEY (user_id, product_id, colour, size));
+    color TEXT NOT NULL, size TEXT NOT NULL, quantity INTEGER NOT NULL,
+    PRIMARY KEY (user_id, product_id, color, size));
 CREATE TABLE cart_coupons (
     user_id INTEGER PRIMARY KEY REFERENCES users (id), code TEXT NOT NULL REFERENCES coupons (code));
 CREATE TABLE wishes (
@@ -36,8 +36,8 @@ CREATE TABLE orders (
     delivery TEXT NOT NULL, coupon TEXT NOT NULL, note TEXT NOT NULL, total INTEGER NOT NULL);
 CREATE TABLE order_lines (
     order_id INTEGER NOT NULL REFERENCES orders (id), product_id INTEGER NOT NULL REFERENCES products (id),
-    colour TEXT NOT NULL, size TEXT NOT NULL, quantity INTEGER NOT NULL, price INTEGER NOT NULL,
-    PRIMARY KEY (order_id, product_id, colour, size));
+    color TEXT NOT NULL, size TEXT NOT NULL, quantity INTEGER NOT NULL, price INTEGER NOT NULL,
+    PRIMARY KEY (order_id, product_id, color, size));
 CREATE TABLE returns (
     id INTEGER PRIMARY KEY AUTOINCREMENT, order_id INTEGER NOT NULL REFERENCES orders (id),
     product_id INTEGER NOT NULL REFERENCES products (id), reason TEXT NOT NULL, refund TEXT NOT NULL,
@@ -60,8 +60,8 @@ def money(cents: int) -> str:
 
 
 def kind_of(row: Row) -> str:
-    """The colour and the size of a line, if it has them."""
-    return ", ".join(part for part in (row["colour"], row["size"]) if part)
+    """The color and the size of a line, if it has them."""
+    return ", ".join(part for part in (row["color"], row["size"]) if part)
 
 
 def line_name(row: Row) -> str:

@@ -10,7 +10,7 @@ from .catalogue import product_page
 
 LINES = """
 SELECT cart_lines.*, products.name, products.price, products.stock FROM cart_lines
-JOIN products ON products.id = product_id WHERE user_id = ? ORDER BY products.name, colour, size
+JOIN products ON products.id = product_id WHERE user_id = ? ORDER BY products.name, color, size
 """
 
 
@@ -39,16 +39,16 @@ def add(request: Request, product_id: int) -> Reply:
     """Put a product into the cart."""
     user = request.member()
     product = request.one("SELECT * FROM products WHERE id = ?", product_id)
-    colour, size = request.form.text("colour"), request.form.text("size")
+    color, size = request.form.text("color"), request.form.text("size")
     quantity = request.form.number("quantity")
     errors = []
-    if product["colours"] and colour not in product["colours"].split(","):
-        errors.append("Choose a colour.")
+    if product["colors"] and color not in product["colors"].split(","):
+        errors.append("Choose a color.")
     if product["sizes"] and size not in product["sizes"].split(","):
         errors.append("Choose a size.")
-    key = (user["id"], product_id, colour if product["colours"] else "", size if product["sizes"] else "")
+    key = (user["id"], product_id, color if product["colors"] else "", size if product["sizes"] else "")
     had = request.db.value(
-        "SELECT quantity FROM cart_lines WHERE user_id = ? AND product_id = ? AND colour = ? AND size = ?", *key
+        "SELECT quantity FROM cart_lines WHERE user_id = ? AND product_id = ? AND color = ? AND size = ?", *key
     )
     errors += _wrong_quantity(quantity, had or 0, product["stock"])
     if errors:
@@ -96,12 +96,12 @@ def _product(line: Row) -> Html:
 
 
 def _key(line: Row) -> Html:
-    return join(hidden("product", line["product_id"]), hidden("colour", line["colour"]), hidden("size", line["size"]))
+    return join(hidden("product", line["product_id"]), hidden("color", line["color"]), hidden("size", line["size"]))
 
 
 def _change(line: Row) -> Html:
     name = line_name(line)
-    key = f"quantity-{line['product_id']}-{line['colour']}-{line['size']}"
+    key = f"quantity-{line['product_id']}-{line['color']}-{line['size']}"
     label = tag("label", f"Quantity of {name}", for_=key)
     box = tag("input", type="text", inputmode="numeric", id=key, name="quantity", value=line["quantity"])
     return form("/cart/change", _key(line), label, box, button(f"Update {name}"))
@@ -113,7 +113,7 @@ def _remove(line: Row) -> Html:
 
 def _asked_line(request: Request) -> tuple[object, ...]:
     form = request.form
-    return (request.member()["id"], form.number("product"), form.text("colour"), form.text("size"))
+    return (request.member()["id"], form.number("product"), form.text("color"), form.text("size"))
 
 
 @site.post("/cart/change")
@@ -125,7 +125,7 @@ def change(request: Request) -> Reply:
     if errors:
         return _cart_page(request, tuple(errors))
     request.db.run(
-        "UPDATE cart_lines SET quantity = ? WHERE user_id = ? AND product_id = ? AND colour = ? AND size = ?",
+        "UPDATE cart_lines SET quantity = ? WHERE user_id = ? AND product_id = ? AND color = ? AND size = ?",
         quantity,
         *key,
     )
@@ -136,7 +136,7 @@ def change(request: Request) -> Reply:
 def remove(request: Request) -> Reply:
     """Take a line out."""
     request.db.run(
-        "DELETE FROM cart_lines WHERE user_id = ? AND product_id = ? AND colour = ? AND size = ?", *_asked_line(request)
+        "DELETE FROM cart_lines WHERE user_id = ? AND product_id = ? AND color = ? AND size = ?", *_asked_line(request)
     )
     return Redirect("/cart", "Removed.")
 

@@ -153,7 +153,7 @@ def _buy(row: Row) -> Html:
 
     return form(
         f"/product/{row['id']}/cart",
-        select("Colour", "colour", options(row["colours"])) if row["colours"] else hidden_field("colour", ""),
+        select("Color", "color", options(row["colors"])) if row["colors"] else hidden_field("color", ""),
         select("Size", "size", options(row["sizes"])) if row["sizes"] else hidden_field("size", ""),
         field("Quantity", "quantity", 1, "number"),
         button("Add to cart"),

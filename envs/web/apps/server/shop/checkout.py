@@ -131,7 +131,7 @@ def place(request: Request) -> Reply:
         *(draft["delivery"], due.coupon, draft["note"], due.subtotal - due.discount + price),
     )
     for line in due.lines:
-        key = (line["product_id"], line["colour"], line["size"], line["quantity"], line["price"])
+        key = (line["product_id"], line["color"], line["size"], line["quantity"], line["price"])
         db.run("INSERT INTO order_lines VALUES (?, ?, ?, ?, ?, ?)", order_id, *key)
         db.run("UPDATE products SET stock = stock - ? WHERE id = ?", line["quantity"], line["product_id"])
     db.run("DELETE FROM cart_lines WHERE user_id = ?", user["id"])

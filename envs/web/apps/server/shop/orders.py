@@ -11,7 +11,7 @@ REASONS = ("Too small", "Too large", "Damaged", "Wrong product", "No longer need
 REFUNDS = {"card": "To my card", "voucher": "As a voucher"}
 LINES = """
 SELECT order_lines.*, products.name FROM order_lines JOIN products ON products.id = product_id
-WHERE order_id = ? ORDER BY products.name, colour, size
+WHERE order_id = ? ORDER BY products.name, color, size
 """
 
 

@@ -19,7 +19,7 @@ def _asked(request: Request, form: Form) -> tuple[str, list[Row]]:
 
 
 @site.get("/bulk")
-def ask(request: Request) -> Reply:
+def request(request: Request) -> Reply:
     """Ask before many issues are changed."""
     action, rows = _asked(request, request.query)
     if not rows:
