@@ -2,6 +2,7 @@
 becomes SQL.
 """
 
+from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import Column, Connection, RowMapping, Select, and_, false, func, select, true, tuple_
@@ -30,6 +31,7 @@ __all__ = [
     "load_groups",
     "load_trajectory",
     "run_row",
+    "run_uid",
     "versions",
 ]
 
@@ -73,6 +75,16 @@ def run_row(conn: Connection, run: str) -> RowMapping:
     if row is None:
         raise unknown(conn, run_table, "run", run)
     return row
+
+
+def run_uid(conn: Connection, run: str) -> str:
+    """Return 32 hex digits that no run of another store has, whatever its name. Raises NotFound.
+
+    Files of a run lie in a folder named after the run, and two stores may have a run of one name: the uid, a hash of
+    name and time of creation, separates their files.
+    """
+    row = run_row(conn, run)
+    return sha256(f"{row['id']} {row['created_at'].isoformat()}".encode()).hexdigest()[:32]
 
 
 def list_runs(conn: Connection, *, limit: int = 100, after: str | None = None, **filters: Any) -> list[dict[str, Any]]:

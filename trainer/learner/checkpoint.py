@@ -3,8 +3,11 @@ anywhere.
 
 ``<run>/checkpoints/<version>/`` holds ``config.json`` and ``model.safetensors`` with the tokenizer (any tool loads
 it), and under ``training/`` what a resume needs: ``optimizer.safetensors``, ``state.json``, and ``MANIFEST.json`` with
-the hash of every file. It is written aside, synced, renamed, and only then named in the database; so whatever dies, a
-checkpoint is there whole or not at all.
+the run's uid and the hash of every file. It is written aside, synced, renamed, and only then named in the database; so
+whatever dies, a checkpoint is there whole or not at all.
+
+Stores in one folder that have a run of one name share that run's folder. The uid separates them: a checkpoint with
+another uid is neither loaded, overwritten nor deleted.
 """
 
 import errno
@@ -87,19 +90,43 @@ def tokenizer_files(model: Path) -> list[Path]:
     ]
 
 
+def owner(path: Path) -> str:
+    """Return the uid of the run that wrote a checkpoint; empty where its manifest is missing or broken."""
+    try:
+        uid = json.loads((path / MANIFEST).read_text())["run"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+    return uid if isinstance(uid, str) else ""
+
+
+def place(folder: Path, version: int, run_uid: str) -> Path:
+    """Return where a version of this run is saved: ``folder/<version>``, with a part of ``run_uid`` appended where the
+    checkpoint of another store's run stands there.
+    """
+    path = folder / str(version)
+    return path if owner(path) in ("", run_uid) else folder / f"{version}-{run_uid[:8]}"
+
+
 def save(
-    folder: Path, version: int, model: Any, optimizer: Any, tokenizer_from: Path, state: Mapping[str, Any]
+    folder: Path,
+    version: int,
+    model: Any,
+    optimizer: Any,
+    tokenizer_from: Path,
+    state: Mapping[str, Any],
+    *,
+    run_uid: str,
 ) -> Path:
-    """Write ``folder/<version>`` whole, and return it. What stands there under that name is taken to be broken.
+    """Write a version whole to its ``place``, and return that. What stands there is taken to be broken.
 
     Raises:
         CheckpointFailed: it could not be written; those before it are untouched.
     """
-    aside, final = folder / f".writing-{version}", folder / str(version)
+    aside, final = folder / f".writing-{version}", place(folder, version, run_uid)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(aside, ignore_errors=True)
-        _write(aside, model, optimizer, tokenizer_from, state)
+        _write(aside, model, optimizer, tokenizer_from, state, run_uid)
         point("checkpoint_written")
         shutil.rmtree(final, ignore_errors=True)
         aside.rename(final)
@@ -115,7 +142,9 @@ def save(
     return final
 
 
-def _write(aside: Path, model: Any, optimizer: Any, tokenizer_from: Path, state: Mapping[str, Any]) -> None:
+def _write(
+    aside: Path, model: Any, optimizer: Any, tokenizer_from: Path, state: Mapping[str, Any], run_uid: str
+) -> None:
     """All files of a checkpoint, synced. Raises OSError, SafetensorError."""
     model.save_pretrained(aside)
     for file in tokenizer_files(tokenizer_from):
@@ -125,25 +154,27 @@ def _write(aside: Path, model: Any, optimizer: Any, tokenizer_from: Path, state:
     save_file(optimizer_tensors(model, optimizer), aside / OPTIMIZER)
     (aside / STATE).write_text(json.dumps(state))
     files = sorted(file for file in aside.rglob("*") if file.is_file())
-    manifest = {str(file.relative_to(aside)): _digest(file) for file in files}
+    manifest = {"run": run_uid, "files": {str(file.relative_to(aside)): _digest(file) for file in files}}
     (aside / MANIFEST).write_text(json.dumps(manifest, indent=1))
     for file in [*files, aside / MANIFEST, aside / "training", aside]:
         _sync(file)
 
 
-def verify(path: Path) -> dict[str, Any]:
-    """The state of a checkpoint whose files are all as written.
+def verify(path: Path, run_uid: str) -> dict[str, Any]:
+    """The state of a checkpoint of this run whose files are all as written.
 
     Raises:
-        CheckpointBroken: names the file that is missing or differs.
+        CheckpointBroken: names the file that is missing or differs, or says that another run wrote it.
     """
     try:
         manifest = json.loads((path / MANIFEST).read_text())
-        for name, expected in manifest.items():
+        if owner(path) != run_uid:
+            raise CheckpointBroken(f"checkpoint {path}: a run of another store wrote it")
+        for name, expected in manifest["files"].items():
             if _digest(path / name) != expected:
                 raise CheckpointBroken(f"checkpoint {path}: {name} does not match its recorded hash")
         return read_state(path)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, LookupError, AttributeError) as error:
         raise CheckpointBroken(f"checkpoint {path} is incomplete: {error}") from error
 
 
@@ -163,8 +194,8 @@ def load_into(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimiz
     load_optimizer(model, optimizer, load_file(path / OPTIMIZER))
 
 
-def prune(folder: Path, keep: set[str]) -> None:
-    """Delete the checkpoint folders whose names are not in ``keep``."""
+def prune(folder: Path, keep: set[str], run_uid: str) -> None:
+    """Delete the checkpoint folders whose names are not in ``keep``, but none that another store's run wrote."""
     for path in folder.iterdir() if folder.exists() else []:
-        if path.is_dir() and path.name not in keep:
+        if path.is_dir() and path.name not in keep and owner(path) in ("", run_uid):
             shutil.rmtree(path, ignore_errors=True)

@@ -1,7 +1,8 @@
 """When a run's state goes to disk, and which checkpoints stay there.
 
-A version is saved once: a folder that is there and whole is never written again. Kept are the newest few, whatever is
-being written, and the folder the engines were started from, which a restarted engine loads again.
+A version is saved once: a folder of this run that is there and whole is never written again. Kept are the newest few,
+the one just written, the folder the engines were started from, which a restarted engine loads again, and every
+checkpoint of another store's run.
 """
 
 import asyncio
@@ -31,7 +32,11 @@ class Saver:
         serving: Path,
         state: Callable[[], Mapping[str, Any]],
     ) -> None:
-        """``serving`` is the folder the engines were started from; ``state`` gives the run's state as JSON values."""
+        """``serving`` is the folder the engines were started from; ``state`` gives the run's state as JSON values.
+
+        Raises:
+            NotFound: the run is not in the store.
+        """
         self._run = run
         self._folder = folder / "checkpoints"
         self._tokenizer = folder / "tokenizer"
@@ -41,11 +46,13 @@ class Saver:
         self._keep = keep
         self._serving = serving.resolve()
         self._state = state
+        with database.read() as conn:
+            self._uid = queries.run_uid(conn, run)
 
     async def save(self, version: int) -> None:
         """Write the learner as it is now as ``version``, name it in the store, and delete what is no longer kept."""
-        path = self._folder / str(version)
-        if not await asyncio.to_thread(_whole, path):
+        path = checkpoint.place(self._folder, version, self._uid)
+        if not await asyncio.to_thread(_whole, path, self._uid):
             learner = self._learner
             path = await asyncio.to_thread(
                 checkpoint.save,
@@ -55,6 +62,7 @@ class Saver:
                 learner.optimizer,
                 self._tokenizer,
                 self._state(),
+                run_uid=self._uid,
             )
         await self._journal.commit("set_checkpoint", run=self._run, version=version, path=str(path))
         point("checkpoint_committed")
@@ -63,12 +71,12 @@ class Saver:
         names = {one.name for one in (*kept, path)}
         if self._serving.parent == self._folder.resolve():
             names.add(self._serving.name)
-        checkpoint.prune(self._folder, names)
+        checkpoint.prune(self._folder, names, self._uid)
 
 
-def _whole(path: Path) -> bool:
+def _whole(path: Path, run_uid: str) -> bool:
     try:
-        checkpoint.verify(path)
+        checkpoint.verify(path, run_uid)
     except checkpoint.CheckpointBroken:
         return False
     return True

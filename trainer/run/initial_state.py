@@ -112,10 +112,11 @@ def _begin(run: Run) -> Origin:
 def _newest(run: Run, source: str, notes: list[str]) -> tuple[Path, dict[str, Any]] | None:
     with run.database.read() as conn:
         known = list(queries.checkpoints(conn, source))
+        uid = queries.run_uid(conn, source)
     for version in reversed(known):
         path = Path(version.checkpoint)
         try:
-            return path, checkpoint.verify(path)
+            return path, checkpoint.verify(path, uid)
         except checkpoint.CheckpointBroken as error:
             notes.append(f"{error}; falling back to the one before")
     if known:

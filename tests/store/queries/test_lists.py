@@ -1,6 +1,8 @@
 """Reads: pages that neither miss nor repeat, filters that are never SQL, alterations that name their step."""
 
+from contextlib import closing
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select, update
 from turnwise.records import GroupState, Purpose, Status
 from turnwise.store.content.blobs import digest
-from turnwise.store.database import Database
+from turnwise.store.database import Database, open_database
 from turnwise.store.errors import NotFound, StepCorrupt, StoreError
 from turnwise.store.queries.lists import (
     accounting,
@@ -20,9 +22,10 @@ from turnwise.store.queries.lists import (
     load_groups,
     load_trajectory,
     run_row,
+    run_uid,
 )
 from turnwise.store.queries.summaries import failed_for_good
-from turnwise.store.schema import blob, message
+from turnwise.store.schema import blob, message, run
 from turnwise.tests.store.making import HORIZON, call, create_run, group, play, play_group, task, trajectory, turn
 
 
@@ -145,3 +148,21 @@ def test_any_action_comes_back_exactly(database: Database) -> None:
     stored = load_trajectory(database, "t")
     assert stored.steps[0] == step
     assert stored.error == wild
+
+
+def test_a_run_keeps_its_uid_and_shares_it_with_no_other(database: Database) -> None:
+    create_run(database)
+    create_run(database, "s")
+    with database.read() as conn:
+        uids = [run_uid(conn, name) for name in ("r", "s")]
+    create_run(database)
+    with closing(open_database(database.url)) as again, again.read() as conn:
+        assert [run_uid(conn, name) for name in ("r", "s")] == uids
+        with pytest.raises(NotFound, match="no run t"):
+            run_uid(conn, "t")
+        created = run_row(conn, "r")["created_at"]
+    assert len(set(uids)) == 2
+    with database.transaction() as tx:
+        tx.conn.execute(update(run).values(created_at=created + timedelta(microseconds=1)))
+    with database.read() as conn:
+        assert run_uid(conn, "r") not in uids, "a run of this name in another store has another uid"

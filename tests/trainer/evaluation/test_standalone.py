@@ -48,7 +48,9 @@ def test_a_checkpoint_plays_the_game_of_its_run(tmp_path: Path) -> None:
     model = new_model(tmp_path / "model", ["a"], hidden=32, layers=1, heads=1)
     loaded = AutoModelForCausalLM.from_pretrained(model)
     optimizer = torch.optim.AdamW(loaded.parameters())
-    saved = checkpoint.save(tmp_path / "checkpoints", 1, loaded, optimizer, model, {"config": run.resolved()})
+    saved = checkpoint.save(
+        tmp_path / "checkpoints", 1, loaded, optimizer, model, {"config": run.resolved()}, run_uid="u"
+    )
     game = game_of(str(saved), None, None)
     assert game.horizon == Horizon(5, 4, 4096, 256)
     assert game.deadlines == Deadlines(60, 7, 8, 600)

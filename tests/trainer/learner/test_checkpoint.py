@@ -23,14 +23,18 @@ def learner(tmp_path: Path) -> Learner:
     return made
 
 
-def save(learner: Learner, tmp_path: Path, version: int = 3) -> Path:
+UID = "0123456789abcdef"
+
+
+def save(learner: Learner, tmp_path: Path, version: int = 3, run_uid: str = UID) -> Path:
     state = {"update": 3, "version": version}
-    return checkpoint.save(tmp_path / "c", version, learner.model, learner.optimizer, tmp_path / "model", state)
+    folder, tokenizer = tmp_path / "c", tmp_path / "model"
+    return checkpoint.save(folder, version, learner.model, learner.optimizer, tokenizer, state, run_uid=run_uid)
 
 
 def test_a_checkpoint_restores_weights_and_optimizer(learner: Learner, tmp_path: Path) -> None:
     path = save(learner, tmp_path)
-    assert checkpoint.verify(path) == {"update": 3, "version": 3}
+    assert checkpoint.verify(path, UID) == {"update": 3, "version": 3}
     again = Learner(path, LearnerConfig(), Decoupled(), Recompute(), 1.0)
     checkpoint.load_into(path, again.model, again.optimizer)
     for one in (learner, again):
@@ -55,7 +59,7 @@ def test_a_broken_file_is_named(learner: Learner, tmp_path: Path, name: str, har
         cut = data[: len(data) // 2] if harm == "truncate" else data[:-1] + bytes([data[-1] ^ 1])
         (path / name).write_bytes(cut)
     with pytest.raises(checkpoint.CheckpointBroken, match=name):
-        checkpoint.verify(path)
+        checkpoint.verify(path, UID)
 
 
 def test_what_a_killed_writer_left_aside_is_not_a_checkpoint(learner: Learner, tmp_path: Path) -> None:
@@ -64,9 +68,35 @@ def test_what_a_killed_writer_left_aside_is_not_a_checkpoint(learner: Learner, t
     aside.mkdir()
     (aside / "config.json").write_text(json.dumps({}))
     with pytest.raises(checkpoint.CheckpointBroken):
-        checkpoint.verify(aside)
-    checkpoint.prune(path.parent, {path.name})
+        checkpoint.verify(aside, UID)
+    checkpoint.prune(path.parent, {path.name}, UID)
     assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_a_checkpoint_of_another_store_is_neither_loaded_overwritten_nor_deleted(
+    learner: Learner, tmp_path: Path
+) -> None:
+    theirs = save(learner, tmp_path, run_uid="fedcba9876543210")
+    with pytest.raises(checkpoint.CheckpointBroken, match="a run of another store wrote it"):
+        checkpoint.verify(theirs, UID)
+    ours = save(learner, tmp_path)
+    assert save(learner, tmp_path) == ours
+    assert (theirs.name, ours.name) == ("3", "3-01234567")
+    before = save(learner, tmp_path, version=2)
+    checkpoint.prune(ours.parent, {ours.name}, UID)
+    assert sorted(ours.parent.iterdir()) == [theirs, ours]
+    assert not before.exists()
+    assert checkpoint.verify(theirs, "fedcba9876543210") == checkpoint.verify(ours, UID)
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '"text"', '{"run": 7}', '{"run": "0123456789abcdef"}'])
+def test_a_broken_manifest_is_a_broken_checkpoint(learner: Learner, tmp_path: Path, content: str) -> None:
+    path = save(learner, tmp_path)
+    (path / checkpoint.MANIFEST).write_text(content)
+    with pytest.raises(checkpoint.CheckpointBroken):
+        checkpoint.verify(path, UID)
+    assert save(learner, tmp_path) == path
+    checkpoint.verify(path, UID)
 
 
 @pytest.mark.parametrize("kibibytes", [1, 64, 130, 400])

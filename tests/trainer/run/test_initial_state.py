@@ -108,6 +108,23 @@ def test_a_checkpoint_of_a_sharded_model_names_no_missing_weight_file(database: 
     assert list(weights(resumed.model)) == list(weights(model))
 
 
+def test_two_stores_in_one_folder_keep_their_own_checkpoints(database: Database, model: Path, tmp_path: Path) -> None:
+    """Versions count from 0 in each store: the checkpoints of one name and version are of different weights."""
+    other_model = new_model(tmp_path / "other", ["a", "b"], hidden=32, heads=2, seed=7)
+    other = open_database(f"sqlite:///{tmp_path}/other.db", create=True)
+    try:
+        assert run_folder(database, PARENT) == run_folder(other, PARENT)
+        started(database, config(model))
+        started(other, config(other_model))
+        for store, of in ((database, model), (other, other_model)):
+            resumed = started(store, config(of))
+            assert resumed.version == 0
+            expected = weights(of)
+            assert all(torch.equal(value, expected[name]) for name, value in weights(resumed.model).items())
+    finally:
+        other.close()
+
+
 @pytest.mark.parametrize("again_with_fork", [True, False])
 def test_a_fork_that_was_killed_before_its_first_checkpoint_starts_from_its_parent_again(
     database: Database, model: Path, again_with_fork: bool
