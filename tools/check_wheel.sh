@@ -27,6 +27,13 @@ echo "==> the wheel"
 environment "$work/venv"
 "$work/venv/bin/python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/dist" "$work/another-name"
 "$work/venv/bin/python" -m pip install --quiet --no-deps "$work"/dist/turnwise-*.whl
+"$work/venv/bin/python" - <<'PY'
+from importlib.metadata import distribution
+wheel = distribution("turnwise")
+assert wheel.metadata["License-Expression"] == "Apache-2.0", wheel.metadata["License-Expression"]
+text = wheel.read_text("licenses/LICENSE")
+assert text and "Apache License" in text, "the wheel ships no LICENSE"
+PY
 use "$work/venv" "$work/runs-a" "$work/venv"
 
 echo "==> a clone of another name"
