@@ -19,6 +19,7 @@ from ...records import SCORED_STATUSES, Group, GroupState, PolicyVersion
 from ...store.database import Database
 from ...store.operations.leases import BatchItem
 from ...store.queries.lists import load_groups
+from ...store.retry import retried
 from ..algorithms.algorithm_set import Extensions
 from ..algorithms.random_streams import Streams
 from ..config.schema import RunConfig
@@ -80,7 +81,9 @@ class Learning:
             "lease_groups", run=self._run, owner=self._owner, count=count, seconds=LEASE_SECONDS
         )
         point("after_lease")
-        return await asyncio.to_thread(load_groups, self._database, ids, texts=self._texts) if ids else []
+        if not ids:
+            return []
+        return await asyncio.to_thread(retried, lambda: load_groups(self._database, ids, texts=self._texts))
 
     async def update(
         self, groups: Sequence[Group], parent: PolicyVersion, progress: float, waited: float

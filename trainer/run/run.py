@@ -27,6 +27,7 @@ from ...records import PolicyVersion
 from ...store.database import Database, open_database
 from ...store.errors import NotFound
 from ...store.queries import lists as queries
+from ...store.retry import read
 from ..algorithms.algorithm_set import Extensions
 from ..algorithms.random_streams import Streams
 from ..cluster.actors import Cluster, check_store_reach, start_ray, stop_ray
@@ -235,12 +236,12 @@ class Run:
         spent = self.version.update / budget.updates
         return min(1.0, max(spent, self.trained_seconds / budget.seconds if budget.seconds else 0.0))
 
-    def asked_to_stop(self) -> bool:
+    async def asked_to_stop(self) -> bool:
         """Whether a signal or ``turnwise runs stop`` asked for it."""
         if not self.stopping:
-            with self.database.read() as conn:
-                if queries.run_row(conn, self.name)["stop_requested"]:
-                    self._stop("asked to stop")
+            row = await read(self.database, lambda conn: queries.run_row(conn, self.name))
+            if row["stop_requested"] and not self.stopping:
+                self._stop("asked to stop")
         return bool(self.stopping)
 
     def _state(self) -> dict[str, Any]:
