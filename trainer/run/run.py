@@ -171,6 +171,7 @@ class Run:
         )
         if self.identity.resumes:
             lost = await self.cluster.journal.commit("rewind", run=self.name, version=origin.version)
+            self.metrics.rewind(None if origin.version is None else origin.update)
             what = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in lost.items() if count)
             self.tell(Note(f"resuming run {self.name} at update {origin.update}: {what or 'nothing was lost'}"))
         elif self.name != self.config.name:
