@@ -86,7 +86,7 @@ class Learning:
         return await asyncio.to_thread(retried, lambda: load_groups(self._database, ids, texts=self._texts))
 
     async def update(
-        self, groups: Sequence[Group], parent: PolicyVersion, progress: float, waited: float
+        self, groups: Sequence[Group], parent: PolicyVersion, decay: float, waited: float
     ) -> Trained | None:
         """One update from leased groups; None if the sweep left nothing to train on.
 
@@ -121,7 +121,7 @@ class Learning:
             return None
         assembled = monotonic()
         try:
-            trained = await asyncio.to_thread(self._learner.update, batch.samples, progress, parent.update)
+            trained = await asyncio.to_thread(self._learner.update, batch.samples, decay, parent.update)
         except TurnwiseError:
             await self._journal.commit("release", run=self._run, owner=self._owner)
             raise

@@ -88,7 +88,7 @@ class Loop:
                 groups = await self._next_batch(waiting)
                 if not groups:
                     continue
-                trained = await self._learning.update(groups, run.version, run.progress(), monotonic() - waiting)
+                trained = await self._learning.update(groups, run.version, run.decay(), monotonic() - waiting)
                 if trained is not None:
                     await self._publish(trained)
                     now = monotonic()
@@ -215,7 +215,7 @@ class Loop:
 
     async def _done(self) -> bool:
         run = self._run
-        done = run.progress() >= 1.0 or await run.asked_to_stop()
+        done = run.spent() >= 1.0 or await run.asked_to_stop()
         if done:
             await run.saver.save(run.version.id)
         return done

@@ -231,11 +231,13 @@ class Run:
         number = await self.cluster.journal.commit("add_version", run=self.name, update=0, parent=parent)
         return PolicyVersion(self.name, number, parent, 0)
 
-    def progress(self) -> float:
+    def spent(self) -> float:
         """Share of the budget spent, 0 to 1."""
-        budget = self.config.budget
-        spent = self.version.update / budget.updates
-        return min(1.0, max(spent, self.trained_seconds / budget.seconds if budget.seconds else 0.0))
+        return self.config.budget.spent(self.version.update, self.trained_seconds)
+
+    def decay(self) -> float:
+        """Share of the learning rate's schedule that has passed, 0 to 1."""
+        return self.config.budget.decay(self.version.update, self.trained_seconds)
 
     async def asked_to_stop(self) -> bool:
         """Whether a signal or ``turnwise runs stop`` asked for it."""

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from turnwise.trainer.metrics import Metrics
+from turnwise.trainer.telemetry.metrics import Metrics
 
 
 def written(folder: Path) -> list[tuple[str, int, float]]:
