@@ -128,7 +128,7 @@ class Dispatcher:
             horizon=slots.horizon.horizon(task, self.update),
             size=slots.rollout_budget.size(task),
             purpose=Purpose.TRAIN,
-            scaffold=slots.prompt_scaffold.apply(task, self._scaffold_stream),
+            prompt_prefix=slots.prompt_scaffold.apply(task, self._scaffold_stream),
         )
 
     def _done(self, task: asyncio.Task[None]) -> None:
