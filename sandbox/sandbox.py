@@ -84,7 +84,7 @@ class Box:
         request = {
             "op": "exec",
             "argv": list(argv),
-            "deadline": timeout_s,
+            "timeout_s": timeout_s,
             "cap": (output_kib or self._spec.output_kib) << 10,
             "env": {**ENVIRONMENT, **(env or {})},
         }
@@ -102,7 +102,7 @@ class Box:
         request = {
             "op": "ask",
             "path": socket,
-            "deadline": timeout_s,
+            "timeout_s": timeout_s,
             "cap": (output_kib or self._spec.output_kib) << 10,
         }
         answer, data = await self.link.call(request, message, timeout_s=timeout_s + GRACE)
