@@ -23,6 +23,10 @@ class StoreConflict(StoreError):
     """
 
 
+class RunHeld(StoreConflict):
+    """Another process drives the run."""
+
+
 class LeaseLost(StoreConflict):
     """A group is no longer leased by the one who would consume it."""
 

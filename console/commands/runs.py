@@ -13,14 +13,15 @@ from ..terminal.output import ago, in_words, none_of, print_facts, print_json, p
 from ..terminal.sanitize import one_line
 
 if TYPE_CHECKING:
-    pass
+    from ...store.database import Database
 
 app = typer.Typer(help="The runs of a store.", no_args_is_help=True)
 
-RunStatus = Literal["running", "finished", "failed", "stopped"]
+RunStatus = Literal["running", "interrupted", "finished", "failed", "stopped"]
 RunKind = Literal["train", "eval"]
+Row = dict[str, Any]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's name.")]
-LIST = ("id", "kind", "status", "parent_id", "created_at", "ended_at", "stop_requested", "error")
+LIST = ("id", "kind", "status", "driver", "parent_id", "created_at", "ended_at", "stop_requested", "error")
 LAST_METRICS = ("success", "reward", "horizon_turns", "staleness_mean", "staleness_max", "loss", "entropy")
 
 
@@ -42,17 +43,15 @@ def list_runs(
     as_json: Json = False,
 ) -> None:
     """List runs, newest first."""
-    from ...store.queries import lists as queries
-
     filters = {"status": status, "kind": kind}
-    with opened(store) as database, database.read() as conn:
-        rows = queries.list_runs(conn, limit=limit, after=after, **filters)
+    with opened(store) as database:
+        rows = _page(database, status, kind, limit, after)
     if as_json:
         print_json([{name: row[name] for name in LIST} for row in rows])
         return
     now = datetime.now(UTC)
     shown = [
-        (r["id"], r["kind"], r["status"], ago(r["created_at"], now), r["parent_id"], one_line(r["error"], 100))
+        (r["id"], r["kind"], _status(r), ago(r["created_at"], now), r["parent_id"], one_line(r["error"], 100))
         for r in rows
     ]
     empty = none_of("run", {**filters, "after": after})
@@ -66,7 +65,8 @@ def show(run: Run, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
     if as_json:
         print_json(found)
         return
-    facts = {name: found[name] for name in LIST if found[name] not in (None, "", False)}
+    facts = {name: found[name] for name in LIST if name != "driver" and found[name] not in (None, "", False)}
+    facts["status"] = _status(found)
     facts |= {"trajectories": _counts(found["statuses"])} if found["kind"] == "eval" else _of_training(found)
     print_facts(facts)
 
@@ -79,7 +79,10 @@ def stop(run: Run, store: Store = DEFAULT_STORE) -> None:
 
     with opened(store) as database:
         with database.read() as conn:
-            status = queries.run_row(conn, run)["status"]
+            row = dict(queries.run_row(conn, run))
+        status = _with_driver(database, [row])[0]["status"]
+        if status == "interrupted":
+            raise NotRunning(f"run {run} is interrupted: its driver is gone; the same `turnwise train` resumes the run")
         if status != "running":
             raise NotRunning(f"run {run} is {status}; there is nothing to stop")
         with database.transaction() as tx:
@@ -104,12 +107,51 @@ def fork(run: Run, overrides: Overrides = None, store: Store = DEFAULT_STORE, as
     start(parse_config(raw), store=store, fork=True, as_json=as_json)
 
 
+def _page(database: "Database", status: str | None, kind: str | None, limit: int, after: str | None) -> list[Row]:
+    """One page of runs, each with its driver; ``status`` is the one that is shown, which the store does not hold."""
+    from ...store.queries import lists as queries
+
+    stored = "running" if status == "interrupted" else status
+    found: list[Row] = []
+    while True:
+        with database.read() as conn:
+            rows = queries.list_runs(conn, limit=limit, after=after, status=stored, kind=kind)
+        found += [row for row in _with_driver(database, rows) if status in (None, row["status"])]
+        if len(rows) < limit or len(found) >= limit:
+            return found[:limit]
+        after = rows[-1]["id"]
+
+
+def _with_driver(database: "Database", rows: list[Row]) -> list[Row]:
+    """The rows with ``driver`` (alive, gone or unknown; None of a run that ended). A run whose driver is gone is
+    ``interrupted``.
+    """
+    if not any(row["status"] == "running" for row in rows):
+        return [{**row, "driver": None} for row in rows]
+    from ...store.queries import lists as queries
+    from ...store.run_lock import Driver, driver_of
+
+    drivers = {row["id"]: driver_of(database, row["id"]) for row in rows if row["status"] == "running"}
+    with database.read() as conn:  # again, since a driver lets go of its run right after it has recorded the end
+        rows = [dict(queries.run_row(conn, row["id"])) if row["id"] in drivers else row for row in rows]
+    out = []
+    for row in rows:
+        driver = drivers.get(row["id"]) if row["status"] == "running" else None
+        out.append({**row, "driver": driver, "status": "interrupted" if driver is Driver.GONE else row["status"]})
+    return out
+
+
+def _status(row: Mapping[str, Any]) -> str:
+    """The status for a person, with a doubt where there is one."""
+    return f"{row['status']} (driver not visible from this host)" if row["driver"] == "unknown" else str(row["status"])
+
+
 def _gather(run: str, store: str) -> dict[str, Any]:
     from ...store.queries import lists as queries
     from ...store.queries import summaries as totals
 
     with opened(store) as database, database.read() as conn:
-        row = dict(queries.run_row(conn, run))
+        row = _with_driver(database, [dict(queries.run_row(conn, run))])[0]
         surviving = [version for version in queries.versions(conn, run).values() if not version.abandoned]
         metrics = totals.batch_metrics(conn, run)
         row["updates"] = max([0, *(version.update for version in surviving)])

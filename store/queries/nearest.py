@@ -21,7 +21,7 @@ def unknown(conn: Connection, table: Any, noun: str, wanted: str) -> NotFound:
     """
     newest = select(table.c.id).order_by(table.c.created_at.desc()).limit(CANDIDATES)
     known = {*_alike(conn, table.c.id, wanted), *conn.execute(newest).scalars()}
-    near = max(known, key=lambda one: _similarity(one, wanted), default="")
+    near = max(sorted(known), key=lambda one: _similarity(one, wanted), default="")
     hint = f" (did you mean {near!r}?)" if near and _similarity(near, wanted) >= (CUTOFF,) else ""
     return NotFound(
         f"no {noun} {wanted} in the store{hint}; `turnwise {plural(noun)} list` lists those that are stored"

@@ -31,6 +31,7 @@ from ...envs.sandboxes import any_sandboxed
 from ...errors import TurnwiseError
 from ...records import Group, GroupState, Source, Task, Trajectory
 from ...store.database import Database, open_database
+from ...store.run_lock import hold_evaluation
 from ..algorithms.rollout_control.never_stop import PlayOn
 from ..config.schema import EnvironmentConfig, RunConfig
 from .game import Game, game_of, is_model
@@ -164,8 +165,9 @@ async def _with_player(
                 await journal.commit("close_group", group=group.id, state=GroupState.FILTERED, reason="evaluation")
             return group.task, outcome
 
-        async with _recorded(journal, run, policy, {"seed": seed, **game.json()}):
-            return await asyncio.gather(*(one(group) for group in groups_of(run, "eval", problems, game.horizon)))
+        with hold_evaluation(database, run):
+            async with _recorded(journal, run, policy, {"seed": seed, **game.json()}):
+                return await asyncio.gather(*(one(group) for group in groups_of(run, "eval", problems, game.horizon)))
     finally:
         await rollouts.close()
         if server is not None:
@@ -193,8 +195,8 @@ def _with_engine(
         horizon=asdict(game.horizon),
     )
 
-    async def known(group: str) -> list[Outcome]:
-        return await members(database, group)
+    def known(group: str) -> list[Outcome]:
+        return members(database, group)
 
     async def main() -> list[Any]:
         cluster = Cluster.start(config, database, Path(policy).resolve(), PlayOn())
@@ -212,8 +214,9 @@ def _with_engine(
                 )
                 return [(group.task, outcome) for outcome in ended]
 
-            async with _recorded(cluster.journal, run, policy, game.json()):
-                played = await asyncio.gather(*(one(group) for group in groups))
+            with hold_evaluation(database, run):
+                async with _recorded(cluster.journal, run, policy, game.json()):
+                    played = await asyncio.gather(*(one(group) for group in groups))
             return [pair for pairs in played for pair in pairs]
         finally:
             await cluster.close()

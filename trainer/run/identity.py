@@ -1,26 +1,15 @@
-"""A run is its name: whether a command begins one, resumes one, forks one, or is refused.
+"""A run is its name: whether a command begins one, resumes one, forks one, or is refused."""
 
-One process at a time holds a run, by a lock on a file in its folder that ends with the process, however it ends.
-"""
-
-import fcntl
-import hashlib
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any
-
-from sqlalchemy import func, select
+from typing import Any
 
 from ...errors import TurnwiseError
-from ...store.database import Database
 from ..config.schema import RunConfig
 
 
 class RunRefused(TurnwiseError):
-    """The run of that name is of another configuration, or another process holds it."""
+    """The run of that name has another configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,42 +55,3 @@ def decide(config: RunConfig, row: Callable[[str], Any | None], fork: bool) -> I
 
 def _numbered(name: str, number: int) -> str:
     return name if number == 1 else f"{name}-{number}"
-
-
-@contextmanager
-def hold_in(database: Database, name: str) -> Iterator[None]:
-    """Hold the run in a PostgreSQL store, for drivers on other hosts; on SQLite the file of ``hold`` does.
-
-    Raises:
-        RunRefused: another process holds it.
-    """
-    if database.engine.dialect.name != "postgresql":
-        yield
-        return
-    key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
-    with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as conn:
-        if not conn.execute(select(func.pg_try_advisory_lock(key))).scalar_one():
-            raise RunRefused(f"run {name!r} is being run by another process on this store")
-        yield
-
-
-def hold(folder: Path) -> IO[str]:
-    """Hold the run for as long as the returned file is open.
-
-    Raises:
-        RunRefused: another process holds it.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    file = (folder / "lock").open("a+")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        with file:
-            file.seek(0)
-            holder = file.read().strip() or "unknown"
-        raise RunRefused(f"run {folder.name!r} is being run by process {holder}") from None
-    file.seek(0)
-    file.truncate()
-    file.write(str(os.getpid()))
-    file.flush()
-    return file

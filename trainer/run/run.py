@@ -27,7 +27,7 @@ from ...records import PolicyVersion
 from ...store.database import Database, open_database
 from ...store.errors import NotFound
 from ...store.queries import lists as queries
-from ...store.retry import read
+from ...store.run_lock import hold_run, run_folder
 from ..algorithms.algorithm_set import Extensions
 from ..algorithms.random_streams import Streams
 from ..cluster.actors import Cluster, check_store_reach, start_ray, stop_ray
@@ -36,7 +36,7 @@ from ..evaluation.heldout import EvalResult
 from ..evaluation.in_run import Evaluator
 from ..telemetry.events import Event, Note
 from ..telemetry.metrics import Metrics
-from .identity import Identity, decide, hold, hold_in
+from .identity import Identity, decide
 from .summary import RunResult, draw_curve, result
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def train(
     with database.read() as conn:
         identity = decide(config, lambda name: _row(conn, name), fork)
     folder = run_folder(database, identity.name)
-    with hold(folder), hold_in(database, identity.name):
+    with hold_run(database, identity.name):
         with ThreadPoolExecutor(1) as meanwhile:
             importing = meanwhile.submit(lambda: [import_module(name, __package__) for name in HEAVY])
             start_ray(config.ray_address)
@@ -73,12 +73,6 @@ def train(
             return asyncio.run(Run(config, database, identity, folder, on_event, started).main())
         finally:
             stop_ray()
-
-
-def run_folder(database: Database, name: str) -> Path:
-    """Where a run keeps its model, checkpoints and metrics: beside an SQLite store, else under ``runs/``."""
-    path = database.engine.url.database if database.engine.dialect.name == "sqlite" else None
-    return (Path(path).resolve().parent if path else Path("runs").resolve()) / name
 
 
 class Run:
@@ -171,7 +165,6 @@ class Run:
         )
         if self.identity.resumes:
             lost = await self.cluster.journal.commit("rewind", run=self.name, version=origin.version)
-            self.metrics.rewind(None if origin.version is None else origin.update)
             what = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in lost.items() if count)
             self.tell(Note(f"resuming run {self.name} at update {origin.update}: {what or 'nothing was lost'}"))
         elif self.name != self.config.name:
@@ -231,20 +224,18 @@ class Run:
         number = await self.cluster.journal.commit("add_version", run=self.name, update=0, parent=parent)
         return PolicyVersion(self.name, number, parent, 0)
 
-    def spent(self) -> float:
+    def progress(self) -> float:
         """Share of the budget spent, 0 to 1."""
-        return self.config.budget.spent(self.version.update, self.trained_seconds)
+        budget = self.config.budget
+        spent = self.version.update / budget.updates
+        return min(1.0, max(spent, self.trained_seconds / budget.seconds if budget.seconds else 0.0))
 
-    def decay(self) -> float:
-        """Share of the learning rate's schedule that has passed, 0 to 1."""
-        return self.config.budget.decay(self.version.update, self.trained_seconds)
-
-    async def asked_to_stop(self) -> bool:
+    def asked_to_stop(self) -> bool:
         """Whether a signal or ``turnwise runs stop`` asked for it."""
         if not self.stopping:
-            row = await read(self.database, lambda conn: queries.run_row(conn, self.name))
-            if row["stop_requested"] and not self.stopping:
-                self._stop("asked to stop")
+            with self.database.read() as conn:
+                if queries.run_row(conn, self.name)["stop_requested"]:
+                    self._stop("asked to stop")
         return bool(self.stopping)
 
     def _state(self) -> dict[str, Any]:

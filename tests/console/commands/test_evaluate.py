@@ -2,7 +2,10 @@
 
 import json
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
+from time import monotonic
 
 import pytest
 from sqlalchemy import event
@@ -10,6 +13,7 @@ from sqlalchemy.pool import Pool
 from turnwise.store.database import open_database
 from turnwise.store.queries import lists as queries
 from turnwise.tests.console.worlds import BROKEN
+from turnwise.tests.envs.faulty import FAULTY
 
 from ..conftest import ENV, Turnwise
 
@@ -162,3 +166,21 @@ def test_a_person_plays_from_the_terminal(
         monkeypatch.setattr("sys.stdin", typed)
         shown = turnwise("eval", "--policy", "human", "--env", ENV, "--tasks", "1", "--store", store).out
     assert "left after 1 turns" in shown
+
+
+def test_a_killed_evaluation_is_interrupted(turnwise: Turnwise, store: str) -> None:
+    open_database(store, create=True).close()
+    evaluation = ["eval", "--env", FAULTY, "--option", "fault=hang", "--option", "where=reset", "--tasks", "1"]
+    command = [sys.executable, "-m", "turnwise.console.app", *evaluation, "--policy", "http://127.0.0.1:9/v1"]
+    playing = subprocess.Popen([*command, "--store", store], stderr=subprocess.PIPE, text=True)
+    try:
+        ends = monotonic() + 60
+        while not (runs := json.loads(turnwise("runs", "list", "--json", "--store", store).out)):
+            assert playing.poll() is None, playing.communicate()
+            assert monotonic() < ends
+        assert [(run["status"], run["driver"]) for run in runs] == [("running", "alive")]
+    finally:
+        playing.kill()
+        playing.communicate(timeout=10)
+    runs = json.loads(turnwise("runs", "list", "--json", "--store", store).out)
+    assert [(run["status"], run["driver"]) for run in runs] == [("interrupted", "gone")]

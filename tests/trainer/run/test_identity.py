@@ -1,24 +1,11 @@
 """A run is its name: begun, resumed, forked or refused."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from turnwise.trainer.config.schema import parse_config
-from turnwise.trainer.run.identity import Identity, RunRefused, decide, hold
+from turnwise.trainer.run.identity import Identity, RunRefused, decide
 
 CONFIG = parse_config({"name": "r", "environments": [{"id": "e"}]})
 OTHER = parse_config({"name": "r", "environments": [{"id": "e"}], "seed": 1})
-
-HOLDER = """
-import sys
-from pathlib import Path
-from turnwise.trainer.run.identity import hold
-held = hold(Path(sys.argv[1]))
-print("held", flush=True)
-sys.stdin.read()
-"""
 
 
 def rows(**status: str):
@@ -58,18 +45,3 @@ def test_a_fork_is_resumed_by_the_command_that_made_it() -> None:
     assert decide(OTHER, stored.get, True) == Identity("r-2", resumes=True, parent="r")
     assert decide(OTHER, stored.get, False) == Identity("r-2", resumes=True, parent="r")
     assert decide(CONFIG, stored.get, False) == Identity("r", resumes=True)
-
-
-def test_one_process_at_a_time_holds_a_run(tmp_path: Path) -> None:
-    child = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "held\n"
-        with pytest.raises(RunRefused, match=str(child.pid)):
-            hold(tmp_path)
-    finally:
-        child.kill()
-        child.communicate(timeout=10)
-    hold(tmp_path).close()

@@ -14,12 +14,13 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.errors import TurnwiseError
 from turnwise.store.database import Database, open_database
 from turnwise.store.queries import lists as queries
+from turnwise.store.run_lock import run_folder
 from turnwise.tests.store.making import call, create_run
 from turnwise.trainer.config.schema import RunConfig, parse_config
 from turnwise.trainer.learner.checkpoint_manager import Saver
 from turnwise.trainer.run.identity import decide
 from turnwise.trainer.run.initial_state import Origin, begin
-from turnwise.trainer.run.run import Run, run_folder
+from turnwise.trainer.run.run import Run
 
 PARENT, FORK = "r", "r-2"
 

@@ -1,0 +1,128 @@
+"""``turnwise runs`` against a real store: what it lists and shows of a run, and whether its driver lives."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import get_args
+
+from turnwise.console.commands.runs import RunStatus
+from turnwise.envs.tasks import make_task
+from turnwise.records import Group, GroupState, Horizon, Status, Trajectory
+from turnwise.store import operations
+from turnwise.store.database import open_database
+from turnwise.store.operations.group_states import RUN_ENDED
+from turnwise.store.operations.runs import END_STATUSES
+from turnwise.store.queries import lists as queries
+from turnwise.store.run_lock import hold_run
+
+from ..conftest import ENV, Turnwise
+
+
+def test_runs_list_names_the_run(turnwise: Turnwise, store: str) -> None:
+    assert "demo" in turnwise("runs", "list", "--store", store).out
+    runs = json.loads(turnwise("runs", "list", "--json", "--store", store).out)
+    assert [(run["id"], run["status"]) for run in runs] == [("demo", "running")]
+
+
+def test_runs_show_accounts_for_every_trajectory(turnwise: Turnwise, store: str) -> None:
+    shown = json.loads(turnwise("runs", "show", "demo", "--json", "--store", store).out)
+    assert shown["accounting"]["submitted"] == 2
+    assert shown["groups"]["open"] == 1
+    assert "trajectories  submitted 2" in turnwise("runs", "show", "demo", "--store", store).out
+
+
+def test_runs_list_filters_by_kind(turnwise: Turnwise, store: str) -> None:
+    assert "demo" in turnwise("runs", "list", "--kind", "train", "--store", store).out
+    assert turnwise("runs", "list", "--kind", "eval", "--store", store).out == "no run matches kind 'eval'\n"
+
+
+def test_the_statuses_of_runs_are_the_stores() -> None:
+    assert get_args(RunStatus) == ("running", "interrupted", *END_STATUSES)
+
+
+def statuses(turnwise: Turnwise, store: str, *filters: str) -> dict[str, tuple[str, str | None]]:
+    """The status and the driver of each run that ``runs list`` lists."""
+    runs = json.loads(turnwise("runs", "list", "--json", *filters, "--store", store).out)
+    return {run["id"]: (run["status"], run["driver"]) for run in runs}
+
+
+def test_a_run_whose_driver_is_gone_is_interrupted(turnwise: Turnwise, store: str, tmp_path: Path) -> None:
+    database = open_database(store)
+    with database.transaction() as tx:
+        for name in ("lives", "died", "ended"):
+            operations.create_run(tx, run=name, config={}, config_hash=name, kind="train", code_version="c")
+        operations.finish_run(tx, run="ended", status="finished")
+    lock = tmp_path / "died" / "lock"
+    with hold_run(database, "lives"):
+        lock.parent.mkdir()
+        shutil.copy(tmp_path / "lives" / "lock", lock)
+        expected = {
+            "demo": ("running", "unknown"),
+            "lives": ("running", "alive"),
+            "died": ("interrupted", "gone"),
+            "ended": ("finished", None),
+        }
+        assert statuses(turnwise, store) == expected
+        assert set(statuses(turnwise, store, "--status", "running")) == {"demo", "lives"}
+        for status in ("interrupted", "finished"):
+            chosen = {name: shown for name, shown in expected.items() if shown[0] == status}
+            assert statuses(turnwise, store, "--status", status, "--limit", "1") == chosen
+        shown = turnwise("runs", "list", "--store", store).out
+        assert re.search(r"^demo +train +running \(driver not visible from this host\)", shown, re.MULTILINE)
+        assert re.search(r"^lives +train +running  ", shown, re.MULTILINE)
+        assert re.search(r"^died +train +interrupted  ", shown, re.MULTILINE)
+        assert "status        interrupted\n" in turnwise("runs", "show", "died", "--store", store).out
+        assert "status        running\n" in turnwise("runs", "show", "lives", "--store", store).out
+        ended = turnwise("runs", "stop", "died", "--store", store)
+        assert (ended.code, ended.out) == (2, "")
+        assert "run died is interrupted: its driver is gone" in ended.err
+    with database.read() as conn:
+        assert queries.run_row(conn, "died")["status"] == "running", "nothing is written by looking"
+    database.close()
+
+
+def test_runs_show_before_the_first_update_and_at_a_checkpoint(turnwise: Turnwise, store: str) -> None:
+    database = open_database(store)
+    with database.transaction() as tx:
+        operations.create_run(tx, run="new", config={}, config_hash="n", kind="train", code_version="c")
+        operations.add_version(tx, run="new", update=-1, parent=None)
+    assert json.loads(turnwise("runs", "show", "new", "--json", "--store", store).out)["updates"] == 0
+    with database.transaction() as tx:
+        operations.add_version(tx, run="new", update=0, parent=0)
+        operations.set_checkpoint(tx, run="new", version=1, path="new/checkpoints/1")
+    database.close()
+    shown = turnwise("runs", "show", "new", "--store", store).out
+    assert "updates       0" in shown
+    assert "version 1: new/checkpoints/1" in shown
+
+
+def test_runs_show_splits_what_failed(turnwise: Turnwise, store: str) -> None:
+    database = open_database(store)
+    with database.transaction() as tx:
+        operations.start_trajectory(tx, trajectory=Trajectory("t2", "demo", "g1", 0, 1))
+        operations.finish_trajectory(tx, trajectory="t2", status=Status.CANCELLED, reward=0.0)
+        operations.close_group(tx, group="g1", state=GroupState.FAILED, reason="the run ended")
+    database.close()
+    shown = json.loads(turnwise("runs", "show", "demo", "--json", "--store", store).out)
+    assert (shown["accounting"]["failed"], shown["failures"]) == (3, {"cancelled": 1})
+    told = turnwise("runs", "show", "demo", "--store", store).out
+    assert "submitted 3, failed 3 (cancelled 1, others of their groups 2)" in told
+
+
+def test_runs_show_tells_groups_open_at_the_end_from_those_that_failed(turnwise: Turnwise, store: str) -> None:
+    database = open_database(store)
+    with database.transaction() as tx:
+        operations.close_group(tx, group="g1", state=GroupState.FAILED, reason="0 of 2 members survived")
+        for name in ("g2", "g3"):
+            operations.open_group(tx, group=Group(name, "demo", make_task(ENV, seed=5), Horizon(12, 8, 96, 256), 2))
+            operations.close_group(tx, group=name, state=GroupState.FAILED, reason=RUN_ENDED)
+    database.close()
+    assert "groups        failed 1, open at the end 2\n" in turnwise("runs", "show", "demo", "--store", store).out
+    shown = json.loads(turnwise("runs", "show", "demo", "--json", "--store", store).out)
+    assert (shown["groups"]["failed"], shown["open_at_the_end"]) == (3, 2)
+
+
+def test_a_run_is_asked_to_stop_once_it_runs(turnwise: Turnwise, store: str) -> None:
+    assert turnwise("runs", "stop", "demo", "--store", store).code == 0
+    assert json.loads(turnwise("runs", "show", "demo", "--json", "--store", store).out)["stop_requested"] is True

@@ -1,0 +1,135 @@
+"""Whether a run's driver lives, as seen on its host, on another host and on a server, and nobody is disturbed."""
+
+import fcntl
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from turnwise.store.database import Database, open_database
+from turnwise.store.errors import RunHeld
+from turnwise.store.run_lock import LOCK, Driver, driver_of, hold_evaluation, hold_run, run_folder
+from turnwise.tests.store.postgres import Server
+
+DRIVER = """
+import sys
+from turnwise.store.database import open_database
+from turnwise.store.run_lock import hold_run
+with hold_run(open_database(sys.argv[1]), "r"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def driver(url: str, folder: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A process that holds the run ``r``."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder
+    )
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        yield child
+    finally:
+        child.kill()
+        child.communicate(timeout=10)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A PostgreSQL store's runs keep their files under the working folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Iterator[Database]:
+    opened = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
+    yield opened
+    opened.close()
+
+
+def test_one_process_at_a_time_holds_a_run(database: Database, tmp_path: Path) -> None:
+    with (
+        driver(database.url, tmp_path) as child,
+        pytest.raises(RunHeld, match=f"process {child.pid} on host"),
+        hold_run(database, "r"),
+    ):
+        pass
+    with driver(database.url, tmp_path):
+        shutil.rmtree(run_folder(database, "r"))
+        if database.engine.dialect.name == "postgresql":
+            with pytest.raises(RunHeld, match="by another process on this store"), hold_run(database, "r"):
+                pass
+
+
+def test_a_driver_is_seen_and_so_is_its_end(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with driver(database.url, tmp_path) as child:
+        assert driver_of(database, "r") is Driver.ALIVE
+        assert driver_of(database, "another") is not Driver.ALIVE
+        child.communicate("", timeout=60)
+        assert driver_of(database, "r") is Driver.GONE
+    with hold_run(database, "r"), hold_evaluation(database, "e"):
+        assert driver_of(database, "r") is driver_of(database, "e") is Driver.ALIVE
+    assert driver_of(database, "r") is Driver.GONE
+
+
+def test_a_killed_driver_is_gone(sqlite: Database, tmp_path: Path) -> None:
+    with driver(sqlite.url, tmp_path) as child:
+        child.kill()
+        child.wait(timeout=10)
+        assert driver_of(sqlite, "r") is Driver.GONE
+
+
+def test_a_file_lock_that_is_not_there_proves_nothing(sqlite: Database) -> None:
+    assert driver_of(sqlite, "r") is Driver.UNKNOWN
+
+
+def test_of_another_host_only_a_held_file_lock_proves_something(sqlite: Database) -> None:
+    lock = run_folder(sqlite, "r") / LOCK
+    with hold_run(sqlite, "r"):
+        process, _, boot = lock.read_text().split("\n")
+        lock.write_text(f"{process}\nelsewhere\nanother boot")
+        assert driver_of(sqlite, "r") is Driver.ALIVE
+    assert driver_of(sqlite, "r") is Driver.UNKNOWN
+    lock.write_text(f"{process}\ncontainer\n{boot}")
+    assert driver_of(sqlite, "r") is (Driver.GONE if boot else Driver.UNKNOWN), "a container of this host"
+    lock.write_text("")
+    assert driver_of(sqlite, "r") is Driver.UNKNOWN
+
+
+def test_a_driver_begins_although_a_reader_shares_the_lock(sqlite: Database) -> None:
+    seen = []
+
+    def drive() -> None:
+        with hold_run(sqlite, "r"):
+            seen.append(driver_of(sqlite, "r"))
+
+    drive()
+    with (run_folder(sqlite, "r") / LOCK).open() as reader:
+        fcntl.flock(reader, fcntl.LOCK_SH)
+        starting = Thread(target=drive)
+        starting.start()
+    starting.join(timeout=10)
+    assert seen == [Driver.ALIVE, Driver.ALIVE]
+
+
+def test_an_evaluation_leaves_no_folder(database: Database, tmp_path: Path) -> None:
+    with hold_evaluation(database, "e"):
+        assert driver_of(database, "e") is Driver.ALIVE
+    assert not run_folder(database, "e").exists()
+
+
+def test_a_lock_of_another_database_of_the_server_is_not_mistaken(server: Server, tmp_path: Path) -> None:
+    urls = [server.url(server.create()) for _ in range(2)]
+    first, second = (open_database(url, create=True, blobs=str(tmp_path)) for url in urls)
+    with hold_evaluation(first, "r"):
+        assert driver_of(second, "r") is Driver.GONE
+    first.close()
+    second.close()
