@@ -94,12 +94,12 @@ class Task:
 class Horizon:
     """How long an episode may be. Four separate limits; whichever runs out first truncates the episode."""
 
-    turns: int
+    max_turns: int
     max_tokens_per_turn: int
     """Sampled tokens in one turn."""
     max_tokens_per_episode: int
     """Sampled tokens in the episode."""
-    context: int
+    max_context: int
     """Tokens the policy may have before it at once, prompt and answer together."""
 
 
@@ -139,7 +139,7 @@ class Step:
     """The named addends of ``reward``, where the environment tells them."""
     terminated: bool
     truncated: bool
-    valid: bool
+    action_valid: bool
     """Whether the environment could parse and apply the action."""
     state_key: str
     """The environment's name for the state the action was taken in; empty if it has none."""
@@ -174,7 +174,7 @@ class Trajectory:
     """Why it failed, for a person."""
     final_observation_hash: str = ""
     deterministic: bool = True
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, Any] = field(default_factory=dict)
     """JSON values for the record, most of them from the environment: its sandbox's image, tampering found. The episode
     loop adds ``env_package``, the package that provided the environment, with its version.
     """
@@ -184,7 +184,7 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Trajectories compared with one another: one task, one horizon, one scaffold."""
+    """Trajectories compared with one another: one task, one horizon, one prompt prefix."""
 
     id: str
     run: str
@@ -192,7 +192,7 @@ class Group:
     horizon: Horizon
     size: int
     purpose: Purpose = Purpose.TRAIN
-    scaffold: str = ""
+    prompt_prefix: str = ""
     state: GroupState = GroupState.OPEN
     trajectories: Sequence[Trajectory] = ()
 

@@ -93,7 +93,7 @@ async def replay_stored(database: Database, trajectory_id: str) -> ReplayReport:
     upgrade = ""
     try:
         await owner.make(DEADLINE)
-        upgrade = _upgrade(group.task, str(trajectory.facts.get(ENV_PACKAGE, "")), owner.package)
+        upgrade = _upgrade(group.task, str(trajectory.extras.get(ENV_PACKAGE, "")), owner.package)
         steps = await _execute(owner, group, trajectory, last)
     except EnvError as error:
         why = _with(upgrade, f"the environment could not be re-executed: {error}")

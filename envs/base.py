@@ -8,7 +8,7 @@ for all:
 * ``info`` of ``reset`` and ``step`` may carry ``action_valid`` (the action could be parsed and applied),
   ``state_key`` (a name of the state now reached, the one the next action is taken in), ``env_error`` (the world
   failed: a text), ``success`` (at the end: the environment's own verdict), ``reward_parts`` (the named addends of
-  the reward), ``facts`` (JSON values for the record, added up over the episode: which image a sandbox was made of).
+  the reward), ``extras`` (JSON values for the record, added up over the episode: which image a sandbox was made of).
 * Bad text from an agent is an outcome (an observation), never an exception.
 """
 

@@ -7,7 +7,6 @@ table.
 """
 
 import threading
-import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -18,12 +17,10 @@ from .database import Database
 from .errors import StoreError, StoreUnavailable
 from .operations import OPERATIONS, Transaction
 from .operations.steps import Append, append_many, stage
+from .retry import RETRY_S, retried
 
 MAX_BATCH = 512
 """Operations in one transaction at most."""
-
-RETRY_SECONDS = 30.0
-"""How long a write is tried again while the database is locked or away."""
 
 _BEFORE_APPENDS = frozenset({"open_group", "start_trajectory", "add_metrics"})
 """Operations that no append of the same batch can come before."""
@@ -41,7 +38,7 @@ class Writer:
     company.
     """
 
-    def __init__(self, database: Database, linger_ms: float = 4.0, retry_seconds: float = RETRY_SECONDS) -> None:
+    def __init__(self, database: Database, linger_ms: float = 4.0, retry_seconds: float = RETRY_S) -> None:
         self._database = database
         self._linger = linger_ms / 1000
         self._retry_seconds = retry_seconds
@@ -144,18 +141,13 @@ class Writer:
             item.future.set_result(result)
 
     def _run(self, items: Sequence[_Item]) -> list[Any]:
-        """One transaction for all ``items``, tried again while the database is busy or away."""
-        deadline = time.monotonic() + self._retry_seconds
-        pause = 0.05
-        while True:
-            try:
-                with self._database.transaction() as tx:
-                    return _apply(tx, items)
-            except StoreUnavailable:
-                if time.monotonic() + pause > deadline:
-                    raise
-            time.sleep(pause)
-            pause = min(2 * pause, 2.0)
+        """One transaction for all ``items``, retried while the database is busy or away."""
+
+        def once() -> list[Any]:
+            with self._database.transaction() as tx:
+                return _apply(tx, items)
+
+        return retried(once, self._retry_seconds)
 
 
 def _apply(tx: Transaction, items: Sequence[_Item]) -> list[Any]:

@@ -48,7 +48,7 @@ class TokenPlayer:
         limits = {
             "tokens a turn": self._horizon.max_tokens_per_turn,
             "tokens in all": self._horizon.max_tokens_per_episode - self._used,
-            "context": self._horizon.context - len(prompt),
+            "context": self._horizon.max_context - len(prompt),
         }
         limit = min(limits, key=lambda name: limits[name])
         if limits[limit] <= 0:

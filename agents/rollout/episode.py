@@ -100,7 +100,7 @@ class _Progress:
     messages: int = 0
     final_hash: str = ""
     final_text: str = ""
-    facts: dict[str, Any] = field(default_factory=dict)
+    extras: dict[str, Any] = field(default_factory=dict)
 
 
 async def play(
@@ -140,7 +140,7 @@ async def play(
     except asyncio.CancelledError:
         now.status, now.error = Status.CANCELLED, "cancelled while it was running"
     if owner.package:
-        now.facts[ENV_PACKAGE] = owner.package
+        now.extras[ENV_PACKAGE] = owner.package
     await to_the_end(_finish(journal, trajectory.id, now))
     if hopeless is not None:
         raise CannotSee(now.error) from hopeless
@@ -180,7 +180,7 @@ async def _finish(journal: Journal, trajectory: str, now: _Progress) -> None:
         error=now.error,
         final_observation_hash=now.final_hash,
         final_observation=now.final_text,
-        facts=now.facts,
+        extras=now.extras,
         n_steps=now.turns,
         n_messages=now.messages,
     )
@@ -198,8 +198,8 @@ async def _turns(
     now: _Progress,
 ) -> None:
     seen = await owner.reset(task.seed, task.split, deadlines.reset)
-    now.facts.update(seen.facts)
-    for turn in range(horizon.turns):
+    now.extras.update(seen.extras)
+    for turn in range(horizon.max_turns):
         journal.check(trajectory)
         started = perf_counter()
         async with asyncio.timeout(deadlines.turn + GRACE_S):
@@ -222,7 +222,7 @@ async def _turns(
             reward_parts=seen.reward_parts,
             terminated=seen.terminated,
             truncated=seen.truncated,
-            valid=seen.valid,
+            action_valid=seen.action_valid,
             state_key=before.state_key,
             message=answer.messages[-1].index if answer.messages else None,
             model_ms=model_ms,
@@ -237,10 +237,10 @@ async def _turns(
         now.tokens += answer.tokens
         now.success = seen.success
         now.final_hash, now.final_text = seen.hash, seen.text
-        now.facts.update(seen.facts)
+        now.extras.update(seen.extras)
         if seen.terminated or seen.truncated:
             now.status = Status.COMPLETED if seen.terminated else Status.TRUNCATED
             return
         if reason := controller.stop(trajectory, turn, seen.reward):
             raise HorizonReached(reason)
-    raise HorizonReached(f"{horizon.turns} turns played")
+    raise HorizonReached(f"{horizon.max_turns} turns played")

@@ -100,7 +100,7 @@ class RolloutWorker:
 
     def _player(self, owner: EnvThread, group: Group, trajectory: Trajectory) -> TokenPlayer:
         assert self._client is not None  # noqa: S101
-        system = "\n\n".join(part for part in (group.scaffold, owner.instructions) if part)
+        system = "\n\n".join(part for part in (group.prompt_prefix, owner.instructions) if part)
         return TokenPlayer(
             self._client, self._chat.begin(system), group.horizon, trajectory.id, self._spec.deadlines.turn
         )

@@ -98,8 +98,8 @@ def _print_turns(found: Trajectory, task: Task, last: str | None) -> None:
     facts = {"id": found.id, "run": found.run, "group": f"{found.group}, member {found.member}"}
     facts |= {"environment": task.env_id, "seed": f"{task.seed} ({task.split})"}
     facts |= {"status": found.status.value, "success": str(found.success), "reward": f"{found.reward:g}"}
-    # The environment names its facts: under a prefix, none of them reads as a line of turnwise's.
-    facts |= {f"facts.{name}": str(value) for name, value in found.facts.items()}
+    # The environment names its extras: under a prefix, none of them reads as a line of turnwise's.
+    facts |= {f"extras.{name}": str(value) for name, value in found.extras.items()}
     print_facts({**facts, **({"error": found.error} if found.error else {})})
     out = console()
     gutter = "   " + GUTTER
@@ -107,7 +107,7 @@ def _print_turns(found: Trajectory, task: Task, last: str | None) -> None:
         out.print(f"\n{step.index}  {indented(step.observation, gutter)}", soft_wrap=True)
         for image in step.images:
             out.print(f"   [screenshot {image[:6]}…]")
-        verdict = "" if step.valid else "  (invalid)"
+        verdict = "" if step.action_valid else "  (invalid)"
         out.print(f"   > {indented(step.action, gutter)}  {step.reward:+g}{verdict}", soft_wrap=True)
     if last is not None:
         out.print(f"\n   {indented(last, gutter)}", soft_wrap=True)

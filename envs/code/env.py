@@ -2,7 +2,7 @@
 
 What an episode is worth is found out in a fresh sandbox (``grading``) on the files that were left: 1 if every hidden
 check passes, else 0. With ``step_reward`` each turn also earns the change in the share of checks that pass, so that all
-turns together earn the final share and nothing can be earned twice. ``info["facts"]["tamper"]`` lists what was done
+turns together earn the final share and nothing can be earned twice. ``info["extras"]["tamper"]`` lists what was done
 beside the task; it costs ``tamper_cost``, by default nothing, since none of it reaches the grader.
 
 An agent may break its sandbox. Then the files are judged as they last were and the episode is over: what could not be
@@ -108,7 +108,7 @@ class CodeEnv(TurnEnv):
         self._share = grade(self._task, self._files).share if self._step_reward else 0.0
         text = f"{task.instruction}\n\nFiles:\n{listing(list(self._files))}"
         return bounded(text, 2 * self._max_chars), self._info(True, {}) | {
-            "facts": {"task": task.name, **made_of(self._box)}
+            "extras": {"task": task.name, **made_of(self._box)}
         }
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
@@ -175,7 +175,7 @@ class CodeEnv(TurnEnv):
             self._progress(verdict, parts)
         if tamper:
             parts["tamper"] = 0.0 - self._costs["tamper"]
-        info = self._info(True, parts) | {"success": verdict.success, "facts": {"tamper": tamper} if tamper else {}}
+        info = self._info(True, parts) | {"success": verdict.success, "extras": {"tamper": tamper} if tamper else {}}
         text = f"{how}: {'every check passes' if verdict.success else 'a check fails'}"
         return text, sum(parts.values()), True, False, info
 

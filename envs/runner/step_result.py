@@ -19,7 +19,7 @@ from .observations import observation_hash, parts, png
 _NUMBERS = (int, float, np.integer, np.floating, np.bool_)
 _FLAGS = (bool, np.bool_)
 MAX_INFO_CHARS = 16_384
-"""Of ``state_key``; of the names in ``reward_parts``, and of ``facts``, as JSON."""
+"""Of ``state_key``; of the names in ``reward_parts``, and of ``extras``, as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,14 @@ class StepResult:
     reward: float
     terminated: bool
     truncated: bool
-    valid: bool
+    action_valid: bool
     """``info["action_valid"]``: the action could be parsed and applied."""
     state_key: str
     """Of the state now reached: the one the next action is taken in."""
     success: bool | None
     reward_parts: Mapping[str, float]
-    facts: Mapping[str, Any]
-    """``info["facts"]``: JSON values for the record."""
+    extras: Mapping[str, Any]
+    """``info["extras"]``: JSON values for the record."""
     ms: float
     """Time the environment took."""
 
@@ -91,25 +91,25 @@ def _seen(
         reward=reward,
         terminated=terminated,
         truncated=truncated,
-        valid=_flag("info['action_valid']", info.get("action_valid", True)),
+        action_valid=_flag("info['action_valid']", info.get("action_valid", True)),
         state_key=key,
         success=None if success is None else _flag("info['success']", success),
         reward_parts={str(name): _number(f"info['reward_parts'][{name!r}]", value) for name, value in addends.items()},
-        facts=_facts(info.get("facts")),
+        extras=_extras(info.get("extras")),
         ms=ms,
     )
 
 
-def _facts(facts: Any) -> dict[str, Any]:
-    if facts is None:
+def _extras(extras: Any) -> dict[str, Any]:
+    if extras is None:
         return {}
-    if not isinstance(facts, dict):
-        raise EnvironmentBroken(f"info['facts'] is {type(facts).__name__}, not dict")
+    if not isinstance(extras, dict):
+        raise EnvironmentBroken(f"info['extras'] is {type(extras).__name__}, not dict")
     try:
-        written = json.dumps(facts, allow_nan=False)
+        written = json.dumps(extras, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise EnvironmentBroken(f"info['facts'] holds what JSON cannot: {error}") from error
-    _bound("info['facts'] is", len(written), "characters of JSON")
+        raise EnvironmentBroken(f"info['extras'] holds what JSON cannot: {error}") from error
+    _bound("info['extras'] is", len(written), "characters of JSON")
     return dict(json.loads(written))
 
 

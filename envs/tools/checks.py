@@ -168,7 +168,7 @@ async def step_determinism(subject: Subject) -> str:
 
 
 def _outcome(seen: StepResult) -> tuple[object, ...]:
-    return seen.hash, seen.reward, seen.terminated, seen.truncated, seen.valid, seen.success
+    return seen.hash, seen.reward, seen.terminated, seen.truncated, seen.action_valid, seen.success
 
 
 async def any_text(subject: Subject) -> str:
@@ -178,7 +178,7 @@ async def any_text(subject: Subject) -> str:
         for text in ODD_TEXTS:
             await subject.reset(owner, 0)
             try:
-                flagged += not (await subject.step(owner, text)).valid
+                flagged += not (await subject.step(owner, text)).action_valid
             except EnvTimeout:
                 raise
             except EnvError as error:

@@ -121,9 +121,9 @@ class BrowserEnv(TurnEnv):
         values = [value for value in answer.get("values", ()) if isinstance(value, str)]
         self.goal = begin.goal or (values[-1] if values else "")
         box = self.browser.box
-        facts = {"sandbox": {"image": box.spec.image, "digest": box.digest}} if box else {}
+        extras = {"sandbox": {"image": box.spec.image, "digest": box.digest}} if box else {}
         seen = self._seen(f"goal: {self.goal}", answer, shot)
-        return seen, self._info(True, {}, False) | {"facts": facts}
+        return seen, self._info(True, {}, False) | {"extras": extras}
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
         """Apply one action's text."""

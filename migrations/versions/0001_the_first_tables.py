@@ -103,11 +103,11 @@ def upgrade() -> None:
         sa.Column("task_id", sa.Text(), nullable=False),
         sa.Column("purpose", sa.Text(), nullable=False),
         sa.Column("size", sa.Integer(), nullable=False),
-        sa.Column("scaffold", sa.Text(), server_default="", nullable=False),
-        sa.Column("horizon_turns", sa.Integer(), nullable=False),
-        sa.Column("horizon_tokens_turn", sa.Integer(), nullable=False),
-        sa.Column("horizon_tokens_total", sa.Integer(), nullable=False),
-        sa.Column("horizon_context", sa.Integer(), nullable=False),
+        sa.Column("prompt_prefix", sa.Text(), server_default="", nullable=False),
+        sa.Column("max_turns", sa.Integer(), nullable=False),
+        sa.Column("max_tokens_per_turn", sa.Integer(), nullable=False),
+        sa.Column("max_tokens_per_episode", sa.Integer(), nullable=False),
+        sa.Column("max_context", sa.Integer(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("reason", sa.Text(), server_default="", nullable=False),
         sa.Column("abandoned", sa.Boolean(), server_default=sa.false(), nullable=False),
@@ -211,6 +211,7 @@ def upgrade() -> None:
         sa.Column("branched_at", sa.Integer(), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("extras", sa.JSON(), server_default=sa.text("'{}'"), nullable=False),
         sa.CheckConstraint(
             "source IN ('policy', 'expert', 'patch', 'replay', 'world_model', 'peer')",
             name=op.f("ck_trajectory_source"),
@@ -321,7 +322,7 @@ def upgrade() -> None:
         "message_image",
         sa.Column("trajectory_id", sa.Text(), nullable=False),
         sa.Column("message_idx", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("position", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("idx", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("blob_hash", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(["blob_hash"], ["blob.hash"], name=op.f("fk_message_image_blob_hash_blob")),
         sa.ForeignKeyConstraint(
@@ -329,7 +330,7 @@ def upgrade() -> None:
             ["message.trajectory_id", "message.idx"],
             name=op.f("fk_message_image_trajectory_id_message_idx_message"),
         ),
-        sa.PrimaryKeyConstraint("trajectory_id", "message_idx", "position", name=op.f("pk_message_image")),
+        sa.PrimaryKeyConstraint("trajectory_id", "message_idx", "idx", name=op.f("pk_message_image")),
         sqlite_with_rowid=False,
     )
     op.create_table(
@@ -345,7 +346,7 @@ def upgrade() -> None:
         sa.Column("reward_parts", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("terminated", sa.Boolean(), nullable=False),
         sa.Column("truncated", sa.Boolean(), nullable=False),
-        sa.Column("valid", sa.Boolean(), nullable=False),
+        sa.Column("action_valid", sa.Boolean(), nullable=False),
         sa.Column("state_key", sa.Text(), nullable=False),
         sa.Column("model_ms", sa.Float(), nullable=False),
         sa.Column("env_ms", sa.Float(), nullable=False),
@@ -364,7 +365,7 @@ def upgrade() -> None:
         "step_image",
         sa.Column("trajectory_id", sa.Text(), nullable=False),
         sa.Column("step_idx", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("position", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("idx", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("blob_hash", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(["blob_hash"], ["blob.hash"], name=op.f("fk_step_image_blob_hash_blob")),
         sa.ForeignKeyConstraint(
@@ -372,7 +373,7 @@ def upgrade() -> None:
             ["step.trajectory_id", "step.idx"],
             name=op.f("fk_step_image_trajectory_id_step_idx_step"),
         ),
-        sa.PrimaryKeyConstraint("trajectory_id", "step_idx", "position", name=op.f("pk_step_image")),
+        sa.PrimaryKeyConstraint("trajectory_id", "step_idx", "idx", name=op.f("pk_step_image")),
         sqlite_with_rowid=False,
     )
 

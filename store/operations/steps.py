@@ -151,12 +151,12 @@ def _add_messages(rows: _Rows, one: Append) -> None:
                 "tokens_blob": name,
             }
         )
-        for position, image in enumerate(message.images):
+        for idx, image in enumerate(message.images):
             rows.message_images.append(
                 {
                     "trajectory_id": one.trajectory,
                     "message_idx": message.index,
-                    "position": position,
+                    "idx": idx,
                     "blob_hash": image,
                 }
             )
@@ -181,14 +181,14 @@ def _add_steps(rows: _Rows, one: Append, now: datetime) -> None:
                 "reward_parts": dict(step.reward_parts) or None,
                 "terminated": bool(step.terminated),
                 "truncated": bool(step.truncated),
-                "valid": bool(step.valid),
+                "action_valid": bool(step.action_valid),
                 "state_key": step.state_key,
                 "model_ms": step.model_ms,
                 "env_ms": step.env_ms,
                 "created_at": step.created_at or now,
             }
         )
-        for position, image in enumerate(step.images):
+        for idx, image in enumerate(step.images):
             rows.step_images.append(
-                {"trajectory_id": one.trajectory, "step_idx": step.index, "position": position, "blob_hash": image}
+                {"trajectory_id": one.trajectory, "step_idx": step.index, "idx": idx, "blob_hash": image}
             )

@@ -45,11 +45,11 @@ def open_group(tx: Transaction, *, group: Group) -> None:
             "task_id": problem.id,
             "purpose": group.purpose.value,
             "size": group.size,
-            "scaffold": group.scaffold,
-            "horizon_turns": group.horizon.turns,
-            "horizon_tokens_turn": group.horizon.max_tokens_per_turn,
-            "horizon_tokens_total": group.horizon.max_tokens_per_episode,
-            "horizon_context": group.horizon.context,
+            "prompt_prefix": group.prompt_prefix,
+            "max_turns": group.horizon.max_turns,
+            "max_tokens_per_turn": group.horizon.max_tokens_per_turn,
+            "max_tokens_per_episode": group.horizon.max_tokens_per_episode,
+            "max_context": group.horizon.max_context,
             "state": GroupState.OPEN.value,
             "created_at": tx.now,
         },
@@ -111,13 +111,13 @@ def finish_trajectory(
     error: str = "",
     final_observation_hash: str = "",
     final_observation: str = "",
-    facts: Mapping[str, Any] | None = None,
+    extras: Mapping[str, Any] | None = None,
     n_steps: int | None = None,
     n_messages: int | None = None,
 ) -> None:
     """Ends a trajectory and tallies its steps, sampled tokens and versions. The same ending again changes nothing.
 
-    ``facts`` are JSON values for the record. ``n_steps`` and ``n_messages`` are how many its player wrote; None where
+    ``extras`` are JSON values for the record. ``n_steps`` and ``n_messages`` are how many its player wrote; None where
     nobody counted.
 
     Raises:
@@ -146,7 +146,7 @@ def finish_trajectory(
         "error": error,
         "final_observation_hash": final_observation_hash,
         "final_observation_blob": name,
-        "facts": dict(facts or {}),
+        "extras": dict(extras or {}),
         "ended_at": tx.now,
     }
     tx.conn.execute(_END, {"key": trajectory, **tally, **values})

@@ -100,8 +100,6 @@ def _rows(conn: Connection, table: Any, column: Any, keys: Iterable[str]) -> lis
     statement = select(table).where(column.in_(bindparam("keys", expanding=True)))
     if "idx" in table.c:
         statement = statement.order_by(table.c.trajectory_id, table.c.idx)
-    elif "position" in table.c:
-        statement = statement.order_by(table.c.position)
     found: list[Row[Any]] = []
     for start in range(0, len(wanted), _CHUNK):
         found.extend(conn.execute(statement, {"keys": wanted[start : start + _CHUNK]}))
@@ -186,7 +184,7 @@ def _step(row: Row[Any], observation: str, images: Sequence[str]) -> Step:
         reward_parts=row.reward_parts or {},
         terminated=row.terminated,
         truncated=row.truncated,
-        valid=row.valid,
+        action_valid=row.action_valid,
         state_key=row.state_key,
         message=row.message_idx,
         model_ms=row.model_ms,
@@ -226,7 +224,7 @@ def _trajectory(row: Row[Any], steps: Sequence[Step], messages: Sequence[Message
         error=row.error,
         final_observation_hash=row.final_observation_hash,
         deterministic=row.deterministic,
-        facts=row.facts,
+        extras=row.extras,
         steps=tuple(steps),
         messages=tuple(messages),
     )
@@ -243,9 +241,9 @@ def _group(row: Row[Any], of: Task) -> Group:
         id=row.id,
         run=row.run_id,
         task=of,
-        horizon=Horizon(row.horizon_turns, row.horizon_tokens_turn, row.horizon_tokens_total, row.horizon_context),
+        horizon=Horizon(row.max_turns, row.max_tokens_per_turn, row.max_tokens_per_episode, row.max_context),
         size=row.size,
         purpose=Purpose(row.purpose),
-        scaffold=row.scaffold,
+        prompt_prefix=row.prompt_prefix,
         state=GroupState(row.state),
     )

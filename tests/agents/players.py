@@ -19,7 +19,7 @@ from turnwise.records import Group, Horizon, Message, Role, Source, Task, Trajec
 from turnwise.store.database import Database, open_database
 
 SITE = "turnwise/Site-v0"
-HORIZON = Horizon(turns=6, max_tokens_per_turn=8, max_tokens_per_episode=64, context=512)
+HORIZON = Horizon(max_turns=6, max_tokens_per_turn=8, max_tokens_per_episode=64, max_context=512)
 QUICK = Deadlines(reset=5.0, step=1.0, turn=5.0, group=20.0)
 
 

@@ -81,7 +81,7 @@ def test_what_was_altered_is_named(tmp_path: Path, world: str, alteration: str, 
     assert report.message.startswith(message)
 
 
-OTHER_PACKAGE = "UPDATE trajectory SET facts = json_set(facts, '$.env_package', 'turnwise 0.0.9')"
+OTHER_PACKAGE = "UPDATE trajectory SET extras = json_set(extras, '$.env_package', 'turnwise 0.0.9')"
 OTHER_VERSION = "UPDATE task SET env_version = '7'"
 
 

@@ -24,12 +24,12 @@ class Clock(TurnEnv):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
         super().reset(seed=seed)
         self.turn = 0
-        return self._look(), {"facts": {"made_of": "brass"}}
+        return self._look(), {"extras": {"made_of": "brass"}}
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
         self.turn += 1
         ended = self.turn == 3
-        return self._look(), 0.1, ended, False, {"success": True, "facts": {"struck": [self.turn]}} if ended else {}
+        return self._look(), 0.1, ended, False, {"success": True, "extras": {"struck": [self.turn]}} if ended else {}
 
     def _look(self) -> str:
         return f"turn {self.turn} pid {next(_ticks)}"

@@ -72,8 +72,8 @@ def test_a_host_and_then_the_driver_die_with_leases_out(tmp_path: Path) -> None:
         launch = Launch.of(tmp_path, *OVERRIDES, "budget.updates=14")
         assert launch.wait(240) == 0, launch.log()
         check_finished(tmp_path, updates_wanted=14)
-        facts = in_database(tmp_path, "SELECT count(*) FROM trajectory WHERE facts LIKE '%sha256:%'")
-        assert facts > 0
+        extras = in_database(tmp_path, "SELECT count(*) FROM trajectory WHERE extras LIKE '%sha256:%'")
+        assert extras > 0
         until_gone(containers("small"), "small")
     finally:
         bystander.remove(force=True)

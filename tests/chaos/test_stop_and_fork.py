@@ -85,4 +85,9 @@ def test_a_run_is_stopped_refused_forked_and_resumed(tmp_path: Path) -> None:
     assert evaluated.returncode == 0, evaluated.stderr[-4000:]
     with open_database(url(tmp_path)).read() as conn:
         played = queries.run_row(conn, json.loads(evaluated.stdout)["run"])["config"]
-    assert played["horizon"] == {"turns": 4, "max_tokens_per_turn": 4, "max_tokens_per_episode": 4096, "context": 256}
+    assert played["horizon"] == {
+        "max_turns": 4,
+        "max_tokens_per_turn": 4,
+        "max_tokens_per_episode": 4096,
+        "max_context": 256,
+    }

@@ -77,11 +77,11 @@ class FaultyEnv(TurnEnv):
             "parts": ("on", 0.0, False, False, {"reward_parts": {"goal": float("nan")}}),
             "success": ("on", 0.0, True, False, {"success": 1}),
             "key": ("on", 0.0, False, False, {"state_key": 3}),
-            "facts": ("on", 0.0, False, False, {"facts": {"when": object()}}),
+            "extras": ("on", 0.0, False, False, {"extras": {"when": object()}}),
             "long key": ("on", 0.0, False, False, {"state_key": "x" * 20_000}),
             "long part": ("on", 0.0, False, False, {"reward_parts": {"x" * 20_000: float("nan")}}),
             "many parts": ("on", 0.0, False, False, {"reward_parts": dict.fromkeys(range(10_000), 0.0)}),
-            "many": ("on", 0.0, False, False, {"facts": {"log": "x" * 20_000}}),
+            "many": ("on", 0.0, False, False, {"extras": {"log": "x" * 20_000}}),
         }
         answer: tuple[Obs, float, bool, bool, Info] = answers[self.fault]
         return answer

@@ -23,7 +23,7 @@ from turnwise.store.database import Database
 from turnwise.store.operations import OPERATIONS, BatchItem
 from turnwise.store.queries.lists import group_counts
 
-HORIZON = Horizon(turns=8, max_tokens_per_turn=8, max_tokens_per_episode=64, context=512)
+HORIZON = Horizon(max_turns=8, max_tokens_per_turn=8, max_tokens_per_episode=64, max_context=512)
 
 
 def call(database: Database, name: str, **arguments: Any) -> Any:

@@ -32,9 +32,9 @@ def test_an_array_keeps_its_shape(database: Database) -> None:
     call(database, "start_trajectory", trajectory=trajectory("t"))
     given = {"one": np.array([0.5]), "two": np.array([1, 2]), "cell": np.array([[3]]), "number": np.array(4)}
     kept = {"one": [0.5], "two": [1, 2], "cell": [[3]], "number": 4}
-    call(database, "finish_trajectory", trajectory="t", status=Status.COMPLETED, facts=given)
+    call(database, "finish_trajectory", trajectory="t", status=Status.COMPLETED, extras=given)
     call(database, "add_metrics", run="r", update=0, metrics=given)
     call(database, "add_metrics", run="r", update=1, metrics=given | {"nan": np.array([np.nan, 1])})
-    assert load_trajectory(database, "t").facts == kept
+    assert load_trajectory(database, "t").extras == kept
     with database.read() as conn:
         assert list_metrics(conn, "r") == [{"update": 0, **kept}, {"update": 1, **kept, "nan": [None, 1]}]

@@ -59,7 +59,7 @@ class TaskSampler(Stateful, Protocol):
 
 
 class PromptScaffold(Stateful, Protocol):
-    """What extra context? The text goes before the environment's own instructions and is the group's ``scaffold``."""
+    """What text comes before the environment's own instructions? It is the group's ``prompt_prefix``."""
 
     def apply(self, task: Task, rng: Random) -> str:
         """The scaffold of a group of this task; empty for none."""

@@ -21,6 +21,10 @@ HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
 """What vLLM's attention on the CPU takes; with any other its process dies."""
 
 
+DEFAULT_UPDATES = 100
+"""The budget of a run that is given no limit."""
+
+
 class Strict(BaseModel):
     """A section of the configuration: frozen, no unknown keys."""
 
@@ -66,11 +70,34 @@ class EnvironmentConfig(Strict):
 
 
 class BudgetConfig(Strict):
-    """When the run is finished: whichever comes first. The learning rate decays along the larger share spent."""
+    """When the run is finished: at the first limit that it reaches.
 
-    updates: int = Field(100, ge=1)
+    The learning rate decays along ``updates`` where it is given, so that a run is the same on a slow machine as on a
+    fast one. It decays along ``seconds`` only where that is the one limit.
+    """
+
+    updates: int | None = Field(None, ge=1)
+    """Where neither limit is given, 100."""
     seconds: float | None = Field(None, gt=0)
     """Seconds of training, counted from the first group; evaluation and start-up do not count."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _limited(cls, raw: Any) -> Any:
+        if isinstance(raw, dict) and raw.get("updates") is None and raw.get("seconds") is None:
+            return {**raw, "updates": DEFAULT_UPDATES}
+        return raw
+
+    def spent(self, update: int, seconds: float) -> float:
+        """Share of the budget spent after ``update`` updates and ``seconds`` of training, 0 to 1."""
+        shares = [update / self.updates if self.updates else 0.0, seconds / self.seconds if self.seconds else 0.0]
+        return min(1.0, max(shares))
+
+    def decay(self, update: int, seconds: float) -> float:
+        """Share of the learning rate's schedule that has passed, 0 to 1."""
+        if self.updates is not None:
+            return min(1.0, update / self.updates)
+        return self.spent(update, seconds)
 
 
 class RolloutConfig(Strict):
@@ -101,7 +128,7 @@ class LearnerConfig(Strict):
 
     learning_rate: float = Field(1e-3, gt=0)
     final_learning_rate: float = Field(0.0, ge=0)
-    """Reached at the end of the budget, along the square of the share spent."""
+    """Reached at the end of the schedule (``BudgetConfig``), along the square of the share that has passed."""
     warmup_updates: int = Field(10, ge=0)
     """Updates over which the rate rises to ``learning_rate``: AdamW's first steps know no scale yet."""
     betas: tuple[float, float] = (0.9, 0.95)

@@ -58,7 +58,7 @@ def game_of(policy: str, turns: int | None, temperature: float | None) -> Game:
         horizon = Horizon(Constant().turns, 256 if is_model(policy) else 4096, 1 << 20, context)
         engine, rollout = EngineConfig(max_context=context), RolloutConfig()
     return Game(
-        horizon if turns is None else replace(horizon, turns=turns),
+        horizon if turns is None else replace(horizon, max_turns=turns),
         rollout if temperature is None else rollout.model_copy(update={"temperature": temperature}),
         engine,
     )

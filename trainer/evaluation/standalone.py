@@ -195,8 +195,8 @@ def _with_engine(
         horizon=asdict(game.horizon),
     )
 
-    def known(group: str) -> list[Outcome]:
-        return members(database, group)
+    async def known(group: str) -> list[Outcome]:
+        return await members(database, group)
 
     async def main() -> list[Any]:
         cluster = Cluster.start(config, database, Path(policy).resolve(), PlayOn())

@@ -13,6 +13,7 @@ from typing import Any
 from ...agents.store_client import Journal
 from ...store.database import Database
 from ...store.queries import lists as queries
+from ...store.retry import read
 from ..failpoints import point
 from . import checkpoint
 from .local import Learner
@@ -66,8 +67,8 @@ class Saver:
             )
         await self._journal.commit("set_checkpoint", run=self._run, version=version, path=str(path))
         point("checkpoint_committed")
-        with self._database.read() as conn:
-            kept = [Path(one.checkpoint) for one in queries.checkpoints(conn, self._run)][-self._keep :]
+        known = await read(self._database, lambda conn: queries.checkpoints(conn, self._run))
+        kept = [Path(one.checkpoint) for one in known][-self._keep :]
         names = {one.name for one in (*kept, path)}
         if self._serving.parent == self._folder.resolve():
             names.add(self._serving.name)

@@ -73,19 +73,19 @@ class Learner:
             ).logits[0]
             return token_logprobs(logits / self.temperature, one.targets)
 
-    def update(self, samples: Sequence[TrainSample], progress: float, update: int) -> dict[str, float]:
+    def update(self, samples: Sequence[TrainSample], decay: float, update: int) -> dict[str, float]:
         """Train on a batch.
 
         Args:
             samples: the batch; cut into ``steps_per_batch`` optimizer steps of whole samples, in order.
-            progress: share of the budget spent, 0 to 1; the learning rate falls along it.
+            decay: share of the learning rate's schedule that has passed, 0 to 1.
             update: updates done before; the rate rises over the first ``warmup_updates``.
 
         Raises:
             NotFinite: the loss or gradient of an optimizer step is NaN or infinite; that step is not applied, and the
             steps of the batch before it are.
         """
-        rate = self.config.learning_rate + progress**2 * (self.config.final_learning_rate - self.config.learning_rate)
+        rate = self.config.learning_rate + decay**2 * (self.config.final_learning_rate - self.config.learning_rate)
         rate *= min(1.0, (update + 1) / (self.config.warmup_updates + 1))
         for group in self.optimizer.param_groups:
             group["lr"] = rate

@@ -19,6 +19,7 @@ from ...records import SCORED_STATUSES, Group, GroupState, PolicyVersion
 from ...store.database import Database
 from ...store.operations.leases import BatchItem
 from ...store.queries.lists import load_groups
+from ...store.retry import retried
 from ..algorithms.algorithm_set import Extensions
 from ..algorithms.random_streams import Streams
 from ..config.schema import RunConfig
@@ -80,10 +81,12 @@ class Learning:
             "lease_groups", run=self._run, owner=self._owner, count=count, seconds=LEASE_SECONDS
         )
         point("after_lease")
-        return await asyncio.to_thread(load_groups, self._database, ids, texts=self._texts) if ids else []
+        if not ids:
+            return []
+        return await asyncio.to_thread(retried, lambda: load_groups(self._database, ids, texts=self._texts))
 
     async def update(
-        self, groups: Sequence[Group], parent: PolicyVersion, progress: float, waited: float
+        self, groups: Sequence[Group], parent: PolicyVersion, decay: float, waited: float
     ) -> Trained | None:
         """One update from leased groups; None if the sweep left nothing to train on.
 
@@ -118,7 +121,7 @@ class Learning:
             return None
         assembled = monotonic()
         try:
-            trained = await asyncio.to_thread(self._learner.update, batch.samples, progress, parent.update)
+            trained = await asyncio.to_thread(self._learner.update, batch.samples, decay, parent.update)
         except TurnwiseError:
             await self._journal.commit("release", run=self._run, owner=self._owner)
             raise
@@ -201,8 +204,8 @@ def described(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
         "reward": fmean([one.reward for one in members]) if members else 0.0,
         "trajectories": len(members),
         "turns": len(steps),
-        "invalid": sum(not step.valid for step in steps) / max(len(steps), 1),
-        "horizon_turns": max(group.horizon.turns for group in groups),
+        "invalid": sum(not step.action_valid for step in steps) / max(len(steps), 1),
+        "horizon_turns": max(group.horizon.max_turns for group in groups),
         "staleness_mean": sum(age * count for age, count in ages.items()) / max(total, 1),
         "staleness_max": max(ages, default=0),
         "staleness_tokens": _by_name(ages),

@@ -6,7 +6,7 @@ Invariant: every group that is opened is closed exactly once, as ready, filtered
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from ...agents.rollout.episode import Outcome, to_the_end
 from ...agents.rollout.group_runner import RETRIES
@@ -28,7 +28,7 @@ WORKER_GRACE_S = 60.0
 """Seconds beyond a member's deadline before its worker counts as lost."""
 LATE = "written by a worker after it was lost"
 
-Survivors = Callable[[str], Sequence[Outcome]]
+Survivors = Callable[[str], Awaitable[Sequence[Outcome]]]
 """What the store knows of a group's members: the last attempt of each."""
 
 
@@ -42,7 +42,7 @@ class Dispatcher:
         extensions: Extensions,
         workers: Workers,
         journal: Journal,
-        counts: Callable[[], Mapping[GroupState, int]],
+        counts: Callable[[], Awaitable[Mapping[GroupState, int]]],
         members: Survivors,
         streams: Streams,
         first_group: int,
@@ -82,8 +82,11 @@ class Dispatcher:
             if self.paused:
                 return 0
             rollout = self._config.rollout
+            counts = await self._counts()
+            if self.paused:
+                return 0
             room = self._extensions.admission.capacity(
-                self._counts(),
+                counts,
                 max_running=rollout.max_running,
                 staleness=rollout.staleness,
                 batch=rollout.groups_per_batch,
@@ -125,7 +128,7 @@ class Dispatcher:
             horizon=slots.horizon.horizon(task, self.update),
             size=slots.rollout_budget.size(task),
             purpose=Purpose.TRAIN,
-            scaffold=slots.prompt_scaffold.apply(task, self._scaffold_stream),
+            prompt_prefix=slots.prompt_scaffold.apply(task, self._scaffold_stream),
         )
 
     def _done(self, task: asyncio.Task[None]) -> None:
@@ -187,7 +190,7 @@ async def play_out(
             outcomes = [*kept, *await workers.play(group, todo, deadline + WORKER_GRACE_S)]
         except WorkerLost as error:
             await journal.commit("cancel_trajectories", group=group.id, reason=str(error), status=Status.ENV_ERROR)
-            known = await asyncio.to_thread(members, group.id)
+            known = await members(group.id)
             kept = [one for one in known if one.status in SCORED_STATUSES]
             if life == LIVES - 1:
                 return known

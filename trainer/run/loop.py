@@ -18,6 +18,7 @@ from ...errors import TurnwiseError
 from ...records import Group, GroupState, Status
 from ...store.queries import lists as queries
 from ...store.queries import summaries as totals
+from ...store.retry import read
 from ..failpoints import point
 from ..learner.update import Learning, Trained, update_done
 from ..rollout.dispatcher import Dispatcher
@@ -87,12 +88,12 @@ class Loop:
                 groups = await self._next_batch(waiting)
                 if not groups:
                     continue
-                trained = await self._learning.update(groups, run.version, run.progress(), monotonic() - waiting)
+                trained = await self._learning.update(groups, run.version, run.decay(), monotonic() - waiting)
                 if trained is not None:
                     await self._publish(trained)
                     now = monotonic()
                     run.trained_seconds += now - last
-                    self._report(trained, now - last)
+                    await self._report(trained, now - last)
                     last = now
                     if await self._pauses(trained.update):
                         last = monotonic()
@@ -121,7 +122,7 @@ class Loop:
             dispatcher.closed.clear()
             if failure := dispatcher.failure or run.cluster.failure:
                 raise failure
-            if run.asked_to_stop():
+            if await run.asked_to_stop():
                 return []
             if groups := await self._learning.lease():
                 return groups
@@ -130,15 +131,16 @@ class Loop:
             now = monotonic()
             if now - noted > NOTE_EVERY:
                 noted = now
-                known = statuses(run.database, run.name)
+                known = await statuses(run.database, run.name)
                 if known != episodes or dispatcher.outage.lasts:
                     # An outage has a deadline of its own.
                     episodes, deadline = known, now + patience
-                self._note_wait(now - since, dispatcher.tally - before)
+                await self._note_wait(now - since, dispatcher.tally - before)
             if now > deadline:
+                running = (await active(run.database, run.name)).get(GroupState.OPEN, 0)
                 raise TurnwiseError(
                     f"no episode of run `{run.name}` started or ended within {patience:.0f} s, with "
-                    f"{self._active(GroupState.OPEN)} groups running: check the environments and the engines, or raise "
+                    f"{running} groups running: check the environments and the engines, or raise "
                     "`rollout.group_deadline`"
                 )
             try:
@@ -156,17 +158,16 @@ class Loop:
                 f"{dispatcher.filter_reason!r}: choose easier tasks or a longer horizon, or change `group_filters`"
             )
 
-    def _note_wait(self, seconds: float, closed: Counter[GroupState]) -> None:
-        self._run.tell(
+    async def _note_wait(self, seconds: float, closed: Counter[GroupState]) -> None:
+        run = self._run
+        counts = await active(run.database, run.name)
+        run.tell(
             Note(
-                f"the learner waits for groups, {seconds:.0f} s so far: {self._active(GroupState.READY)} ready, "
-                f"{self._active(GroupState.OPEN)} running, {closed[GroupState.FILTERED]} filtered, "
+                f"the learner waits for groups, {seconds:.0f} s so far: {counts.get(GroupState.READY, 0)} ready, "
+                f"{counts.get(GroupState.OPEN, 0)} running, {closed[GroupState.FILTERED]} filtered, "
                 f"{closed[GroupState.FAILED]} failed" + self._outage()
             )
         )
-
-    def _active(self, state: GroupState) -> int:
-        return active(self._run.database, self._run.name).get(state, 0)
 
     def _heed(self, trained: bool) -> None:
         """Tell of a batch that taught nothing; too many in a row end the run.
@@ -214,34 +215,31 @@ class Loop:
 
     async def _done(self) -> bool:
         run = self._run
-        done = run.progress() >= 1.0 or run.asked_to_stop()
+        done = run.spent() >= 1.0 or await run.asked_to_stop()
         if done:
             await run.saver.save(run.version.id)
         return done
 
-    def _report(self, trained: Trained, seconds: float) -> None:
+    async def _report(self, trained: Trained, seconds: float) -> None:
         run = self._run
-        event = update_done(trained, seconds, run.trained_seconds, active(run.database, run.name))
+        event = update_done(trained, seconds, run.trained_seconds, await active(run.database, run.name))
         run.metrics.write("update", trained.update, {**trained.metrics, **asdict(event)})
         run.tell(event)
 
 
-def active(database: Database, run: str) -> Mapping[GroupState, int]:
-    """Groups under way or waiting, by state: what capacity is reckoned from."""
-    with database.read() as conn:
-        return totals.active_groups(conn, run)
+async def active(database: Database, run: str) -> Mapping[GroupState, int]:
+    """Groups under way or waiting, by state: admission computes the capacity from them."""
+    return await read(database, lambda conn: totals.active_groups(conn, run))
 
 
-def statuses(database: Database, run: str) -> Mapping[str, int]:
+async def statuses(database: Database, run: str) -> Mapping[str, int]:
     """Return how many of a run's trajectories have each status: a change means that one started or ended."""
-    with database.read() as conn:
-        return totals.statuses(conn, run)
+    return await read(database, lambda conn: totals.statuses(conn, run))
 
 
-def members(database: Database, group: str) -> list[Outcome]:
-    """What the store knows of a group's members: the last attempt of each."""
-    with database.read() as conn:
-        rows: Any = totals.group_members(conn, group)
+async def members(database: Database, group: str) -> list[Outcome]:
+    """The last attempt of each of a group's members, from the store."""
+    rows: Any = await read(database, lambda conn: totals.group_members(conn, group))
     return [
         Outcome(
             row["id"],

@@ -27,6 +27,7 @@ from ...records import PolicyVersion
 from ...store.database import Database, open_database
 from ...store.errors import NotFound
 from ...store.queries import lists as queries
+from ...store.retry import read
 from ...store.run_lock import hold_run, run_folder
 from ..algorithms.algorithm_set import Extensions
 from ..algorithms.random_streams import Streams
@@ -165,6 +166,7 @@ class Run:
         )
         if self.identity.resumes:
             lost = await self.cluster.journal.commit("rewind", run=self.name, version=origin.version)
+            self.metrics.rewind(None if origin.version is None else origin.update)
             what = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in lost.items() if count)
             self.tell(Note(f"resuming run {self.name} at update {origin.update}: {what or 'nothing was lost'}"))
         elif self.name != self.config.name:
@@ -224,18 +226,20 @@ class Run:
         number = await self.cluster.journal.commit("add_version", run=self.name, update=0, parent=parent)
         return PolicyVersion(self.name, number, parent, 0)
 
-    def progress(self) -> float:
+    def spent(self) -> float:
         """Share of the budget spent, 0 to 1."""
-        budget = self.config.budget
-        spent = self.version.update / budget.updates
-        return min(1.0, max(spent, self.trained_seconds / budget.seconds if budget.seconds else 0.0))
+        return self.config.budget.spent(self.version.update, self.trained_seconds)
 
-    def asked_to_stop(self) -> bool:
+    def decay(self) -> float:
+        """Share of the learning rate's schedule that has passed, 0 to 1."""
+        return self.config.budget.decay(self.version.update, self.trained_seconds)
+
+    async def asked_to_stop(self) -> bool:
         """Whether a signal or ``turnwise runs stop`` asked for it."""
         if not self.stopping:
-            with self.database.read() as conn:
-                if queries.run_row(conn, self.name)["stop_requested"]:
-                    self._stop("asked to stop")
+            row = await read(self.database, lambda conn: queries.run_row(conn, self.name))
+            if row["stop_requested"] and not self.stopping:
+                self._stop("asked to stop")
         return bool(self.stopping)
 
     def _state(self) -> dict[str, Any]:

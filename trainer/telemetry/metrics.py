@@ -1,4 +1,4 @@
-"""Where a run's numbers go: always a JSON line a record in the run's folder; TensorBoard where asked."""
+"""Where a run's numbers go: always one JSON line per record in the run's folder; TensorBoard where configured."""
 
 import json
 import math
@@ -8,16 +8,30 @@ from typing import Any
 
 
 class Metrics:
-    """Appends to ``metrics.jsonl``; one instance a run."""
+    """Appends to ``metrics.jsonl``; one instance per run."""
 
     def __init__(self, folder: Path, tensorboard: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._file = (folder / "metrics.jsonl").open("a", encoding="utf-8")
-        self._board: Any = None
-        if tensorboard:
-            from torch.utils.tensorboard import SummaryWriter
+        self._path = folder / "metrics.jsonl"
+        self._file = self._path.open("a", encoding="utf-8")
+        self._events = folder / "tensorboard"
+        self._board = _board(self._events) if tensorboard else None
 
-            self._board = SummaryWriter(str(folder / "tensorboard"))
+    def rewind(self, update: int | None) -> None:
+        """Drop the records after ``update`` (None: all), which a resume abandons.
+
+        The file is replaced whole. TensorBoard hides the steps of earlier event files from there on.
+        """
+        lines = self._path.read_text(encoding="utf-8").splitlines()
+        kept = [line for line in lines if update is not None and _recorded_by(line, update)]
+        aside = self._path.with_suffix(".writing")
+        aside.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+        self._file.close()
+        aside.replace(self._path)
+        self._file = self._path.open("a", encoding="utf-8")
+        if self._board is not None:
+            self._board.close()
+            self._board = _board(self._events, purge_step=0 if update is None else update + 1)
 
     def write(self, kind: str, step: int, values: Mapping[str, Any]) -> None:
         """Record ``values`` at ``step`` updates; numbers that are not finite become null."""
@@ -34,6 +48,20 @@ class Metrics:
         self._file.close()
         if self._board is not None:
             self._board.close()
+
+
+def _board(folder: Path, purge_step: int | None = None) -> Any:
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(str(folder), purge_step=purge_step)
+
+
+def _recorded_by(line: str, update: int) -> bool:
+    """Whether a record is of ``update`` or before; a line that the death of a process cut off is not."""
+    try:
+        return int(json.loads(line)["update"]) <= update
+    except (ValueError, KeyError, TypeError):
+        return False
 
 
 def finite(value: Any) -> Any:

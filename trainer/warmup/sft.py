@@ -93,7 +93,7 @@ def transcripts(
     ids_of = cache(chat.answer)
 
     def play(env: TurnEnv, seed: int, rng: Random, beat: Callable[[], None]) -> Transcript:
-        return transcript(env, chat, ids_of, seed, horizon.turns, rng, beat)
+        return transcript(env, chat, ids_of, seed, horizon.max_turns, rng, beat)
 
     return rehearse(environments, play, rng, deadline, tell)
 

@@ -86,7 +86,7 @@ class TinyCodeEnv(TurnEnv):
         self._parts: dict[str, str] = {}
         self._box = open_box(self._task.code.spec, self._task.code.workspace)
         self._view = " ".join(["open", *self._task.parts, "home"])
-        return f"{self._task.asked} {self._view}", self._info(True, {}) | {"facts": made_of(self._box)}
+        return f"{self._task.asked} {self._view}", self._info(True, {}) | {"extras": made_of(self._box)}
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
         """Apply one action's text."""
@@ -162,8 +162,8 @@ class TinyCodeEnv(TurnEnv):
         self.close()
         verdict = grade(self.task.code, left)
         parts = {"success": 1.0} if verdict.success else {"wrong": WRONG}
-        facts = {"tamper": list(verdict.tamper)} if verdict.tamper else {}
-        info = self._info(True, parts) | {"success": verdict.success, "facts": facts}
+        extras = {"tamper": list(verdict.tamper)} if verdict.tamper else {}
+        info = self._info(True, parts) | {"success": verdict.success, "extras": extras}
         return "right" if verdict.success else "wrong", sum(parts.values()), True, False, info
 
     def _info(self, valid: bool, parts: dict[str, float]) -> Info:

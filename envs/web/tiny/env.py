@@ -232,7 +232,7 @@ class TinyWebEnv(TurnEnv):
 
     def _info(self, info: Mapping[str, Any], valid: bool, parts: dict[str, float]) -> Info:
         task = self.world.task if isinstance(self.world, MiniWoBEnv) else "login"
-        told = {"facts": info["facts"] | {"task": task}} if "facts" in info else {}
+        told = {"extras": info["extras"] | {"task": task}} if "extras" in info else {}
         success = bool(info.get("success"))
         return {
             "action_valid": valid,

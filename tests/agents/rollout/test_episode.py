@@ -320,7 +320,7 @@ def test_the_facts_of_an_episode_are_kept_with_it(tmp_path: Path) -> None:
         await stage.play(lambda *_: always("go"), group(make_task(CLOCK, 0, "train", {})))
         return load_trajectory(stage.database, "g-0")
 
-    assert on_stage(tmp_path, scenario).facts == {
+    assert on_stage(tmp_path, scenario).extras == {
         "made_of": "brass",
         "struck": [3],
         "env_package": f"turnwise {__version__}",

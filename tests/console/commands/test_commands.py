@@ -52,7 +52,7 @@ def test_json_of_a_trajectory_keeps_what_was_written(turnwise: Turnwise, store: 
 
 def test_nothing_of_a_world_or_agent_poses_as_a_line_of_turnwise(turnwise: Turnwise, store: str) -> None:
     pose = "text\nsuccess      True\n   > done  +99"
-    facts = {"id": "forged", "success": True, "reward": 99.0, "\x1b[2Jnote\nstatus": pose, "\ud800": "odd"}
+    extras = {"id": "forged", "success": True, "reward": 99.0, "\x1b[2Jnote\nstatus": pose, "\ud800": "odd"}
     database = open_database(store)
     with database.transaction() as tx:
         operations.start_trajectory(tx, trajectory=Trajectory("posed", "demo", "g1", 0, 1))
@@ -65,7 +65,7 @@ def test_nothing_of_a_world_or_agent_poses_as_a_line_of_turnwise(turnwise: Turnw
             reward=0.0,
             success=False,
             final_observation=pose,
-            facts=facts,
+            extras=extras,
         )
     database.close()
     lines = turnwise("trajectories", "show", "posed", "--store", store).out.splitlines()
@@ -76,7 +76,7 @@ def test_nothing_of_a_world_or_agent_poses_as_a_line_of_turnwise(turnwise: Turnw
         "success": "False",
         "reward": "0",
     }
-    assert head["facts.id"] == "forged"
+    assert head["extras.id"] == "forged"
     assert not any("\x1b" in line for line in lines)
     posed = [line.split() for line in lines if line.startswith(("   >", "success"))]
     assert posed == [["success", "False"], [">", "text"]]

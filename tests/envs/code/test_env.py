@@ -56,7 +56,7 @@ def test_the_tools(env: CodeEnv) -> None:
     assert seen(env, "```bash\ncat new/a.txt; wc -l < new/a.txt\n```") == "exit 0\nhello\n\n2"
     observation, reward, terminated, _, info = env.step("submit")
     assert (observation, reward, terminated) == ("submitted: every check passes", 1.0, True)
-    assert (info["success"], info["facts"], info["reward_parts"]) == (True, {}, {"success": 1.0})
+    assert (info["success"], info["extras"], info["reward_parts"]) == (True, {}, {"success": 1.0})
 
 
 IMPOSSIBLE = (

@@ -52,11 +52,11 @@ async def fault(fault: str, where: str = "step", timeout_s: float = 5.0) -> EnvT
         ("parts", r"info\['reward_parts'\]\['goal'\] is nan"),
         ("success", r"info\['success'\] is int"),
         ("key", r"info\['state_key'\] is int"),
-        ("facts", r"info\['facts'\] holds what JSON cannot"),
+        ("extras", r"info\['extras'\] holds what JSON cannot"),
         ("long key", r"info\['state_key'\] is 20000 characters; 16384 is the most"),
         ("long part", r"the names in info\['reward_parts'\] are 20004 characters of JSON; 16384 is the most"),
         ("many parts", r"the names in info\['reward_parts'\] are \d+ characters of JSON; 16384 is the most"),
-        ("many", r"info\['facts'\] is 200\d\d characters of JSON; 16384 is the most"),
+        ("many", r"info\['extras'\] is 200\d\d characters of JSON; 16384 is the most"),
     ],
 )
 def test_a_broken_answer_is_named(kind: str, message: str) -> None:
@@ -226,7 +226,8 @@ def test_what_is_seen_is_complete() -> None:
     owner, first, second, last = asyncio.run(look())
     assert owner.deterministic
     assert first.text.startswith("task open ")
-    assert (first.reward, first.terminated, first.valid, first.success, first.images) == (0.0, False, True, False, ())
+    assert (first.reward, first.terminated, first.action_valid) == (0.0, False, True)
+    assert (first.success, first.images) == (False, ())
     assert (second.reward, dict(second.reward_parts)) == (0.2, {"goal": 0.2})
     assert (last.reward, last.terminated, last.success) == (1.0, True, True)
     assert len({first.hash, second.hash, last.hash}) == 3

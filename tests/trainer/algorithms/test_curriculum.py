@@ -12,12 +12,12 @@ TASK = Task("t", "e", "0", 0, "train")
 
 
 def turns(schedule: Schedule, updates: int) -> list[int]:
-    return [schedule.horizon(TASK, update).turns for update in range(updates)]
+    return [schedule.horizon(TASK, update).max_turns for update in range(updates)]
 
 
 def test_staged_follows_its_boundaries() -> None:
     assert turns(Staged(), 6) == [10, 20, 20, 30, 30, 30]
-    assert Staged().longest().turns == 30
+    assert Staged().longest().max_turns == 30
 
 
 def test_additive_and_multiplicative_grow_to_the_limit() -> None:

@@ -202,6 +202,24 @@ def test_a_release_that_adds_keys_with_defaults_resumes_the_runs_of_the_one_befo
     assert Later.model_validate(raw).digest() == parse_config(raw).digest()
 
 
+@pytest.mark.parametrize(
+    ("limits", "update", "seconds", "spent", "decay"),
+    [
+        ({}, 50, 9.0, 0.5, 0.5),
+        ({"updates": 10}, 5, 1e9, 0.5, 0.5),
+        ({"seconds": 100}, 10_000, 25.0, 0.25, 0.25),
+        ({"updates": 10, "seconds": 100}, 2, 90.0, 0.9, 0.2),
+        ({"updates": 10, "seconds": 100}, 2, 200.0, 1.0, 0.2),
+    ],
+)
+def test_the_learning_rate_does_not_depend_on_the_clock_where_updates_are_given(
+    limits: dict, update: int, seconds: float, spent: float, decay: float
+) -> None:
+    budget = parse_config(MINIMAL | {"budget": limits}).budget
+    assert budget.spent(update, seconds) == pytest.approx(spent)
+    assert budget.decay(update, seconds) == pytest.approx(decay)
+
+
 def test_eval_waits_as_long_as_training_does() -> None:
     rollout, waits = RolloutConfig(), Deadlines()
     assert waits.reset == 60.0

@@ -93,6 +93,10 @@ def test_a_lost_worker_that_still_writes_changes_nothing_of_what_is_played_again
 
 def waiting(stage: Stage, config: RunConfig, workers: object) -> Loop:
     """A loop whose learner is never reached."""
+
+    async def plays_on() -> bool:
+        return False
+
     journal = Journal(stage.send)
     run: Any = SimpleNamespace(
         name="r",
@@ -103,7 +107,7 @@ def waiting(stage: Stage, config: RunConfig, workers: object) -> Loop:
         streams=Streams(0),
         learner=None,
         cluster=SimpleNamespace(workers=workers, journal=journal, failure=None),
-        asked_to_stop=lambda: False,
+        asked_to_stop=plays_on,
         tell=lambda event: None,
     )
     return Loop(run)

@@ -84,7 +84,7 @@ def test_a_sandbox_lost_under_the_agents_command_is_judged_as_it_last_was(
     assert terminated
     assert str(observation).startswith("the sandbox broke")
     assert (reward, info["success"]) == (float(repaired), repaired)
-    assert info["facts"]["tamper"]
+    assert info["extras"]["tamper"]
     assert env.step("submit")[1:3] == (0.0, True)
     env.reset(seed=0)
     assert not env.step("submit")[4]["success"]

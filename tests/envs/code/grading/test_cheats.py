@@ -93,7 +93,7 @@ def outcome(env: CodeEnv, *actions: str) -> tuple[float, bool, list[str]]:
         assert (reward, terminated) == (0.0, False)
     _, reward, terminated, _, info = env.step("submit")
     assert terminated
-    return reward, info["success"], info["facts"].get("tamper", [])
+    return reward, info["success"], info["extras"].get("tamper", [])
 
 
 def test_an_honest_repair_succeeds_and_doing_nothing_fails(env: CodeEnv) -> None:
@@ -146,7 +146,7 @@ def test_a_later_write_changes_nothing(env: CodeEnv) -> None:
     info = env.step("submit")[4]
     time.sleep(0.2)
     assert not info["success"]
-    assert any(said.startswith("left running") for said in info["facts"]["tamper"])
+    assert any(said.startswith("left running") for said in info["extras"]["tamper"])
 
 
 def test_tampering_can_be_made_to_cost(docker: str, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_a_task_opens_is_the_same_twice_and_ends(browser: Browser, name: str) ->
     env = task(name, browser)
     first, info = env.reset(seed=3)
     assert re.match(r"goal: \S.{8,}", str(first).splitlines()[0])
-    assert info["facts"]["sandbox"]["image"] == "web"
+    assert info["extras"]["sandbox"]["image"] == "web"
     if env.deterministic:
         assert env.reset(seed=3)[0] == first
         # Nothing in it moves while an agent thinks.

@@ -1,0 +1,65 @@
+"""Reads of a run: retried while the database is locked or away, and off the event loop."""
+
+import asyncio
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+from turnwise.records import GroupState
+from turnwise.store.database import Database, open_database
+from turnwise.store.errors import StoreUnavailable
+from turnwise.store.retry import retried
+from turnwise.tests.store.making import call, create_run, group
+from turnwise.trainer.run.loop import active
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Database:
+    database = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
+    create_run(database)
+    call(database, "open_group", group=group())
+    return database
+
+
+def test_a_read_is_retried_while_the_database_is_away(local: Database) -> None:
+    left = 3
+
+    def fail(*_: Any) -> None:
+        nonlocal left
+        if left:
+            left -= 1
+            raise sqlite3.OperationalError("database is locked")
+
+    event.listen(local.engine, "do_execute", fail)
+    assert asyncio.run(active(local, "r"))[GroupState.OPEN] == 1
+    assert left == 0
+
+
+def test_a_slow_read_does_not_block_the_event_loop(local: Database) -> None:
+    turned = threading.Event()
+    waited: list[bool] = []
+    event.listen(local.engine, "do_execute", lambda *_: waited.append(turned.wait(5)))
+
+    async def scenario() -> None:
+        reading = asyncio.create_task(active(local, "r"))
+        asyncio.get_running_loop().call_later(0.01, turned.set)
+        await reading
+
+    asyncio.run(scenario())
+    assert waited
+    assert all(waited)
+
+
+def test_a_database_that_stays_away_is_an_error() -> None:
+    calls = []
+
+    def work() -> None:
+        calls.append(1)
+        raise StoreUnavailable("the store did not answer")
+
+    with pytest.raises(StoreUnavailable):
+        retried(work, seconds=0.2)
+    assert len(calls) > 1
