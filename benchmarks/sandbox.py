@@ -19,12 +19,14 @@ from typing import Any
 
 import docker
 from turnwise.sandbox import SandboxSpec
-from turnwise.sandbox.backends.docker import DockerBackend, reference
-from turnwise.sandbox.cluster.node import SandboxSettings
-from turnwise.sandbox.cluster.supervisor import ClusterProvider, NodeSupervisor
-from turnwise.sandbox.pool.in_process import InProcessPool
+from turnwise.sandbox.backends.docker import DockerBackend
+from turnwise.sandbox.cluster.client import ClusterProvider
+from turnwise.sandbox.cluster.settings import SandboxSettings
+from turnwise.sandbox.cluster.supervisor import NodeSupervisor
+from turnwise.sandbox.images.reference import image_reference
 from turnwise.sandbox.pool.pool import Pool
-from turnwise.sandbox.sandbox import Box
+from turnwise.sandbox.provider import InProcessProvider
+from turnwise.sandbox.sandbox import Sandbox
 from turnwise.trainer.cluster.actors import start_ray, stop_ray
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=16)
@@ -82,7 +84,7 @@ def floors(times: int) -> dict[str, float]:
 def usual(times: int) -> dict[str, float]:
     """``exec_run`` in a container of the same image."""
     client = docker.from_env()
-    container = client.containers.run(reference(SPEC.image), ["sleep", "600"], detach=True, network_mode="none")
+    container = client.containers.run(image_reference(SPEC.image), ["sleep", "600"], detach=True, network_mode="none")
     try:
         return {"exec_run_ms": timed(lambda: container.exec_run(TRUE), max(10, times // 5))}
     finally:
@@ -107,7 +109,7 @@ async def commands_a_second(pool: Pool, count: int, seconds: float = 3.0) -> flo
     boxes = [await pool.lease(SPEC, timeout_s=120) for _ in range(count)]
     ends = perf_counter() + seconds
 
-    async def busy(box: Box) -> int:
+    async def busy(box: Sandbox) -> int:
         done = 0
         while perf_counter() < ends:
             await box.exec(TRUE, timeout_s=10)
@@ -167,7 +169,7 @@ async def through_ray(times: int) -> dict[str, float]:
     keeper = NodeSupervisor("benchmark", SandboxSettings(backend="docker", per_node=4, warm=2))
     keeper.open()
     try:
-        source, here = ClusterProvider("benchmark"), InProcessPool("docker", capacity=2)
+        source, here = ClusterProvider("benchmark"), InProcessProvider("docker", capacity=2)
 
         def measure() -> dict[str, float]:
             with source.lease(SPEC, timeout_s=60) as far, here.lease(SPEC, timeout_s=60) as near:

@@ -29,7 +29,7 @@ from turnwise.benchmarks.peers import Peer, pages
 from turnwise.envs.web.env import Begin
 from turnwise.envs.web.miniwob.env import MiniWoBEnv
 from turnwise.sandbox import set_provider
-from turnwise.sandbox.pool.in_process import InProcessPool
+from turnwise.sandbox.provider import InProcessProvider
 
 TASKS = ("enter-text", "login-user", "enter-password", "enter-text-dynamic")
 """Tasks with a field in which a click and a filling end nothing."""
@@ -241,7 +241,7 @@ def main() -> None:
     parser.add_argument("--peer-resets", type=int, default=2)
     parser.add_argument("--peer-steps", type=int, default=12)
     chosen = parser.parse_args()
-    source = InProcessPool("docker", capacity=max(chosen.crowds) + 1, warm=0)
+    source = InProcessProvider("docker", capacity=max(chosen.crowds) + 1, warm=0)
     set_provider(source)
     at: dict[str, Any] = {}
     try:

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-from ..sandbox.cluster.node import SandboxSettings
-from ..sandbox.cluster.supervisor import ClusterProvider, NodeSupervisor
-from ..sandbox.lease import set_provider
+from ..sandbox.cluster.client import ClusterProvider
+from ..sandbox.cluster.settings import SandboxSettings
+from ..sandbox.cluster.supervisor import NodeSupervisor
+from ..sandbox.provider import set_provider
 from .registry import spec
 
 __all__ = ["NodeSupervisor", "SandboxSettings", "any_sandboxed", "lease_from"]

@@ -1,13 +1,18 @@
-"""Sandboxes (floor 1): isolated machines for environments to run in. Nothing here knows of reinforcement learning.
+"""Sandboxes (floor 1): isolated machines in which environments run. Nothing here depends on reinforcement learning.
 
-``lease(SandboxSpec(...), deadline=...)`` gives a clean one, to run commands in and move files to and from; where it
-comes from (Docker or bubblewrap, this process or a Ray cluster) is not the borrower's concern. What a command does is
-in its ``ExecResult``; what is raised is the world's failure, but for ``FileError``.
+``lease(SandboxSpec(...), timeout_s=...)`` returns a clean sandbox, to run commands in and to exchange files with. The
+borrower does not depend on the backend (Docker or bubblewrap) or on the provider (this process or a Ray cluster).
+
+Invariants: the behavior of a command is in its ``ExecResult``; every raised error except ``FileError`` is a failure of
+the infrastructure; each sandbox ends when its owner dies.
+
+To add a backend, implement ``backends.registry.Backend`` and run ``selfcheck`` on it.
 """
 
 from .errors import FileError, SandboxError, SandboxLost
-from .lease import SandboxLease, lease, set_provider
-from .protocol import ExecResult
+from .lease import SandboxLease
+from .provider import lease, set_provider
+from .sandbox import ExecResult
 from .spec import SandboxSpec
 
 __all__ = [

@@ -1,9 +1,10 @@
-"""Everything that can go wrong with a sandbox, and whose fault it is.
+"""Errors of sandboxes, each with a clear fault: the infrastructure or the command.
 
-A flat tree; every error is made of one text, so that all of them survive pickling between Ray's processes. What a
-*command* did (it failed, overran its deadline, flooded its output, was killed for memory) is never an error: it is a
-``ExecResult``. ``classify`` turns whatever a backend or a socket raised into one of these; it is the only place that
-decides between the world's failure and the caller's.
+The behavior of a *command* (a nonzero exit, a timeout, too much output, an out-of-memory kill) is never an error but an
+``ExecResult``. ``FileError`` is also an outcome of the agent's actions. Every other error is a failure of the
+infrastructure. All errors are constructed from one text, so that they survive pickling between Ray processes.
+
+``classify`` is the only function that maps exceptions of engines, sockets and Ray to these classes.
 """
 
 import asyncio
@@ -12,62 +13,63 @@ from ..errors import TurnwiseError
 
 
 class SandboxError(TurnwiseError):
-    """The world failed: the episode that met it ends as ``env_error``, never with a reward."""
+    """The infrastructure failed: the episode ends as ``env_error`` and gets no reward."""
 
 
 class NoEngine(SandboxError):
-    """There is no sandbox engine on this machine: what is missing, and what to install."""
+    """This machine has no sandbox engine; the text names the missing part and what to install."""
 
 
 class NoImage(SandboxError):
-    """The image of a spec is not there; ``turnwise sandbox build`` makes it."""
+    """The image of a spec does not exist; `turnwise sandbox build` builds turnwise's own images."""
 
 
 class NotTrusted(SandboxError):
-    """The local backend was asked to run what is not declared trusted."""
+    """The local backend refuses a spec that is not ``trusted``."""
 
 
 class StartFailed(SandboxError):
-    """A sandbox could not be started, or not in time."""
+    """A sandbox could not be started, or did not start in time."""
 
 
 class LeaseTimeout(SandboxError):
-    """No sandbox came free before the deadline; the text says what everyone was waiting for."""
+    """No sandbox became free before the timeout; the text says which sandboxes exist and in which state."""
 
 
 class SandboxLost(SandboxError):
-    """The sandbox ended or stopped answering. It is of no further use and is being removed."""
+    """The sandbox ended or stopped answering. It cannot be used again and is being removed."""
 
 
 class NodeLost(SandboxError):
-    """The process that holds the sandboxes of a node died."""
+    """The process that holds the sandboxes of a node died or stopped answering."""
 
 
 class FileError(SandboxError):
-    """A file could not be read or written as asked: it is absent, too large, or the disk limit was met. What is in the
-    sandbox is the agent's doing, so this is an outcome for whoever asked, and the sandbox goes on.
+    """A file could not be read or written: it is missing or too large, access is denied, or the disk is full.
+
+    The agent controls the files in a sandbox, so this error is an outcome of its actions, and the sandbox stays usable.
     """
 
 
 def is_outcome(error: BaseException) -> bool:
-    """Whether an error tells of what the command or the caller did, and not of a failing world."""
+    """Return whether an error is an outcome of the agent's actions instead of a failure of the infrastructure."""
     return isinstance(error, FileError)
 
 
-def classify(error: BaseException, what: str) -> SandboxError:
-    """``error``, met while doing ``what``, as one of this file's; one that already is stays as it is."""
+def classify(error: BaseException, operation: str) -> SandboxError:
+    """Return ``error``, raised during ``operation``, as a class of this module; SandboxErrors stay unchanged."""
     if isinstance(error, SandboxError):
         return error
-    told = f"{what}: {type(error).__name__}: {str(error).strip() or 'no further word'}"
+    text = f"{operation}: {type(error).__name__}: {str(error).strip() or 'no details'}"
     kind = f"{type(error).__module__}.{type(error).__name__}"
     if isinstance(error, TimeoutError | asyncio.TimeoutError):
-        return SandboxLost(f"{what}: no answer before the deadline")
+        return SandboxLost(f"{operation}: no answer before the timeout")
     if kind == "docker.errors.ImageNotFound":
-        return NoImage(f"{told}; `turnwise sandbox build` makes the images of turnwise")
+        return NoImage(f"{text}; `turnwise sandbox build` builds turnwise's own images")
     if kind.startswith("docker.errors."):
-        return StartFailed(told)
+        return StartFailed(text)
     if kind.startswith("ray.exceptions."):
-        return NodeLost(told)
+        return NodeLost(text)
     if isinstance(error, ConnectionError | EOFError | asyncio.IncompleteReadError):
-        return SandboxLost(told)
-    return SandboxError(told)
+        return SandboxLost(text)
+    return SandboxError(text)

@@ -1,75 +1,85 @@
-"""A sandbox with a step server in it: the one implementation of ``protocol.Sandbox``, whatever holds the box.
+"""Asynchronous handle of one sandbox, the same for every backend.
 
-A backend starts the box and hands over the link; hanging up ends the box from inside. ``ended`` is what else the
-backend does when a box is closed, and must not raise.
+A backend starts the sandbox and passes the connection to its guest agent. Closing the connection ends the sandbox from
+inside. All timeouts are in seconds from the call. The behavior of a *command* is in its ``ExecResult``; a failure of
+the infrastructure is raised. After ``SandboxLost``, the sandbox cannot be used again.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Protocol
 
 from .errors import FileError, SandboxLost
-from .protocol import ExecResult
 from .spec import SandboxSpec
+from .transport.connection import Connection
 
-GRACE = 5.0
-"""Seconds beyond a command's deadline within which the step server must have ended it and answered."""
+WORKSPACE = "/workspace"
+"""Working directory of every command; relative paths are relative to it."""
+GUEST_GRACE_S = 5.0
+"""Time after a command's timeout within which the guest agent must have killed the command and answered."""
 ENVIRONMENT: Mapping[str, str] = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    "HOME": "/tmp",  # noqa: S108 - the sandbox's own
+    "HOME": "/tmp",  # noqa: S108 - folder of the sandbox
     "LANG": "C.UTF-8",
     "TERM": "dumb",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
-"""All a command finds in its environment but what it is given: nothing of the host's."""
+"""Environment variables of every command besides those of the caller; none come from the host."""
 
 
-class Transport(Protocol):
-    """The way to a step server: ``link.Link`` straight to it, or by way of the host that holds it (``gate``)."""
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """Result of a command. At most one of ``timed_out``, ``output_limit_exceeded`` and ``oom`` is why it ended."""
 
-    @property
-    def alive(self) -> bool:
-        """Whether it can be used, as far as is known without asking."""
-        ...
+    exit_code: int
+    """Exit status; the negative signal number if a signal ended the command; 127 if it could not be started."""
+    stdout: bytes
+    stderr: bytes
+    timed_out: bool = False
+    """The command exceeded its timeout and was killed with every process that it had started."""
+    output_limit_exceeded: bool = False
+    """The command exceeded its output limit and was killed; the output up to the limit is kept."""
+    oom: bool = False
+    """The memory limit killed a process of the sandbox during the command."""
+    duration_s: float = 0.0
+    """Measured inside the sandbox."""
 
-    async def call(self, header: dict[str, Any], payload: bytes = b"", *, timeout_s: float) -> tuple[Any, bytes]:
-        """Send a request and wait for its answer. Raises SandboxLost; NodeLost where a host is between."""
-        ...
 
-    def close(self, why: str = "closed") -> None:
-        """Hang up."""
-        ...
-
-
-class Box:
-    """See ``protocol.Sandbox`` for every method."""
+class Sandbox:
+    """An isolated machine with a working directory."""
 
     def __init__(
-        self, name: str, spec: SandboxSpec, link: Transport, ended: Callable[[], Awaitable[None]], digest: str = ""
+        self,
+        name: str,
+        spec: SandboxSpec,
+        connection: Connection,
+        on_close: Callable[[], Awaitable[None]],
+        digest: str = "",
     ) -> None:
+        """Wrap a started sandbox; ``close`` awaits ``on_close`` once, which must not raise."""
         self._name = name
         self._spec = spec
-        self.link = link
-        self._ended = ended
+        self.connection = connection
+        self._on_close = on_close
         self._closed = False
         self.digest = digest
-        """What the image was, exactly; empty where there is none."""
-        self.expires = monotonic() + spec.ttl
+        """Digest of the image; empty if the backend has no images."""
+        self.expires_at = monotonic() + spec.ttl_s
 
     @property
     def id(self) -> str:
-        """See ``protocol.Sandbox``."""
+        """Return a name that is unique on this host."""
         return self._name
 
     @property
     def spec(self) -> SandboxSpec:
-        """See ``protocol.Sandbox``."""
+        """Return the spec that the sandbox was started with."""
         return self._spec
 
     @property
     def alive(self) -> bool:
-        """Whether it can be used, as far as is known without asking it."""
-        return self.link.alive
+        """Return whether the sandbox is usable, as far as known without a request."""
+        return self.connection.alive
 
     async def exec(
         self,
@@ -80,41 +90,62 @@ class Box:
         env: Mapping[str, str] | None = None,
         output_kib: int | None = None,
     ) -> ExecResult:
-        """See ``protocol.Sandbox``."""
-        request = {
+        """Run a command as the sandbox user in ``WORKSPACE`` and return its result.
+
+        Background processes of the command live until ``reset``, except if the command is killed. ``output_kib``
+        replaces the limit of the spec.
+
+        Raises:
+            SandboxLost: the sandbox ended, or did not answer within ``GUEST_GRACE_S`` after the timeout.
+        """
+        header = {
             "op": "exec",
             "argv": list(argv),
             "timeout_s": timeout_s,
-            "cap": (output_kib or self._spec.output_kib) << 10,
+            "max_output_bytes": (output_kib or self._spec.output_kib) << 10,
             "env": {**ENVIRONMENT, **(env or {})},
         }
-        answer, data = await self.link.call(request, stdin, timeout_s=timeout_s + GRACE)
+        answer, data = await self.connection.call(header, stdin, timeout_s=timeout_s + GUEST_GRACE_S)
         if "error" in answer:
-            # The step server could not even fork: what the agent left running uses up the limit on processes.
+            # The guest agent could not fork: background processes of the agent use up the process limit.
             return ExecResult(127, b"", f"{argv[0]}: {answer['error']}".encode())
-        cut = answer.pop("stdout")
-        return ExecResult(stdout=data[:cut], stderr=data[cut:], **answer)
+        stdout_bytes = answer.pop("stdout_bytes")
+        return ExecResult(stdout=data[:stdout_bytes], stderr=data[stdout_bytes:], **answer)
 
     async def request(
         self, socket: str, message: bytes, *, timeout_s: float, output_kib: int | None = None
     ) -> ExecResult:
-        """See ``protocol.Sandbox``."""
-        request = {
-            "op": "ask",
+        """Send a message to a process in the sandbox that listens on a unix socket, and return its reply.
+
+        The reply is ``stdout`` of the result and ends when the listener closes the socket. ``exit_code`` is the errno
+        if no process listens. A timeout or an exceeded output limit kills nothing.
+
+        Raises:
+            SandboxLost: as in ``exec``.
+        """
+        header = {
+            "op": "request",
             "path": socket,
             "timeout_s": timeout_s,
-            "cap": (output_kib or self._spec.output_kib) << 10,
+            "max_output_bytes": (output_kib or self._spec.output_kib) << 10,
         }
-        answer, data = await self.link.call(request, message, timeout_s=timeout_s + GRACE)
+        answer, data = await self.connection.call(header, message, timeout_s=timeout_s + GUEST_GRACE_S)
         if "error" in answer:
             return ExecResult(1, b"", answer["error"].encode())
-        answer.pop("stdout")
+        answer.pop("stdout_bytes")
         return ExecResult(stdout=data, stderr=b"", **answer)
 
     async def read(self, path: str, *, timeout_s: float) -> dict[str, bytes]:
-        """See ``protocol.Sandbox``."""
-        request = {"op": "read", "path": path, "cap": self._spec.read_mib << 20}
-        answer, data = await self.link.call(request, timeout_s=timeout_s)
+        """Return the contents of all regular files below a folder, by path relative to it, or of one file (``.``).
+
+        Files are read as the sandbox user. Links are not followed, and other kinds of files are skipped.
+
+        Raises:
+            FileError: the path does not exist, or the files exceed ``spec.read_mib``.
+            SandboxLost: as in ``exec``.
+        """
+        header = {"op": "read", "path": path, "max_bytes": self._spec.read_mib << 20}
+        answer, data = await self.connection.call(header, timeout_s=timeout_s)
         if "error" in answer:
             raise FileError(f"cannot read {path} in sandbox {self._name}: {answer['error']}")
         files, offset = {}, 0
@@ -124,23 +155,32 @@ class Box:
         return files
 
     async def write(self, files: Mapping[str, bytes], *, timeout_s: float, executable: bool = False) -> None:
-        """See ``protocol.Sandbox``."""
+        """Write files by path as the sandbox user, and create missing folders.
+
+        Raises:
+            FileError: the sandbox user may not write there, or the disk is full.
+            SandboxLost: as in ``exec``.
+        """
         names = [[name, len(content)] for name, content in files.items()]
-        request = {"op": "write", "files": names, "executable": executable}
-        answer, _ = await self.link.call(request, b"".join(files.values()), timeout_s=timeout_s)
+        header = {"op": "write", "files": names, "executable": executable}
+        answer, _ = await self.connection.call(header, b"".join(files.values()), timeout_s=timeout_s)
         if "error" in answer:
             raise FileError(f"cannot write in sandbox {self._name}: {answer['error']}")
 
     async def reset(self, *, timeout_s: float) -> None:
-        """See ``protocol.Sandbox``."""
-        answer, _ = await self.link.call({"op": "reset"}, timeout_s=timeout_s)
+        """End every process of the sandbox user and empty every place that it can write to.
+
+        Raises:
+            SandboxLost: as in ``exec``, or a place could not be emptied.
+        """
+        answer, _ = await self.connection.call({"op": "reset"}, timeout_s=timeout_s)
         if "error" in answer:
-            self.link.close("it could not be cleared")
-            raise SandboxLost(f"sandbox {self._name} could not be cleared: {answer['error']}")
+            self.connection.close("its reset failed")
+            raise SandboxLost(f"the reset of sandbox {self._name} failed: {answer['error']}")
 
     async def close(self) -> None:
-        """See ``protocol.Sandbox``."""
+        """End the sandbox. Raises nothing; further calls do nothing."""
         if not self._closed:
             self._closed = True
-            self.link.close()
-            await self._ended()
+            self.connection.close()
+            await self._on_close()

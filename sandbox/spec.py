@@ -1,46 +1,47 @@
-"""What a sandbox is asked to be. Two equal specs can serve one another's leases: the spec is the key of the pool."""
+"""Specification of a sandbox. The pool reuses a sandbox for every lease with an equal spec."""
 
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-SERVER_MIB = 40
-"""Memory kept for the step server beside what the files and the payload may take."""
+GUEST_MEMORY_MIB = 40
+"""Memory reserved for the guest agent, in addition to files and commands."""
 SHM_MIB = 8
+"""Size of ``/dev/shm``."""
 
 
 class SandboxSpec(BaseModel):
-    """Limits of one sandbox. Frozen and hashable; unknown keys are errors."""
+    """Image and limits of one sandbox. Frozen and hashable; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     image: str = "code"
-    """One of turnwise's images (``code``, ``web``, ``gui``), or any reference the engine has, with Python 3.9 in it."""
+    """An image of turnwise (``code``, ``web``, ``desktop``) or any reference of an image with Python 3.9."""
     memory_mib: int = Field(256, ge=64)
-    """Memory of everything in it, files included; there is no swap."""
+    """Memory of all processes and files together, without swap."""
     cpus: float = Field(1.0, gt=0)
     pids: int = Field(128, ge=8)
-    """Processes and threads."""
+    """Limit of processes and threads together."""
     disk_mib: int = Field(64, ge=1)
-    """Size of ``/workspace``, and of ``/tmp``; they lie in memory."""
+    """Size of ``/workspace`` and of ``/tmp``, each; both are in memory."""
     inodes: int = Field(16384, ge=64)
-    """Files in each of them."""
+    """Limit of files in ``/workspace`` and in ``/tmp``, each."""
     output_kib: int = Field(256, ge=1)
-    """What one command may print, on stdout and on stderr, before it is ended."""
+    """Limit of stdout and of stderr of one command, each; a command that exceeds it is killed."""
     read_mib: int = Field(16, ge=1, le=256)
-    """What one ``read`` may bring out."""
+    """Limit of one ``read``."""
     network: Literal["none"] = "none"
-    ttl: float = Field(3600.0, gt=0)
-    """Seconds after which a sandbox ends itself, whatever it is doing."""
+    ttl_s: float = Field(3600.0, gt=0)
+    """Time to live: the sandbox ends itself this long after its start, even during a command."""
     trusted: bool = False
-    """Whether what runs in it is known to mean no harm: only then may the local backend hold it."""
+    """Whether the code that will run is known to be harmless; the local backend refuses any other spec."""
 
     @model_validator(mode="after")
-    def _files_fit(self) -> Self:
-        files = 2 * self.disk_mib + SHM_MIB
-        if files + SERVER_MIB > self.memory_mib:
+    def _check_files_fit(self) -> Self:
+        files_mib = 2 * self.disk_mib + SHM_MIB
+        if files_mib + GUEST_MEMORY_MIB > self.memory_mib:
             raise ValueError(
-                f"memory_mib {self.memory_mib} cannot hold /workspace and /tmp of disk_mib {self.disk_mib} each: "
-                f"files lie in memory, so it takes {files + SERVER_MIB} or more"
+                f"`memory_mib` {self.memory_mib} is too small for `disk_mib` {self.disk_mib}: /workspace and /tmp are "
+                f"in memory, so set `memory_mib` to at least {files_mib + GUEST_MEMORY_MIB} or reduce `disk_mib`"
             )
         return self

@@ -3,6 +3,7 @@ them."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -30,18 +31,18 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Try what sandboxes must do and hold on this machine; exit 1 if a case failed. About half a minute."""
-    from ...sandbox.selfcheck.attack import Outcome
-    from ...sandbox.selfcheck.attacks.run import attack
-    from ...sandbox.selfcheck.conformance.run import conform
-    from ...sandbox.selfcheck.harness import Result
+    from ...sandbox.selfcheck.attack import AttackResult
+    from ...sandbox.selfcheck.attacks.run import run_attacks
+    from ...sandbox.selfcheck.conformance.run import run_conformance
+    from ...sandbox.selfcheck.harness import CaseResult
 
-    def told(result: Result | Outcome) -> None:
+    def on_result(result: CaseResult | AttackResult) -> None:
         if not as_json:
             console().print(_line(result), soft_wrap=True)
 
-    async def work(held: "Backend") -> tuple[list[Result], list[Outcome]]:
-        cases = await conform(held, told) if conformance or not attacks else []
-        return cases, await attack(held, told) if attacks or not conformance else []
+    async def work(held: "Backend") -> tuple[list[CaseResult], list[AttackResult]]:
+        cases = await run_conformance(held, on_result) if conformance or not attacks else []
+        return cases, await run_attacks(held, on_result) if attacks or not conformance else []
 
     cases, outcomes = _with_backend(backend, work, runtime)
     ok = all(case.ok for case in cases) and all(outcome.ok for outcome in outcomes)
@@ -54,15 +55,13 @@ def check(
 @app.command("list")
 def list_sandboxes(as_json: Json = False) -> None:
     """Show the sandboxes of this machine's Docker engine, whose they are, and which are dead."""
-    from ...sandbox.backends.listing import owned
-
-    rows = [owned(one) for one in _with_backend("docker", lambda held: held.listed())]
+    rows = _with_backend("docker", lambda held: held.list_sandboxes())
     if as_json:
         print_json(rows)
     else:
         columns = ("sandbox", "status", "image", "run", "owner", "expires", "dead because")
-        short = [{**row, "image": row["image"].removeprefix("sha256:")[:12]} for row in rows]
-        print_table(columns, [tuple(row.values()) for row in short], empty="no sandboxes")
+        short = [replace(row, image=row.image.removeprefix("sha256:")[:12]) for row in rows]
+        print_table(columns, [astuple(row) for row in short], empty="no sandboxes")
 
 
 @app.command()
@@ -74,8 +73,8 @@ def reap(
 
     async def work(held: "Backend") -> list[str]:
         if dry_run:
-            return [one["id"] for one in await held.listed() if one["dead"]]
-        return await held.sweep()
+            return [one.id for one in await held.list_sandboxes() if one.reap_reason]
+        return await held.reap()
 
     names = _with_backend("docker", work)
     if as_json:
@@ -89,9 +88,9 @@ def reap(
 @app.command()
 def doctor(as_json: Json = False) -> None:
     """Say what each backend has and lacks on this machine; exit 1 if there is none."""
-    from ...sandbox.backends.prerequisites import look
+    from ...sandbox.backends.prerequisites import check as check_prerequisites
 
-    parts = look()
+    parts = check_prerequisites()
     if as_json:
         print_json(parts)
     else:
@@ -103,19 +102,21 @@ def doctor(as_json: Json = False) -> None:
 
 @app.command()
 def build(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]…", help="code, web, gui; all of them.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]…", help="code, web, desktop; all of them.")
+    ] = None,
     base: Annotated[str | None, typer.Option("--base", metavar="REF", help="The image to build on.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Although nothing changed.")] = False,
     as_json: Json = False,
 ) -> None:
     """Build turnwise's images on this machine's Docker engine; minutes the first time."""
-    from ...sandbox.backends.docker import OWN_IMAGES
     from ...sandbox.images.build import build as build_image
+    from ...sandbox.images.reference import SHIPPED_IMAGES
 
     def report(line: str) -> None:
         console(stderr=as_json).print(clean(line), soft_wrap=True)
 
-    made = {name: build_image(name, report, base=base, again=again) for name in names or OWN_IMAGES}
+    made = {name: build_image(name, report, base=base, again=again) for name in names or SHIPPED_IMAGES}
     if as_json:
         print_json(made)
     else:
@@ -124,25 +125,24 @@ def build(
 
 def _line(result: Any) -> str:
     """A case's end on one line."""
-    from ...sandbox.selfcheck.attack import Outcome
+    from ...sandbox.selfcheck.attack import AttackResult
 
     detail = one_line(result.detail, None)
-    if isinstance(result, Outcome):
-        state = f"box {result.box}, sibling {result.sibling_ms:.0f} ms"
+    if isinstance(result, AttackResult):
+        state = f"sandbox {result.sandbox}, sibling {result.sibling_ms:.0f} ms"
         return f"{result.verdict:<13}  {result.ms:6.0f} ms  {result.name:<26}  {detail}; {state}"
     return f"{'ok' if result.ok else 'FAILED':<13}  {result.ms:6.0f} ms  {result.name:<26}  {detail}"
 
 
 def _with_backend(name: str, work: "Callable[[Backend], Coroutine[Any, Any, T]]", runtime: str | None = None) -> T:
     """What ``work`` gives with a backend, let go of afterwards. Raises NoEngine, BadParameter."""
-    from ...sandbox.backends.registry import BACKENDS
-    from ...sandbox.backends.registry import backend as make
+    from ...sandbox.backends.registry import BACKENDS, make_backend
 
     if name not in BACKENDS:
         raise typer.BadParameter(f"{name} is none of {', '.join(BACKENDS)}", param_hint="--backend")
 
     async def whole() -> T:
-        held = make(name, "console", allow_untrusted=True, runtime=runtime)
+        held = make_backend(name, "console", allow_untrusted=True, runtime=runtime)
         try:
             return await work(held)
         finally:

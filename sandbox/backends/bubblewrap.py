@@ -1,13 +1,13 @@
-"""Sandboxes by bubblewrap: for tasks that are trusted, where there is no Docker.
+"""Bubblewrap backend, called ``local``: sandboxes for trusted tasks on machines without Docker.
 
-New user, mount, pid, ipc, network, uts and cgroup namespaces; the machine's ``/usr`` read-only; the places to write
-are in memory, bounded in bytes; limits on processes, open files and the address space of each process; the box dies
-with the process that started it. Run by root, each box is a user of the machine of its own.
+Each sandbox has its own user, mount, pid, ipc, network, uts and cgroup namespaces. It sees the machine's ``/usr``
+read-only; its writable folders are in memory, with limits on bytes. Processes, open files and the address space of each
+process are limited. A sandbox dies with the process that started it. If that process is root, each sandbox runs as a
+different user of the machine.
 
-What it does **not** contain: the memory of all processes together and cpu time (there is no control group) and the
-number of files; and the kernel's whole interface is open to it, without Docker's filter of system calls. Nor is there
-an image: a box sees this machine's programs. So a spec that is not ``trusted`` is refused unless the person said
-otherwise.
+Not contained, because there is no control group: the memory of all processes together, cpu time, and the number of
+files. Without Docker's system call filter, the whole interface of the kernel is reachable. There are no images: a
+sandbox sees the programs of this machine. Specs that are not ``trusted`` are therefore refused by default.
 """
 
 import asyncio
@@ -17,33 +17,36 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from ..errors import NoEngine, NotTrusted, StartFailed
-from ..sandbox import Box
+from ..sandbox import Sandbox
 from ..spec import SHM_MIB, SandboxSpec
-from ..transport.bootstrap import INSIDE, command, prepare
-from ..transport.connection import GuestConnection, Listener
+from ..transport.bootstrap import MOUNT, guest_command, prepare_folder
+from ..transport.connection import GuestConnection
+from ..transport.listener import Listener
+from .listing import SandboxInfo, describe
 
-PAYLOAD = "10001"
-START_SECONDS = 20.0
-END_SECONDS = 5.0
+SANDBOX_UID = "10001"
+"""Uid and gid of every process, inside the sandbox."""
+START_TIMEOUT_S = 20.0
+EXIT_TIMEOUT_S = 5.0
+"""For a sandbox to exit after its connection was closed, before it is killed."""
 FIRST_UID = 1_900_000_000
-"""Where the users of boxes begin on the machine, run by root: far from any account or usual range of sub-uids."""
+"""First uid of sandboxes on the machine if this process is root: far from accounts and usual ranges of sub-uids."""
 UIDS = 60_000
-SHOWN = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ssl/certs", "/etc/localtime")
-LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+OPEN_FILES_MAX = 1024
+READ_ONLY_PATHS = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ssl/certs", "/etc/localtime")
+SYSTEM_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
-class LocalBackend:
+class BubblewrapBackend:
     """Starts sandboxes as children of this process."""
 
     name = "local"
 
-    def __init__(self, run: str = "", *, allow_untrusted: bool = False, instead: str = "") -> None:
-        """``run`` names the folder of sockets, for a person; ``instead`` says why there is no Docker, where that was
-        wanted first.
+    def __init__(self, *, allow_untrusted: bool = False, docker_error: str = "") -> None:
+        """Find the programs; ``docker_error`` says why Docker, which was preferred, is not available.
 
         Raises:
             NoEngine: bubblewrap or Python is missing.
@@ -55,155 +58,149 @@ class LocalBackend:
         self.program = program
         self.python = python
         self.allow_untrusted = allow_untrusted
-        self.instead = instead
-        self._next = os.getpid() % UIDS
-        self._ending: set[asyncio.Task[None]] = set()
-        self._open: dict[str, SandboxSpec] = {}
+        self.docker_error = docker_error
+        self._next_uid = os.getpid() % UIDS
+        self._exits: set[asyncio.Task[None]] = set()
+        self._open: set[str] = set()
         self.folder = Path(tempfile.mkdtemp(prefix="tw-", dir=os.environ.get("TURNWISE_SOCKETS")))
         self.folder.chmod(0o711)
 
-    async def start(self, spec: SandboxSpec) -> Box:
-        """A new sandbox, ready for commands.
+    async def start(self, spec: SandboxSpec) -> Sandbox:
+        """Return a new sandbox, ready for commands.
 
         Raises:
-            NotTrusted: the spec does not say that what runs in it is trusted.
-            StartFailed: bubblewrap could not make it; its words are in the text.
+            NotTrusted: the spec is not ``trusted`` and untrusted specs are not allowed.
+            StartFailed: bubblewrap failed; the text ends with its last line.
         """
         if not (spec.trusted or self.allow_untrusted):
             raise NotTrusted(
-                f"{self.instead}{'; ' if self.instead else ''}the local backend does not contain hostile code, and "
-                "this task is not declared trusted: use Docker (`turnwise train --allow-local-sandbox` does without)"
+                f"{self.docker_error}{'; ' if self.docker_error else ''}the local backend does not contain hostile "
+                "code, and this task is not declared trusted: use Docker, or pass `--allow-local-sandbox` to "
+                "`turnwise train` to run the task in the local backend anyway"
             )
         name = f"turnwise-{uuid4().hex[:16]}"
-        inside = self.folder / name
-        socket = prepare(inside)
+        folder = self.folder / name
+        socket = prepare_folder(folder)
         process = None
         try:
             async with Listener(name, socket) as listener:
                 socket.chmod(0o666)
                 process = await asyncio.create_subprocess_exec(
-                    *self._user(),
-                    *self._command(inside, spec),
+                    *self._change_user(),
+                    *self._command(folder, spec),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=asyncio.subprocess.DEVNULL,
                     stderr=asyncio.subprocess.PIPE,
                     env={"PATH": os.defpath},
                     start_new_session=True,
                 )
-                link = await _linked(listener, process)
+                connection = await _accept(listener, process)
         except (OSError, EOFError, TimeoutError) as error:
-            said = await _killed(process) if process else ""
-            shutil.rmtree(inside, ignore_errors=True)
-            raise StartFailed(f"bubblewrap could not start a sandbox: {said or error or 'no answer'}") from error
+            last_line = await _kill(process) if process else ""
+            shutil.rmtree(folder, ignore_errors=True)
+            reason = last_line or error or "the guest agent did not connect"
+            raise StartFailed(f"bubblewrap could not start a sandbox: {reason}") from error
         except BaseException:
             if process:
                 process.kill()
-                self._await_end(process)
-            shutil.rmtree(inside, ignore_errors=True)
+                self._await_exit(process)
+            shutil.rmtree(folder, ignore_errors=True)
             raise
-        self._open[name] = spec
+        self._open.add(name)
 
-        async def ended() -> None:
-            self._open.pop(name, None)
-            shutil.rmtree(inside, ignore_errors=True)
-            self._await_end(process)
+        async def on_close() -> None:
+            self._open.discard(name)
+            shutil.rmtree(folder, ignore_errors=True)
+            self._await_exit(process)
 
-        return Box(name, spec, link, ended)
+        return Sandbox(name, spec, connection, on_close)
 
-    async def sweep(self) -> list[str]:
-        """Nothing is ever left: a box dies with its owner."""
+    async def reap(self) -> list[str]:
+        """Return an empty list: a sandbox dies with its owner, so none is ever left to remove."""
         return []
 
-    async def listed(self) -> list[dict[str, Any]]:
-        """The boxes of this process: no other's can be seen."""
-        return [{"id": name, "status": "running", "image": "", "labels": {}, "dead": ""} for name in sorted(self._open)]
+    async def list_sandboxes(self) -> list[SandboxInfo]:
+        """Return the sandboxes of this process; those of other processes cannot be found."""
+        return [describe(name, "running", "", {}, "") for name in sorted(self._open)]
 
     async def close(self) -> None:
-        """Wait for boxes that are ending."""
-        await asyncio.gather(*self._ending, return_exceptions=True)
+        """Wait for closed sandboxes to exit."""
+        await asyncio.gather(*self._exits, return_exceptions=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _await_end(self, process: asyncio.subprocess.Process) -> None:
-        task = asyncio.create_task(_end(process))
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+    def _await_exit(self, process: asyncio.subprocess.Process) -> None:
+        task = asyncio.create_task(_wait_or_kill(process))
+        self._exits.add(task)
+        task.add_done_callback(self._exits.discard)
 
-    def _user(self) -> list[str]:
-        """What runs bubblewrap as a user of the box's own, where this process may choose."""
+    def _change_user(self) -> list[str]:
+        """Return the prefix that runs bubblewrap as another user per sandbox; empty if this process is not root."""
         if os.geteuid() != 0:
             return []
-        self._next = (self._next + 1) % UIDS
-        number = str(FIRST_UID + self._next)
-        # Not by the arguments of the subprocess: Ray's event loop takes none of them.
-        return ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups", "--"]
+        self._next_uid = (self._next_uid + 1) % UIDS
+        uid = str(FIRST_UID + self._next_uid)
+        # A program instead of the ``user`` argument of subprocess, which Ray's event loop does not support.
+        return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"]
 
-    def _command(self, inside: Path, spec: SandboxSpec) -> list[str]:
+    def _command(self, folder: Path, spec: SandboxSpec) -> list[str]:
         def memory(mib: int, path: str) -> list[str]:
             return ["--size", str(mib << 20), "--tmpfs", path]
 
         limits = {
             "NPROC": spec.pids,
             "AS": spec.memory_mib << 20,
-            "NOFILE": 1024,
+            "NOFILE": OPEN_FILES_MAX,
             "CORE": 0,
             "FSIZE": spec.disk_mib << 20,
         }
-        shown = [part for path in SHOWN if Path(path).exists() for part in ("--ro-bind", path, path)]
-        for name in LINKS:
+        visible = [part for path in READ_ONLY_PATHS if Path(path).exists() for part in ("--ro-bind", path, path)]
+        for name in SYSTEM_FOLDERS:
             path = Path("/") / name
             if path.is_symlink():
-                shown += ["--symlink", os.readlink(path), f"/{name}"]  # noqa: PTH115 - as it is written
+                visible += ["--symlink", os.readlink(path), f"/{name}"]  # noqa: PTH115 - the link as written
             elif path.is_dir():
-                shown += ["--ro-bind", f"/{name}", f"/{name}"]
+                visible += ["--ro-bind", f"/{name}", f"/{name}"]
         return [
-            *(
-                self.program,
-                "--unshare-all",
-                "--as-pid-1",
-                "--die-with-parent",
-                "--cap-drop",
-                "ALL",
-                "--hostname",
-                "sandbox",
-            ),
-            *("--uid", PAYLOAD, "--gid", PAYLOAD, "--ro-bind", "/usr", "/usr", *shown),
+            *(self.program, "--unshare-all", "--as-pid-1", "--die-with-parent"),
+            *("--cap-drop", "ALL", "--hostname", "sandbox"),
+            *("--uid", SANDBOX_UID, "--gid", SANDBOX_UID, "--ro-bind", "/usr", "/usr", *visible),
             *("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev", "--mqueue", "/dev/mqueue"),
             *("--remount-ro", "/dev"),
             *memory(SHM_MIB, "/dev/shm"),  # noqa: S108
             *memory(spec.disk_mib, "/tmp"),  # noqa: S108
             *memory(spec.disk_mib, "/workspace"),
-            *("--ro-bind", str(inside), INSIDE, "--chdir", "/workspace", "--remount-ro", "/"),
-            *command(self.python, "-", spec.ttl, json.dumps(limits)),
+            *("--ro-bind", str(folder), MOUNT, "--chdir", "/workspace", "--remount-ro", "/"),
+            *guest_command(self.python, "-", spec.ttl_s, json.dumps(limits)),
         ]
 
 
-async def _linked(listener: Listener, process: asyncio.subprocess.Process) -> GuestConnection:
-    """The link of a process, unless it ends first. Raises as ``Listener.link``."""
-    linking = asyncio.create_task(listener.link(START_SECONDS))
-    ending = asyncio.create_task(process.wait())
+async def _accept(listener: Listener, process: asyncio.subprocess.Process) -> GuestConnection:
+    """Return the connection of a starting sandbox; raise EOFError if its process exits first."""
+    accepting = asyncio.create_task(listener.accept(START_TIMEOUT_S))
+    exiting = asyncio.create_task(process.wait())
     try:
-        await asyncio.wait((linking, ending), return_when=asyncio.FIRST_COMPLETED)
-        if not linking.done():
-            raise EOFError("it ended")
-        return linking.result()
+        await asyncio.wait((accepting, exiting), return_when=asyncio.FIRST_COMPLETED)
+        if not accepting.done():
+            raise EOFError("the process exited")
+        return accepting.result()
     finally:
-        linking.cancel()
-        ending.cancel()
+        accepting.cancel()
+        exiting.cancel()
 
 
-async def _killed(process: asyncio.subprocess.Process) -> str:
-    """End a process that went wrong; the last line it wrote on stderr."""
+async def _kill(process: asyncio.subprocess.Process) -> str:
+    """Kill a process whose start failed and return the last line that it wrote to stderr."""
     with contextlib.suppress(ProcessLookupError):
         process.kill()
-    _, said = await process.communicate()
-    lines = said.decode(errors="replace").strip().splitlines()
+    _, stderr = await process.communicate()
+    lines = stderr.decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else ""
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Its link is closed, so it ends by itself; or it is killed."""
+async def _wait_or_kill(process: asyncio.subprocess.Process) -> None:
+    """Wait for a sandbox whose connection is closed; kill it after ``EXIT_TIMEOUT_S``."""
     try:
-        async with asyncio.timeout(END_SECONDS):
+        async with asyncio.timeout(EXIT_TIMEOUT_S):
             await process.wait()
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):

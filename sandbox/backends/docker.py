@@ -1,11 +1,13 @@
-"""Sandboxes as Docker containers, every one hardened the same way.
+"""Docker backend: every sandbox is a container with the same hardening.
 
-No network; a read-only root; the only places to write are in memory, bounded in bytes and files; limits on memory
-(without swap), cpu, pids, open files; no core dumps, no log on the host's disk; no new privileges; the engine's default
-seccomp profile. The step server is the container's root with four capabilities, what it runs is a plain user with none.
-The host listens on a socket in a folder mounted read-only and the container dials out, so that nothing listens inside
-and ``docker exec`` is never used. When the host hangs up, or dies, the step server ends and the engine removes the
-container.
+Each container has no network, a read-only root, and no log on the host's disk. The writable folders are in memory,
+with limits on bytes and files. Memory (without swap), cpu, pids and open files are limited. Core dumps and new
+privileges are off, and the engine's default seccomp profile applies. The guest agent runs as root of the container with
+four capabilities, and its commands run as a user without any.
+
+The host listens on a socket in a folder that the container mounts read-only, and the container connects to it. Nothing
+listens inside the container, and ``docker exec`` is never used. When the host closes the connection or dies, the guest
+agent exits and the engine removes the container.
 """
 
 import asyncio
@@ -13,6 +15,7 @@ import os
 import shutil
 import tempfile
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic, time
@@ -20,29 +23,28 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from ..errors import NoEngine, NoImage, StartFailed, classify
-from ..sandbox import Box
+from ..images.reference import image_reference
+from ..sandbox import Sandbox
 from ..spec import SHM_MIB, SandboxSpec
-from ..transport.bootstrap import INSIDE, command, prepare
-from ..transport.connection import Listener
-from .ownership import MARK, labels, this_host, why_dead
+from ..transport.bootstrap import MOUNT, guest_command, prepare_folder
+from ..transport.listener import Listener
+from .listing import SandboxInfo, describe
+from .ownership import LABEL, labels, reap_reason, this_host
 
-PAYLOAD = 10001
-"""Uid and gid of everything a sandbox is asked to run."""
+SANDBOX_UID = 10001
+"""Uid and gid of every command."""
 CAPABILITIES = ("SETUID", "SETGID", "KILL", "DAC_OVERRIDE")
-ENGINE_SECONDS = 30.0
-"""How long any answer of the engine may take."""
-START_SECONDS = 60.0
-CLOSE_SECONDS = 10.0
-LATE_SECONDS = 120.0
-"""How long after a start was given up its container may still appear."""
-OWN_IMAGES = ("code", "web", "gui")
+ENGINE_TIMEOUT_S = 30.0
+"""For one request to the engine."""
+ENGINE_THREADS = 8
+START_TIMEOUT_S = 60.0
+CONNECT_TIMEOUT_MIN_S = 1.0
+"""Time to connect that a start gets even if the engine used up the start timeout."""
+CLOSE_TIMEOUT_S = 10.0
+ENDING_MAX_S = 120.0
+"""How long ``reap`` looks for a container that should end by itself; a failed start may create it this late."""
 
 T = TypeVar("T")
-
-
-def reference(image: str) -> str:
-    """The engine's name of an image; turnwise's own have short ones."""
-    return f"turnwise/{image}:latest" if image in OWN_IMAGES else image
 
 
 class DockerBackend:
@@ -51,109 +53,112 @@ class DockerBackend:
     name = "docker"
 
     def __init__(self, run: str = "", *, runtime: str | None = None) -> None:
-        """``run`` is written on every container; ``runtime`` is another OCI runtime of the engine, such as ``runsc``.
+        """Connect to the engine; ``run`` becomes a label, ``runtime`` is another OCI runtime such as ``runsc``.
 
         Raises:
             NoEngine: the Docker SDK is missing, or no engine answers.
         """
         self.run = run
         self.runtime = runtime
-        self._threads = ThreadPoolExecutor(8, thread_name_prefix="docker")
+        self._threads = ThreadPoolExecutor(ENGINE_THREADS, thread_name_prefix="docker")
         self._local = threading.local()
         self._clients: list[Any] = []
-        self._removing: list[Future[bool]] = []
-        self._late: dict[str, float] = {}
+        self._removals: list[Future[bool]] = []
+        self._ending: dict[str, float] = {}
+        """Containers that should end by themselves and since when; ``reap`` removes those that still exist."""
         self._digests: dict[str, str] = {}
         self.folder = Path(tempfile.mkdtemp(prefix="tw-", dir=os.environ.get("TURNWISE_SOCKETS")))
         self.folder.chmod(0o711)
         try:
             self._client().ping()
         except NoEngine:
-            self._drop()
+            self._discard()
             raise
         except Exception as error:
-            self._drop()
+            self._discard()
             raise NoEngine(
                 f"no Docker engine answers ({error}): install docker.io and start dockerd, or use the local backend "
                 "for tasks you trust"
             ) from error
 
-    async def start(self, spec: SandboxSpec) -> Box:
-        """A new sandbox, ready for commands.
+    async def start(self, spec: SandboxSpec) -> Sandbox:
+        """Return a new sandbox, ready for commands.
 
         Raises:
-            NoImage: ``turnwise sandbox build`` was not run, or there is no such image.
-            StartFailed: the engine refused, or did not do it within ``START_SECONDS``.
+            NoImage: the image does not exist; `turnwise sandbox build` builds turnwise's own.
+            StartFailed: the engine refused, or the guest agent did not connect within ``START_TIMEOUT_S``.
         """
         name = f"turnwise-{uuid4().hex[:16]}"
-        inside = self.folder / name
-        socket = prepare(inside)
-        what = f"starting a sandbox of image {spec.image}"
+        folder = self.folder / name
+        socket = prepare_folder(folder)
         began = monotonic()
         try:
             async with Listener(name, socket) as listener:
-                digest = await self._call(lambda: self._create(name, spec, inside))
-                link = await listener.link(max(1.0, START_SECONDS - (monotonic() - began)))
+                digest = await self._in_thread(lambda: self._create(name, spec, folder))
+                left = START_TIMEOUT_S - (monotonic() - began)
+                connection = await listener.accept(max(CONNECT_TIMEOUT_MIN_S, left))
         except BaseException as error:
-            self._late[name] = monotonic()
-            self._removing = [one for one in self._removing if not one.done()]
-            self._removing.append(self._threads.submit(self._remove, name))
-            shutil.rmtree(inside, ignore_errors=True)
+            self._ending[name] = monotonic()
+            self._removals = [one for one in self._removals if not one.done()]
+            self._removals.append(self._threads.submit(self._remove, name))
+            shutil.rmtree(folder, ignore_errors=True)
             if not isinstance(error, Exception):
                 raise
-            failed = classify(error, what)
+            failed = classify(error, f"starting a sandbox of image {spec.image}")
             raise (failed if isinstance(failed, NoImage) else StartFailed(str(failed))) from error
 
-        async def ended() -> None:
-            shutil.rmtree(inside, ignore_errors=True)
-            self._late[name] = monotonic()
+        async def on_close() -> None:
+            shutil.rmtree(folder, ignore_errors=True)
+            self._ending[name] = monotonic()
 
-        return Box(name, spec, link, ended, digest)
+        return Sandbox(name, spec, connection, on_close, digest)
 
-    async def sweep(self) -> list[str]:
-        """Remove what should be gone: containers whose owner is dead or whose time is over, and late or lingering ones
-        of our own. Gives the names removed. Raises SandboxError where the engine does not answer.
+    async def reap(self) -> list[str]:
+        """Remove dead, expired and lingering containers, and return their names.
+
+        Dead means that the owner is dead; lingering containers are own ones that should have ended by themselves.
+
+        Raises:
+            SandboxError: the engine does not answer.
         """
         try:
-            removed: list[str] = await self._call(self._sweep)
-            return removed
+            return await self._in_thread(self._reap)
         except Exception as error:
-            raise classify(error, "sweeping sandboxes") from error
+            raise classify(error, "reaping sandboxes") from error
 
-    async def listed(self) -> list[dict[str, Any]]:
-        """Every container of turnwise on this engine, with its labels and why it might be removed."""
+    async def list_sandboxes(self) -> list[SandboxInfo]:
+        """Return every sandbox on this engine, of every owner. Raises SandboxError."""
         try:
-            found: list[dict[str, Any]] = await self._call(self._listed)
-            return found
+            return await self._in_thread(self._list)
         except Exception as error:
             raise classify(error, "listing sandboxes") from error
 
     async def close(self) -> None:
-        """Forget the engine; boxes that are still open end when their links do."""
-        # What was given up half-way is still being removed; a frozen engine is not waited for.
-        if removing := [asyncio.wrap_future(one) for one in self._removing if not one.done()]:
-            await asyncio.wait(removing, timeout=CLOSE_SECONDS)
+        """Release the engine; open sandboxes end when their connections close."""
+        # Removals after failed starts may still be running. A frozen engine delays the close by the timeout only.
+        if running := [asyncio.wrap_future(one) for one in self._removals if not one.done()]:
+            await asyncio.wait(running, timeout=CLOSE_TIMEOUT_S)
         self._threads.shutdown(wait=False, cancel_futures=True)
         for client in self._clients:
             client.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    async def _call(self, work: Any) -> Any:
+    async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
-    def _drop(self) -> None:
+    def _discard(self) -> None:
         self._threads.shutdown(wait=False)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _client(self) -> Any:
-        """This thread's connection to the engine."""
+        """Return this thread's connection to the engine."""
         try:
             import docker
         except ImportError as error:
             raise NoEngine('the Docker SDK is not installed: pip install "turnwise[sandbox]"') from error
         if not hasattr(self._local, "client"):
             settings = docker.utils.kwargs_from_env()
-            self._local.client = docker.APIClient(timeout=ENGINE_SECONDS, **settings)
+            self._local.client = docker.APIClient(timeout=ENGINE_TIMEOUT_S, **settings)
             self._clients.append(self._local.client)
         return self._local.client
 
@@ -162,9 +167,9 @@ class DockerBackend:
             self._digests[image] = str(self._client().inspect_image(image)["Id"])
         return self._digests[image]
 
-    def _create(self, name: str, spec: SandboxSpec, inside: Path) -> str:
+    def _create(self, name: str, spec: SandboxSpec, folder: Path) -> str:
         client = self._client()
-        image = reference(spec.image)
+        image = image_reference(spec.image)
         digest = self._digest(image)
         writable = f"nr_inodes={spec.inodes},nosuid,nodev,exec"
         host = client.create_host_config(
@@ -176,8 +181,8 @@ class DockerBackend:
             log_config={"type": "none"},
             mem_limit=spec.memory_mib << 20,
             memswap_limit=spec.memory_mib << 20,
-            # Not ``binds``: of those the engine makes what is no longer there.
-            mounts=[{"Type": "bind", "Source": str(inside), "Target": INSIDE, "ReadOnly": True}],
+            # Instead of ``binds``, whose missing source folders the engine would create.
+            mounts=[{"Type": "bind", "Source": str(folder), "Target": MOUNT, "ReadOnly": True}],
             nano_cpus=int(spec.cpus * 1e9),
             network_mode="none",
             pids_limit=spec.pids,
@@ -185,7 +190,7 @@ class DockerBackend:
             runtime=self.runtime,
             security_opt=["no-new-privileges:true"],
             tmpfs={
-                "/workspace": f"size={spec.disk_mib}m,mode=0755,uid={PAYLOAD},gid={PAYLOAD},{writable}",
+                "/workspace": f"size={spec.disk_mib}m,mode=0755,uid={SANDBOX_UID},gid={SANDBOX_UID},{writable}",
                 "/tmp": f"size={spec.disk_mib}m,mode=1777,{writable}",  # noqa: S108
                 "/dev/shm": f"size={SHM_MIB}m,mode=1777,{writable}",  # noqa: S108
             },
@@ -196,12 +201,12 @@ class DockerBackend:
         )
         client.create_container(
             digest,
-            entrypoint=command("python3", str(PAYLOAD), spec.ttl),
+            entrypoint=guest_command("python3", str(SANDBOX_UID), spec.ttl_s),
             command=[],
             environment={},
             host_config=host,
             hostname="sandbox",
-            labels=labels(self.run, spec.ttl),
+            labels=labels(self.run, spec.ttl_s),
             name=name,
             user="0:0",
             working_dir="/",
@@ -210,7 +215,7 @@ class DockerBackend:
         return digest
 
     def _remove(self, name: str) -> bool:
-        """Remove one container; whether there was one."""
+        """Remove one container; return whether this call removed it."""
         import docker.errors
 
         try:
@@ -218,31 +223,32 @@ class DockerBackend:
         except docker.errors.NotFound:
             return False
         except docker.errors.APIError as error:
-            # 409: the engine is removing it already.
+            # 409: the engine is already removing the container.
             if error.status_code != 409:
                 raise
             return False
         return True
 
-    def _listed(self) -> list[dict[str, Any]]:
+    def _list(self) -> list[SandboxInfo]:
         host, now = this_host(), time()
-        found = self._client().containers(all=True, filters={"label": f"{MARK}=1"})
+        found = self._client().containers(all=True, filters={"label": f"{LABEL}=1"})
         return [
-            {
-                "id": one["Names"][0].lstrip("/"),
-                "status": one["State"],
-                "image": one["Image"],
-                "labels": one["Labels"],
-                "dead": why_dead(one["Labels"], now, host),
-            }
+            describe(
+                one["Names"][0].lstrip("/"),
+                one["State"],
+                one["Image"],
+                one["Labels"],
+                reap_reason(one["Labels"], now, host),
+            )
             for one in found
         ]
 
-    def _sweep(self) -> list[str]:
-        found = self._listed()
-        names = {one["id"] for one in found}
-        doomed = [one["id"] for one in found if one["dead"]]
-        doomed += [name for name in self._late if name in names and name not in doomed]
+    def _reap(self) -> list[str]:
+        found = self._list()
+        names = {one.id for one in found}
+        doomed = [one.id for one in found if one.reap_reason]
+        doomed += [name for name in self._ending if name in names and name not in doomed]
         removed = [name for name in doomed if self._remove(name)]
-        self._late = {name: since for name, since in self._late.items() if monotonic() - since < LATE_SECONDS}
+        now = monotonic()
+        self._ending = {name: since for name, since in self._ending.items() if now - since < ENDING_MAX_S}
         return removed

@@ -1,26 +1,41 @@
-"""One sandbox as ``turnwise sandbox list`` shows it: whose it is, until when, and why it is dead where it is."""
+"""One sandbox in the list of a backend: its owner, its expiry, and why it may be removed."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from .ownership import EXPIRES, HOST, PID, RUN, this_host
 
 
-def owned(found: Mapping[str, Any]) -> dict[str, str]:
-    """The row of a sandbox that ``Backend.listed`` gave; what its labels do not tell is empty."""
-    labels = found["labels"]
-    where = "" if labels.get(HOST) == this_host() else " elsewhere"
+@dataclass(frozen=True, slots=True)
+class SandboxInfo:
+    """State and owner of one sandbox; fields without a valid label are empty."""
+
+    id: str
+    status: str
+    image: str
+    run: str
+    owner: str
+    """``process PID``, followed by ``elsewhere`` for a process of another machine or pid namespace."""
+    expires: str
+    """End of its time to live, as an ISO timestamp in UTC."""
+    reap_reason: str
+    """Why the sandbox may be removed; empty unless that is certain."""
+
+
+def describe(name: str, status: str, image: str, labels: Mapping[str, str], reap_reason: str) -> SandboxInfo:
+    """Return the info of a sandbox with these labels."""
+    place = "" if labels.get(HOST) == this_host() else " elsewhere"
     try:
         expires = datetime.fromtimestamp(float(labels[EXPIRES]), UTC).isoformat(timespec="seconds")
     except (KeyError, ValueError, OverflowError, OSError):
         expires = ""
-    return {
-        "id": found["id"],
-        "status": found["status"],
-        "image": found["image"],
-        "run": labels.get(RUN, ""),
-        "owner": f"process {labels[PID]}{where}" if labels.get(PID) else "",
-        "expires": expires,
-        "dead": found["dead"],
-    }
+    return SandboxInfo(
+        id=name,
+        status=status,
+        image=image,
+        run=labels.get(RUN, ""),
+        owner=f"process {labels[PID]}{place}" if labels.get(PID) else "",
+        expires=expires,
+        reap_reason=reap_reason,
+    )

@@ -1,8 +1,8 @@
-"""Who a sandbox belongs to, written on it, and whether that owner is surely dead.
+"""Ownership labels of a sandbox, and whether its owner is certainly dead.
 
-An owner is a process: its pid alone says nothing (pids are reused, and every pid namespace has its own), so its start
-time and the identity of its machine and namespace go with it. A judgement is made only where it can be: of a process
-of another machine nothing is known but that its sandbox has outlived its time.
+The owner is a process. Pids are reused and each pid namespace has its own, so the labels also contain the start time of
+the process and the identity of its machine and namespace. For a process of another machine or namespace, only the
+sandbox's time to live can show that the sandbox may be removed.
 """
 
 import os
@@ -10,31 +10,33 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-MARK = "turnwise.sandbox"
+LABEL = "turnwise.sandbox"
 RUN = "turnwise.run"
 HOST = "turnwise.host"
 PID = "turnwise.pid"
 STARTED = "turnwise.started"
 EXPIRES = "turnwise.expires"
-EXPIRED_FOR = 60.0
-"""Seconds a sandbox has to end itself after its time to live, before the reaper does it."""
+EXPIRY_GRACE_S = 60.0
+"""Time after its time to live in which a sandbox may end by itself before it is reaped."""
 
 
 def start_time(pid: int) -> str | None:
-    """When a process of this machine began, in clock ticks since boot; None if there is none, or it is a zombie.
+    """Return the start time of a process of this machine in clock ticks since boot; None if it is dead or a zombie.
+
+    Returns ``unknown`` if the process exists but /proc hides it.
 
     Raises:
-        OSError: that cannot be told.
+        OSError: the start time cannot be read.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
-        return "unknown" if _is_there(pid) else None
+        return "unknown" if _exists(pid) else None
     return None if fields[0] in "ZX" else fields[19]
 
 
-def _is_there(pid: int) -> bool:
-    """Whether a process answers to this number, be its folder hidden or not."""
+def _exists(pid: int) -> bool:
+    """Return whether a process with this pid exists, even if /proc hides it."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -45,37 +47,40 @@ def _is_there(pid: int) -> bool:
 
 
 def this_host() -> str:
-    """This boot of this machine, and this process's namespace of pids."""
+    """Return the identity of this boot of this machine and of this process's pid namespace."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"  # noqa: PTH116 - follows the link to its inode
 
 
-def labels(run: str, ttl: float) -> dict[str, str]:
-    """What to write on a sandbox that this process owns."""
+def labels(run: str, ttl_s: float) -> dict[str, str]:
+    """Return the labels of a new sandbox that this process owns."""
     return {
-        MARK: "1",
+        LABEL: "1",
         RUN: run,
         HOST: this_host(),
         PID: str(os.getpid()),
         STARTED: start_time(os.getpid()) or "",
-        EXPIRES: f"{time.time() + ttl:.0f}",
+        EXPIRES: f"{time.time() + ttl_s:.0f}",
     }
 
 
-def why_dead(found: Mapping[str, str], now: float, host: str, started: Callable[[int], str | None] = start_time) -> str:
-    """Why a sandbox with these labels may be removed; empty unless that is sure.
+def reap_reason(
+    found: Mapping[str, str], now: float, host: str, started: Callable[[int], str | None] = start_time
+) -> str:
+    """Return why a sandbox with the labels ``found`` may be removed; empty unless that is certain.
 
-    ``now`` is in seconds since the epoch; ``host`` is who judges; ``started`` tells when a process of this host began.
+    ``now`` is in seconds since the epoch, ``host`` the identity of this process's machine and namespace, and
+    ``started`` returns the start time of a process of ``host``.
     """
     try:
         expires, pid = float(found[EXPIRES]), int(found[PID])
         owner_host, owner_started = found[HOST], found[STARTED]
     except (KeyError, ValueError):
         return ""
-    if found.get(MARK) != "1" or not owner_started:
+    if found.get(LABEL) != "1" or not owner_started:
         return ""
-    if now > expires + EXPIRED_FOR:
-        return f"its time to live was over {now - expires:.0f} s ago"
+    if now > expires + EXPIRY_GRACE_S:
+        return f"its time to live ended {now - expires:.0f} s ago"
     try:
         began = started(pid) if owner_host == host else "unknown"
     except OSError:

@@ -1,59 +1,62 @@
-"""What holds sandboxes: a Docker engine, or bubblewrap on this machine. The pool asks no more of it than this."""
+"""Backend protocol and the selection of a backend by name."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..errors import NoEngine
-from ..sandbox import Box
+from ..sandbox import Sandbox
 from ..spec import SandboxSpec
+from .listing import SandboxInfo
 
 BACKENDS = ("docker", "local")
 
 
 class Backend(Protocol):
-    """Starts boxes and clears away those whose owner is dead."""
+    """Starts sandboxes and removes those whose owner is dead."""
 
     @property
     def name(self) -> str:
-        """``docker`` or ``local``."""
+        """Return one of ``BACKENDS``."""
         ...
 
-    async def start(self, spec: SandboxSpec) -> Box:
-        """A new sandbox, ready for commands. Raises SandboxError."""
+    async def start(self, spec: SandboxSpec) -> Sandbox:
+        """Return a new sandbox, ready for commands. Raises SandboxError."""
         ...
 
-    async def sweep(self) -> list[str]:
-        """Remove what is surely dead, and give its names. Raises SandboxError."""
+    async def reap(self) -> list[str]:
+        """Remove every sandbox that is certainly dead, and return their ids. Raises SandboxError."""
         ...
 
-    async def listed(self) -> list[dict[str, Any]]:
-        """Every sandbox there is: id, status, image, labels, and ``dead``, why it might be removed."""
+    async def list_sandboxes(self) -> list[SandboxInfo]:
+        """Return every sandbox of the backend. Raises SandboxError."""
         ...
 
     async def close(self) -> None:
-        """Let go of the engine."""
+        """Release the engine."""
         ...
 
 
-def backend(name: str, run: str = "", *, allow_untrusted: bool = False, runtime: str | None = None) -> Backend:
-    """The backend of that name; ``auto`` is Docker where its engine answers, else the local one.
+def make_backend(name: str, run: str = "", *, allow_untrusted: bool = False, runtime: str | None = None) -> Backend:
+    """Return the backend ``docker``, ``local`` or ``auto``: Docker if an engine answers, else local.
+
+    ``run`` is the owner's run in labels, ``runtime`` another OCI runtime of Docker.
 
     Raises:
-        NoEngine: it is not to be had here; the text says what to install.
-        ValueError: there is no such backend.
+        NoEngine: the backend is not available on this machine; the text says what to install.
+        ValueError: the name is unknown.
     """
-    from .bubblewrap import LocalBackend
+    from .bubblewrap import BubblewrapBackend
     from .docker import DockerBackend
 
     if name == "docker":
         return DockerBackend(run, runtime=runtime)
     if name == "local":
-        return LocalBackend(run, allow_untrusted=allow_untrusted)
+        return BubblewrapBackend(allow_untrusted=allow_untrusted)
     if name != "auto":
-        raise ValueError(f"no sandbox backend {name!r}: there are auto, {', '.join(BACKENDS)}")
+        raise ValueError(f"unknown sandbox backend {name!r}; the backends are auto, {', '.join(BACKENDS)}")
     try:
         return DockerBackend(run, runtime=runtime)
-    except NoEngine as without:
+    except NoEngine as no_docker:
         try:
-            return LocalBackend(run, allow_untrusted=allow_untrusted, instead=str(without))
-        except NoEngine as neither:
-            raise NoEngine(f"{without}; {neither}") from neither
+            return BubblewrapBackend(allow_untrusted=allow_untrusted, docker_error=str(no_docker))
+        except NoEngine as no_bubblewrap:
+            raise NoEngine(f"{no_docker}; {no_bubblewrap}") from no_bubblewrap

@@ -1,8 +1,8 @@
-"""The sandboxes of one node: an async Ray actor that owns the node's pool.
+"""Sandboxes of one node: an async Ray actor that owns the node's pool.
 
-One actor a node, never one a sandbox: an actor costs 40 MiB, a sandbox 8. When it dies, its sandboxes hang up and end
-by themselves; what was leased from it raises ``NodeLost``, and Ray starts it again with an empty pool. Everything that
-crosses is plain: a spec as JSON values, names, bytes.
+There is one actor per node, not per sandbox, because an actor takes 40 MiB and a sandbox 8. When the actor dies, its
+connections close and its sandboxes end; leases from it raise ``NodeLost``, and Ray restarts it with an empty pool.
+Arguments and results are plain: a spec as JSON values, strings, bytes.
 """
 
 import asyncio
@@ -11,125 +11,122 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from ..backends.registry import backend
+from ..backends.registry import make_backend
 from ..errors import NodeLost, NoEngine
 from ..pool.pool import Pool
-from ..sandbox import Box
+from ..sandbox import Sandbox
 from ..spec import SandboxSpec
-from .node_socket import CLAIM_SECONDS, NodeSocket
+from .node_socket import NodeSocket
+from .settings import SandboxSettings
 
-ASK_AGAIN = 10.0
-"""Seconds until a node without an engine is asked again."""
+ENGINE_RETRY_INTERVAL_S = 10.0
+"""How long the refusal of a missing engine is repeated before the engine is tried again."""
+CLAIM_TIMEOUT_S = 15.0
+"""Time to the first use of a lease, after which it is released because its requester may have died."""
 
 
-class SandboxSettings(BaseModel):
-    """How the sandboxes of every node are held."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    backend: str = Field("auto", pattern="^(auto|docker|local)$")
-    """``docker``, ``local`` (bubblewrap), or ``auto``: Docker where an engine answers, else local."""
-    per_node: int = Field(32, ge=1)
-    """Sandboxes a node may hold at once."""
-    warm: int = Field(2, ge=0)
-    """Kept ready beyond those that are leased, as far as ``per_node`` goes."""
-    allow_local_sandbox: bool = False
-    """Let the local backend hold tasks that are not declared trusted."""
-    runtime: str | None = None
-    """Another OCI runtime of Docker, such as ``runsc``."""
+def actor_name(run: str, node: str) -> str:
+    """Return the Ray name of the ``SandboxNode`` of a run on a node."""
+    return f"turnwise-sandboxes-{run}-{node}"
 
 
 class SandboxNode:
-    """See the module. Nothing is started before the first call."""
+    """Node actor. Opens its pool at the first call."""
 
     def __init__(self, run: str, settings: dict[str, Any]) -> None:
         self._run = run
         self._settings = SandboxSettings.model_validate(settings)
         self._pool: Pool | None = None
-        self._gate: NodeSocket | None = None
-        self._leases: dict[str, Box] = {}
-        """By a name that no two leases share, whatever box they got."""
+        self._socket: NodeSocket | None = None
+        self._leases: dict[str, Sandbox] = {}
+        """By lease id; the sandbox alone does not identify a lease, since it serves several in turn."""
         self._unclaimed: set[str] = set()
         self._opening = asyncio.Lock()
         self._refusal: NoEngine | None = None
-        self._refused = 0.0
+        self._refused_at = 0.0
 
     async def lease(
-        self, spec: dict[str, Any], timeout_s: float, max_duration_s: float | None, *, patient: bool
+        self, spec: dict[str, Any], timeout_s: float, max_duration_s: float | None, *, wait: bool
     ) -> tuple[str, str, str, str] | None:
-        """The lease, the id and image digest of its sandbox, and the path of this node's gate. Impatient: None at once
-        where neither a sandbox nor room for one is to be had. Raises as ``Pool.lease``.
-        """
-        pool = await self._opened()
-        if not patient and not pool.has_room():
-            return None
-        box = await pool.lease(SandboxSpec.model_validate(spec), timeout_s=timeout_s, max_duration_s=max_duration_s)
-        self._leases = {name: held for name, held in self._leases.items() if pool.max_duration_s(held)}
-        lease = uuid4().hex
-        self._leases[lease] = box
-        self._unclaimed.add(lease)
-        asyncio.get_running_loop().call_later(CLAIM_SECONDS, self._end_unclaimed, lease)
-        return lease, box.id, box.digest, str(self._gate.path) if self._gate else ""
+        """Return lease id, sandbox id, image digest and path of the node socket (empty without a socket).
 
-    async def pass_on(
+        Without ``wait``, return None if a lease would have to wait for the release of another.
+
+        Raises:
+            LeaseTimeout: no sandbox became free within ``timeout_s``.
+            NoImage, NoEngine, NotTrusted: no sandbox of this spec can start on this node.
+        """
+        pool = await self._open_pool()
+        if not wait and not pool.has_room():
+            return None
+        sandbox = await pool.lease(SandboxSpec.model_validate(spec), timeout_s=timeout_s, max_duration_s=max_duration_s)
+        self._leases = {lease: held for lease, held in self._leases.items() if pool.is_leased(held)}
+        lease = uuid4().hex
+        self._leases[lease] = sandbox
+        self._unclaimed.add(lease)
+        asyncio.get_running_loop().call_later(CLAIM_TIMEOUT_S, self._end_unclaimed, lease)
+        return lease, sandbox.id, sandbox.digest, str(self._socket.path) if self._socket else ""
+
+    async def forward(
         self, lease: str, header: dict[str, Any], payload: bytes, timeout_s: float
     ) -> tuple[dict[str, Any], bytes]:
-        """Have the step server of a leased sandbox answer. Raises SandboxLost, and NodeLost where there is no such
-        lease.
+        """Send a request to the guest agent of a leased sandbox and return its answer.
+
+        Raises:
+            SandboxLost: the sandbox ended or did not answer.
+            NodeLost: the lease does not exist.
         """
-        return await self._box(lease).link.call(header, payload, timeout_s=timeout_s)
+        return await self._claim(lease).connection.call(header, payload, timeout_s=timeout_s)
 
     async def release(self, lease: str) -> None:
-        """End a lease; one that is unknown is none."""
+        """End a lease; unknown ids are ignored."""
         self._end(lease)
 
     async def health(self) -> dict[str, Any]:
-        """The pool in numbers; see ``pool.Health``. Raises NoEngine."""
-        return (await self._opened()).health().json()
+        """Return ``PoolHealth`` as JSON values. Raises NoEngine."""
+        return (await self._open_pool()).health().json()
 
     async def close(self) -> None:
         """End every sandbox."""
-        if self._gate is not None:
-            self._gate.close()
+        if self._socket is not None:
+            self._socket.close()
         if self._pool is not None:
             await self._pool.close()
 
-    async def _opened(self) -> Pool:
+    async def _open_pool(self) -> Pool:
         async with self._opening:
-            if self._refusal is not None and monotonic() - self._refused < ASK_AGAIN:
+            if self._refusal is not None and monotonic() - self._refused_at < ENGINE_RETRY_INTERVAL_S:
                 raise self._refusal
             if self._pool is None:
-                chosen = self._settings
-                allow = chosen.allow_local_sandbox
+                settings = self._settings
+                allow = settings.allow_local_sandbox
                 try:
-                    # In a thread: an engine that is frozen takes its time to answer.
-                    held = await asyncio.to_thread(
-                        backend, chosen.backend, self._run, allow_untrusted=allow, runtime=chosen.runtime
+                    # In a thread, because a frozen engine blocks until the timeout of its client.
+                    backend = await asyncio.to_thread(
+                        make_backend, settings.backend, self._run, allow_untrusted=allow, runtime=settings.runtime
                     )
                 except NoEngine as error:
-                    self._refusal, self._refused = error, monotonic()
+                    self._refusal, self._refused_at = error, monotonic()
                     raise
-                self._pool = await Pool(held, capacity=chosen.per_node, warm=chosen.warm).open()
-                # Without it, all come by calls of this actor.
+                self._pool = await Pool(backend, capacity=settings.per_node, warm=settings.warm).open()
+                # Without a socket, workers use calls of this actor.
                 with contextlib.suppress(OSError):
-                    self._gate = await NodeSocket(self._box, self._end).open()
+                    self._socket = await NodeSocket(self._claim, self._end).open()
             return self._pool
 
-    def _box(self, lease: str) -> Box:
-        """The box of a lease, which is claimed by this. Raises NodeLost."""
+    def _claim(self, lease: str) -> Sandbox:
+        """Return the sandbox of a lease and mark the lease as used. Raises NodeLost."""
         self._unclaimed.discard(lease)
-        box = self._leases.get(lease)
-        if box is None or self._pool is None or not self._pool.max_duration_s(box):
-            raise NodeLost("the lease is over, or the host of the sandbox was restarted")
-        return box
+        sandbox = self._leases.get(lease)
+        if sandbox is None or self._pool is None or not self._pool.is_leased(sandbox):
+            raise NodeLost("the lease is over, or the node actor of the sandbox was restarted")
+        return sandbox
 
     def _end(self, lease: str) -> None:
         self._unclaimed.discard(lease)
-        box = self._leases.pop(lease, None)
-        if box is not None and self._pool is not None:
-            self._pool.release(box)
+        sandbox = self._leases.pop(lease, None)
+        if sandbox is not None and self._pool is not None:
+            self._pool.release(sandbox)
 
     def _end_unclaimed(self, lease: str) -> None:
         if lease in self._unclaimed:

@@ -1,14 +1,21 @@
-"""The step server: the one process of turnwise inside a sandbox. Copied into every box and run there by the box's own
-Python, so it imports nothing but the standard library, as little of it as it can, and itself.
+"""Guest agent: the only turnwise process inside a sandbox.
 
-It dials out to the host over a unix socket, then answers one request at a time. In a container it is root with four
-capabilities (SETUID, SETGID, KILL, DAC_OVERRIDE) and everything it runs is another user; under bubblewrap it is the
-same user as what it runs, and safe from it as the first process of its namespace, which no signal from within can end,
-and by not being dumpable, so that none may trace it. What it sees to:
+The host copies this package into every sandbox, and the Python of the sandbox's image (3.9 or newer) runs it. The
+package therefore imports only itself and a small part of the standard library. ``frames`` is the only module that the
+host imports too.
 
-* a command that overruns its deadline, or prints more than its cap, is killed with everything started since it
-  began, sessions of their own included; the cap is applied here, so that a flood never leaves the box;
-* a pipe that some background child still holds is never waited for;
-* files are read and written with the payload's rights, so no link leads anywhere the payload could not go;
-* it ends, and the box with it, when the host's end of the socket closes or its time to live is over.
+The agent connects to a unix socket of the host and then answers one request at a time. In a container, the agent is
+root with four capabilities (SETUID, SETGID, KILL, DAC_OVERRIDE) and every command runs as another user, the sandbox
+user. Under bubblewrap, the agent and the commands share one user; the agent is protected because it is process 1 of
+its pid namespace, which no signal from within can end, and because it is not dumpable, so no process can trace it.
+
+Invariants:
+
+* A command that exceeds its timeout or its output limit is killed together with every process started since the command
+  began, including processes in other sessions. The agent applies the output limit, so a flood never leaves the sandbox.
+* The agent never waits for a pipe that only a background process still holds open.
+* The agent reads and writes files with the rights of the sandbox user, so a link gives access to nothing new.
+* The agent exits, and the sandbox with it, when the host closes the socket or the sandbox's time to live ends.
+
+To add an operation, add a method ``do_NAME`` to ``server.Server`` and a caller to ``sandbox.sandbox.Sandbox``.
 """

@@ -1,4 +1,4 @@
-"""One command: its process, its three pipes, and when it must be ended."""
+"""Run one command: start its process, feed and drain its three pipes, and detect why it must be killed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import time
 from .files import WORKSPACE
 
 Pipes = tuple[int, int, int]
-PIECE = 65536
+CHUNK_BYTES = 65536
 
 
-class Wake:
-    """A file that becomes readable when a child ends, so that one ``poll`` waits for everything."""
+class ChildExitPipe:
+    """A pipe that becomes readable when a child exits, so that one ``poll`` waits for pipes and exits together."""
 
     def __init__(self) -> None:
         self.reader, writer = os.pipe()
@@ -26,16 +26,19 @@ class Wake:
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
 
     def clear(self) -> None:
-        """Forget what woke us."""
+        """Discard the notifications so far."""
         with contextlib.suppress(BlockingIOError):
             os.read(self.reader, 4096)
 
 
 def start(argv: list[str], env: dict[str, str], user: int | None, limits: dict[str, int]) -> tuple[int, Pipes]:
-    """Fork the command as ``user`` (None: this one) under ``limits``; its pid, and our ends of stdin, stdout, stderr.
+    """Fork the command and return its pid and the agent's ends of stdin, stdout and stderr.
+
+    ``user`` is the uid and gid of the command (None: the agent's own). ``limits`` maps names of resource limits without
+    ``RLIMIT_`` to values.
 
     Raises:
-        OSError: the payload's processes take up the limit on them.
+        OSError: the fork failed, usually because the sandbox is at its process limit.
     """
     pairs = [os.pipe() for _ in range(3)]
     ours, theirs = (pairs[0][1], pairs[1][0], pairs[2][0]), (pairs[0][0], pairs[1][1], pairs[2][1])
@@ -59,13 +62,13 @@ def start(argv: list[str], env: dict[str, str], user: int | None, limits: dict[s
 
 
 def become(ends: Pipes, argv: list[str], env: dict[str, str], user: int | None, limits: dict[str, int]) -> None:
-    """In the child: take the pipes, drop every right, and be the command."""
+    """Turn the forked child into the command: connect its pipes, drop all rights and exec. Raises OSError."""
     os.setsid()
     for number, end in enumerate(ends):
         os.dup2(end, number)
-    # Before the user changes: afterwards this file is root's, and the write fails silently.
+    # Before the change of user: afterwards root owns this file and the write would fail silently.
     with contextlib.suppress(OSError):
-        # Not ``open``: every page that is touched between fork and exec is copied.
+        # os.open instead of open: every page touched between fork and exec is copied.
         file = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
         os.write(file, b"1000")
         os.close(file)
@@ -73,8 +76,8 @@ def become(ends: Pipes, argv: list[str], env: dict[str, str], user: int | None, 
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
-    for name, most in limits.items():
-        resource.setrlimit(getattr(resource, "RLIMIT_" + name), (most, most))
+    for name, value in limits.items():
+        resource.setrlimit(getattr(resource, "RLIMIT_" + name), (value, value))
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
@@ -83,38 +86,40 @@ def become(ends: Pipes, argv: list[str], env: dict[str, str], user: int | None, 
     os.execvpe(argv[0], argv, env)  # noqa: S606
 
 
-class Watched:
-    """The three pipes of a running command: what is still to be fed, and what was printed."""
+class CommandPipes:
+    """The three pipes of a running command, the rest of its stdin, and its output so far."""
 
-    def __init__(self, pipes: Pipes, stdin: bytes, cap: int) -> None:
+    def __init__(self, pipes: Pipes, stdin: bytes, max_output_bytes: int) -> None:
         self.stdin, self.stdout, self.stderr = pipes
-        self.left = memoryview(stdin)
-        self.cap = cap
-        self.kept = [b"", b""]
-        self.parts: dict[int, bytearray] = {self.stdout: bytearray(), self.stderr: bytearray()}
+        self.unsent = memoryview(stdin)
+        self.max_output_bytes = max_output_bytes
+        """Limit of stdout and of stderr each."""
+        self.output = [b"", b""]
+        """Stdout and stderr, set by ``close``."""
+        self.buffers: dict[int, bytearray] = {self.stdout: bytearray(), self.stderr: bytearray()}
         self.open = set(pipes)
         self.output_limit_exceeded = False
-        if not self.left:
+        if not self.unsent:
             self.shut(self.stdin)
 
     def interests(self) -> list[tuple[int, int]]:
-        """What to poll for."""
+        """Return (descriptor, poll events) of every open pipe."""
         return [(end, select.POLLOUT if end == self.stdin else select.POLLIN) for end in self.open]
 
     def move(self, end: int) -> bool:
-        """Feed or drain one pipe once; whether that was its end."""
+        """Write to or read from one pipe once; return whether the pipe is finished and closed."""
         try:
             if end == self.stdin:
-                self.left = self.left[os.write(end, self.left[:PIECE]) :]
-                done = not self.left
+                self.unsent = self.unsent[os.write(end, self.unsent[:CHUNK_BYTES]) :]
+                done = not self.unsent
             else:
-                part = os.read(end, PIECE)
-                kept = self.parts[end]
-                kept += part[: self.cap - len(kept) + 1]
-                if len(kept) > self.cap:
-                    del kept[self.cap :]
+                chunk = os.read(end, CHUNK_BYTES)
+                buffer = self.buffers[end]
+                buffer += chunk[: self.max_output_bytes - len(buffer) + 1]
+                if len(buffer) > self.max_output_bytes:
+                    del buffer[self.max_output_bytes :]
                     self.output_limit_exceeded = True
-                done = not part
+                done = not chunk
         except BlockingIOError:
             return False
         except BrokenPipeError:
@@ -124,7 +129,7 @@ class Watched:
         return done
 
     def drain(self) -> None:
-        """Take what the pipes hold now, without waiting for whoever else may hold them."""
+        """Read everything that the output pipes hold now, without waiting for other processes that hold them open."""
         for end in (self.stdout, self.stderr):
             while end in self.open and not self.output_limit_exceeded and select.select([end], [], [], 0)[0]:
                 self.move(end)
@@ -135,36 +140,39 @@ class Watched:
         os.close(end)
 
     def close(self) -> None:
-        """Close what is open; ``kept`` holds stdout and stderr."""
+        """Close every open pipe and set ``output``."""
         for end in list(self.open):
             self.shut(end)
-        self.kept = [bytes(self.parts[self.stdout]), bytes(self.parts[self.stderr])]
+        self.output = [bytes(self.buffers[self.stdout]), bytes(self.buffers[self.stderr])]
 
 
-def attend(child: int, watch: Watched, wake: Wake, host: int, until: float) -> tuple[int, str]:
-    """Feed and drain a command until it ends; its exit code (that of a kill where it is still to be killed), and why it
-    must be: ``deadline``, ``flood``, ``gone`` (the host's end, ``host``, is closed), or nothing.
+def attend(child: int, pipes: CommandPipes, exits: ChildExitPipe, host: int, until: float) -> tuple[int, str]:
+    """Feed and drain a command until it exits or must be killed; return its exit code and why it must be killed.
+
+    The reason is ``timeout``, ``output_limit``, ``disconnected`` (the host closed the socket ``host``) or empty. With a
+    reason, the exit code is that of SIGKILL, except if the command exited by itself with too much output in its pipes.
+    ``until`` is a value of ``time.monotonic()``.
     """
     killed = -int(signal.SIGKILL)
     poll = select.poll()
-    poll.register(wake.reader, select.POLLIN)
+    poll.register(exits.reader, select.POLLIN)
     poll.register(host, select.POLLIN | select.POLLRDHUP)
-    for end, interest in watch.interests():
+    for end, interest in pipes.interests():
         poll.register(end, interest)
     while True:
         left = until - time.monotonic()
         for end, _ in poll.poll(max(0.0, left) * 1000):
-            if end == wake.reader:
-                wake.clear()
+            if end == exits.reader:
+                exits.clear()
             elif end == host:
-                return killed, "gone"
-            elif watch.move(end):
+                return killed, "disconnected"
+            elif pipes.move(end):
                 poll.unregister(end)
-        if watch.output_limit_exceeded:
-            return killed, "flood"
+        if pipes.output_limit_exceeded:
+            return killed, "output_limit"
         pid, status = os.waitpid(child, os.WNOHANG)
         if pid:
-            watch.drain()
-            return os.waitstatus_to_exitcode(status), "flood" if watch.output_limit_exceeded else ""
+            pipes.drain()
+            return os.waitstatus_to_exitcode(status), "output_limit" if pipes.output_limit_exceeded else ""
         if left <= 0:
-            return killed, "deadline"
+            return killed, "timeout"

@@ -1,5 +1,6 @@
-"""Files, as the payload sees them: whoever calls has taken on its rights. Links are not followed, and nothing but
-regular files is opened for reading.
+"""Read and write files with the rights of the sandbox user, which the caller has already assumed.
+
+Links are never followed, and only regular files are opened for reading.
 """
 
 from __future__ import annotations
@@ -11,40 +12,41 @@ import stat
 from collections.abc import Iterator
 
 WORKSPACE = "/workspace"
-LIMIT_FILES = 20_000
+MAX_FILES = 20_000
+"""Files that one read may return."""
 
 
-def read_tree(path: str, cap: int) -> tuple[list[tuple[str, int]], bytes]:
-    """The names and lengths of the files below a path, and their contents in a row.
+def read_tree(path: str, max_bytes: int) -> tuple[list[tuple[str, int]], bytes]:
+    """Return (name, length) of every regular file below a path, and the concatenated contents.
 
     Raises:
-        ValueError: they are more than ``cap`` bytes, or too many.
-        OSError: there is nothing.
+        ValueError: the files exceed ``max_bytes`` or ``MAX_FILES``.
+        OSError: the path does not exist.
     """
-    names, data, left = [], [], cap
+    names, data, left = [], [], max_bytes
     for name, full in walk(os.path.join(WORKSPACE, path)):
         content = read_regular(full, left)
         if content is not None:
             names.append((name, len(content)))
             data.append(content)
             left -= len(content)
-        if len(names) > LIMIT_FILES:
-            raise ValueError(f"{path}: more than {LIMIT_FILES} files")
+        if len(names) > MAX_FILES:
+            raise ValueError(f"{path}: more than {MAX_FILES} files")
     return names, b"".join(data)
 
 
 def make_folders(path: str) -> None:
-    """A folder and those above it, however deep. Raises OSError."""
+    """Create a folder and its missing parents, at any depth. Raises OSError."""
     missing = []
     while not os.path.isdir(path):
         missing.append(path)
         path = os.path.dirname(path)
-    for each in reversed(missing):
-        os.mkdir(each)
+    for folder in reversed(missing):
+        os.mkdir(folder)
 
 
 def write_tree(files: list[tuple[str, int]], data: bytes, mode: int) -> None:
-    """Write files given as names and lengths, with their contents in a row. Raises OSError."""
+    """Write files, given as (name, length) and their concatenated contents. Raises OSError."""
     offset = 0
     for name, length in files:
         full = os.path.join(WORKSPACE, name)
@@ -62,11 +64,14 @@ def write_tree(files: list[tuple[str, int]], data: bytes, mode: int) -> None:
 
 
 def walk(top: str) -> Iterator[tuple[str, str]]:
-    """Every path below ``top`` that is no folder, with its name relative to it; links are not followed."""
+    """Yield (name relative to ``top``, path) of everything below ``top`` except folders, without following links.
+
+    If ``top`` itself is not a folder, its name is ``.``. Raises OSError if ``top`` does not exist.
+    """
     if not stat.S_ISDIR(os.lstat(top).st_mode):
         yield ".", top
         return
-    # A stack, not os.walk: that calls itself once a level, and a tree may have thousands.
+    # A stack instead of os.walk, which recurses once per level: a tree may have thousands of levels.
     folders = [top]
     while folders:
         folder = folders.pop()
@@ -78,11 +83,12 @@ def walk(top: str) -> Iterator[tuple[str, str]]:
                     yield os.path.relpath(entry.path, top), entry.path
 
 
-def read_regular(path: str, cap: int) -> bytes | None:
-    """The content of a regular file of the payload's; None for anything else, and for one it may not read.
+def read_regular(path: str, max_bytes: int) -> bytes | None:
+    """Return the content of a regular file; None for any other kind of file and for a file that may not be read.
 
     Raises:
-        ValueError: it is longer than ``cap``.
+        ValueError: the file is longer than ``max_bytes``.
+        OSError: reading failed for another reason than missing rights.
     """
     try:
         end = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -91,12 +97,12 @@ def read_regular(path: str, cap: int) -> bytes | None:
             return None
         raise
     with open(end, "rb") as file:
-        about = os.fstat(end)
-        if not stat.S_ISREG(about.st_mode):
+        status = os.fstat(end)
+        if not stat.S_ISREG(status.st_mode):
             return None
-        if about.st_size > cap:
-            raise ValueError(f"{path}: {about.st_size} bytes are more than may be read at once")
-        content = file.read(cap + 1)
-    if len(content) > cap:
-        raise ValueError(f"{path}: it grew beyond what may be read at once")
+        if status.st_size > max_bytes:
+            raise ValueError(f"{path}: {status.st_size} bytes exceed the limit of one read")
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise ValueError(f"{path}: the file grew beyond the limit of one read")
     return content

@@ -1,4 +1,4 @@
-"""The payload's processes: finding them, ending them, reaping them, and what the memory limit did to them."""
+"""Find, kill and reap the processes of the sandbox user, and count kills by the memory limit."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import signal
 import time
 from collections.abc import Iterator
 
-KILL_SECONDS = 2.0
+KILL_TIMEOUT_S = 2.0
 OOM_COUNTERS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
 
 
 def processes() -> Iterator[tuple[int, int]]:
-    """Pid and start, in clock ticks, of every process of the payload that has not ended: all but init and this one."""
-    mine = {1, os.getpid(), os.getppid()}
+    """Yield (pid, start time in clock ticks since boot) of every live process except init and the agent."""
+    own = {1, os.getpid(), os.getppid()}
     for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) not in mine:
+        if name.isdigit() and int(name) not in own:
             with contextlib.suppress(OSError), open(f"/proc/{name}/stat") as file:
                 fields = file.read().rpartition(")")[2].split()
                 if fields[0] not in "ZX":
@@ -24,20 +24,20 @@ def processes() -> Iterator[tuple[int, int]]:
 
 
 def kill_all() -> None:
-    """End every process but init and this one; one call, so that nothing can fork its way out."""
+    """Kill every process except init and the agent, in one system call, so that no process can fork to escape."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)
 
 
 def reap() -> None:
-    """Take the exit status of every child that has ended."""
+    """Collect the exit status of every child that has exited."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
 def count_ooms() -> int:
-    """How often the box's memory limit has killed something; 0 where no one counts."""
+    """Return how many processes the sandbox's memory limit has killed so far; 0 without a control group."""
     for path in OOM_COUNTERS:
         with contextlib.suppress(OSError), open(path) as file:
             for line in file:
@@ -47,13 +47,13 @@ def count_ooms() -> int:
 
 
 def kill_since(tick: int) -> None:
-    """End every process of the payload that began at or after a clock tick."""
-    until = time.monotonic() + KILL_SECONDS
-    while found := [pid for pid, began in processes() if began >= tick]:
+    """Kill every process of the sandbox user that started at or after a clock tick; after a timeout, kill all."""
+    until = time.monotonic() + KILL_TIMEOUT_S
+    while found := [pid for pid, started in processes() if started >= tick]:
         if time.monotonic() > until:
             kill_all()
             break
-        # Stopped first, a fork bomb stands still while it is ended.
+        # Stop all before killing any: a stopped fork bomb cannot replace the processes that are killed.
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in found:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -63,16 +63,16 @@ def kill_since(tick: int) -> None:
 
 
 def end_all() -> None:
-    """End every process of the payload, and wait until they are gone.
+    """Kill every process of the sandbox user and wait until all have exited.
 
     Raises:
-        ValueError: some would not go.
+        ValueError: some processes are still alive after ``KILL_TIMEOUT_S``.
     """
     kill_all()
-    until = time.monotonic() + KILL_SECONDS
+    until = time.monotonic() + KILL_TIMEOUT_S
     while any(processes()):
         if time.monotonic() > until:
-            raise ValueError("processes of the payload would not end")
+            raise ValueError(f"processes of the sandbox user did not exit within {KILL_TIMEOUT_S:g} s")
         reap()
         time.sleep(0.0005)
     reap()

@@ -1,4 +1,4 @@
-"""One message to something in the box that listens on a unix socket, and its answer."""
+"""Send one message to a process in the sandbox that listens on a unix socket, and collect its reply."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ import select
 import socket
 import time
 
-PIECE = 1 << 16
+CHUNK_BYTES = 1 << 16
 
 
-def request(path: str, message: bytes, cap: int, host: int, until: float) -> tuple[bytes, str]:
-    """Connect, send the message, half close, and take what comes until the other end closes.
+def request(path: str, message: bytes, max_output_bytes: int, host: int, until: float) -> tuple[bytes, str]:
+    """Connect, send the message, close the sending side and read until the listener closes; return the reply.
 
-    Gives the answer and why it is not whole: ``deadline``, ``flood`` (more than ``cap`` bytes), ``gone`` (the host's
-    end, ``host``, is closed), or nothing.
+    The second value says why the reply is incomplete: ``timeout``, ``output_limit``, ``disconnected`` (the host closed
+    the socket ``host``) or empty. ``until`` is a value of ``time.monotonic()``.
 
     Raises:
-        OSError: nothing listens there, or it hung up before it took the message.
+        OSError: no process listens on the socket, or the listener closed before it read the message.
     """
-    left, kept = memoryview(message), bytearray()
+    unsent, reply = memoryview(message), bytearray()
     with socket.socket(socket.AF_UNIX) as end:
         end.setblocking(False)
         poll = select.poll()
         poll.register(host, select.POLLIN | select.POLLRDHUP)
         end.connect(path)
-        poll.register(end, select.POLLIN | (select.POLLOUT if left else 0))
-        if not left:
+        poll.register(end, select.POLLIN | (select.POLLOUT if unsent else 0))
+        if not unsent:
             end.shutdown(socket.SHUT_WR)
         while True:
-            rest = until - time.monotonic()
-            if rest <= 0:
-                return bytes(kept), "deadline"
-            for number, what in poll.poll(rest * 1000):
+            left = until - time.monotonic()
+            if left <= 0:
+                return bytes(reply), "timeout"
+            for number, events in poll.poll(left * 1000):
                 if number == host:
-                    return bytes(kept), "gone"
-                if what & select.POLLOUT and left:
-                    left = left[end.send(left[:PIECE]) :]
-                    if not left:
+                    return bytes(reply), "disconnected"
+                if events & select.POLLOUT and unsent:
+                    unsent = unsent[end.send(unsent[:CHUNK_BYTES]) :]
+                    if not unsent:
                         end.shutdown(socket.SHUT_WR)
                         poll.modify(end, select.POLLIN)
-                if what & (select.POLLIN | select.POLLHUP | select.POLLERR):
-                    piece = end.recv(PIECE)
-                    if not piece:
-                        return bytes(kept), ""
-                    kept += piece[: cap - len(kept) + 1]
-                    if len(kept) > cap:
-                        return bytes(kept[:cap]), "flood"
+                if events & (select.POLLIN | select.POLLHUP | select.POLLERR):
+                    chunk = end.recv(CHUNK_BYTES)
+                    if not chunk:
+                        return bytes(reply), ""
+                    reply += chunk[: max_output_bytes - len(reply) + 1]
+                    if len(reply) > max_output_bytes:
+                        return bytes(reply[:max_output_bytes]), "output_limit"

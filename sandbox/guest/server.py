@@ -1,6 +1,4 @@
-"""Requests and answers over one connection to the host; ``link`` is its other end. A frame is two lengths, a JSON
-header and a payload of bytes.
-"""
+"""Answer the host's requests over one connection, one request at a time."""
 
 from __future__ import annotations
 
@@ -10,137 +8,137 @@ import os
 import select
 import signal
 import socket
-import struct
 import sys
 import time
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from .exec import Wake, Watched, attend, start
+from .exec import ChildExitPipe, CommandPipes, attend, start
 from .files import read_tree, write_tree
+from .frames import LENGTHS, decode_header, decode_lengths, encode
 from .processes import count_ooms, end_all, kill_all, kill_since, reap
 from .request import request
-from .reset import clear, modes
+from .reset import clear, writable_modes
 
-FRAME = struct.Struct("!II")
-TICK = os.sysconf("SC_CLK_TCK")
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+RECEIVE_BYTES = 1 << 20
 PR_SET_DUMPABLE = 4
 
 Answer = tuple["dict[str, Any]", bytes]
 
 
-class Gone(Exception):
-    """The host's end is closed, or the time to live is over."""
+class Disconnected(Exception):
+    """The host closed the connection, or the sandbox's time to live ended."""
 
 
 class Server:
-    """Answers requests one at a time. ``user`` is the payload's uid and gid; None: the server's own. ``limits`` are
-    rlimits of what it runs, by their names without RLIMIT.
-    """
+    """Guest side of the connection."""
 
-    def __init__(self, connection: socket.socket, user: int | None, ttl: float, limits: dict[str, int]) -> None:
+    def __init__(self, connection: socket.socket, user: int | None, ttl_s: float, limits: dict[str, int]) -> None:
+        """Run commands as ``user`` (uid and gid; None: the agent's own) under ``limits`` (rlimits by name)."""
         self.connection = connection
         self.user = user
         self.limits = limits
-        self.ends = time.monotonic() + ttl
-        self.wake = Wake()
+        self.ends_at = time.monotonic() + ttl_s
+        self.exits = ChildExitPipe()
         self.ooms = count_ooms()
-        self.places = modes()
+        self.modes = writable_modes()
 
     def serve(self) -> NoReturn:
-        """Answer until the host is gone. Raises Gone."""
+        """Answer requests until the host disconnects. Raises Disconnected."""
         self.send({"python": sys.version.split()[0]})
         while True:
-            request, payload = self.receive()
+            header, payload = self.receive()
             try:
-                answer, data = getattr(self, "do_" + request.pop("op"))(payload, **request)
+                answer, data = getattr(self, "do_" + header.pop("op"))(payload, **header)
             except OSError as error:
                 answer, data = {"error": f"{os.strerror(error.errno or 0)}: {error.filename or ''}"}, b""
-            except Gone:
+            except Disconnected:
                 raise
             except Exception as error:
                 answer, data = {"error": str(error) or type(error).__name__}, b""
             self.send(answer, data)
 
     def do_ping(self, payload: bytes) -> Answer:
-        """Nothing; for measuring the wire."""
+        """Return an empty answer."""
         return {}, b""
 
-    def do_exec(self, stdin: bytes, argv: list[str], timeout_s: float, cap: int, env: dict[str, str]) -> Answer:
-        """Run a command; see ``protocol.Sandbox.exec``."""
-        began, tick = time.monotonic(), int(time.clock_gettime(time.CLOCK_BOOTTIME) * TICK)
-        child, pipes = start(argv, env, self.user, self.limits)
-        watch = Watched(pipes, stdin, cap)
+    def do_exec(
+        self, stdin: bytes, argv: list[str], timeout_s: float, max_output_bytes: int, env: dict[str, str]
+    ) -> Answer:
+        """Run a command; return the fields of ``ExecResult``, stdout and stderr concatenated."""
+        began, tick = time.monotonic(), int(time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS_PER_SECOND)
+        child, ends = start(argv, env, self.user, self.limits)
+        pipes = CommandPipes(ends, stdin, max_output_bytes)
         try:
-            code, why = attend(child, watch, self.wake, self.connection.fileno(), min(began + timeout_s, self.ends))
+            until = min(began + timeout_s, self.ends_at)
+            exit_code, reason = attend(child, pipes, self.exits, self.connection.fileno(), until)
         finally:
-            watch.close()
-        if why == "gone" or time.monotonic() >= self.ends:
-            kill_all()
-            raise Gone
-        if why:
+            pipes.close()
+        self.check_connected(reason)
+        if reason:
             kill_since(tick)
         reap()
-        answer = {
-            "exit_code": code,
-            "timed_out": why == "deadline",
-            "flooded": why == "flood",
-            "oom": self.oom(),
-            "seconds": time.monotonic() - began,
-            "stdout": len(watch.kept[0]),
-        }
-        return answer, b"".join(watch.kept)
+        return self.result(exit_code, reason, began, len(pipes.output[0])), b"".join(pipes.output)
 
-    def do_ask(self, message: bytes, path: str, timeout_s: float, cap: int) -> Answer:
-        """See ``protocol.Sandbox.ask``."""
+    def do_request(self, message: bytes, path: str, timeout_s: float, max_output_bytes: int) -> Answer:
+        """Send a message to a unix socket in the sandbox; the exit code is the errno if no process listens."""
         began = time.monotonic()
-        code, data, why = 0, b"", ""
+        exit_code, reply, reason = 0, b"", ""
         try:
-            with self.as_payload():
-                data, why = request(path, message, cap, self.connection.fileno(), min(began + timeout_s, self.ends))
+            with self.as_user():
+                until = min(began + timeout_s, self.ends_at)
+                reply, reason = request(path, message, max_output_bytes, self.connection.fileno(), until)
         except OSError as error:
-            code = error.errno or 1
-        if why == "gone" or time.monotonic() >= self.ends:
-            kill_all()
-            raise Gone
-        answer = {
-            "exit_code": code,
-            "timed_out": why == "deadline",
-            "flooded": why == "flood",
-            "oom": self.oom(),
-            "seconds": time.monotonic() - began,
-            "stdout": len(data),
-        }
-        return answer, data
+            exit_code = error.errno or 1
+        self.check_connected(reason)
+        return self.result(exit_code, reason, began, len(reply)), reply
 
-    def do_read(self, payload: bytes, path: str, cap: int) -> Answer:
-        """See ``protocol.Sandbox.read``."""
-        with self.as_payload():
-            names, data = read_tree(path, cap)
+    def do_read(self, payload: bytes, path: str, max_bytes: int) -> Answer:
+        """Return one file or all regular files below a folder: names and lengths, contents concatenated."""
+        with self.as_user():
+            names, data = read_tree(path, max_bytes)
         return {"files": names}, data
 
     def do_write(self, payload: bytes, files: list[tuple[str, int]], executable: bool) -> Answer:
-        """See ``protocol.Sandbox.write``."""
-        with self.as_payload():
+        """Write files, given as names and lengths, contents concatenated."""
+        with self.as_user():
             write_tree(files, payload, 0o755 if executable else 0o644)
         return {}, b""
 
     def do_reset(self, payload: bytes) -> Answer:
-        """Leave the box as it was when it started."""
+        """Restore the initial state of the sandbox."""
         end_all()
-        with self.as_payload():
-            clear(self.places)
+        with self.as_user():
+            clear(self.modes)
         self.ooms = count_ooms()
         return {}, b""
 
+    def check_connected(self, reason: str) -> None:
+        """Kill everything and raise Disconnected if the host disconnected or the time to live ended."""
+        if reason == "disconnected" or time.monotonic() >= self.ends_at:
+            kill_all()
+            raise Disconnected
+
+    def result(self, exit_code: int, reason: str, began: float, stdout_bytes: int) -> dict[str, Any]:
+        """Return the header that answers ``exec`` and ``request``."""
+        return {
+            "exit_code": exit_code,
+            "timed_out": reason == "timeout",
+            "output_limit_exceeded": reason == "output_limit",
+            "oom": self.oom(),
+            "duration_s": time.monotonic() - began,
+            "stdout_bytes": stdout_bytes,
+        }
+
     def oom(self) -> bool:
-        """Whether the memory limit has killed something since this was last asked."""
+        """Return whether the memory limit killed a process since the last call."""
         ooms, self.ooms = self.ooms, count_ooms()
         return self.ooms > ooms
 
     @contextlib.contextmanager
-    def as_payload(self) -> Iterator[None]:
-        """Files are touched with the payload's rights."""
+    def as_user(self) -> Iterator[None]:
+        """Assume the rights of the sandbox user for access to files and sockets."""
         if self.user is None:
             yield
             return
@@ -153,46 +151,45 @@ class Server:
             os.setegid(0)
 
     def receive(self) -> tuple[dict[str, Any], bytes]:
-        """The next request. Raises Gone."""
-        size, length = FRAME.unpack(self.take(FRAME.size))
-        return json.loads(self.take(size)), self.take(length)
+        """Return the next request. Raises Disconnected."""
+        header_bytes, payload_bytes = decode_lengths(self.take(LENGTHS.size))
+        return decode_header(self.take(header_bytes)), self.take(payload_bytes)
 
     def take(self, size: int) -> bytes:
-        """Exactly so many bytes of the host's. Raises Gone."""
+        """Return exactly ``size`` bytes from the host. Raises Disconnected."""
         parts = bytearray()
         while len(parts) < size:
-            left = self.ends - time.monotonic()
+            left = self.ends_at - time.monotonic()
             if left <= 0 or not select.select([self.connection], [], [], left)[0]:
-                raise Gone
-            part = self.connection.recv(min(size - len(parts), 1 << 20))
+                raise Disconnected
+            part = self.connection.recv(min(size - len(parts), RECEIVE_BYTES))
             if not part:
-                raise Gone
+                raise Disconnected
             parts += part
         return bytes(parts)
 
     def send(self, answer: dict[str, Any], data: bytes = b"") -> None:
-        """Answer the host. Raises Gone."""
-        head = json.dumps(answer).encode()
+        """Send one answer to the host. Raises Disconnected."""
         try:
-            self.connection.sendall(FRAME.pack(len(head), len(data)) + head + data)
+            self.connection.sendall(encode(answer, data))
         except OSError:
-            raise Gone from None
+            raise Disconnected from None
 
 
-def not_dumpable() -> None:
-    """No process of the same user may trace this one or look into its memory and files from now on."""
+def make_undumpable() -> None:
+    """Prevent other processes of the same user from tracing this process or reading its memory. Raises OSError."""
     import ctypes
 
     if ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0):
         raise OSError("prctl(PR_SET_DUMPABLE) failed")
 
 
-def main(path: str, user: str, ttl: str, limits: str = "{}") -> None:
-    """Dial the socket at ``path`` and serve. ``user`` is a uid, or ``-`` for this one; ``limits`` a JSON object."""
+def main(path: str, user: str, ttl_s: str, limits: str = "{}") -> None:
+    """Connect to the socket at ``path`` and serve; ``user`` is a uid or ``-`` (the agent's own), ``limits`` JSON."""
     if user == "-":
-        not_dumpable()
+        make_undumpable()
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(path)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    with contextlib.suppress(Gone):
-        Server(connection, None if user == "-" else int(user), float(ttl), json.loads(limits)).serve()
+    with contextlib.suppress(Disconnected):
+        Server(connection, None if user == "-" else int(user), float(ttl_s), json.loads(limits)).serve()

@@ -1,1 +1,5 @@
-"""Dockerfiles of the shipped images, and the code that builds them."""
+"""Images: one Dockerfile per shipped image, and the code that builds them on this machine.
+
+Every image has Python 3.9 or newer, ``/workspace`` and ``/run/turnwise``. To add an image, add a folder with a
+Dockerfile that begins with ``ARG BASE`` and append the folder's name to ``reference.SHIPPED_IMAGES``.
+"""

@@ -1,9 +1,9 @@
-"""The images of turnwise, built where they are to run.
+"""Build the shipped images on the machine where they will run.
 
-Each is a Dockerfile on ``ARG BASE``. The base is a stock Debian from the registry where one is reachable, and otherwise
-one that debootstrap makes on this machine (root, half a minute). An image remembers the recipe it was built from, so
-building again does nothing unless the Dockerfile, its packages or the base changed. Python packages
-(``requirements.txt``) are fetched by this machine's pip, which may know an index that a build does not.
+The base is a stock Debian image from the registry if one is reachable; otherwise debootstrap makes one (as root, in
+about half a minute). A label records the recipe of an image: the files of its folder and the base. An image is built
+again only if its recipe changed. Python packages (``requirements.txt``) are downloaded by pip on this machine, because
+its configuration may name a package index that a container cannot reach.
 """
 
 import hashlib
@@ -16,84 +16,86 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..backends.docker import OWN_IMAGES, reference
 from ..errors import NoEngine, SandboxError
+from .reference import SHIPPED_IMAGES, image_reference
 
-HERE = Path(__file__).parent
+IMAGES_FOLDER = Path(__file__).parent
 SUITE = "bookworm"
-STOCK = f"debian:{SUITE}-slim"
+STOCK_BASE = f"debian:{SUITE}-slim"
 OWN_BASE = f"turnwise/base:{SUITE}"
-RECIPE = "turnwise.recipe"
-PULL_SECONDS = 120
-BUILD_SECONDS = 1800
-DEBOOTSTRAP_SECONDS = 900
-WHEEL_SECONDS = 600
+RECIPE_LABEL = "turnwise.recipe"
+PULL_TIMEOUT_S = 120
+BUILD_TIMEOUT_S = 1800
+DEBOOTSTRAP_TIMEOUT_S = 900
+DOWNLOAD_TIMEOUT_S = 600
+PACK_TIMEOUT_S = 300
 PYTHON = "3.11"
-"""Of the suite."""
+"""Python version of the suite."""
 
 Report = Callable[[str], None]
 
 
 class BuildFailed(SandboxError):
-    """An image could not be built; the text ends with what the build said last."""
+    """An image could not be built; the text ends with the last output of the build."""
 
 
 def build(name: str, report: Report, *, base: str | None = None, again: bool = False) -> str:
-    """Build one image and give its digest; ``report`` gets a line of progress now and then. ``base`` is another image
-    to build on; ``again`` builds although nothing changed.
+    """Build one image if its recipe changed, and return its digest.
+
+    ``report`` receives lines of progress, ``base`` replaces the base image, ``again`` builds an unchanged recipe too.
 
     Raises:
-        BuildFailed: a step of the build failed, or there is no image of that name.
-        NoEngine: there is no Docker engine.
+        BuildFailed: a step of the build failed, or turnwise has no image of this name.
+        NoEngine: no Docker engine answers.
     """
-    if name not in OWN_IMAGES:
-        raise BuildFailed(f"there is no image {name!r}: there are {', '.join(OWN_IMAGES)}")
+    if name not in SHIPPED_IMAGES:
+        raise BuildFailed(f"unknown image {name!r}; the images are {', '.join(SHIPPED_IMAGES)}")
     client = _client()
     root = base or _base(client, report)
-    parts = [file.read_bytes() for file in sorted((HERE / name).iterdir()) if file.is_file()]
+    parts = [file.read_bytes() for file in sorted((IMAGES_FOLDER / name).iterdir()) if file.is_file()]
     recipe = hashlib.sha256(b"".join(parts) + _id(client, root).encode()).hexdigest()
-    tag = reference(name)
+    tag = image_reference(name)
     if not again and _label(client, tag) == recipe:
         report(f"{tag} is up to date")
         return _id(client, tag)
     report(f"building {tag} on {root}")
     with tempfile.TemporaryDirectory(prefix="tw-image-") as context:
-        shutil.copytree(HERE / name, context, dirs_exist_ok=True)
-        _fetch_wheels(Path(context), report)
+        shutil.copytree(IMAGES_FOLDER / name, context, dirs_exist_ok=True)
+        _download_wheels(Path(context), report)
         _run_build(client, context, tag, root, recipe, report)
     return _id(client, tag)
 
 
 def _run_build(client: Any, context: str, tag: str, root: str, recipe: str, report: Report) -> None:
-    said: list[str] = []
+    output: list[str] = []
     for event in client.build(
         path=context,
         tag=tag,
         buildargs={"BASE": root},
-        labels={RECIPE: recipe},
+        labels={RECIPE_LABEL: recipe},
         rm=True,
         forcerm=True,
         decode=True,
         network_mode="host",
     ):
         if "error" in event:
-            raise BuildFailed(f"{tag} could not be built: {event['error'].strip()}\n" + "\n".join(said[-15:]))
+            raise BuildFailed(f"{tag} could not be built: {event['error'].strip()}\n" + "\n".join(output[-15:]))
         if line := event.get("stream", "").strip():
-            said.append(line)
+            output.append(line)
             if line.startswith("Step") or line.startswith("Setting up"):
                 report(f"  {line}")
 
 
-def _fetch_wheels(context: Path, report: Report) -> None:
-    """Put the wheels of ``requirements.txt``, if there is one, into ``wheels/``."""
+def _download_wheels(context: Path, report: Report) -> None:
+    """Download the packages of ``requirements.txt``, if the image has one, into ``wheels/``."""
     if not (context / "requirements.txt").exists():
         return
-    report("  fetching its Python packages")
+    report("  downloading its Python packages")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--only-binary=:all:", f"--python-version={PYTHON}", "--dest", "wheels", "-r", "requirements.txt"]
-    done = subprocess.run(command, cwd=context, capture_output=True, text=True, timeout=WHEEL_SECONDS, check=False)
+    done = subprocess.run(command, cwd=context, capture_output=True, text=True, timeout=DOWNLOAD_TIMEOUT_S, check=False)
     if done.returncode:
-        raise BuildFailed(f"the packages of the image could not be fetched: {done.stderr.strip()[-800:]}")
+        raise BuildFailed(f"the Python packages of the image could not be downloaded: {done.stderr.strip()[-800:]}")
 
 
 def _client() -> Any:
@@ -102,7 +104,7 @@ def _client() -> Any:
     except ImportError as error:
         raise NoEngine('the Docker SDK is not installed: pip install "turnwise[sandbox]"') from error
     try:
-        client = docker.APIClient(timeout=BUILD_SECONDS, **docker.utils.kwargs_from_env())
+        client = docker.APIClient(timeout=BUILD_TIMEOUT_S, **docker.utils.kwargs_from_env())
         client.ping()
     except Exception as error:
         raise NoEngine(f"no Docker engine answers ({error}): install docker.io and start dockerd") from error
@@ -117,60 +119,61 @@ def _label(client: Any, image: str) -> str | None:
     import docker.errors
 
     try:
-        return (client.inspect_image(image)["Config"]["Labels"] or {}).get(RECIPE)
+        return (client.inspect_image(image)["Config"]["Labels"] or {}).get(RECIPE_LABEL)
     except docker.errors.ImageNotFound:
         return None
 
 
 def _base(client: Any, report: Report) -> str:
-    """The image to build on: one that is here, else pulled, else made."""
+    """Return the base image: an existing one, else one that is pulled, else one that debootstrap makes."""
     import docker
     import docker.errors
 
-    for here in (STOCK, OWN_BASE):
+    for existing in (STOCK_BASE, OWN_BASE):
         try:
-            _id(client, here)
+            _id(client, existing)
         except docker.errors.ImageNotFound:
             continue
-        return here
-    report(f"pulling {STOCK}")
+        return existing
+    report(f"pulling {STOCK_BASE}")
     try:
-        docker.APIClient(timeout=PULL_SECONDS, **docker.utils.kwargs_from_env()).pull(STOCK)
+        docker.APIClient(timeout=PULL_TIMEOUT_S, **docker.utils.kwargs_from_env()).pull(STOCK_BASE)
     except Exception as error:
-        report(f"  no registry to pull it from ({type(error).__name__})")
+        report(f"  no registry is reachable ({type(error).__name__})")
         _make_base(client, report)
         return OWN_BASE
-    return STOCK
+    return STOCK_BASE
 
 
 def _make_base(client: Any, report: Report) -> None:
     program = shutil.which("debootstrap", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None or os.geteuid() != 0:
         raise BuildFailed(
-            f"{STOCK} can be neither pulled nor made here: debootstrap makes it, run by root "
-            "(apt-get install debootstrap); or name another image with --base"
+            f"{STOCK_BASE} can be neither pulled nor made on this machine: install debootstrap (`apt-get install "
+            "debootstrap`) and run as root, or choose another base with `--base`"
         )
     with tempfile.TemporaryDirectory(prefix="tw-base-") as folder:
-        report(f"making {OWN_BASE} with debootstrap: half a minute")
+        report(f"making {OWN_BASE} with debootstrap, about half a minute")
         root = Path(folder) / "root"
         done = subprocess.run(
             [program, "--variant=minbase", SUITE, str(root)],
             capture_output=True,
             text=True,
-            timeout=DEBOOTSTRAP_SECONDS,
+            timeout=DEBOOTSTRAP_TIMEOUT_S,
             check=False,
         )
         if done.returncode:
             raise BuildFailed(f"debootstrap failed: {(done.stdout + done.stderr).strip()[-800:]}")
-        _add_security(root)
+        _add_security_suite(root)
         packed = Path(folder) / "root.tar"
-        subprocess.run(["tar", "-C", str(root), "-cf", str(packed), "."], check=True, timeout=300)  # noqa: S607
+        pack = ["tar", "-C", str(root), "-cf", str(packed), "."]
+        subprocess.run(pack, check=True, timeout=PACK_TIMEOUT_S)
         repository, _, tag = OWN_BASE.partition(":")
         client.import_image(str(packed), repository=repository, tag=tag)
 
 
-def _add_security(root: Path) -> None:
-    """debootstrap writes down the main suite only; browsers come from the security suite of the same mirror."""
+def _add_security_suite(root: Path) -> None:
+    """Add the security suite of the same mirror, which has the browsers; debootstrap configures the main suite only."""
     sources = root / "etc/apt/sources.list"
     first = sources.read_text().split()
     mirror = first[1].rstrip("/")

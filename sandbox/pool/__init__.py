@@ -1,1 +1,5 @@
-"""Keep warm sandboxes ready, and stop starting new ones while the backend fails."""
+"""Pool: warm sandboxes of one backend, and a circuit breaker that stops starts while the backend fails.
+
+Invariant: idle, leased, starting and resetting sandboxes together never exceed the capacity. ``pool`` has the state and
+the public methods. To add a figure to the pool's health, add a field to ``health.PoolHealth``.
+"""

@@ -1,43 +1,43 @@
-"""A circuit breaker: after some failures in a row nothing more is tried, but for one probe now and then.
+"""Circuit breaker: after several failures in a row, only an occasional probe is allowed.
 
-Without it an engine that is down would be asked for every episode's sandbox, and a run would spend its tasks on an
-outage. Pure state; who holds it decides what a try is.
+Without the breaker, an engine that is down would receive a start for every episode, and a run would spend its tasks on
+the outage.
 """
 
 from time import monotonic
 
 
 class CircuitBreaker:
-    """Closed while things work; open after ``threshold`` failures in a row, until a probe succeeds."""
+    """Closed while operations succeed; open after ``threshold`` failures in a row, until a probe succeeds."""
 
-    def __init__(self, threshold: int = 5, probe_seconds: float = 5.0) -> None:
+    def __init__(self, threshold: int = 5, probe_interval_s: float = 5.0) -> None:
         self.threshold = threshold
-        self.probe_seconds = probe_seconds
+        self.probe_interval_s = probe_interval_s
         self.failures = 0
-        """In a row."""
+        """Failures in a row."""
         self.reason = ""
-        """The last failure."""
-        self._tried = 0.0
+        """Text of the last failure; empty after a success."""
+        self._last_attempt = 0.0
 
     @property
     def is_open(self) -> bool:
-        """Whether only probes are let through."""
+        """Return whether only probes are allowed."""
         return self.failures >= self.threshold
 
     def allows(self, now: float | None = None) -> bool:
-        """Whether a try may be made now; one that is made as a probe puts the next off."""
+        """Return whether an attempt may be made now. If the breaker is open, True starts a new probe interval."""
         now = monotonic() if now is None else now
-        if self.is_open and now - self._tried < self.probe_seconds:
+        if self.is_open and now - self._last_attempt < self.probe_interval_s:
             return False
-        self._tried = now
+        self._last_attempt = now
         return True
 
     def succeeded(self) -> None:
-        """A try worked: closed again."""
+        """Record a success, which closes the breaker."""
         self.failures, self.reason = 0, ""
 
-    def failed(self, why: str) -> None:
-        """A try did not work."""
+    def failed(self, reason: str) -> None:
+        """Record a failure."""
         self.failures += 1
-        self.reason = why
-        self._tried = monotonic()
+        self.reason = reason
+        self._last_attempt = monotonic()

@@ -1,75 +1,48 @@
-"""Warm sandboxes: a lease takes one in less than a millisecond, and what comes back is cleared and lent again.
+"""Pool of warm sandboxes: a lease takes under a millisecond, and released sandboxes are reset and leased again.
 
-Of one event loop. What holds:
+A pool belongs to one event loop. Invariants:
 
-* ``idle + leased + starting + clearing`` never exceeds ``capacity``; a lease beyond it waits its turn, and one that
-  gives up says what everyone was waiting for;
-* a sandbox goes back to idle only after a reset that worked; after any failure it is closed and another is started;
-* not more than ``starts`` are started at once, and after some failures in a row only probes are (``breaker``);
-* a lease that was never given back ends at its deadline, and a sandbox whose time to live is nearly over is not lent.
+* ``idle + leased + starting + resetting`` never exceeds ``capacity``; further lease requests wait in order.
+* A sandbox becomes idle only after a successful reset; after any failure it is closed and replaced.
+* At most ``max_starts`` sandboxes start at the same time; after several failures in a row, only probes start.
+* A lease that is not released ends at its maximum duration.
+* A sandbox near the end of its time to live is not leased.
 """
 
 import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Coroutine
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
 from ..backends.registry import Backend
 from ..errors import LeaseTimeout, NoEngine, NoImage, NotTrusted, SandboxError, classify
-from ..sandbox import Box
+from ..sandbox import Sandbox
 from ..spec import SandboxSpec
 from .circuit_breaker import CircuitBreaker
+from .health import PoolHealth
 
-RESET_SECONDS = 10.0
-SWEEP_SECONDS = 15.0
-"""Between two looks for what is dead, overdue or broken."""
-TICK_SECONDS = 1.0
-FAIR_SECONDS = 5.0
-"""How long one kind of sandbox may keep those who wait for another waiting."""
-HOPELESS = (NoImage, NoEngine, NotTrusted)
-"""What no second try mends: whoever waits is told at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """A pool in numbers, since it began."""
-
-    capacity: int
-    idle: int
-    leased: int
-    starting: int
-    clearing: int
-    waiting: int
-    leases: int
-    started: int
-    start_failures: int
-    reset_failures: int
-    overdue: int
-    """Leases that were ended at their deadline."""
-    swept: int
-    late_ms: float
-    """The most by which its event loop was late for its housekeeping."""
-    breaker_open: bool
-    last_failure: str
-
-    def json(self) -> dict[str, Any]:
-        """As JSON values."""
-        return asdict(self)
+RESET_TIMEOUT_S = 10.0
+REAP_INTERVAL_S = 15.0
+MAINTENANCE_INTERVAL_S = 1.0
+STARVATION_MAX_S = 5.0
+"""How long sandboxes of one spec may be leased again while a request for another spec waits."""
+PERMANENT_ERRORS = (NoImage, NoEngine, NotTrusted)
+"""Errors that a retry cannot fix; waiting requests fail immediately."""
 
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
     spec: SandboxSpec
     max_duration_s: float
-    found: asyncio.Future[Box]
+    found: asyncio.Future[Sandbox]
     since: float = field(default_factory=monotonic)
 
 
 class Pool:
-    """Sandboxes of one backend. Call ``open`` in the event loop that is to own it."""
+    """Sandboxes of one backend. Await ``open`` in the event loop that will own the pool."""
 
     def __init__(
         self,
@@ -77,45 +50,46 @@ class Pool:
         *,
         capacity: int = 16,
         warm: int = 2,
-        starts: int = 4,
+        max_starts: int = 4,
         breaker: CircuitBreaker | None = None,
     ) -> None:
-        """``warm`` more than are leased are kept ready of a spec that was asked for, as far as ``capacity`` goes."""
+        """Hold up to ``capacity`` sandboxes; keep ``warm`` idle ones of every leased spec if the capacity allows."""
         self.backend = backend
         self.capacity = capacity
         self.warm = warm
         self.breaker = breaker or CircuitBreaker()
-        self._starts = starts
-        self._idle: dict[SandboxSpec, deque[Box]] = {}
-        self._leased: dict[str, tuple[Box, float]] = {}
+        self._max_starts = max_starts
+        self._idle: dict[SandboxSpec, deque[Sandbox]] = {}
+        self._leased: dict[str, tuple[Sandbox, float]] = {}
+        """By id: the sandbox and the end of its lease."""
         self._starting: dict[SandboxSpec, int] = {}
-        self._clearing = 0
+        self._resetting = 0
         self._waiting: list[_Waiter] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._may_stop: set[asyncio.Task[None]] = set()
-        self._counts = dict.fromkeys(("leases", "started", "start_failures", "reset_failures", "overdue", "swept"), 0)
-        self._late_ms = 0.0
+        self._cancellable: set[asyncio.Task[None]] = set()
+        self._counts = dict.fromkeys(("leases", "started", "start_failures", "reset_failures", "overdue", "reaped"), 0)
+        self._loop_lag_ms = 0.0
         self._closed = False
 
     async def open(self) -> "Pool":
-        """Begin keeping house."""
-        self._spawn(self._keep_house(), may_stop=True)
+        """Start the maintenance task."""
+        self._spawn(self._maintain(), cancellable=True)
         return self
 
-    async def lease(self, spec: SandboxSpec, *, timeout_s: float, max_duration_s: float | None = None) -> Box:
-        """A clean sandbox. ``holds`` is how many seconds the lease may last; at most the sandbox's time to live.
+    async def lease(self, spec: SandboxSpec, *, timeout_s: float, max_duration_s: float | None = None) -> Sandbox:
+        """Return a clean sandbox, leased for ``max_duration_s`` and at most for its time to live.
 
         Raises:
-            LeaseTimeout: none came free within ``deadline`` seconds.
-            NoImage, NoEngine, NotTrusted: none ever will.
+            LeaseTimeout: no sandbox became free within ``timeout_s``.
+            NoImage, NoEngine, NotTrusted: no sandbox of this spec can ever start.
         """
         if self._closed:
             raise SandboxError("the sandbox pool is closed")
-        max_duration_s = min(max_duration_s or spec.ttl, spec.ttl)
-        box = self._take(spec, max_duration_s)
-        if box is not None:
-            self._lend(box, max_duration_s)
-            return box
+        max_duration_s = min(max_duration_s or spec.ttl_s, spec.ttl_s)
+        sandbox = self._take_idle(spec, max_duration_s)
+        if sandbox is not None:
+            self._assign(sandbox, max_duration_s)
+            return sandbox
         waiter = _Waiter(spec, max_duration_s, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
         self._fill()
@@ -126,92 +100,95 @@ class Pool:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
             elif waiter.found.done() and not waiter.found.cancelled() and not waiter.found.exception():
-                # It came in the very moment in which the waiting was given up.
+                # The sandbox was assigned at the same moment as the request was cancelled.
                 self.release(waiter.found.result())
             if isinstance(error, TimeoutError):
-                raise LeaseTimeout(f"no sandbox of image {spec.image} within {timeout_s:g} s: {self._why()}") from None
+                load = self._describe_load()
+                raise LeaseTimeout(f"no sandbox of image {spec.image} within {timeout_s:g} s: {load}") from None
             raise
 
     def has_room(self) -> bool:
-        """Whether a lease would not have to wait for somebody else's to end."""
+        """Return whether a lease need not wait for the release of another."""
         return not self.breaker.is_open and len(self._leased) + len(self._waiting) < self.capacity
 
-    def max_duration_s(self, box: Box) -> bool:
-        """Whether this box is leased, and not yet over."""
-        return box.id in self._leased
+    def is_leased(self, sandbox: Sandbox) -> bool:
+        """Return whether the sandbox is leased and its lease has not ended."""
+        return sandbox.id in self._leased
 
-    def release(self, box: Box) -> None:
-        """End a lease; clearing goes on in the background. A box that is not leased is left alone."""
-        if self._leased.pop(box.id, None) is not None:
-            self._clear(box)
+    def release(self, sandbox: Sandbox) -> None:
+        """End a lease and reset the sandbox in the background; do nothing if the sandbox is not leased."""
+        if self._leased.pop(sandbox.id, None) is not None:
+            self._resetting += 1
+            self._spawn(self._reset(sandbox))
 
-    def health(self) -> Health:
-        """The pool in numbers."""
-        return Health(
+    def health(self) -> PoolHealth:
+        """Return the pool in numbers."""
+        return PoolHealth(
             capacity=self.capacity,
             idle=sum(map(len, self._idle.values())),
             leased=len(self._leased),
             starting=sum(self._starting.values()),
-            clearing=self._clearing,
+            resetting=self._resetting,
             waiting=len(self._waiting),
-            late_ms=round(self._late_ms, 1),
+            loop_lag_ms=round(self._loop_lag_ms, 1),
             breaker_open=self.breaker.is_open,
             last_failure=self.breaker.reason,
             **self._counts,
         )
 
     async def close(self) -> None:
-        """End every sandbox, and the housekeeping."""
+        """End every sandbox, fail every waiting request, and close the backend."""
         self._closed = True
-        for task in self._may_stop & self._tasks:
+        for task in self._cancellable & self._tasks:
             task.cancel()
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
         for waiter in self._waiting:
             if not waiter.found.done():
                 waiter.found.set_exception(SandboxError("the sandbox pool was closed"))
-        boxes = [box for boxes in self._idle.values() for box in boxes] + [box for box, _ in self._leased.values()]
+        idle = [sandbox for sandboxes in self._idle.values() for sandbox in sandboxes]
+        leased = [sandbox for sandbox, _ in self._leased.values()]
         self._idle, self._leased = {}, {}
-        await asyncio.gather(*(box.close() for box in boxes))
+        await asyncio.gather(*(sandbox.close() for sandbox in idle + leased))
         await self.backend.close()
 
-    def _take(self, spec: SandboxSpec, max_duration_s: float) -> Box | None:
-        """An idle sandbox with enough time to live; those that have ended are dropped on the way."""
-        idle = self._idle.get(spec, ())
+    def _take_idle(self, spec: SandboxSpec, max_duration_s: float) -> Sandbox | None:
+        """Return an idle sandbox that lives long enough; close those that do not, until one is found."""
+        needed_s = max_duration_s if max_duration_s < spec.ttl_s else spec.ttl_s / 2
+        idle = self._idle.get(spec, deque[Sandbox]())
         for _ in range(len(idle)):
-            box = self._idle[spec].popleft()
-            if box.alive and box.expires - monotonic() >= (
-                max_duration_s if max_duration_s < spec.ttl else spec.ttl / 2
-            ):
-                return box
-            self._spawn(box.close())
+            sandbox = idle.popleft()
+            if sandbox.alive and sandbox.expires_at - monotonic() >= needed_s:
+                return sandbox
+            self._spawn(sandbox.close())
         return None
 
-    def _lend(self, box: Box, max_duration_s: float) -> None:
-        self._leased[box.id] = (box, monotonic() + max_duration_s)
+    def _assign(self, sandbox: Sandbox, max_duration_s: float) -> None:
+        self._leased[sandbox.id] = (sandbox, monotonic() + max_duration_s)
         self._counts["leases"] += 1
         self._fill()
 
-    def _back(self, box: Box) -> None:
-        """A clean sandbox: to whoever waited longest for one like it, or idle. If somebody has waited too long for
-        another kind, it makes room instead.
+    def _return_to_pool(self, sandbox: Sandbox) -> None:
+        """Assign a clean sandbox to the longest-waiting request for its spec, or make it idle.
+
+        If the first request waits for another spec longer than ``STARVATION_MAX_S``, close the sandbox to make room.
         """
         first = self._waiting[0] if self._waiting else None
-        if first and first.spec != box.spec and monotonic() - first.since > FAIR_SECONDS and not self._room(1):
-            self._spawn(box.close())
+        if first and first.spec != sandbox.spec and monotonic() - first.since > STARVATION_MAX_S and not self._room(1):
+            self._spawn(sandbox.close())
             self._fill()
             return
         for waiter in self._waiting:
-            if waiter.spec == box.spec and not waiter.found.done():
+            if waiter.spec == sandbox.spec and not waiter.found.done():
                 self._waiting.remove(waiter)
-                self._lend(box, waiter.max_duration_s)
-                waiter.found.set_result(box)
+                self._assign(sandbox, waiter.max_duration_s)
+                waiter.found.set_result(sandbox)
                 return
-        self._idle.setdefault(box.spec, deque()).append(box)
+        self._idle.setdefault(sandbox.spec, deque()).append(sandbox)
         self._fill()
 
     def _fill(self) -> None:
-        """Start what is waited for, and what should be warm, as far as there is room."""
+        """Start sandboxes for waiting requests, then warm ones, as far as the capacity allows."""
         if self._closed:
             return
         wanted: dict[SandboxSpec, int] = {}
@@ -219,47 +196,46 @@ class Pool:
             wanted[waiter.spec] = wanted.get(waiter.spec, 0) + 1
         for spec, count in wanted.items():
             for _ in range(count - self._starting.get(spec, 0)):
-                # Nothing is evicted for what may not be started yet.
+                # The throttle is checked first, so that no idle sandbox is evicted for a start that must wait.
                 if self._throttled() or not ((self._room() or self._evict(spec)) and self._start(spec)):
                     break
-        used = {box.spec for box, _ in self._leased.values()}
-        for spec in used:
+        for spec in {sandbox.spec for sandbox, _ in self._leased.values()}:
             while self._room() and len(self._idle.get(spec, ())) + self._starting.get(spec, 0) < self.warm:
                 if not self._start(spec):
                     return
 
-    def _room(self, besides: int = 0) -> bool:
+    def _room(self, extra: int = 0) -> bool:
         idle = sum(map(len, self._idle.values()))
-        held = idle + len(self._leased) + sum(self._starting.values()) + self._clearing + besides
+        held = idle + len(self._leased) + sum(self._starting.values()) + self._resetting + extra
         return held < self.capacity
 
     def _evict(self, spec: SandboxSpec) -> bool:
-        """Make room by ending an idle sandbox that is not of this spec."""
-        for other, boxes in self._idle.items():
-            if other != spec and boxes:
-                self._spawn(boxes.popleft().close())
+        """Close an idle sandbox of another spec; return whether there was one."""
+        for other, sandboxes in self._idle.items():
+            if other != spec and sandboxes:
+                self._spawn(sandboxes.popleft().close())
                 return True
         return False
 
     def _throttled(self) -> bool:
-        return sum(self._starting.values()) >= (1 if self.breaker.is_open else self._starts)
+        return sum(self._starting.values()) >= (1 if self.breaker.is_open else self._max_starts)
 
     def _start(self, spec: SandboxSpec) -> bool:
-        """Begin starting one; False where the throttle or the breaker forbids it for now."""
+        """Start a sandbox in the background; return False if the throttle or the circuit breaker forbids it now."""
         if self._throttled() or not self.breaker.allows():
             return False
         self._starting[spec] = self._starting.get(spec, 0) + 1
-        self._spawn(self._started(spec), may_stop=True)
+        self._spawn(self._run_start(spec), cancellable=True)
         return True
 
-    async def _started(self, spec: SandboxSpec) -> None:
-        box = None
+    async def _run_start(self, spec: SandboxSpec) -> None:
+        sandbox = None
         try:
-            box = await self.backend.start(spec)
-        except HOPELESS as error:
+            sandbox = await self.backend.start(spec)
+        except PERMANENT_ERRORS as error:
             self._counts["start_failures"] += 1
-            self._tell(spec, error)
-            # Where nobody waited it would fail again at once, and for ever: the next tick is soon enough.
+            self._fail_waiters(spec, error)
+            # No immediate retry: without waiting requests, warm starts would fail in an endless loop.
             return
         except Exception as error:
             self._counts["start_failures"] += 1
@@ -269,74 +245,73 @@ class Pool:
             self.breaker.succeeded()
         finally:
             self._starting[spec] -= 1
-        if box is not None:
-            self._back(box)
+        if sandbox is not None:
+            self._return_to_pool(sandbox)
         self._fill()
 
-    def _tell(self, spec: SandboxSpec, error: SandboxError) -> None:
+    def _fail_waiters(self, spec: SandboxSpec, error: SandboxError) -> None:
         for waiter in [one for one in self._waiting if one.spec == spec]:
             self._waiting.remove(waiter)
             if not waiter.found.done():
                 waiter.found.set_exception(error)
 
-    def _clear(self, box: Box) -> None:
-        self._clearing += 1
-        self._spawn(self._cleared(box))
-
-    async def _cleared(self, box: Box) -> None:
+    async def _reset(self, sandbox: Sandbox) -> None:
         clean = False
         try:
-            if box.alive:
-                await box.reset(timeout_s=RESET_SECONDS)
+            if sandbox.alive:
+                await sandbox.reset(timeout_s=RESET_TIMEOUT_S)
                 clean = True
         except Exception:
             self._counts["reset_failures"] += 1
         finally:
-            self._clearing -= 1
+            self._resetting -= 1
             if not clean:
-                await box.close()
+                await sandbox.close()
         if clean:
-            self._back(box)
+            self._return_to_pool(sandbox)
         else:
             self._fill()
 
-    async def _keep_house(self) -> None:
-        swept = 0.0
+    async def _maintain(self) -> None:
+        """Close overdue, dead and expiring sandboxes, start missing ones, and reap, at regular intervals."""
+        reaped_at = 0.0
         while True:
             began = monotonic()
-            await asyncio.sleep(TICK_SECONDS)
+            await asyncio.sleep(MAINTENANCE_INTERVAL_S)
             now = monotonic()
-            self._late_ms = max(self._late_ms, 1e3 * (now - began - TICK_SECONDS))
-            for box, until in list(self._leased.values()):
+            self._loop_lag_ms = max(self._loop_lag_ms, 1e3 * (now - began - MAINTENANCE_INTERVAL_S))
+            for sandbox, until in list(self._leased.values()):
                 if now > until:
                     self._counts["overdue"] += 1
-                    self._leased.pop(box.id)
-                    self._spawn(box.close())
-            for spec, boxes in self._idle.items():
-                for box in [box for box in boxes if not box.alive or box.expires - now < spec.ttl / 4]:
-                    boxes.remove(box)
-                    self._spawn(box.close())
+                    self._leased.pop(sandbox.id)
+                    self._spawn(sandbox.close())
+            for spec, idle in self._idle.items():
+                for sandbox in [one for one in idle if not one.alive or one.expires_at - now < spec.ttl_s / 4]:
+                    idle.remove(sandbox)
+                    self._spawn(sandbox.close())
             self._fill()
-            if now - swept > SWEEP_SECONDS:
-                swept = now
-                self._spawn(self._sweep(), may_stop=True)
+            if now - reaped_at > REAP_INTERVAL_S:
+                reaped_at = now
+                self._spawn(self._reap(), cancellable=True)
 
-    async def _sweep(self) -> None:
+    async def _reap(self) -> None:
         with contextlib.suppress(SandboxError):
-            self._counts["swept"] += len(await self.backend.sweep())
+            self._counts["reaped"] += len(await self.backend.reap())
 
-    def _spawn(self, work: Coroutine[Any, Any, None], *, may_stop: bool = False) -> None:
-        """Have something done; ``close`` waits for it, or cancels it if it ``may_stop`` anywhere."""
+    def _spawn(self, work: Coroutine[Any, Any, None], *, cancellable: bool = False) -> None:
+        """Run ``work`` in the background; ``close`` cancels it if it is ``cancellable`` and else waits for it."""
         task = asyncio.get_running_loop().create_task(work)
-        for tasks in (self._tasks, self._may_stop) if may_stop else (self._tasks,):
+        for tasks in (self._tasks, self._cancellable) if cancellable else (self._tasks,):
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 
-    def _why(self) -> str:
-        """What a lease waits for, for a person."""
+    def _describe_load(self) -> str:
+        """Return which sandboxes exist and the last failure, for the text of a lease timeout."""
         now = self.health()
-        where = f"{now.leased} leased, {now.starting} starting, {now.clearing} being cleared, {now.idle} idle"
-        said = f"{now.waiting} wait, of {self.capacity} {where}"
+        text = (
+            f"capacity {self.capacity}: {now.leased} leased, {now.starting} starting, {now.resetting} resetting, "
+            f"{now.idle} idle; {now.waiting} other requests wait"
+        )
         if now.breaker_open:
-            return f"{said}; starting failed {self.breaker.failures} times in a row, last: {self.breaker.reason}"
-        return f"{said}; last failure: {self.breaker.reason}" if self.breaker.reason else said
+            return f"{text}; the last {self.breaker.failures} starts failed: {self.breaker.reason}"
+        return f"{text}; last failure: {self.breaker.reason}" if self.breaker.reason else text

@@ -1,4 +1,4 @@
-"""One attack on a sandbox, and what is watched meanwhile: the box it is made in, and its sibling."""
+"""Run one attack on a sandbox while a sibling sandbox is watched."""
 
 import asyncio
 import contextlib
@@ -9,128 +9,130 @@ from time import monotonic
 from typing import Any
 
 from ..errors import FileError, SandboxError
-from ..sandbox import Box
+from ..sandbox import Sandbox
 from ..spec import SandboxSpec
-from .harness import SPEC, Boxes, Failed, expect
+from .harness import SPEC, CheckFailed, SandboxFixture, expect
 
-ATTACK_SECONDS = 60.0
-PING_SECONDS = 0.05
-SIBLING_MS = 5000.0
-"""A sibling must answer within this many milliseconds throughout."""
+ATTACK_TIMEOUT_S = 60.0
+PING_INTERVAL_S = 0.05
+SIBLING_MAX_MS = 5000.0
+"""Maximum duration of any command in the sibling."""
 
 
 class Verdict(StrEnum):
-    """How an attack ended."""
+    """Result of an attack."""
 
     HELD = "held"
     BROKE = "broke out"
     UNCLAIMED = "not contained"
-    """It is not held, and the backend does not say that it is."""
+    """The attack succeeded, and the backend does not claim to contain it."""
 
 
 @dataclass(slots=True)
-class Ring:
-    """Where an attack takes place."""
+class AttackContext:
+    """Sandboxes of one attack."""
 
-    box: Box
-    sibling: Box
+    sandbox: Sandbox
+    """The attacked one."""
+    sibling: Sandbox
     backend: str
 
     @property
     def spec(self) -> SandboxSpec:
-        """The attacked box's."""
-        return self.box.spec
+        """Return the spec of the attacked sandbox."""
+        return self.sandbox.spec
 
-    async def answers(self) -> None:
-        """The attacked box must still run a command. Raises Failed, SandboxLost."""
-        done = await self.box.exec(["true"], timeout_s=5)
-        expect(done.exit_code == 0, f"afterwards nothing can be run: exit {done.exit_code} {done.stderr[:80]!r}")
+    async def expect_usable(self) -> None:
+        """Require that the attacked sandbox still runs a command. Raises CheckFailed, SandboxLost."""
+        done = await self.sandbox.exec(["true"], timeout_s=5)
+        expect(done.exit_code == 0, f"afterwards no command runs: exit {done.exit_code} {done.stderr[:80]!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """``work`` says what came of it, or raises ``Failed`` where it was not held."""
+    """An attack; ``work`` returns a short finding, or raises ``CheckFailed`` if the sandbox did not contain it."""
 
     name: str
-    work: Callable[[Ring], Awaitable[str]]
+    work: Callable[[AttackContext], Awaitable[str]]
     unclaimed: frozenset[str] = frozenset()
-    """Backends that do not say that they hold it."""
+    """Backends that do not claim to contain it."""
     changes: dict[str, Any] = field(default_factory=dict)
-    """To the attacked box's spec."""
+    """Changes to the spec of the attacked sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of an attack."""
+class AttackResult:
+    """Result of one attack."""
 
     name: str
     verdict: Verdict
     ms: float
-    """Until it was over and the box ran a command again, or was known to be lost."""
-    box: str
-    """``answers``, ``after a reset``, ``lost``."""
+    """Duration until the sandbox ran a command again or was lost."""
+    sandbox: str
+    """State of the attacked sandbox: ``answers``, ``after a reset`` (it answers only then) or ``lost``."""
     sibling_ms: float
-    """The longest that the sibling took over a command meanwhile."""
+    """Maximum duration of a command in the sibling meanwhile."""
     detail: str
 
     @property
     def ok(self) -> bool:
-        """What is claimed is held, and the sibling did not notice."""
-        return self.verdict is not Verdict.BROKE and self.sibling_ms <= SIBLING_MS
+        """Return whether the backend contained the attack, or does not claim to, and the sibling was not disturbed."""
+        return self.verdict is not Verdict.BROKE and self.sibling_ms <= SIBLING_MAX_MS
 
 
-async def attacked(attack: Attack, boxes: Boxes) -> Outcome:
-    """Make one attack. Raises SandboxError where the boxes for it cannot be had."""
-    ring = Ring(await boxes(**attack.changes), await boxes(pids=SPEC.pids - 1), boxes.backend.name)
+async def run_attack(attack: Attack, sandboxes: SandboxFixture) -> AttackResult:
+    """Run one attack and return its result. Raises SandboxError if its sandboxes cannot be started."""
+    attacked, sibling = await sandboxes(**attack.changes), await sandboxes(pids=SPEC.pids - 1)
+    context = AttackContext(attacked, sibling, sandboxes.backend.name)
     began, verdict, lost = monotonic(), Verdict.HELD, False
-    async with _watched(ring.sibling) as slowest:
+    async with _watch(context.sibling) as durations_ms:
         try:
-            async with asyncio.timeout(ATTACK_SECONDS):
-                detail = await attack.work(ring)
+            async with asyncio.timeout(ATTACK_TIMEOUT_S):
+                detail = await attack.work(context)
         except TimeoutError:
-            verdict, detail = Verdict.BROKE, f"not over after {ATTACK_SECONDS:g} s"
-        except (Failed, FileError) as failed:
+            verdict, detail = Verdict.BROKE, f"not finished after {ATTACK_TIMEOUT_S:g} s"
+        except (CheckFailed, FileError) as failed:
             verdict, detail = Verdict.BROKE, str(failed)
         except SandboxError as error:
             detail, lost = str(error), True
-        after = "lost" if lost else await _state(ring)
+        state = "lost" if lost else await _state(context)
         ms = (monotonic() - began) * 1e3
-    if verdict is Verdict.BROKE and ring.backend in attack.unclaimed:
+    if verdict is Verdict.BROKE and context.backend in attack.unclaimed:
         verdict = Verdict.UNCLAIMED
-    await boxes.back(again=verdict is Verdict.HELD)
-    return Outcome(attack.name, verdict, ms, after, max(slowest), detail)
+    await sandboxes.end_case(reuse=verdict is Verdict.HELD)
+    return AttackResult(attack.name, verdict, ms, state, max(durations_ms), detail)
 
 
-async def _state(ring: Ring) -> str:
+async def _state(context: AttackContext) -> str:
     try:
-        if (await ring.box.exec(["true"], timeout_s=5)).exit_code == 0:
+        if (await context.sandbox.exec(["true"], timeout_s=5)).exit_code == 0:
             return "answers"
-        await ring.box.reset(timeout_s=10)
-        await ring.answers()
-    except (SandboxError, Failed):
+        await context.sandbox.reset(timeout_s=10)
+        await context.expect_usable()
+    except (SandboxError, CheckFailed):
         return "lost"
     return "after a reset"
 
 
 @contextlib.asynccontextmanager
-async def _watched(sibling: Box) -> AsyncIterator[list[float]]:
-    """How long a box takes over a command, again and again, in milliseconds; infinite where it does not do it."""
-    taken, over = list[float](), asyncio.Event()
+async def _watch(sibling: Sandbox) -> AsyncIterator[list[float]]:
+    """Run commands in the sibling until the block ends; yield their durations in ms, infinite for a failed one."""
+    durations_ms, over = list[float](), asyncio.Event()
 
-    async def request() -> None:
-        while not (over.is_set() and taken):
+    async def ping() -> None:
+        while not (over.is_set() and durations_ms):
             began = monotonic()
             try:
                 done = await sibling.exec(["true"], timeout_s=10)
             except SandboxError:
-                taken.append(float("inf"))
+                durations_ms.append(float("inf"))
                 return
-            taken.append((monotonic() - began) * 1e3 if done.exit_code == 0 else float("inf"))
-            await asyncio.sleep(PING_SECONDS)
+            durations_ms.append((monotonic() - began) * 1e3 if done.exit_code == 0 else float("inf"))
+            await asyncio.sleep(PING_INTERVAL_S)
 
-    asking = asyncio.create_task(request())
+    pinging = asyncio.create_task(ping())
     try:
-        yield taken
+        yield durations_ms
     finally:
         over.set()
-        await asking
+        await pinging

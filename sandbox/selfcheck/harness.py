@@ -1,8 +1,8 @@
-"""What the cases of ``conformance`` and ``attacks`` share: boxes to try things in, and how a case's end is told.
+"""Common parts of conformance cases and attacks: sandboxes to try them in, results, and assertions.
 
-A case is a coroutine that takes a maker of boxes and says in a few words what it found, or raises ``Failed``. It knows
-nothing of the backend. Boxes are small, so that a limit is soon met, and serve one case after another with a reset in
-between; those of a case that failed are ended.
+A case is a coroutine that receives a ``MakeSandbox`` and returns a short finding or raises ``CheckFailed``. Sandboxes
+are small, so that limits are reached quickly. They serve several cases in turn, with a reset between cases; those of a
+failed case are closed.
 """
 
 import asyncio
@@ -13,129 +13,132 @@ from typing import Any, Protocol
 
 from ..backends.registry import Backend
 from ..errors import SandboxError
-from ..sandbox import Box
+from ..sandbox import Sandbox
 from ..spec import SandboxSpec
 
 SPEC = SandboxSpec(
-    memory_mib=192, disk_mib=16, inodes=2048, pids=64, output_kib=64, read_mib=4, ttl=600.0, trusted=True
+    memory_mib=192, disk_mib=16, inodes=2048, pids=64, output_kib=64, read_mib=4, ttl_s=600.0, trusted=True
 )
-CASE_SECONDS = 90.0
-RESET_SECONDS = 10.0
-WALK_SECONDS = 60.0
-"""For what walks a whole file system, on a disk that nobody read lately."""
+CASE_TIMEOUT_S = 90.0
+RESET_TIMEOUT_S = 10.0
+WALK_TIMEOUT_S = 60.0
+"""For a walk over a whole file system that is not in the page cache."""
 
 
-class Failed(Exception):
-    """A case does not hold; the text says how."""
+class CheckFailed(Exception):
+    """A case or an attack failed; the text says how."""
 
 
-class Make(Protocol):
-    """Makes a clean box with these changes to ``SPEC``; it is the case's alone."""
+class MakeSandbox(Protocol):
+    """Provides sandboxes to one case."""
 
-    async def __call__(self, **changes: Any) -> Box:
-        """Raises SandboxError."""
+    async def __call__(self, **changes: Any) -> Sandbox:
+        """Return a clean sandbox of ``SPEC`` with these changes, for this case alone. Raises SandboxError."""
         ...
 
 
-Case = Callable[[Make], Awaitable[str]]
+Case = Callable[[MakeSandbox], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """How one case ended; ``ms`` is how long it took, starting boxes included."""
+class CaseResult:
+    """Result of one case."""
 
     name: str
     ok: bool
     ms: float
+    """Duration, including the start of sandboxes."""
     detail: str
 
 
-class Boxes:
-    """A maker of boxes that lends the same ones again. Of one event loop."""
+class SandboxFixture:
+    """A ``MakeSandbox`` that reuses sandboxes, in one event loop."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
-        self._idle: list[Box] = []
-        self._lent: list[Box] = []
+        self._idle: list[Sandbox] = []
+        self._lent: list[Sandbox] = []
 
-    async def __call__(self, **changes: Any) -> Box:
-        """See ``Make``."""
+    async def __call__(self, **changes: Any) -> Sandbox:
+        """Return a clean sandbox of ``SPEC`` with these changes. Raises SandboxError."""
         spec = SandboxSpec.model_validate({**SPEC.model_dump(), **changes})
-        box = next((one for one in self._idle if one.spec == spec and one.alive), None)
-        if box is None:
-            box = await self.backend.start(spec)
+        sandbox = next((one for one in self._idle if one.spec == spec and one.alive), None)
+        if sandbox is None:
+            sandbox = await self.backend.start(spec)
         else:
-            self._idle.remove(box)
-        self._lent.append(box)
-        return box
+            self._idle.remove(sandbox)
+        self._lent.append(sandbox)
+        return sandbox
 
-    async def back(self, *, again: bool) -> None:
-        """The case is over; its boxes are cleared for the next where they may serve ``again``, else ended."""
+    async def end_case(self, *, reuse: bool) -> None:
+        """Take back the sandboxes of the case; reset them for the next case if ``reuse``, else close them."""
         lent, self._lent = self._lent, []
-        for box in lent:
+        for sandbox in lent:
             try:
-                if again and box.alive:
-                    await box.reset(timeout_s=RESET_SECONDS)
-                    self._idle.append(box)
+                if reuse and sandbox.alive:
+                    await sandbox.reset(timeout_s=RESET_TIMEOUT_S)
+                    self._idle.append(sandbox)
                     continue
             except SandboxError:
                 pass
-            await box.close()
+            await sandbox.close()
 
     async def close(self) -> None:
-        """End every box."""
-        await self.back(again=False)
-        for box in self._idle:
-            await box.close()
+        """Close every sandbox."""
+        await self.end_case(reuse=False)
+        for sandbox in self._idle:
+            await sandbox.close()
 
 
-async def run_case(name: str, case: Case, boxes: Boxes) -> Result:
-    """Try one case, for ``CASE_SECONDS`` at most."""
+async def run_case(name: str, case: Case, sandboxes: SandboxFixture) -> CaseResult:
+    """Run one case for at most ``CASE_TIMEOUT_S`` and return its result."""
     began, ok = monotonic(), False
     try:
-        async with asyncio.timeout(CASE_SECONDS):
-            detail = await case(boxes)
+        async with asyncio.timeout(CASE_TIMEOUT_S):
+            detail = await case(sandboxes)
         ok = True
     except TimeoutError:
-        detail = f"not finished after {CASE_SECONDS:g} s"
-    except (Failed, SandboxError) as error:
+        detail = f"not finished after {CASE_TIMEOUT_S:g} s"
+    except (CheckFailed, SandboxError) as error:
         detail = str(error)
     ms = (monotonic() - began) * 1e3
-    await boxes.back(again=ok)
-    return Result(name, ok, ms, detail)
+    await sandboxes.end_case(reuse=ok)
+    return CaseResult(name, ok, ms, detail)
 
 
-def expect(held: bool, otherwise: str) -> None:
-    """Raise ``Failed`` unless it held."""
+def expect(held: bool, failure: str) -> None:
+    """Raise ``CheckFailed`` with this text unless the condition held."""
     if not held:
-        raise Failed(otherwise)
+        raise CheckFailed(failure)
 
 
-async def raises(kind: type[SandboxError], work: Awaitable[object], what: str) -> str:
-    """The text of the error of this kind that ``work`` must raise."""
+async def raises(kind: type[SandboxError], work: Awaitable[object], operation: str) -> str:
+    """Return the text of the error of this kind that ``work`` must raise. Raises CheckFailed."""
     try:
         await work
     except kind as error:
         return str(error)
-    raise Failed(f"{what} raised no {kind.__name__}")
+    raise CheckFailed(f"{operation} did not raise {kind.__name__}")
 
 
 async def sh(
-    box: Box, script: str, *, timeout_s: float = 10.0, stdin: bytes = b"", env: Mapping[str, str] | None = None
+    sandbox: Sandbox, script: str, *, timeout_s: float = 10.0, stdin: bytes = b"", env: Mapping[str, str] | None = None
 ) -> str:
-    """What a shell script prints, stripped; it must exit with 0. Raises Failed, SandboxLost."""
-    return await _printed(box, ["sh", "-c", script], timeout_s, stdin, env)
+    """Return the stripped output of a shell script, which must exit with 0. Raises CheckFailed, SandboxLost."""
+    return await _output(sandbox, ["sh", "-c", script], timeout_s, stdin, env)
 
 
-async def python(box: Box, code: str, *arguments: object, timeout_s: float = 20.0) -> str:
-    """What a Python program prints, stripped; it must exit with 0. Raises Failed, SandboxLost."""
-    return await _printed(box, ["python3", "-c", code, *map(str, arguments)], timeout_s, b"", None)
+async def python(sandbox: Sandbox, code: str, *arguments: object, timeout_s: float = 20.0) -> str:
+    """Return the stripped output of a Python program, which must exit with 0. Raises CheckFailed, SandboxLost."""
+    return await _output(sandbox, ["python3", "-c", code, *map(str, arguments)], timeout_s, b"", None)
 
 
-async def _printed(box: Box, argv: list[str], timeout_s: float, stdin: bytes, env: Mapping[str, str] | None) -> str:
-    done = await box.exec(argv, timeout_s=timeout_s, stdin=stdin, env=env)
+async def _output(
+    sandbox: Sandbox, argv: list[str], timeout_s: float, stdin: bytes, env: Mapping[str, str] | None
+) -> str:
+    done = await sandbox.exec(argv, timeout_s=timeout_s, stdin=stdin, env=env)
     if done.exit_code:
-        said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
-        why = "deadline" if done.timed_out else "flood" if done.output_limit_exceeded else f"exit {done.exit_code}"
-        raise Failed(f"{argv[0]}: {why}: {said[-1] if said else 'no word'}")
+        lines = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+        limit = "timeout" if done.timed_out else "output limit" if done.output_limit_exceeded else ""
+        raise CheckFailed(f"{argv[0]}: {limit or f'exit {done.exit_code}'}: {lines[-1] if lines else 'without output'}")
     return done.stdout.decode(errors="replace").strip()

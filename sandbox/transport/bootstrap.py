@@ -1,19 +1,19 @@
-"""Putting the step server (``guest``) into a box: its files, and the command that starts it there."""
+"""Install the guest agent in a sandbox: the folder to mount and the command that starts the agent."""
 
 import shutil
 from pathlib import Path
 
 from .. import guest
 
-INSIDE = "/run/turnwise"
-"""Where the folder of a box is mounted, read-only."""
-PACKAGE = "step"
+MOUNT = "/run/turnwise"
+"""Read-only mount point of a sandbox's folder."""
+PACKAGE = "guest"
 SOCKET = "s"
-BOOT = f"import sys; sys.path.insert(0, {INSIDE!r}); from {PACKAGE}.server import main; main(*sys.argv[1:])"
+BOOT = f"import sys; sys.path.insert(0, {MOUNT!r}); from {PACKAGE}.server import main; main(*sys.argv[1:])"
 
 
-def prepare(folder: Path) -> Path:
-    """Make the folder of a box, the step server in it; gives the path at which to listen for it."""
+def prepare_folder(folder: Path) -> Path:
+    """Create a sandbox's folder with the guest agent in it, and return the path of the socket to listen on."""
     folder.mkdir(mode=0o755)
     source = Path(guest.__file__).parent
     (folder / PACKAGE).mkdir()
@@ -22,6 +22,6 @@ def prepare(folder: Path) -> Path:
     return folder / SOCKET
 
 
-def command(python: str, user: str, ttl: float, *limits: str) -> list[str]:
-    """What starts the step server inside; ``user`` is the payload's uid, ``-`` for the server's own."""
-    return [python, "-I", "-S", "-B", "-c", BOOT, f"{INSIDE}/{SOCKET}", user, str(ttl), *limits]
+def guest_command(python: str, user: str, ttl_s: float, *limits: str) -> list[str]:
+    """Return the command that starts the guest agent; its arguments are those of ``guest.server.main``."""
+    return [python, "-I", "-S", "-B", "-c", BOOT, f"{MOUNT}/{SOCKET}", user, str(ttl_s), *limits]

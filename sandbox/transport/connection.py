@@ -1,135 +1,105 @@
-"""The host's end of the wire to one step server.
+"""Host side of the connection to one guest agent.
 
-A frame is two lengths, a JSON header and a payload of bytes; a request is answered before the next is sent. Whatever
-breaks the order (a deadline, a cancellation, a closed socket) breaks the link for good, since what would come next is
-unknown: the sandbox behind it is then lost.
+A request is answered before the next is sent. A timeout, a cancellation or a closed socket breaks this order, so each
+of them closes the connection for good; the sandbox behind it is then lost.
 """
 
 import asyncio
-import contextlib
-import json
-import struct
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol
 
 from ..errors import SandboxError, SandboxLost
+from ..guest.frames import LENGTHS, decode_header, decode_lengths, encode
 
-FRAME = struct.Struct("!II")
-MAX_HEADER, MAX_PAYLOAD = 4 << 20, 300 << 20
-LIMIT = 1 << 20
-"""Bytes that a stream holds before it makes the sender wait."""
+HEADER_MAX_BYTES, PAYLOAD_MAX_BYTES = 4 << 20, 300 << 20
+STREAM_LIMIT_BYTES = 1 << 20
+"""Bytes that a stream buffers before the sender must wait."""
 
 
-class GuestConnection:
-    """One connection. Of one event loop; calls are made one at a time."""
-
-    gone: type[SandboxError] = SandboxLost
-    """What a broken link means for whoever calls."""
-    ended = "the step server ended, and the sandbox with it: most likely it was stopped from outside"
-
-    def __init__(self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.name = name
-        self.broken = ""
-        """Why it is of no further use; empty while it is."""
-        self._reader = reader
-        self._writer = writer
-        self._turn = asyncio.Lock()
+class Connection(Protocol):
+    """A way to a guest agent: the socket itself, or a node of the cluster that forwards requests."""
 
     @property
     def alive(self) -> bool:
-        """Whether the other end still holds the connection, as far as is known without asking."""
-        return not self.broken and not self._reader.at_eof()
+        """Return whether the connection is usable, as far as known without a request."""
+        ...
 
     async def call(self, header: dict[str, Any], payload: bytes = b"", *, timeout_s: float) -> tuple[Any, bytes]:
-        """Send a request and wait for its answer.
+        """Send a request and return its answer.
 
         Raises:
-            SandboxLost: the link is broken, or breaks now (``gone``, if that is another error).
+            SandboxLost: the sandbox ended or did not answer.
+            NodeLost: the node that forwards requests ended or did not answer.
         """
-        what = f"sandbox {self.name}: {header['op']}"
-        async with self._turn:
-            if self.broken:
-                raise self.gone(f"{what}: {self.broken}")
+        ...
+
+    def close(self, reason: str = "closed") -> None:
+        """Close the connection; later calls raise an error with ``reason``."""
+        ...
+
+
+class GuestConnection:
+    """A stream connection, used in one event loop; concurrent calls wait for one another."""
+
+    lost_error: type[SandboxError] = SandboxLost
+    """Raised when the connection breaks."""
+    lost_message = "the guest agent ended, and the sandbox with it: something outside the sandbox probably stopped it"
+
+    def __init__(self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.name = name
+        self.closed_reason = ""
+        """Why the connection is closed; empty while it is open."""
+        self._reader = reader
+        self._writer = writer
+        self._lock = asyncio.Lock()
+
+    @property
+    def alive(self) -> bool:
+        """Return whether the connection is open, as far as known without a request."""
+        return not self.closed_reason and not self._reader.at_eof()
+
+    async def call(self, header: dict[str, Any], payload: bytes = b"", *, timeout_s: float) -> tuple[Any, bytes]:
+        """Send a request and return its answer.
+
+        Raises:
+            SandboxLost: the connection was closed, or breaks during the call. Subclasses set ``lost_error``.
+        """
+        operation = f"sandbox {self.name}: {header['op']}"
+        async with self._lock:
+            if self.closed_reason:
+                raise self.lost_error(f"{operation}: {self.closed_reason}")
             try:
                 async with asyncio.timeout(timeout_s):
                     await self.send(header, payload)
                     return await self.receive()
             except TimeoutError:
                 self.close(f"no answer within {timeout_s:g} s")
-                raise self.gone(f"{what}: {self.broken}") from None
+                raise self.lost_error(f"{operation}: {self.closed_reason}") from None
             except (OSError, EOFError, ValueError) as error:
-                self.close(self.ended)
-                raise self.gone(f"{what}: {self.broken}") from error
+                self.close(self.lost_message)
+                raise self.lost_error(f"{operation}: {self.closed_reason}") from error
             except BaseException:
-                self.close("a call was given up half-way")
+                self.close("an earlier call was cancelled before its answer arrived")
                 raise
 
     async def send(self, header: dict[str, Any], payload: bytes = b"") -> None:
         """Write one frame. Raises OSError."""
-        head = json.dumps(header).encode()
-        self._writer.write(FRAME.pack(len(head), len(payload)) + head + payload)
+        self._writer.write(encode(header, payload))
         await self._writer.drain()
 
-    async def receive(self) -> tuple[Any, bytes]:
-        """The next frame. Raises EOFError or ValueError."""
-        size, length = FRAME.unpack(await self._reader.readexactly(FRAME.size))
-        if size > MAX_HEADER or length > MAX_PAYLOAD:
-            raise ValueError(f"a frame of {size} and {length} bytes")
-        head = json.loads(await self._reader.readexactly(size))
-        if not isinstance(head, dict):
-            raise ValueError("a frame whose header is no object")
-        return head, await self._reader.readexactly(length)
-
-    def close(self, why: str = "closed") -> None:
-        """Hang up; the step server then ends its box."""
-        self.broken = self.broken or why
-        self._writer.close()
-
-
-class Listener:
-    """A unix socket that takes one connection and is gone: the box that dials it is the only one that ever can."""
-
-    def __init__(self, name: str, path: Path) -> None:
-        self.name = name
-        self.path = path
-        self._dialled: asyncio.Future[GuestConnection] = asyncio.get_running_loop().create_future()
-        self._server: asyncio.AbstractServer | None = None
-
-    async def __aenter__(self) -> Self:
-        """Listen."""
-        self._server = await asyncio.start_unix_server(self._accept, self.path, limit=LIMIT, start_serving=False)
-        try:
-            await self._server.start_serving()
-        except BaseException:
-            # Given up in just this moment: nobody else would close it.
-            self._server.close()
-            raise
-        return self
-
-    async def __aexit__(self, *raised: object) -> None:
-        """Hear no more; a link that was made lives on."""
-        if self._server is not None:
-            self._server.close()
-        self.path.unlink(missing_ok=True)
-        if not self._dialled.done():
-            self._dialled.cancel()
-
-    async def link(self, timeout_s: float) -> GuestConnection:
-        """The connection, once the step server has said hello.
+    async def receive(self) -> tuple[dict[str, Any], bytes]:
+        """Return header and payload of the next frame.
 
         Raises:
-            TimeoutError: it did not within ``deadline`` seconds.
-            OSError, EOFError: it hung up.
+            EOFError: the other side closed the connection.
+            ValueError: the frame is malformed or too large.
         """
-        async with asyncio.timeout(timeout_s):
-            link = await asyncio.shield(self._dialled)
-            await link.receive()
-        return link
+        header_bytes, payload_bytes = decode_lengths(await self._reader.readexactly(LENGTHS.size))
+        if header_bytes > HEADER_MAX_BYTES or payload_bytes > PAYLOAD_MAX_BYTES:
+            raise ValueError(f"a frame of {header_bytes} and {payload_bytes} bytes exceeds the limits")
+        header = decode_header(await self._reader.readexactly(header_bytes))
+        return header, await self._reader.readexactly(payload_bytes)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._dialled.done():
-            writer.close()
-            return
-        with contextlib.suppress(FileNotFoundError):
-            self.path.unlink()
-        self._dialled.set_result(GuestConnection(self.name, reader, writer))
+    def close(self, reason: str = "closed") -> None:
+        """Close the connection, upon which the guest agent ends its sandbox."""
+        self.closed_reason = self.closed_reason or reason
+        self._writer.close()

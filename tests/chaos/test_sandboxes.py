@@ -9,7 +9,7 @@ from typing import Any
 import docker
 import pytest
 from sqlalchemy import text
-from turnwise.sandbox.backends.ownership import MARK, RUN
+from turnwise.sandbox.backends.ownership import LABEL, RUN
 from turnwise.store.database import open_database
 from turnwise.tests.chaos.harness import Launch, check_finished, url
 from turnwise.tests.sandbox.backends.test_frozen_engine import STALL, engine
@@ -27,7 +27,7 @@ def containers(run: str) -> set[str]:
     """The containers of a run that there are, running or not."""
     client = docker.APIClient()
     try:
-        found: list[dict[str, Any]] = client.containers(all=True, filters={"label": [f"{MARK}=1", f"{RUN}={run}"]})
+        found: list[dict[str, Any]] = client.containers(all=True, filters={"label": [f"{LABEL}=1", f"{RUN}={run}"]})
         return {one["Id"] for one in found}
     finally:
         client.close()
@@ -101,5 +101,5 @@ def test_a_run_goes_on_while_the_engine_is_frozen_for_a_minute(tmp_path: Path) -
     records = [json.loads(line) for line in (tmp_path / "small" / "metrics.jsonl").read_text().splitlines()]
     (health,) = [one for one in records if one["kind"] == "sandboxes"]
     assert health["leases"] > 40
-    assert health["late_ms"] < 1000 * STALL, health
+    assert health["loop_lag_ms"] < 1000 * STALL, health
     until_gone(containers("small"), "small")

@@ -2,11 +2,11 @@
 
 import asyncio
 import random
-from typing import Any
 
+from turnwise.sandbox.backends.listing import SandboxInfo
 from turnwise.sandbox.backends.registry import Backend
 from turnwise.sandbox.errors import SandboxError, SandboxLost, StartFailed
-from turnwise.sandbox.sandbox import Box
+from turnwise.sandbox.sandbox import Sandbox
 from turnwise.sandbox.spec import SandboxSpec
 
 
@@ -26,7 +26,7 @@ class Faulty:
         self.most = 0
         self._rng = random.Random(seed)
 
-    async def start(self, spec: SandboxSpec) -> Box:
+    async def start(self, spec: SandboxSpec) -> Sandbox:
         self.tried += 1
         await asyncio.sleep(self.slow)
         if self.errors:
@@ -50,11 +50,11 @@ class Faulty:
         box.close, box.reset = close, reset  # type: ignore[method-assign]
         return box
 
-    async def sweep(self) -> list[str]:
+    async def reap(self) -> list[str]:
         raise SandboxError("the engine is down")
 
-    async def listed(self) -> list[dict[str, Any]]:
-        return await self.real.listed()
+    async def list_sandboxes(self) -> list[SandboxInfo]:
+        return await self.real.list_sandboxes()
 
     async def close(self) -> None:
         await self.real.close()

@@ -44,10 +44,10 @@ def test_one_of_ours_stays_as_it_is(kind: type[SandboxError]) -> None:
 @pytest.mark.parametrize(
     ("raised", "kind", "told"),
     [
-        (TimeoutError(), SandboxLost, "doing: no answer before the deadline"),
+        (TimeoutError(), SandboxLost, "doing: no answer before the timeout"),
         (ConnectionResetError("gone"), SandboxLost, "ConnectionResetError: gone"),
         (asyncio.IncompleteReadError(b"", 8), SandboxLost, "0 bytes"),
-        (EOFError(), SandboxLost, "no further word"),
+        (EOFError(), SandboxLost, "no details"),
         (made("docker.errors", "ImageNotFound"), NoImage, "turnwise sandbox build"),
         (made("docker.errors", "APIError"), StartFailed, "APIError: said"),
         (made("ray.exceptions", "ActorDiedError"), NodeLost, "ActorDiedError: said"),

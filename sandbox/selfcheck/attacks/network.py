@@ -10,8 +10,8 @@ import socket
 import struct
 from collections.abc import Iterator
 
-from ..attack import Attack, Ring
-from ..harness import WALK_SECONDS, expect, python, sh
+from ..attack import Attack, AttackContext
+from ..harness import WALK_TIMEOUT_S, expect, python, sh
 
 OUTSIDE = ("192.0.2.1", "2001:db8::1")
 METADATA = "169.254.169.254"
@@ -64,42 +64,42 @@ print(*seen)
 """
 
 
-async def _dial(ring: Ring, targets: list[tuple[str, int, str]]) -> None:
+async def _dial(context: AttackContext, targets: list[tuple[str, int, str]]) -> None:
     import json
 
-    found = await python(ring.box, DIAL, json.dumps(targets))
+    found = await python(context.sandbox, DIAL, json.dumps(targets))
     expect(not found, found.replace("\n", "; "))
 
 
-async def addresses(ring: Ring) -> str:
+async def addresses(context: AttackContext) -> str:
     """No address outside, IPv6 too, on any of some well-known ports."""
     targets = [(address, port, kind) for address in OUTSIDE for port in PORTS for kind in ("tcp", "udp")]
-    await _dial(ring, targets)
+    await _dial(context, targets)
     return f"{len(targets)} tries"
 
 
-async def metadata(ring: Ring) -> str:
+async def metadata(context: AttackContext) -> str:
     """The metadata service of a cloud."""
-    await _dial(ring, [(METADATA, 80, "tcp"), ("fd00:ec2::254", 80, "tcp")])
+    await _dial(context, [(METADATA, 80, "tcp"), ("fd00:ec2::254", 80, "tcp")])
     return METADATA
 
 
-async def names(ring: Ring) -> str:
-    """No name is resolved, and no server of names that the box is told of is reached."""
-    expect(not await python(ring.box, RESOLVE), "a name was resolved")
-    servers = await sh(ring.box, "sed -n 's/^nameserver //p' /etc/resolv.conf 2>/dev/null; true")
-    await _dial(ring, [(one, 53, "udp") for one in servers.split()])
+async def names(context: AttackContext) -> str:
+    """No name is resolved, and no server of names that the sandbox is told of is reached."""
+    expect(not await python(context.sandbox, RESOLVE), "a name was resolved")
+    servers = await sh(context.sandbox, "sed -n 's/^nameserver //p' /etc/resolv.conf 2>/dev/null; true")
+    await _dial(context, [(one, 53, "udp") for one in servers.split()])
     return "turnwise.invalid; no server reached"
 
 
-async def this_machine(ring: Ring) -> str:
+async def this_machine(context: AttackContext) -> str:
     """A service on the machine, on loopback and on Docker's bridge, and the machine's other addresses."""
     own = own_addresses()
     inner = [address for name, address in own.items() if name == "lo" or name.startswith("docker")]
     with contextlib.ExitStack() as stack:
         listeners = [stack.enter_context(_listening(address)) for address in inner]
         targets = [(each, one.getsockname()[1], "tcp") for one in listeners for each in own.values()]
-        await _dial(ring, targets + [(each, 22, "tcp") for each in own.values()])
+        await _dial(context, targets + [(each, 22, "tcp") for each in own.values()])
         for one in listeners:
             one.setblocking(False)
             with contextlib.suppress(BlockingIOError):
@@ -108,30 +108,32 @@ async def this_machine(ring: Ring) -> str:
     return f"{len(listeners)} listeners, {len(own)} addresses"
 
 
-async def interfaces(ring: Ring) -> str:
+async def interfaces(context: AttackContext) -> str:
     """There is no interface but loopback that is up, and no route."""
-    up = await sh(ring.box, "tail -n +3 /proc/net/dev | cut -d: -f1")
+    up = await sh(context.sandbox, "tail -n +3 /proc/net/dev | cut -d: -f1")
     expect(up.split() == ["lo"], f"there are {', '.join(up.split())}")
-    routes = await sh(ring.box, "tail -n +2 /proc/net/route")
+    routes = await sh(context.sandbox, "tail -n +2 /proc/net/route")
     expect(not routes, f"a route: {routes.splitlines()[:1]}")
     return "lo alone; no route"
 
 
-async def sibling(ring: Ring) -> str:
+async def sibling(context: AttackContext) -> str:
     """Another sandbox: its sockets, its processes, its files, its shared memory."""
-    await sh(ring.sibling, 'python3 -c "$CODE" 600.77 & sleep 0.3', env={"CODE": LISTEN})
-    await sh(ring.sibling, "for p in /workspace /tmp /dev/shm; do touch $p/sibling; done")
-    await python(ring.sibling, "import ctypes; ctypes.CDLL(None).shmget(7712, 4096, 0o1666)")
-    seen = await python(ring.box, SHARED)
+    await sh(context.sibling, 'python3 -c "$CODE" 600.77 & sleep 0.3', env={"CODE": LISTEN})
+    await sh(context.sibling, "for p in /workspace /tmp /dev/shm; do touch $p/sibling; done")
+    await python(context.sibling, "import ctypes; ctypes.CDLL(None).shmget(7712, 4096, 0o1666)")
+    seen = await python(context.sandbox, SHARED)
     expect(not seen, f"seen: {seen}")
     return "nothing of it is seen"
 
 
-async def engine(ring: Ring) -> str:
+async def engine(context: AttackContext) -> str:
     """The engine's socket, and any other in the file system."""
-    found = await sh(ring.box, "find / -path /proc -prune -o -type s -print 2>/dev/null; true", timeout_s=WALK_SECONDS)
+    found = await sh(
+        context.sandbox, "find / -path /proc -prune -o -type s -print 2>/dev/null; true", timeout_s=WALK_TIMEOUT_S
+    )
     expect(not found, f"sockets: {found.splitlines()[:3]}")
-    await sh(ring.box, "! ls /var/run/docker.sock /run/docker.sock /run/containerd 2>/dev/null")
+    await sh(context.sandbox, "! ls /var/run/docker.sock /run/docker.sock /run/containerd 2>/dev/null")
     return "no socket at all"
 
 

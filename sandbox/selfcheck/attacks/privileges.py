@@ -1,7 +1,7 @@
-"""Attacks on whoever rules the box, and for rights that the payload should not have."""
+"""Attacks on whoever rules the sandbox, and for rights that the payload should not have."""
 
-from ..attack import Attack, Ring
-from ..harness import WALK_SECONDS, expect, python, sh
+from ..attack import Attack, AttackContext
+from ..harness import WALK_TIMEOUT_S, expect, python, sh
 
 KERNEL = frozenset({"local"})
 """What only a filter of system calls holds; ``local`` says that the kernel's whole interface is open to it."""
@@ -132,55 +132,55 @@ SECRETS = (
 )
 
 
-async def write_outside(ring: Ring) -> str:
+async def write_outside(context: AttackContext) -> str:
     """No place but those meant for it can be written to."""
     done = await sh(
-        ring.box,
+        context.sandbox,
         f"for d in {' '.join(OUTSIDE)}; do (touch $d/x || mkdir $d/y) 2>/dev/null && echo $d; done; true",
     )
     expect(not done, f"written to: {done.split()}")
     return f"{len(OUTSIDE)} places"
 
 
-async def kill_everything(ring: Ring) -> str:
-    """``kill -9 -1`` leaves the box standing."""
-    done = await ring.box.exec(["sh", "-c", "sleep 60 & kill -9 -1; sleep 1"], timeout_s=10)
-    await ring.answers()
+async def kill_everything(context: AttackContext) -> str:
+    """``kill -9 -1`` leaves the sandbox standing."""
+    done = await context.sandbox.exec(["sh", "-c", "sleep 60 & kill -9 -1; sleep 1"], timeout_s=10)
+    await context.expect_usable()
     return f"the command ended with {done.exit_code}"
 
 
-async def signals(ring: Ring) -> str:
+async def signals(context: AttackContext) -> str:
     """Nor does any signal to the first process, or to any process but one's own."""
-    await ring.box.exec(["python3", "-c", SIGNALS.format(target="(1,)")], timeout_s=10)
-    await ring.answers()
+    await context.sandbox.exec(["python3", "-c", SIGNALS.format(target="(1,)")], timeout_s=10)
+    await context.expect_usable()
     others = "[int(n) for n in os.listdir('/proc') if n.isdigit() and int(n) != os.getpid()]"
-    await ring.box.exec(["python3", "-c", SIGNALS.format(target=others)], timeout_s=10)
-    await ring.answers()
+    await context.sandbox.exec(["python3", "-c", SIGNALS.format(target=others)], timeout_s=10)
+    await context.expect_usable()
     return "64 signals to each"
 
 
-async def trace(ring: Ring) -> str:
-    """No process of the box's own can be traced, read or robbed of its descriptors."""
-    found = await python(ring.box, TRACE)
+async def trace(context: AttackContext) -> str:
+    """No process of the sandbox's own can be traced, read or robbed of its descriptors."""
+    found = await python(context.sandbox, TRACE)
     expect(not found, found.replace("\n", "; "))
     return "ptrace, /proc, pidfd_getfd"
 
 
-async def limits(ring: Ring) -> str:
+async def limits(context: AttackContext) -> str:
     """The step server's own limits cannot be lowered."""
     await sh(
-        ring.box,
+        context.sandbox,
         "for p in $(ls /proc | grep '^[0-9]'); do"
         " [ $p = $$ ] || prlimit -p $p --as=1000000 --nofile=3 --cpu=1; done; true",
     )
-    await ring.answers()
-    await ring.box.read(".", timeout_s=5)
+    await context.expect_usable()
+    await context.sandbox.read(".", timeout_s=5)
     return "prlimit"
 
 
-async def status(ring: Ring) -> str:
+async def status(context: AttackContext) -> str:
     """The payload has no capability and can gain none."""
-    text = await sh(ring.box, "cat /proc/self/status")
+    text = await sh(context.sandbox, "cat /proc/self/status")
     fields = {line.partition(":")[0]: line.partition(":")[2].split() for line in text.splitlines()}
     for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
         expect(int(fields[name][0], 16) == 0, f"{name} is {fields[name][0]}")
@@ -189,42 +189,44 @@ async def status(ring: Ring) -> str:
     return "no capability, no new privileges"
 
 
-async def seccomp(ring: Ring) -> str:
+async def seccomp(context: AttackContext) -> str:
     """System calls are filtered."""
-    expect(await sh(ring.box, "grep Seccomp: /proc/self/status | cut -f2") == "2", "there is no filter")
-    found = (await python(ring.box, FILTERED)).split()
+    expect(await sh(context.sandbox, "grep Seccomp: /proc/self/status | cut -f2") == "2", "there is no filter")
+    found = (await python(context.sandbox, FILTERED)).split()
     expect(not found, f"let through: {', '.join(found)}")
     return "keyctl, bpf, perf, userfaultfd and others refused"
 
 
-async def user_spaces(ring: Ring) -> str:
+async def user_spaces(context: AttackContext) -> str:
     """No namespace of one's own, where one would be root."""
-    found = (await python(ring.box, SPACES)).split()
+    found = (await python(context.sandbox, SPACES)).split()
     expect(not found, f"made: {', '.join(found)}")
     return "user, mount, pid, network"
 
 
-async def calls(ring: Ring) -> str:
+async def calls(context: AttackContext) -> str:
     """What only root may do."""
-    found = (await python(ring.box, CALLS)).split("\n")
+    found = (await python(context.sandbox, CALLS)).split("\n")
     expect(found == [""], f"done: {', '.join(found)}")
     return "mount, mknod, chroot, setuid and others refused"
 
 
-async def setuid(ring: Ring) -> str:
+async def setuid(context: AttackContext) -> str:
     """A program that is set to run as another user does not."""
-    user = await sh(ring.box, "id -u")
-    found = set((await sh(ring.box, SETUID, timeout_s=WALK_SECONDS)).split())
+    user = await sh(context.sandbox, "id -u")
+    found = set((await sh(context.sandbox, SETUID, timeout_s=WALK_TIMEOUT_S)).split())
     expect(found <= {user}, f"ran as {found}")
     return f"ran as {user}"
 
 
-async def knobs(ring: Ring) -> str:
+async def knobs(context: AttackContext) -> str:
     """The kernel's settings cannot be written, nor its memory or devices read."""
-    written = await sh(ring.box, f"for f in {' '.join(KNOBS)}; do (echo 0 > $f) 2>/dev/null && echo $f; done; true")
+    written = await sh(
+        context.sandbox, f"for f in {' '.join(KNOBS)}; do (echo 0 > $f) 2>/dev/null && echo $f; done; true"
+    )
     expect(not written, f"written: {written.split()}")
     read = await sh(
-        ring.box,
+        context.sandbox,
         f"for f in {' '.join(SECRETS)}; do"
         ' [ -n "$(timeout 1 head -c 1 $f 2>/dev/null; ls -A $f/ 2>/dev/null)" ] && echo $f; done; true',
     )
@@ -232,7 +234,7 @@ async def knobs(ring: Ring) -> str:
     return f"{len(KNOBS)} settings, {len(SECRETS)} secrets"
 
 
-RIGHTS = (
+PRIVILEGES = (
     Attack("writing outside", write_outside),
     Attack("kill -9 -1", kill_everything),
     Attack("signals to the server", signals),

@@ -1,7 +1,7 @@
 """Attacks that use up what a sandbox shares with the machine: processes, memory, disk, output, cpu."""
 
 from ...spec import SHM_MIB
-from ..attack import Attack, Ring
+from ..attack import Attack, AttackContext
 from ..harness import expect, python, sh
 
 NO_CGROUP = frozenset({"local"})
@@ -127,63 +127,65 @@ print(sum(os.times()[:4]) / 1.5)
 """
 
 
-async def _reached(ring: Ring, argv: list[str], timeout_s: float = 20.0) -> tuple[int, str]:
+async def _reached(context: AttackContext, argv: list[str], timeout_s: float = 20.0) -> tuple[int, str]:
     """The last number that a program printed before it ended, somehow, and how it ended."""
-    done = await ring.box.exec(argv, timeout_s=timeout_s)
+    done = await context.sandbox.exec(argv, timeout_s=timeout_s)
     lines = done.stdout.split()
     how = "memory" if done.oom else "deadline" if done.timed_out else f"exit {done.exit_code}"
     return int(lines[-1]) if lines else 0, how
 
 
-async def fork_bomb(ring: Ring) -> str:
+async def fork_bomb(context: AttackContext) -> str:
     """Processes end at their limit; a bomb is ended with its command."""
-    made = int(await python(ring.box, FORKS))
-    expect(made <= ring.spec.pids, f"{made} processes, over {ring.spec.pids}")
-    await ring.box.reset(timeout_s=10)
-    await ring.box.exec(["sh", "-c", BOMB], timeout_s=1.0)
-    return f"{made} of {ring.spec.pids} processes"
+    made = int(await python(context.sandbox, FORKS))
+    expect(made <= context.spec.pids, f"{made} processes, over {context.spec.pids}")
+    await context.sandbox.reset(timeout_s=10)
+    await context.sandbox.exec(["sh", "-c", BOMB], timeout_s=1.0)
+    return f"{made} of {context.spec.pids} processes"
 
 
-async def fork_bomb_left(ring: Ring) -> str:
+async def fork_bomb_left(context: AttackContext) -> str:
     """A bomb that its command left behind goes with the reset."""
-    await ring.box.exec(["sh", "-c", f"({BOMB}) >/dev/null 2>&1 & sleep 0.3"], timeout_s=5)
-    await ring.box.reset(timeout_s=10)
-    count = int(await sh(ring.box, "ls -d /proc/[0-9]* | wc -l"))
+    await context.sandbox.exec(["sh", "-c", f"({BOMB}) >/dev/null 2>&1 & sleep 0.3"], timeout_s=5)
+    await context.sandbox.reset(timeout_s=10)
+    count = int(await sh(context.sandbox, "ls -d /proc/[0-9]* | wc -l"))
     expect(count < 10, f"{count} processes after the reset")
     return "gone with the reset"
 
 
-async def memory_bomb(ring: Ring) -> str:
+async def memory_bomb(context: AttackContext) -> str:
     """One process cannot hold more than the limit, and is told of as killed for it."""
-    limit = ring.spec.memory_mib
-    reached, how = await _reached(ring, ["python3", "-c", EAT, str(3 * limit), "0"])
+    limit = context.spec.memory_mib
+    reached, how = await _reached(context, ["python3", "-c", EAT, str(3 * limit), "0"])
     expect(reached <= limit, f"{reached} MiB, over {limit}")
     expect(how in ("memory", "exit 1"), f"it ended by {how}")
     return f"{reached} of {limit} MiB, then {'killed' if how == 'memory' else 'refused'}"
 
 
-async def memory_of_many(ring: Ring) -> str:
+async def memory_of_many(context: AttackContext) -> str:
     """All processes together cannot hold more than the limit."""
-    each, many = int(ring.spec.memory_mib * 0.6), 3
+    each, many = int(context.spec.memory_mib * 0.6), 3
     script = f'for i in $(seq {many}); do python3 -c "$0" {each} 1 > $i & done; wait; cat * | grep -c held'
-    done = await ring.box.exec(["sh", "-c", script, EAT], timeout_s=20)
+    done = await context.sandbox.exec(["sh", "-c", script, EAT], timeout_s=20)
     held = int(done.stdout.split()[-1]) * each
-    expect(held <= ring.spec.memory_mib, f"{held} MiB at once, over {ring.spec.memory_mib}")
+    expect(held <= context.spec.memory_mib, f"{held} MiB at once, over {context.spec.memory_mib}")
     return f"{held} MiB at once"
 
 
-async def hiding(ring: Ring) -> str:
+async def hiding(context: AttackContext) -> str:
     """When memory ends it is never the step server that is killed, however small each process makes itself."""
-    many = ring.spec.pids - 8
-    await ring.box.exec(["python3", "-c", HIDE, str(many), str(2 * ring.spec.memory_mib // many)], timeout_s=20)
-    await ring.answers()
-    return f"{many} processes; the box lives"
+    many = context.spec.pids - 8
+    await context.sandbox.exec(
+        ["python3", "-c", HIDE, str(many), str(2 * context.spec.memory_mib // many)], timeout_s=20
+    )
+    await context.expect_usable()
+    return f"{many} processes; the sandbox lives"
 
 
-async def swap(ring: Ring) -> str:
+async def swap(context: AttackContext) -> str:
     """There is no swap beyond the limit."""
     found = await sh(
-        ring.box,
+        context.sandbox,
         "cd /sys/fs/cgroup; cat memory.swap.max 2>/dev/null && exit; cd memory || exit 1;"
         " expr $(cat memory.memsw.limit_in_bytes) - $(cat memory.limit_in_bytes) || [ $? = 1 ]",
     )
@@ -191,94 +193,94 @@ async def swap(ring: Ring) -> str:
     return "none"
 
 
-async def disk_fill(ring: Ring) -> str:
+async def disk_fill(context: AttackContext) -> str:
     """Every place that can be written to ends at its size, all of them at once too."""
-    sizes = {"/workspace": ring.spec.disk_mib, "/tmp": ring.spec.disk_mib, "/dev/shm": SHM_MIB}  # noqa: S108
+    sizes = {"/workspace": context.spec.disk_mib, "/tmp": context.spec.disk_mib, "/dev/shm": SHM_MIB}  # noqa: S108
     told = []
     for place, size in sizes.items():
-        done = float(await python(ring.box, FILL, place, 4 * size + 8))
+        done = float(await python(context.sandbox, FILL, place, 4 * size + 8))
         expect(done <= size + SLACK_MIB, f"{place} took {done:.0f} MiB, over {size}")
         told.append(f"{place} {done:.0f}")
     return f"MiB: {', '.join(told)}"
 
 
-async def inode_fill(ring: Ring) -> str:
+async def inode_fill(context: AttackContext) -> str:
     """Every such place ends at its number of files."""
     told = []
     for place in ("/workspace", "/tmp", "/dev/shm"):  # noqa: S108
-        made = int(await python(ring.box, TOUCH, place, 3 * ring.spec.inodes))
-        expect(made <= ring.spec.inodes, f"{place} took {made} files, over {ring.spec.inodes}")
+        made = int(await python(context.sandbox, TOUCH, place, 3 * context.spec.inodes))
+        expect(made <= context.spec.inodes, f"{place} took {made} files, over {context.spec.inodes}")
         told.append(f"{place} {made}")
     return ", ".join(told)
 
 
-async def queue_fill(ring: Ring) -> str:
+async def queue_fill(context: AttackContext) -> str:
     """POSIX message queues end at a few."""
-    made = int(await python(ring.box, QUEUES))
+    made = int(await python(context.sandbox, QUEUES))
     expect(made < 2000, "2,000 were made")
     return f"{made} queues"
 
 
-async def segments(ring: Ring) -> str:
-    """System V's shared memory, which no process holds, ends within the limit, and the box lives."""
-    limit = ring.spec.memory_mib
-    reached, how = await _reached(ring, ["python3", "-c", SEGMENTS, str(int(1.5 * limit))])
+async def segments(context: AttackContext) -> str:
+    """System V's shared memory, which no process holds, ends within the limit, and the sandbox lives."""
+    limit = context.spec.memory_mib
+    reached, how = await _reached(context, ["python3", "-c", SEGMENTS, str(int(1.5 * limit))])
     expect(reached <= limit, f"{reached} MiB, over {limit}")
-    await ring.answers()
+    await context.expect_usable()
     return f"{reached} MiB, then {how}"
 
 
-async def messages(ring: Ring) -> str:
+async def messages(context: AttackContext) -> str:
     """Nor do messages in System V's queues."""
-    limit = ring.spec.memory_mib
-    reached, how = await _reached(ring, ["python3", "-c", MESSAGES, str(int(1.5 * limit))])
+    limit = context.spec.memory_mib
+    reached, how = await _reached(context, ["python3", "-c", MESSAGES, str(int(1.5 * limit))])
     expect(reached <= limit, f"{reached} MiB, over {limit}")
-    await ring.answers()
+    await context.expect_usable()
     return f"{reached} MiB, then {how}"
 
 
-async def semaphores(ring: Ring) -> str:
+async def semaphores(context: AttackContext) -> str:
     """Nor do semaphores, of about a mebibyte a set."""
-    limit = ring.spec.memory_mib
-    reached, how = await _reached(ring, ["python3", "-c", SEMAPHORES, str(int(1.5 * limit))])
+    limit = context.spec.memory_mib
+    reached, how = await _reached(context, ["python3", "-c", SEMAPHORES, str(int(1.5 * limit))])
     expect(reached <= limit, f"{reached} sets of a MiB, over {limit} MiB")
-    await ring.answers()
+    await context.expect_usable()
     return f"{reached} MiB, then {how}"
 
 
-async def everything_full(ring: Ring) -> str:
-    """With every file system and the memory full, the box still serves."""
-    await disk_fill(ring)
-    await ring.box.exec(["python3", "-c", EAT, str(ring.spec.memory_mib), "0"], timeout_s=20)
+async def everything_full(context: AttackContext) -> str:
+    """With every file system and the memory full, the sandbox still serves."""
+    await disk_fill(context)
+    await context.sandbox.exec(["python3", "-c", EAT, str(context.spec.memory_mib), "0"], timeout_s=20)
     for _ in range(3):
-        found = await ring.box.read("/dev/shm/full", timeout_s=10)  # noqa: S108
+        found = await context.sandbox.read("/dev/shm/full", timeout_s=10)  # noqa: S108
         expect(len(found["."]) == SHM_MIB << 20, "it was read in part")
-        await ring.answers()
+        await context.expect_usable()
     return "files are read, commands run"
 
 
-async def flood(ring: Ring) -> str:
+async def flood(context: AttackContext) -> str:
     """Endless output is stopped inside."""
-    done = await ring.box.exec(["sh", "-c", "yes & yes >&2 & cat /dev/zero"], timeout_s=10)
+    done = await context.sandbox.exec(["sh", "-c", "yes & yes >&2 & cat /dev/zero"], timeout_s=10)
     expect(done.output_limit_exceeded, "it was not stopped")
     kept = len(done.stdout) + len(done.stderr)
-    expect(kept <= 2 * ring.spec.output_kib << 10, f"{kept} bytes came out")
-    return f"{kept >> 10} KiB came out, in {done.seconds * 1e3:.0f} ms"
+    expect(kept <= 2 * context.spec.output_kib << 10, f"{kept} bytes came out")
+    return f"{kept >> 10} KiB came out, in {done.duration_s * 1e3:.0f} ms"
 
 
-async def busy(ring: Ring) -> str:
+async def busy(context: AttackContext) -> str:
     """Eight busy processes get the cpu that was allotted."""
-    used = float(await python(ring.box, SPIN))
-    expect(used <= ring.spec.cpus * 1.4, f"{used:.1f} cpus, over {ring.spec.cpus:g}")
-    untried = "" if used > 0.7 * ring.spec.cpus else ": the machine gave no more, so the limit was not met"
-    return f"{used:.2f} of {ring.spec.cpus:g} cpus{untried}"
+    used = float(await python(context.sandbox, SPIN))
+    expect(used <= context.spec.cpus * 1.4, f"{used:.1f} cpus, over {context.spec.cpus:g}")
+    untried = "" if used > 0.7 * context.spec.cpus else ": the machine gave no more, so the limit was not met"
+    return f"{used:.2f} of {context.spec.cpus:g} cpus{untried}"
 
 
-async def open_files(ring: Ring) -> str:
+async def open_files(context: AttackContext) -> str:
     """Open files end at their limit, and no core is dumped."""
-    most = int(await sh(ring.box, "ulimit -Hn"))
+    most = int(await sh(context.sandbox, "ulimit -Hn"))
     expect(most <= 4096, f"{most} open files")
-    expect(await sh(ring.box, "ulimit -Hc") == "0", "cores are dumped")
+    expect(await sh(context.sandbox, "ulimit -Hc") == "0", "cores are dumped")
     return f"{most} a process"
 
 

@@ -1,52 +1,57 @@
-"""The table of isolation attacks (``turnwise sandbox check --attacks``): each is tried, and either held or not.
+"""Run the attacks on a backend (`turnwise sandbox check --attacks`).
 
-A backend's claims are held against it: what it says that it contains, it must; what it says it does not is told as
-``not contained``. Nothing is sent outside this machine.
+A backend must contain every attack that it claims to contain. Other successful attacks are reported as ``not
+contained``. The leak cases of the conformance suite run as attacks too.
 """
 
 from collections.abc import Callable, Collection
 from typing import Any
 
 from ...backends.registry import Backend
-from ...sandbox import Box
-from ..attack import Attack, Outcome, Ring, attacked
-from ..conformance.reset import LEFTOVERS
-from ..harness import Boxes, Case
+from ...sandbox import Sandbox
+from ..attack import Attack, AttackContext, AttackResult, run_attack
+from ..conformance.reset import RESETS
+from ..harness import Case, SandboxFixture
 from .network import NETWORK
-from .privileges import RIGHTS
+from .privileges import PRIVILEGES
 from .resources import RESOURCES
 
 
-def _leftover(name: str, case: Case) -> Attack:
-    """What is left after a reset, as an attack."""
+def _as_attack(name: str, case: Case) -> Attack:
+    """Return a conformance case as an attack on one sandbox."""
 
-    async def work(ring: Ring) -> str:
-        async def make(**changes: Any) -> Box:
-            return ring.box
+    async def work(context: AttackContext) -> str:
+        async def make(**changes: Any) -> Sandbox:
+            return context.sandbox
 
         return await case(make)
 
     return Attack(name, work)
 
 
-ATTACKS = (*RESOURCES, *NETWORK, *RIGHTS, *(_leftover(name, case) for name, case in LEFTOVERS.items()))
+ATTACKS = (*RESOURCES, *NETWORK, *PRIVILEGES, *(_as_attack(name, case) for name, case in RESETS.items()))
 
 
-async def attack(
-    backend: Backend, told: Callable[[Outcome], None] | None = None, *, only: Collection[str] | None = None
-) -> list[Outcome]:
-    """Make every attack, or ``only`` those of these names; ``told`` hears of each as it ends. The backend stays open.
+async def run_attacks(
+    backend: Backend,
+    on_result: Callable[[AttackResult], None] | None = None,
+    *,
+    only: Collection[str] | None = None,
+) -> list[AttackResult]:
+    """Run every attack, or ``only`` those of these names, and return the results; ``on_result`` receives each at once.
+
+    The backend stays open.
 
     Raises:
-        SandboxError: boxes could not be started.
+        SandboxError: sandboxes could not be started.
     """
-    chosen = [each for each in ATTACKS if only is None or each.name in only]
-    boxes, outcomes = Boxes(backend), list[Outcome]()
+    chosen = [attack for attack in ATTACKS if only is None or attack.name in only]
+    sandboxes, results = SandboxFixture(backend), list[AttackResult]()
     try:
-        for each in chosen:
-            outcomes.append(await attacked(each, boxes))
-            if told is not None:
-                told(outcomes[-1])
+        for attack in chosen:
+            results.append(await run_attack(attack, sandboxes))
+            if on_result is not None:
+                on_result(results[-1])
     finally:
-        await boxes.close()
-    return outcomes
+        await sandboxes.close()
+    return results

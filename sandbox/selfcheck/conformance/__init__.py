@@ -1,1 +1,1 @@
-"""Cases that every backend must pass."""
+"""Conformance cases: one file per topic, ``run`` combines them. The rest of turnwise relies on every case."""

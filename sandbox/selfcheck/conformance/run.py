@@ -1,28 +1,25 @@
-"""What any backend's boxes must do: named cases that know nothing of the backend (``turnwise sandbox check``).
-
-Whoever writes another backend runs ``conform`` over it; what passes here is what the rest of turnwise relies on.
-"""
+"""Run the conformance cases on a backend."""
 
 from collections.abc import Callable, Mapping
 
 from ...backends.registry import Backend
-from ..harness import Boxes, Case, Result, run_case
+from ..harness import Case, CaseResult, SandboxFixture, run_case
 from .commands import COMMANDS
 from .files import FILES
 from .limits import LIMITS
-from .reset import LEFTOVERS
+from .reset import RESETS
 
-CASES: Mapping[str, Case] = {**COMMANDS, **LIMITS, **FILES, **LEFTOVERS}
+CASES: Mapping[str, Case] = {**COMMANDS, **LIMITS, **FILES, **RESETS}
 
 
-async def conform(backend: Backend, told: Callable[[Result], None] | None = None) -> list[Result]:
-    """Try every case; ``told`` hears of each as it ends. The backend stays open."""
-    boxes, results = Boxes(backend), list[Result]()
+async def run_conformance(backend: Backend, on_result: Callable[[CaseResult], None] | None = None) -> list[CaseResult]:
+    """Run every case and return the results; ``on_result`` receives each at once. The backend stays open."""
+    sandboxes, results = SandboxFixture(backend), list[CaseResult]()
     try:
         for name, case in CASES.items():
-            results.append(await run_case(name, case, boxes))
-            if told is not None:
-                told(results[-1])
+            results.append(await run_case(name, case, sandboxes))
+            if on_result is not None:
+                on_result(results[-1])
     finally:
-        await boxes.close()
+        await sandboxes.close()
     return results

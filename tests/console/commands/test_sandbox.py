@@ -6,11 +6,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import docker
 import pytest
-from turnwise.sandbox.backends.listing import owned
+from turnwise.sandbox.backends.listing import describe
 from turnwise.sandbox.backends.ownership import EXPIRES, HOST, PID, RUN, labels
 
 PROGRAM = Path(sys.executable).with_name("turnwise")
@@ -35,7 +34,7 @@ def test_list_and_reap_tell_the_dead_from_the_living() -> None:
         client.create_container("turnwise/code:latest", command=["true"], name=name, labels={**written, **changed})
     try:
         rows = {row["id"]: row for row in json.loads(turnwise("list", "--json").stdout)}
-        assert (rows[alive]["run"], rows[alive]["owner"], rows[alive]["dead"]) == (
+        assert (rows[alive]["run"], rows[alive]["owner"], rows[alive]["reap_reason"]) == (
             "a run",
             f"process {os.getpid()}",
             "",
@@ -49,7 +48,7 @@ def test_list_and_reap_tell_the_dead_from_the_living() -> None:
         assert f"/{alive}" in there
         assert f"/{dead}" not in there
         # Another pool on this machine may have swept it first.
-        assert dead not in rows or rows[dead]["dead"] == "its owner, process 4194305, is dead"
+        assert dead not in rows or rows[dead]["reap_reason"] == "its owner, process 4194305, is dead"
     finally:
         client.remove_container(alive, force=True)
         client.close()
@@ -75,7 +74,7 @@ def test_an_image_that_is_up_to_date_is_not_built_again() -> None:
     ("arguments", "told"),
     [
         (["check", "--backend", "podman"], "podman is none of docker, local"),
-        (["build", "desktop"], "there is no image 'desktop': there are code, web, gui"),
+        (["build", "gui"], "unknown image 'gui'; the images are code, web, desktop"),
     ],
 )
 def test_a_wrong_name_is_told_and_exits_2(arguments: list[str], told: str) -> None:
@@ -104,13 +103,12 @@ def test_without_an_engine_doctor_says_what_is_left() -> None:
 
 @pytest.mark.parametrize("spoilt", [{EXPIRES: "soon"}, {EXPIRES: "1e30"}, {HOST: "elsewhere"}])
 def test_odd_labels_are_shown_as_far_as_they_go(spoilt: dict[str, str]) -> None:
-    found: dict[str, Any] = {"id": "x", "status": "running", "image": "code", "dead": ""}
-    row = owned({**found, "labels": {**labels("r", 60.0), **spoilt}})
-    assert row["run"] == "r"
-    assert bool(row["expires"]) == (EXPIRES not in spoilt)
-    assert row["owner"].endswith("elsewhere") == (HOST in spoilt)
-    bare = owned({**found, "labels": {MARK_ONLY: "1"}})
-    assert (bare["run"], bare["owner"], bare["expires"]) == ("", "", "")
+    row = describe("x", "running", "code", {**labels("r", 60.0), **spoilt}, "")
+    assert row.run == "r"
+    assert bool(row.expires) == (EXPIRES not in spoilt)
+    assert row.owner.endswith("elsewhere") == (HOST in spoilt)
+    bare = describe("x", "running", "code", {MARK_ONLY: "1"}, "")
+    assert (bare.run, bare.owner, bare.expires) == ("", "", "")
 
 
 MARK_ONLY = RUN + ".other"

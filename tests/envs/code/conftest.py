@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from turnwise.sandbox import set_provider
-from turnwise.sandbox.pool.in_process import InProcessPool
+from turnwise.sandbox.provider import InProcessProvider
 
 SEEDS = int(os.environ.get("TURNWISE_CODE_SEEDS", "20"))
 
@@ -27,7 +27,7 @@ def _sandboxes(backend: str) -> Iterator[str]:
         pytest.fail(
             f"no {backend} sandboxes here: `make test` installs what they need, `turnwise sandbox build` the images"
         )
-    source = InProcessPool(backend, capacity=16, warm=1)
+    source = InProcessProvider(backend, capacity=16, warm=1)
     set_provider(source)
     yield backend
     set_provider(None)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from turnwise.sandbox import set_provider
-from turnwise.sandbox.pool.in_process import InProcessPool
+from turnwise.sandbox.provider import InProcessProvider
 
 
 @pytest.fixture(scope="package")
@@ -14,7 +14,7 @@ def browsers() -> Iterator[None]:
     found = subprocess.run(["docker", "image", "inspect", "turnwise/web"], capture_output=True, check=False)
     if found.returncode:
         pytest.fail("no image turnwise/web here: `turnwise sandbox build web` makes it, and so does `make test`")
-    source = InProcessPool("docker", capacity=3, warm=0)
+    source = InProcessProvider("docker", capacity=3, warm=0)
     set_provider(source)
     yield
     set_provider(None)

@@ -7,23 +7,23 @@ import time
 from pathlib import Path
 
 import pytest
-from turnwise.sandbox.backends.bubblewrap import LocalBackend
-from turnwise.sandbox.backends.registry import backend
+from turnwise.sandbox.backends.bubblewrap import BubblewrapBackend
+from turnwise.sandbox.backends.registry import make_backend
 from turnwise.sandbox.errors import NoEngine, NotTrusted, SandboxLost, StartFailed
 from turnwise.sandbox.spec import SandboxSpec
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=8, trusted=True)
 OWNER = """
 import asyncio, sys
-from turnwise.sandbox.backends.bubblewrap import LocalBackend
+from turnwise.sandbox.backends.bubblewrap import BubblewrapBackend
 from turnwise.sandbox.spec import SandboxSpec
 
 async def main():
-    held = LocalBackend("owner")
+    held = BubblewrapBackend()
     box = await held.start(SandboxSpec(memory_mib=128, disk_mib=8, trusted=True))
-    await box.exec(["sh", "-c", "setsid sleep 61.{0} >/dev/null 2>&1 & sleep 0.1"], deadline=20)
+    await box.exec(["sh", "-c", "setsid sleep 61.{0} >/dev/null 2>&1 & sleep 0.1"], timeout_s=20)
     print("ready", flush=True)
-    await box.exec(["sh", "-c", "sleep 62.{0} & trap '' HUP TERM; sleep 600"], deadline=600)
+    await box.exec(["sh", "-c", "sleep 62.{0} & trap '' HUP TERM; sleep 600"], timeout_s=600)
 
 asyncio.run(main())
 """
@@ -54,11 +54,11 @@ def gone(mark: str, seconds: float) -> bool:
 def test_what_is_not_trusted_is_refused_unless_the_person_allows_it() -> None:
     async def work() -> None:
         untrusted = SPEC.model_copy(update={"trusted": False})
-        held = LocalBackend("tests")
+        held = BubblewrapBackend()
         with pytest.raises(NotTrusted, match=r"^the local backend .* not declared trusted: use Docker"):
             await held.start(untrusted)
         await held.close()
-        allowed = LocalBackend("tests", allow_untrusted=True)
+        allowed = BubblewrapBackend(allow_untrusted=True)
         box = await allowed.start(untrusted)
         assert (await box.exec(["true"], timeout_s=20)).exit_code == 0
         await box.close()
@@ -87,12 +87,12 @@ def test_closing_a_box_ends_all_of_it_and_leaves_no_file() -> None:
     mark = f"63.{time.monotonic_ns()}"
 
     async def work() -> Path:
-        held = LocalBackend("tests")
+        held = BubblewrapBackend()
         box = await held.start(SPEC)
         await box.exec(["sh", "-c", f"setsid sleep {mark} >/dev/null 2>&1 &"], timeout_s=20)
-        assert [row["id"] for row in await held.listed()] == [box.id]
+        assert [row.id for row in await held.list_sandboxes()] == [box.id]
         await box.close()
-        assert await held.listed() == []
+        assert await held.list_sandboxes() == []
         await held.close()
         return held.folder
 
@@ -103,7 +103,7 @@ def test_closing_a_box_ends_all_of_it_and_leaves_no_file() -> None:
 
 def test_a_box_that_is_killed_from_outside_is_lost() -> None:
     async def work() -> None:
-        held = LocalBackend("tests")
+        held = BubblewrapBackend()
         box = await held.start(SPEC)
         running_one = asyncio.create_task(box.exec(["sleep", "600"], timeout_s=600))
         await asyncio.sleep(0.3)
@@ -122,7 +122,7 @@ def test_a_box_that_is_killed_from_outside_is_lost() -> None:
 
 def test_a_start_that_fails_says_what_bubblewrap_said(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
-        held = LocalBackend("tests")
+        held = BubblewrapBackend()
         monkeypatch.setattr(held, "python", "/usr/bin/no-such-python")
         with pytest.raises(StartFailed, match=r"bubblewrap could not start a sandbox: .*no-such-python"):
             await held.start(SPEC)
@@ -135,6 +135,6 @@ def test_a_start_that_fails_says_what_bubblewrap_said(monkeypatch: pytest.Monkey
 def test_without_bubblewrap_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NoEngine, match="local sandboxes need bubblewrap: apt-get install bubblewrap"):
-        backend("local")
-    with pytest.raises(ValueError, match="no sandbox backend 'podman': there are auto, docker, local"):
-        backend("podman")
+        make_backend("local")
+    with pytest.raises(ValueError, match="unknown sandbox backend 'podman'; the backends are auto, docker, local"):
+        make_backend("podman")

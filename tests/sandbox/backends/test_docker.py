@@ -14,8 +14,8 @@ import docker
 import docker.errors
 import pytest
 from turnwise.sandbox.backends.docker import CAPABILITIES, DockerBackend
-from turnwise.sandbox.backends.ownership import EXPIRES, HOST, MARK, PID, RUN, STARTED, labels, this_host
-from turnwise.sandbox.backends.registry import backend
+from turnwise.sandbox.backends.ownership import EXPIRES, HOST, LABEL, PID, RUN, STARTED, labels, this_host
+from turnwise.sandbox.backends.registry import make_backend
 from turnwise.sandbox.errors import NoEngine, NoImage, NotTrusted, SandboxLost, StartFailed
 from turnwise.sandbox.pool.pool import Pool
 from turnwise.sandbox.spec import SandboxSpec
@@ -31,7 +31,7 @@ async def main():
     held = DockerBackend(sys.argv[1])
     boxes = [await held.start(SandboxSpec()) for _ in range(2)]
     print("ready", flush=True)
-    await boxes[0].exec(["sh", "-c", "trap '' HUP TERM; setsid sleep 600 & sleep 600"], deadline=600)
+    await boxes[0].exec(["sh", "-c", "trap '' HUP TERM; setsid sleep 600 & sleep 600"], timeout_s=600)
 
 asyncio.run(main())
 """
@@ -138,14 +138,14 @@ def test_labels_name_the_run_and_the_owner(engine: Any) -> None:
         async with opened("a run") as held:
             box = await held.start(SPEC)
             written = engine.inspect_container(box.id)["Config"]["Labels"]
-            listed = [one for one in await held.listed() if one["id"] == box.id]
+            listed = [one for one in await held.list_sandboxes() if one["id"] == box.id]
             await box.close()
             return written, listed, box.id
 
     written, listed, name = asyncio.run(work())
-    expected = labels("a run", SPEC.ttl)
-    assert {key: written[key] for key in (MARK, RUN, HOST, PID, STARTED)} == {
-        key: expected[key] for key in (MARK, RUN, HOST, PID, STARTED)
+    expected = labels("a run", SPEC.ttl_s)
+    assert {key: written[key] for key in (LABEL, RUN, HOST, PID, STARTED)} == {
+        key: expected[key] for key in (LABEL, RUN, HOST, PID, STARTED)
     }
     assert abs(float(written[EXPIRES]) - float(expected[EXPIRES])) < 60
     assert [(one["id"], one["status"], one["dead"]) for one in listed] == [(name, "running", "")]
@@ -191,14 +191,14 @@ def test_a_sweep_removes_the_dead_and_only_them(engine: Any) -> None:
         stray(engine, run, **{HOST: "elsewhere/1", PID: "1", STARTED: "1"}),
         stray(engine, run, **{EXPIRES: "soon"}),
         stray(engine, run, **{STARTED: ""}),
-        stray(engine, run, **{MARK: "2"}),
+        stray(engine, run, **{LABEL: "2"}),
     ]
     try:
 
         async def work() -> tuple[list[dict[str, Any]], list[str]]:
             async with opened() as held:
-                listed = await held.listed()
-                return listed, await held.sweep()
+                listed = await held.list_sandboxes()
+                return listed, await held.reap()
 
         listed, removed = asyncio.run(work())
         # Another pool on this machine may sweep too, so who removed them is not asked.
@@ -226,7 +226,7 @@ def test_a_start_that_is_given_up_leaves_nothing(engine: Any) -> None:
             while of_run(engine, run):
                 assert time.monotonic() < ends
                 await asyncio.sleep(0.5)
-                await held.sweep()
+                await held.reap()
             assert list(held.folder.iterdir()) == []
 
     asyncio.run(work())
@@ -239,11 +239,11 @@ def test_a_container_removed_behind_our_back_is_a_lost_box(engine: Any) -> None:
             waiting = asyncio.create_task(box.exec(["sleep", "600"], timeout_s=600))
             await asyncio.sleep(0.1)
             await asyncio.to_thread(engine.remove_container, box.id, force=True)
-            with pytest.raises(SandboxLost, match="the step server ended"):
+            with pytest.raises(SandboxLost, match="the guest agent ended"):
                 await waiting
             assert not box.alive
             await box.close()
-            await held.sweep()
+            await held.reap()
 
     asyncio.run(work())
 
@@ -281,7 +281,7 @@ def test_without_an_engine_one_line_says_what_to_do(monkeypatch: pytest.MonkeyPa
     with pytest.raises(NoEngine, match=r"install docker\.io and start dockerd") as raised:
         DockerBackend("tests")
     assert "\n" not in str(raised.value)
-    held = backend("auto", allow_untrusted=True)
+    held = make_backend("auto", allow_untrusted=True)
     assert held.name == "local"
     asyncio.run(held.close())
 
@@ -290,7 +290,7 @@ def test_without_an_engine_what_is_not_trusted_is_refused_with_the_reason(monkey
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
 
     async def work() -> None:
-        held = backend("auto")
+        held = make_backend("auto")
         with pytest.raises(NotTrusted, match=r"^no Docker engine answers .*start dockerd.* not declared trusted"):
             await held.start(SPEC.model_copy(update={"trusted": False}))
         await held.close()

@@ -7,17 +7,17 @@ import time
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from turnwise.sandbox.backends.ownership import (
-    EXPIRED_FOR,
     EXPIRES,
+    EXPIRY_GRACE_S,
     HOST,
-    MARK,
+    LABEL,
     PID,
     RUN,
     STARTED,
     labels,
+    reap_reason,
     start_time,
     this_host,
-    why_dead,
 )
 
 NOW = 1_800_000_000.0
@@ -31,15 +31,15 @@ texts = st.text(max_size=8)
 
 
 def written(host: str, pid: object, started: str, expires: object) -> dict[str, str]:
-    return {MARK: "1", RUN: "r", HOST: host, PID: str(pid), STARTED: started, EXPIRES: str(expires)}
+    return {LABEL: "1", RUN: "r", HOST: host, PID: str(pid), STARTED: started, EXPIRES: str(expires)}
 
 
 @settings(max_examples=1000)
 @given(host=hosts, pid=pids, started=starts, offset=offsets, running=st.dictionaries(pids, starts.filter(bool)))
 @example(host=HERE, pid=1, started="100", offset=100.0, running={1: "101"})
 def test_only_the_dead_are_dead(host: str, pid: int, started: str, offset: float, running: dict[int, str]) -> None:
-    why = why_dead(written(host, pid, started, NOW + offset), NOW, HERE, running.get)
-    over = offset < -EXPIRED_FOR and bool(started)
+    why = reap_reason(written(host, pid, started, NOW + offset), NOW, HERE, running.get)
+    over = offset < -EXPIRY_GRACE_S and bool(started)
     gone = host == HERE and bool(started) and running.get(pid) != started
     assert bool(why) == (over or gone)
     if why and not over:
@@ -48,41 +48,41 @@ def test_only_the_dead_are_dead(host: str, pid: int, started: str, offset: float
 
 @settings(max_examples=1000)
 @given(
-    found=st.dictionaries(st.sampled_from([MARK, RUN, HOST, PID, STARTED, EXPIRES]) | texts, texts),
-    changed=st.sampled_from([MARK, HOST, PID, STARTED, EXPIRES]),
+    found=st.dictionaries(st.sampled_from([LABEL, RUN, HOST, PID, STARTED, EXPIRES]) | texts, texts),
+    changed=st.sampled_from([LABEL, HOST, PID, STARTED, EXPIRES]),
     junk=texts,
 )
 def test_what_cannot_be_read_is_left_alone(found: dict[str, str], changed: str, junk: str) -> None:
     whole = written(HERE, 1, "100", NOW + 60)
-    assert why_dead(found, NOW, HERE, lambda pid: None) == "" or set(found) >= {MARK, HOST, PID, STARTED, EXPIRES}
-    assert why_dead({**whole, changed: junk}, NOW, HERE, {1: "100"}.get) == "" or changed in (PID, STARTED, EXPIRES)
+    assert reap_reason(found, NOW, HERE, lambda pid: None) == "" or set(found) >= {LABEL, HOST, PID, STARTED, EXPIRES}
+    assert reap_reason({**whole, changed: junk}, NOW, HERE, {1: "100"}.get) == "" or changed in (PID, STARTED, EXPIRES)
     lacking = {name: value for name, value in whole.items() if name != changed}
-    assert why_dead(lacking, NOW, HERE, lambda pid: None) == ""
+    assert reap_reason(lacking, NOW, HERE, lambda pid: None) == ""
 
 
 def test_an_expiry_that_is_no_number_is_left_alone() -> None:
     for expires in ("nan", "", "soon"):
-        assert why_dead(written("other/1", 1, "100", expires), NOW, HERE, lambda pid: None) == ""
-    assert why_dead(written("other/1", 1, "100", "-inf"), NOW, HERE, lambda pid: None)
+        assert reap_reason(written("other/1", 1, "100", expires), NOW, HERE, lambda pid: None) == ""
+    assert reap_reason(written("other/1", 1, "100", "-inf"), NOW, HERE, lambda pid: None)
 
 
 def test_this_process_owns_what_it_labels_until_it_expires() -> None:
     mine = labels("run", 30.0)
-    assert why_dead(mine, time.time(), this_host()) == ""
-    assert why_dead(mine, time.time() + 30 + EXPIRED_FOR + 2, this_host()).startswith("its time to live was over")
+    assert reap_reason(mine, time.time(), this_host()) == ""
+    assert reap_reason(mine, time.time() + 30 + EXPIRY_GRACE_S + 2, this_host()).startswith("its time to live ended")
 
 
 def test_a_child_is_dead_once_it_has_ended_even_as_a_zombie() -> None:
     child = subprocess.Popen(["sleep", "600"])
     mine = {**labels("run", 600.0), PID: str(child.pid), STARTED: start_time(child.pid) or ""}
-    assert why_dead(mine, time.time(), this_host()) == ""
+    assert reap_reason(mine, time.time(), this_host()) == ""
     child.kill()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert why_dead(mine, time.time(), this_host()) == f"its owner, process {child.pid}, is dead"
+    assert reap_reason(mine, time.time(), this_host()) == f"its owner, process {child.pid}, is dead"
     child.wait()
-    assert why_dead(mine, time.time(), this_host()) == f"its owner, process {child.pid}, is dead"
+    assert reap_reason(mine, time.time(), this_host()) == f"its owner, process {child.pid}, is dead"
 
 
 def test_a_reused_pid_is_another_process() -> None:
     mine = {**labels("run", 600.0), STARTED: "1"}
-    assert why_dead(mine, time.time(), this_host()) == f"its owner, process {os.getpid()}, is dead"
+    assert reap_reason(mine, time.time(), this_host()) == f"its owner, process {os.getpid()}, is dead"

@@ -7,13 +7,15 @@ from time import monotonic
 
 import pytest
 from turnwise.sandbox import SandboxLost, SandboxSpec
-from turnwise.sandbox.cluster.node import SandboxNode, SandboxSettings
-from turnwise.sandbox.cluster.node_socket import SocketConnection, dial
+from turnwise.sandbox.cluster.client import connect
+from turnwise.sandbox.cluster.node import SandboxNode
+from turnwise.sandbox.cluster.node_socket import SocketConnection
+from turnwise.sandbox.cluster.settings import SandboxSettings
 from turnwise.sandbox.errors import NodeLost
 from turnwise.sandbox.pool.pool import Pool
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=16, trusted=True)
-EXEC = {"op": "exec", "deadline": 30, "cap": 1000, "env": {}}
+EXEC = {"op": "exec", "timeout_s": 30, "max_output_bytes": 1000, "env": {}}
 
 
 @asynccontextmanager
@@ -26,10 +28,10 @@ async def host() -> AsyncIterator[SandboxNode]:
 
 
 async def leased(made: SandboxNode) -> tuple[str, SocketConnection]:
-    got = await made.lease(SPEC.model_dump(), 30, None, patient=True)
+    got = await made.lease(SPEC.model_dump(), 30, None, wait=True)
     assert got is not None
     lease, name, _, gate = got
-    near = await dial(gate, None, name, lease)
+    near = await connect(gate, None, name, lease)
     assert isinstance(near, SocketConnection)
     return lease, near
 
@@ -73,7 +75,7 @@ def test_a_box_that_ends_is_told_apart_from_a_lease_and_a_host_that_end() -> Non
     async def main() -> None:
         async with host() as made:
             lease, near = await leased(made)
-            made._leases[lease].link.close("broken on purpose")
+            made._leases[lease].connection.close("broken on purpose")
             with pytest.raises(SandboxLost, match="broken on purpose"):
                 await near.call({**EXEC, "argv": ["true"]}, timeout_s=10)
 
@@ -86,7 +88,7 @@ def test_a_box_that_ends_is_told_apart_from_a_lease_and_a_host_that_end() -> Non
 
 
 def test_a_host_that_does_not_answer_is_no_doing_of_the_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnwise.sandbox.cluster.node_socket.LATE", 0.5)
+    monkeypatch.setattr("turnwise.sandbox.cluster.node_socket.NODE_GRACE_S", 0.5)
 
     async def main() -> None:
         async with host() as made:
@@ -96,7 +98,7 @@ def test_a_host_that_does_not_answer_is_no_doing_of_the_sandbox(monkeypatch: pyt
             async def hang(*_: object, **__: object) -> None:
                 await asyncio.sleep(60)
 
-            monkeypatch.setattr(box.link, "call", hang)
+            monkeypatch.setattr(box.connection, "call", hang)
             with pytest.raises(NodeLost, match="no answer"):
                 await near.call({**EXEC, "argv": ["true"]}, timeout_s=0.5)
 
@@ -104,11 +106,11 @@ def test_a_host_that_does_not_answer_is_no_doing_of_the_sandbox(monkeypatch: pyt
 
 
 def test_a_lease_that_nobody_uses_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnwise.sandbox.cluster.node.CLAIM_SECONDS", 0.2)
+    monkeypatch.setattr("turnwise.sandbox.cluster.node.CLAIM_TIMEOUT_S", 0.2)
 
     async def main() -> None:
         async with host() as made:
-            assert await made.lease(SPEC.model_dump(), 30, None, patient=True)
+            assert await made.lease(SPEC.model_dump(), 30, None, wait=True)
             await until_free(made, 5)
             _, near = await leased(made)
             await asyncio.sleep(0.5)
@@ -130,7 +132,7 @@ def test_a_sandbox_of_one_lease_is_out_of_reach_of_the_next() -> None:
             assert made._leases[again].id == name
             await made.release(lease)
             with pytest.raises(NodeLost):
-                await made.pass_on(lease, {"op": "ping"}, b"", 5)
+                await made.forward(lease, {"op": "ping"}, b"", 5)
             assert (await other.call({**EXEC, "argv": ["true"]}, timeout_s=10))[0]["exit_code"] == 0
             other.close()
 

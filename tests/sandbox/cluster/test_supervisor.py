@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from turnwise.sandbox import ExecResult, SandboxLease, SandboxSpec
-from turnwise.sandbox.cluster.node import SandboxSettings
-from turnwise.sandbox.cluster.supervisor import ClusterProvider, NodeSupervisor
+from turnwise.sandbox.cluster.client import ClusterProvider
+from turnwise.sandbox.cluster.settings import SandboxSettings
+from turnwise.sandbox.cluster.supervisor import NodeSupervisor
 from turnwise.sandbox.errors import LeaseTimeout, NodeLost
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=16)
@@ -114,7 +115,7 @@ def test_a_host_that_is_killed_comes_back_and_its_sandboxes_are_gone(cluster: An
         try:
             source = ClusterProvider("killed")
             box = await asyncio.to_thread(source.lease, SPEC, timeout_s=LONG)
-            for host in keeper.hosts.values():
+            for host in keeper.actors.values():
                 ray.kill(host, no_restart=False)
             await asyncio.to_thread(until_lost, box)
             again = await asyncio.to_thread(source.lease, SPEC, timeout_s=LONG)
@@ -143,7 +144,7 @@ def test_a_worker_that_is_killed_gives_back_what_it_held_on_its_own_node(cluster
         keeper = NodeSupervisor(f"near-{backend}", SandboxSettings(backend=backend, per_node=PER_NODE, warm=0))
         keeper.open()
         try:
-            for node in keeper.hosts:
+            for node in keeper.actors:
                 here = NodeAffinitySchedulingStrategy(node, soft=False)
                 borrower = ray.remote(Borrower).options(num_cpus=0, scheduling_strategy=here).remote()
                 assert await borrower.borrow.remote() == b"a frame\n"

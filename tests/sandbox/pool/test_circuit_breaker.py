@@ -6,7 +6,7 @@ from turnwise.sandbox.pool.circuit_breaker import CircuitBreaker
 
 
 def test_it_opens_after_failures_in_a_row_and_closes_at_a_success() -> None:
-    breaker = CircuitBreaker(threshold=3, probe_seconds=1e6)
+    breaker = CircuitBreaker(threshold=3, probe_interval_s=1e6)
     for _ in range(2):
         breaker.failed("no")
     breaker.succeeded()
@@ -24,8 +24,8 @@ def test_it_opens_after_failures_in_a_row_and_closes_at_a_success() -> None:
 
 
 def test_open_it_lets_one_probe_through_at_a_time() -> None:
-    breaker = CircuitBreaker(threshold=1, probe_seconds=5.0)
-    breaker._tried = 0.0
+    breaker = CircuitBreaker(threshold=1, probe_interval_s=5.0)
+    breaker._last_attempt = 0.0
     breaker.failures = 1
     assert [breaker.allows(now) for now in (4.9, 5.0, 5.1, 9.9, 10.0, 10.0)] == [False, True, False, False, True, False]
 

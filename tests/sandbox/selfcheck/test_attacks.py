@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from turnwise.sandbox.backends.registry import backend
-from turnwise.sandbox.selfcheck.attack import Outcome, Verdict
-from turnwise.sandbox.selfcheck.attacks.run import ATTACKS, attack
+from turnwise.sandbox.backends.registry import make_backend
+from turnwise.sandbox.selfcheck.attack import AttackResult, Verdict
+from turnwise.sandbox.selfcheck.attacks.run import ATTACKS, run_attacks
 
 pytestmark = pytest.mark.slow
 NAMES = [each.name for each in ATTACKS if not each.name.startswith("left:")]
@@ -20,11 +20,11 @@ LOCAL = [
 """What it does not claim to hold is tried once for each kind: it costs memory of the machine."""
 
 
-def outcomes_of(name: str, only: list[str]) -> dict[str, Outcome]:
-    async def work() -> list[Outcome]:
-        held = backend(name, "tests", allow_untrusted=True)
+def outcomes_of(name: str, only: list[str]) -> dict[str, AttackResult]:
+    async def work() -> list[AttackResult]:
+        held = make_backend(name, "tests", allow_untrusted=True)
         try:
-            return await attack(held, only=only)
+            return await run_attacks(held, only=only)
         finally:
             await held.close()
 
@@ -32,28 +32,28 @@ def outcomes_of(name: str, only: list[str]) -> dict[str, Outcome]:
 
 
 @pytest.fixture(scope="module")
-def docker() -> dict[str, Outcome]:
+def docker() -> dict[str, AttackResult]:
     return outcomes_of("docker", NAMES)
 
 
 @pytest.fixture(scope="module")
-def local() -> dict[str, Outcome]:
+def local() -> dict[str, AttackResult]:
     return outcomes_of("local", LOCAL)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_docker_holds(docker: dict[str, Outcome], name: str) -> None:
+def test_docker_holds(docker: dict[str, AttackResult], name: str) -> None:
     outcome = docker[name]
     assert outcome.verdict is Verdict.HELD, outcome.detail
     assert outcome.ok, f"its sibling took {outcome.sibling_ms:.0f} ms"
-    assert outcome.box != "lost" or name in LOSES_ITS_BOX, outcome.detail
+    assert outcome.sandbox != "lost" or name in LOSES_ITS_BOX, outcome.detail
 
 
 @pytest.mark.parametrize("name", LOCAL)
-def test_local_holds_what_it_claims(local: dict[str, Outcome], name: str) -> None:
+def test_local_holds_what_it_claims(local: dict[str, AttackResult], name: str) -> None:
     assert local[name].ok, local[name].detail
 
 
-def test_local_says_what_it_does_not_hold(local: dict[str, Outcome]) -> None:
+def test_local_says_what_it_does_not_hold(local: dict[str, AttackResult]) -> None:
     told = {outcome.name for outcome in local.values() if outcome.verdict is Verdict.UNCLAIMED}
     assert told == {"inode fill", "system call filter"}

@@ -3,18 +3,18 @@
 import asyncio
 
 import pytest
-from turnwise.sandbox.backends.registry import backend
-from turnwise.sandbox.selfcheck.conformance.run import CASES, conform
-from turnwise.sandbox.selfcheck.harness import Result
+from turnwise.sandbox.backends.registry import make_backend
+from turnwise.sandbox.selfcheck.conformance.run import CASES, run_conformance
+from turnwise.sandbox.selfcheck.harness import CaseResult
 
 pytestmark = pytest.mark.slow
 
 
-def results_of(name: str) -> dict[str, Result]:
-    async def work() -> list[Result]:
-        held = backend(name, "tests", allow_untrusted=True)
+def results_of(name: str) -> dict[str, CaseResult]:
+    async def work() -> list[CaseResult]:
+        held = make_backend(name, "tests", allow_untrusted=True)
         try:
-            return await conform(held)
+            return await run_conformance(held)
         finally:
             await held.close()
 
@@ -22,20 +22,20 @@ def results_of(name: str) -> dict[str, Result]:
 
 
 @pytest.fixture(scope="module")
-def docker() -> dict[str, Result]:
+def docker() -> dict[str, CaseResult]:
     return results_of("docker")
 
 
 @pytest.fixture(scope="module")
-def local() -> dict[str, Result]:
+def local() -> dict[str, CaseResult]:
     return results_of("local")
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_docker_conforms(docker: dict[str, Result], case: str) -> None:
+def test_docker_conforms(docker: dict[str, CaseResult], case: str) -> None:
     assert docker[case].ok, docker[case].detail
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_local_conforms(local: dict[str, Result], case: str) -> None:
+def test_local_conforms(local: dict[str, CaseResult], case: str) -> None:
     assert local[case].ok, local[case].detail
