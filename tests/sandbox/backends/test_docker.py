@@ -14,6 +14,7 @@ import docker
 import docker.errors
 import pytest
 from turnwise.sandbox.backends.docker import CAPABILITIES, DockerBackend
+from turnwise.sandbox.backends.listing import SandboxInfo
 from turnwise.sandbox.backends.ownership import EXPIRES, HOST, LABEL, PID, RUN, STARTED, labels, this_host
 from turnwise.sandbox.backends.registry import make_backend
 from turnwise.sandbox.errors import NoEngine, NoImage, NotTrusted, SandboxLost, StartFailed
@@ -134,11 +135,11 @@ def test_every_container_is_hardened(engine: Any) -> None:
 
 
 def test_labels_name_the_run_and_the_owner(engine: Any) -> None:
-    async def work() -> tuple[Any, list[dict[str, Any]], str]:
+    async def work() -> tuple[Any, list[SandboxInfo], str]:
         async with opened("a run") as held:
             box = await held.start(SPEC)
             written = engine.inspect_container(box.id)["Config"]["Labels"]
-            listed = [one for one in await held.list_sandboxes() if one["id"] == box.id]
+            listed = [one for one in await held.list_sandboxes() if one.id == box.id]
             await box.close()
             return written, listed, box.id
 
@@ -148,7 +149,7 @@ def test_labels_name_the_run_and_the_owner(engine: Any) -> None:
         key: expected[key] for key in (LABEL, RUN, HOST, PID, STARTED)
     }
     assert abs(float(written[EXPIRES]) - float(expected[EXPIRES])) < 60
-    assert [(one["id"], one["status"], one["dead"]) for one in listed] == [(name, "running", "")]
+    assert [(one.id, one.status, one.reap_reason) for one in listed] == [(name, "running", "")]
 
 
 def test_a_killed_owners_containers_end_by_themselves_and_nobody_elses(engine: Any) -> None:
@@ -195,7 +196,7 @@ def test_a_sweep_removes_the_dead_and_only_them(engine: Any) -> None:
     ]
     try:
 
-        async def work() -> tuple[list[dict[str, Any]], list[str]]:
+        async def work() -> tuple[list[SandboxInfo], list[str]]:
             async with opened() as held:
                 listed = await held.list_sandboxes()
                 return listed, await held.reap()
@@ -203,7 +204,7 @@ def test_a_sweep_removes_the_dead_and_only_them(engine: Any) -> None:
         listed, removed = asyncio.run(work())
         # Another pool on this machine may sweep too, so who removed them is not asked.
         assert not set(alive) & set(removed)
-        assert not {one["id"] for one in listed if one["dead"]} & set(alive)
+        assert not {one.id for one in listed if one.reap_reason} & set(alive)
         assert not set(dead) & set(of_run(engine, run))
         assert set(of_run(engine, run)) == set(alive)
     finally:
