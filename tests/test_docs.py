@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
-from turnwise.console.app import app
+from turnwise.console.command_line import app
 from turnwise.envs import TurnEnv
 from turnwise.store.database import open_database
 from turnwise.store.schema import metadata

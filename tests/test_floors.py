@@ -61,7 +61,10 @@ def test_every_part_is_on_a_floor() -> None:
 
 @pytest.mark.parametrize(
     "modules",
-    ["turnwise.envs, turnwise.store, turnwise.sandbox, turnwise.trainer.config.schema", "turnwise.console.app"],
+    [
+        "turnwise.envs, turnwise.store, turnwise.sandbox, turnwise.trainer.config.schema",
+        "turnwise.console.command_line",
+    ],
 )
 def test_light_parts_import_nothing_heavy(modules: str) -> None:
     done = subprocess.run(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -61,5 +62,5 @@ def test_a_full_disk_ends_the_run_with_a_message_and_room_lets_it_go_on(tmp_path
     assert "Traceback" not in seen["full"], seen["full"][-4000:]
     assert seen["rows"]["step"] > 0
     assert seen["kept"] is True
-    assert seen["again"] == 0, log.read_text()[-4000:]
+    assert seen["again"] == 128 + signal.SIGTERM, log.read_text()[-4000:]
     assert "resuming run small" in log.read_text()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from turnwise.console.app import main
+from turnwise.console.command_line import main
 from turnwise.envs.registry import make
 from turnwise.envs.tasks import make_task
 from turnwise.records import Group, Horizon, Status, Step, Trajectory

@@ -7,7 +7,6 @@ CPU from Ray's count: what they share is the machine, and one thread each is wha
 import asyncio
 import logging
 import os
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +25,7 @@ from ...store.database import Database, shown
 from ..algorithms.protocols import RolloutController
 from ..config.schema import RunConfig
 from ..rollout.worker_pool import Workers
-from .watchdog import watch
+from .daemons import Daemons
 
 START_DEADLINE = 180.0
 """Seconds everything may take to start."""
@@ -51,11 +50,11 @@ QUIET: Mapping[str, str] = {
 LOOPBACK: Mapping[str, str] = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """On any system, this is what keeps a Ray that is started here, and all its actors, to the loopback interface."""
 
-_dogs: list["subprocess.Popen[str]"] = []
+_daemons: list[Daemons] = []
 
 
 def start_ray(address: str | None = None) -> None:
-    """Connect to a Ray cluster, or start one in this process, on loopback.
+    """Connect to a Ray cluster, or start one on this machine, on loopback.
 
     Raises:
         TurnwiseError: Ray could not be reached or started.
@@ -79,12 +78,11 @@ def start_ray(address: str | None = None) -> None:
             "_node_ip_address": "127.0.0.1",
         }
     )
+    settings |= {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
     try:
-        ray.init(log_to_driver=False, logging_level="ERROR", configure_logging=False, **settings)
-    except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+        _daemons.append(Daemons(settings, local=not address))
+    except Exception as error:
         raise TurnwiseError(f"Ray could not be {'reached at ' + address if address else 'started'}: {error}") from error
-    if not address:
-        _dogs.append(watch())
 
 
 def check_store_reach(database: Database) -> None:
@@ -110,12 +108,8 @@ def check_store_reach(database: Database) -> None:
 
 def stop_ray() -> None:
     """End what ``start_ray`` started."""
-    import ray
-
-    if ray.is_initialized():
-        ray.shutdown()
-    while _dogs:
-        _dogs.pop().communicate(timeout=60)
+    while _daemons:
+        _daemons.pop().stop()
 
 
 @dataclass(slots=True)

@@ -1,56 +1,73 @@
-"""Ends what Ray leaves behind when its driver is killed.
+"""Ends the processes that a driver started, also where the driver was killed.
 
-Ray's own processes die with the driver, but for the agents beside its raylet, which stay. This runs as a small
-process of its own, holding the other end of a pipe: it is told the ids and start times of the processes to end, and
-when the pipe closes, however the driver ended, it ends those that are still the same processes after a moment's
-grace.
+Every process below the driver inherits ``MARK`` in its environment, whatever its parent, group and session become.
+The watchdog is a small process in its own session. It holds the other end of a pipe: when the pipe closes, however
+the driver ended, the watchdog gives the marked processes a moment's grace and kills those that are left.
 """
 
+import os
 import subprocess
 import sys
 import time
 
 import psutil
 
-GRACE = 5.0
-"""Seconds Ray gets to end them itself."""
+MARK = "TURNWISE_DRIVER"
+GRACE_S = 2.0
+"""Seconds Ray gets to end its processes itself."""
+KILL_S = 2.0
+"""Seconds to find and kill all, those included that were just being started."""
+POLL_S = 0.1
 
 
 def watch() -> "subprocess.Popen[str]":
-    """Start a watchdog over the processes below this one; it acts when this process ends or closes its ``stdin``."""
-    below = psutil.Process().children(recursive=True)
-    dog = subprocess.Popen(
-        [sys.executable, "-m", __name__], stdin=subprocess.PIPE, text=True, start_new_session=True, close_fds=True
+    """Mark what this process starts from now on, and start a watchdog that acts when this process ends or closes its
+    ``stdin``.
+    """
+    unmarked = {name: value for name, value in os.environ.items() if name != MARK}
+    driver = psutil.Process()
+    os.environ[MARK] = f"{driver.pid}-{driver.create_time()}"
+    return subprocess.Popen(
+        [sys.executable, "-m", __name__, os.environ[MARK]],
+        stdin=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=unmarked,
     )
-    assert dog.stdin is not None  # noqa: S101
-    for one in below:
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    """The live processes that carry ``mark``."""
+    found = []
+    for one in psutil.process_iter():
         try:
-            dog.stdin.write(f"{one.pid} {one.create_time()}\n")
-        except psutil.NoSuchProcess:
+            if one.environ().get(MARK) == mark and one.status() != psutil.STATUS_ZOMBIE:
+                found.append(one)
+        except (psutil.Error, OSError):
             continue
-    dog.stdin.flush()
-    return dog
+    return found
+
+
+def end_marked(mark: str) -> None:
+    """Kill the processes that carry ``mark``, until none is left or ``KILL_S`` seconds have passed."""
+    deadline = time.monotonic() + KILL_S
+    while (alive := marked(mark)) and time.monotonic() < deadline:
+        for one in alive:
+            try:
+                one.kill()
+            except psutil.Error:
+                continue
+        psutil.wait_procs(alive, timeout=POLL_S)
 
 
 def main() -> None:
-    """Read ``pid start`` lines until the pipe closes, then end those processes."""
-    known = [line.split() for line in sys.stdin]
-    deadline = time.monotonic() + GRACE
-    alive = [one for pid, start in known if (one := _same(int(pid), float(start))) is not None]
-    _, alive = psutil.wait_procs(alive, timeout=max(0.0, deadline - time.monotonic()))
-    for one in alive:
-        try:
-            one.kill()
-        except psutil.NoSuchProcess:
-            continue
-
-
-def _same(pid: int, start: float) -> psutil.Process | None:
-    try:
-        process = psutil.Process(pid)
-        return process if process.create_time() == start else None
-    except psutil.NoSuchProcess:
-        return None
+    """Wait until the pipe closes, then end the processes that carry the mark given as argument."""
+    mark = sys.argv[1]
+    sys.stdin.read()
+    deadline = time.monotonic() + GRACE_S
+    while marked(mark) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    end_marked(mark)
 
 
 if __name__ == "__main__":

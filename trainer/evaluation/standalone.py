@@ -10,13 +10,14 @@ import asyncio
 import hashlib
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from random import Random
 from time import monotonic, strftime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from ... import __version__
@@ -34,8 +35,12 @@ from ...store.database import Database, open_database
 from ...store.run_lock import hold_evaluation
 from ..algorithms.rollout_control.never_stop import PlayOn
 from ..config.schema import EnvironmentConfig, RunConfig
+from ..run.identity import end_unrecorded
+from ..stopping import ENDING
 from .game import Game, game_of, is_model
 from .heldout import SEED, SEED_STRIDE, EvalResult, first_task, groups_of, held_out, summarise
+
+T = TypeVar("T")
 
 CONCURRENCY = 64
 """Episodes at once."""
@@ -83,11 +88,14 @@ def evaluate(
     short = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:40]
     run = f"eval-{short}-{strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:4]}"
     game = game_of(policy, turns, temperature)
+    ENDING.hint = "stopping the evaluation (a second signal ends it at once)"
+    ENDING.record = partial(end_unrecorded, database, run)
+    ENDING.unmask()
     asyncio.run(_can_be_played(policy, environment, game.deadlines))
     if is_model(policy):
         played = _with_engine(policy, environment, database, run, problems, game)
     elif policy in ("random", "oracle") or "://" in policy:
-        played = asyncio.run(_with_player(policy, database, run, problems, seed, game))
+        played = asyncio.run(_until_signal(_with_player(policy, database, run, problems, seed, game)))
     else:
         raise TurnwiseError(
             f"--policy {policy}: neither random, oracle, human, a folder with a model (no config.json there), nor a URL"
@@ -117,14 +125,22 @@ async def _can_be_played(policy: str, environment: EnvironmentConfig, deadlines:
         await owner.close(deadlines.step)
 
 
+async def _until_signal(work: Coroutine[Any, Any, T]) -> T:
+    """The result of ``work``, which the first signal cancels."""
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+    with ENDING.listening(lambda reason: loop.call_soon_threadsafe(task.cancel)):
+        return await task
+
+
 @asynccontextmanager
 async def _recorded(journal: Journal, run: str, policy: str, settings: Mapping[str, Any]) -> AsyncIterator[None]:
-    """The evaluation as a run of its own: begun here, ended as finished or failed."""
+    """The evaluation as a run of its own: begun here, ended as finished, stopped or failed."""
     await journal.commit("create_run", **_begin(run, policy, settings))
     try:
         yield
     except BaseException as error:
-        journal.put("finish_run", run=run, status="failed", error=f"{type(error).__name__}: {error}"[:4000])
+        status = "stopped" if isinstance(error, asyncio.CancelledError) else "failed"
+        journal.put("finish_run", run=run, status=status, error=f"{type(error).__name__}: {error}"[:4000])
         await asyncio.shield(journal.flush())
         raise
     await journal.commit("finish_run", run=run, status="finished")
@@ -223,6 +239,6 @@ def _with_engine(
 
     start_ray()
     try:
-        return asyncio.run(main())
+        return asyncio.run(_until_signal(main()))
     finally:
         stop_ray()

@@ -32,7 +32,7 @@ class Origin:
     model: Path
     make_learner: Callable[[], Learner]
     make_weights: Callable[[Learner], WeightWriter]
-    warm_up: Callable[[Learner], float]
+    warm_up: Callable[[Learner, Callable[[], bool]], float]
     warms_up: bool
     version: int | None = None
     """The version of the checkpoint; None at a run's beginning."""
@@ -82,7 +82,7 @@ def _begin(run: Run) -> Origin:
             checkpoint.load_into(model, learner.model, learner.optimizer)
         return learner
 
-    def warm(learner: Learner) -> float:
+    def warm(learner: Learner, stopped: Callable[[], bool]) -> float:
         horizon = run.extensions.horizon.longest()
         deadline = max(config.rollout.reset_deadline, config.rollout.step_deadline)
         return warm_up(
@@ -94,6 +94,7 @@ def _begin(run: Run) -> Origin:
             config.seed,
             deadline,
             lambda text: run.tell(Note(text)),
+            stopped,
         )
 
     return Origin(

@@ -207,7 +207,7 @@ class Loop:
         saves = update % settings.checkpoint.every == 0
         if evaluates:
             self._dispatcher.paused = True
-            await run.evaluator.evaluate(f"update {update}", update)
+            await run.unless_stopped(run.evaluator.evaluate(f"update {update}", update))
             self._dispatcher.paused = False
         if saves:
             await run.saver.save(run.version.id)

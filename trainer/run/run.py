@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import signal
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from time import monotonic, time
@@ -35,9 +35,10 @@ from ..cluster.actors import Cluster, check_store_reach, start_ray, stop_ray
 from ..config.schema import RunConfig
 from ..evaluation.heldout import EvalResult
 from ..evaluation.in_run import Evaluator
+from ..stopping import ENDING
 from ..telemetry.events import Event, Note
 from ..telemetry.metrics import Metrics
-from .identity import Identity, decide
+from .identity import Identity, decide, end_unrecorded
 from .summary import RunResult, draw_curve, result
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ HEAVY = (".initial_state", "..learner.checkpoint_manager", ".loop")
 """Modules here that import torch."""
 BEFORE_WARMUP = -1
 """Place in the history of a new model's weights before the format warm-up; those it trains from are 0."""
+STOPPED_CLOSE_S = 3.0
+"""Seconds a stopped run's actors get to close; then they are killed."""
 
 
 def train(
@@ -65,6 +68,8 @@ def train(
         identity = decide(config, lambda name: _row(conn, name), fork)
     folder = run_folder(database, identity.name)
     with hold_run(database, identity.name):
+        ENDING.hint = "stopping; the same command resumes the run (a second signal ends it at once)"
+        ENDING.record = partial(end_unrecorded, database, identity.name)
         with ThreadPoolExecutor(1) as meanwhile:
             importing = meanwhile.submit(lambda: [import_module(name, __package__) for name in HEAVY])
             start_ray(config.ray_address)
@@ -100,35 +105,33 @@ class Run:
         self.metrics = Metrics(folder, config.tensorboard)
         self.trained_seconds = 0.0
         self.stopping = ""
+        """Why the run is to stop; empty while it goes on."""
+        self._halted = asyncio.Event()
+        self._recorded = False
 
     async def main(self) -> RunResult:
-        """Run, and record how it ended."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
-        from .initial_state import begin
-        from .loop import Loop, members
+        """Run, and record how it ended.
 
-        origin = await begin(self)
-        model = origin.model
-        self.cluster = Cluster.start(self.config, self.database, model, self.extensions.rollout_controller)
-        self.evaluator = Evaluator(
-            self.name,
-            self.config,
-            self.extensions.horizon.longest(),
-            self.cluster,
-            lambda group: members(self.database, group),
-            self.metrics,
-            self.tell,
-        )
+        Raises:
+            asyncio.CancelledError: a signal stopped the run before there was a version to report.
+        """
+        loop = asyncio.get_running_loop()
+        with ENDING.listening(lambda reason: loop.call_soon_threadsafe(self._stop, reason)):
+            return await self._main()
+
+    async def _main(self) -> RunResult:
         status, error = "failed", ""
         try:
-            await self._record(origin)
-            await self._prepare(origin)
-            await Loop(self).train()
+            await self.unless_stopped(self._start())
             if not self.stopping:
-                await self.evaluator.evaluate("after", self.version.update)
+                from .loop import Loop
+
+                await Loop(self).train()
+            if not self.stopping:
+                await self.unless_stopped(self.evaluator.evaluate("after", self.version.update))
             status = "stopped" if self.stopping else "finished"
+            if not hasattr(self, "version"):
+                raise asyncio.CancelledError
             return self._result(status)
         except TurnwiseError as failure:
             error = str(failure)
@@ -149,10 +152,44 @@ class Run:
             await self._end(status, error)
 
     def _stop(self, reason: str) -> None:
-        if self.stopping:
-            raise KeyboardInterrupt
         self.stopping = reason
-        self.tell(Note(f"{reason}: stopping after this update; the same command resumes the run (again: stop at once)"))
+        self._halted.set()
+
+    async def unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait for ``work``; if the run is to stop meanwhile, cancel ``work`` and return."""
+        task = asyncio.ensure_future(work)
+        halted = asyncio.ensure_future(self._halted.wait())
+        try:
+            await asyncio.wait({task, halted}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                task.result()
+        finally:
+            halted.cancel()
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+                if not task.cancelled():
+                    task.exception()
+
+    async def _start(self) -> None:
+        """Everything up to the first update."""
+        from .initial_state import begin
+        from .loop import members
+
+        origin = await begin(self)
+        model = origin.model
+        self.cluster = Cluster.start(self.config, self.database, model, self.extensions.rollout_controller)
+        self.evaluator = Evaluator(
+            self.name,
+            self.config,
+            self.extensions.horizon.longest(),
+            self.cluster,
+            lambda group: members(self.database, group),
+            self.metrics,
+            self.tell,
+        )
+        await self._record(origin)
+        await self._prepare(origin)
 
     async def _record(self, origin: Origin) -> None:
         await self.cluster.journal.commit(
@@ -164,6 +201,7 @@ class Run:
             code_version=__version__,
             parent=self.identity.parent,
         )
+        self._recorded = True
         if self.identity.resumes:
             lost = await self.cluster.journal.commit("rewind", run=self.name, version=origin.version)
             self.metrics.rewind(None if origin.version is None else origin.update)
@@ -194,7 +232,7 @@ class Run:
         if origin.version is None and origin.warms_up:
             before = await commit("add_version", run=self.name, update=BEFORE_WARMUP, parent=None)
             await self.cluster.write(self.weights)
-            warming = asyncio.create_task(asyncio.to_thread(origin.warm_up, self.learner))
+            warming = asyncio.create_task(asyncio.to_thread(origin.warm_up, self.learner, self._halted.is_set))
             # Where the evaluation fails first, that is what is told.
             warming.add_done_callback(lambda task: None if task.cancelled() else task.exception())
             await self.cluster.ready()
@@ -239,6 +277,7 @@ class Run:
         if not self.stopping:
             row = await read(self.database, lambda conn: queries.run_row(conn, self.name))
             if row["stop_requested"] and not self.stopping:
+                self.tell(Note("asked to stop: stopping after this update; the same command resumes the run"))
                 self._stop("asked to stop")
         return bool(self.stopping)
 
@@ -262,7 +301,10 @@ class Run:
     async def _end(self, status: str, error: str) -> None:
         """Record how the run ended and end its actors; what fails here does not hide why it ended."""
         try:
-            await self.cluster.journal.commit("finish_run", run=self.name, status=status, error=error[:4000])
+            if self._recorded:
+                await self.cluster.journal.commit("finish_run", run=self.name, status=status, error=error[:4000])
+            elif self.identity.resumes:
+                await asyncio.to_thread(end_unrecorded, self.database, self.name, status, error[:4000])
             if hasattr(self, "version"):
                 held = self.evaluator.results
                 await asyncio.to_thread(draw_curve, self.name, self.version.update, held, self.database, self.folder)
@@ -272,15 +314,26 @@ class Run:
             self.tell(Note(f"the end of the run could not be recorded: {failure}"))
         finally:
             try:
-                if self.cluster.keeper is not None and hasattr(self, "version"):
-                    for health in await self.cluster.keeper.health():
-                        self.metrics.write("sandboxes", self.version.update, health)
-                self.metrics.close()
-                await self.cluster.close()
+                await self._close()
             except Exception as failure:
                 if not error:
                     raise
                 self.tell(Note(f"the run's processes did not end in order: {failure}"))
+
+    async def _close(self) -> None:
+        """End the actors; a stopped run's get ``STOPPED_CLOSE_S``, since Ray's end kills them anyway."""
+        try:
+            if hasattr(self, "cluster"):
+                async with asyncio.timeout(STOPPED_CLOSE_S if self.stopping else None):
+                    if self.cluster.keeper is not None and hasattr(self, "version"):
+                        for health in await self.cluster.keeper.health():
+                            self.metrics.write("sandboxes", self.version.update, health)
+                    await self.cluster.close()
+        except TimeoutError:
+            if not self.stopping:
+                raise
+        finally:
+            self.metrics.close()
 
 
 def _row(conn: Any, name: str) -> Any:

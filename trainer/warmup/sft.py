@@ -144,11 +144,12 @@ def warm_up(
     seed: int,
     deadline: float = 30.0,
     tell: Callable[[str], None] = lambda text: None,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> float:
     """Train ``model`` in place; returns the last loss. The learning rate falls linearly to 0.
 
     ``deadline`` is for one call of an environment, in seconds; ``tell`` hears how far it is, and of those that are
-    left out.
+    left out. Once ``stopped`` returns true, no further step begins.
 
     Raises:
         NothingToRehearse: no environment can be played.
@@ -161,6 +162,8 @@ def warm_up(
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
     last, told = float("nan"), monotonic()
     for step in range(config.steps):
+        if stopped():
+            break
         for group in optimizer.param_groups:
             group["lr"] = config.learning_rate * (1 - step / config.steps)
         value = loss(model, list(islice(source, config.batch)), config.observation_weight)

@@ -1,0 +1,123 @@
+"""A small run with its own process group, one signal, and what must hold once the run has ended."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from turnwise.store.database import open_database
+from turnwise.store.errors import StoreError
+from turnwise.store.queries import lists as queries
+from turnwise.tests.chaos.harness import CONFIG, PROGRAM, url
+from turnwise.trainer.cluster.watchdog import marked
+
+ENDS_WITHIN_S = 10.0
+READY_S = 240.0
+
+
+@dataclass
+class Program:
+    """A ``turnwise`` command as the leader of its process group."""
+
+    folder: Path
+    process: subprocess.Popen[bytes]
+    mark: str
+    started: float
+
+    @classmethod
+    def of(cls, folder: Path, *arguments: str) -> "Program":
+        folder.mkdir(parents=True, exist_ok=True)
+        started = time.monotonic()
+        with (folder / "stdout.txt").open("ab") as out, (folder / "stderr.txt").open("wb") as err:
+            command = [PROGRAM, *arguments, "--store", url(folder)]
+            process = subprocess.Popen(command, stdout=out, stderr=err, process_group=0)
+        return cls(folder, process, f"{process.pid}-{psutil.Process(process.pid).create_time()}", started)
+
+    @classmethod
+    def train(cls, folder: Path, *overrides: str) -> "Program":
+        """A run of ``small.toml``."""
+        return cls.of(folder, "train", str(CONFIG), *(part for one in overrides for part in ("--set", one)))
+
+    def send(self, number: signal.Signals, group: bool) -> None:
+        if group:
+            os.killpg(self.process.pid, number)
+        else:
+            os.kill(self.process.pid, number)
+
+    def wait(self, seconds: float) -> int:
+        """The exit status; a program that takes longer is killed and fails the test."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"still running after {seconds} s:\n{self.out()[-3000:]}\n{self.err()}") from None
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(30)
+
+    def out(self) -> str:
+        return (self.folder / "stdout.txt").read_text()
+
+    def err(self) -> str:
+        return (self.folder / "stderr.txt").read_text()
+
+    def until_rows(self, table: str, rows: int) -> None:
+        """Wait until the store holds so many rows in ``table``."""
+        deadline = time.monotonic() + READY_S
+        while count(self.folder, table) < rows:
+            assert self.process.poll() is None, f"ended before {table} {rows}:\n{self.out()[-3000:]}\n{self.err()}"
+            assert time.monotonic() < deadline, f"no {table} {rows} within {READY_S} s:\n{self.out()[-3000:]}"
+            time.sleep(0.05)
+
+    def part(self, name: str) -> psutil.Process:
+        """A process of this program by the start of its name."""
+        return next(one for one in marked(self.mark) if one.name().startswith(name))
+
+    def left(self, seconds: float = 1.0) -> list[str]:
+        """Processes that outlive the program by more than ``seconds``."""
+        deadline = time.monotonic() + seconds
+        while (alive := marked(self.mark)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return [f"{one.pid} {one.name()}" for one in alive]
+
+
+def count(folder: Path, table: str) -> int:
+    """Rows of ``table``; 0 before there is a store."""
+    if not (folder / "turnwise.db").exists():
+        return 0
+    try:
+        database = open_database(url(folder))
+    except StoreError:
+        return 0
+    with database.read() as conn:
+        found: int = conn.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar_one()  # noqa: S608
+    database.close()
+    return found
+
+
+def status(folder: Path, run: str = "small") -> str:
+    """The status in the run's row; empty where there is none."""
+    if not count(folder, "run"):
+        return ""
+    database = open_database(url(folder))
+    with database.read() as conn:
+        found = str(queries.run_row(conn, run)["status"])
+    database.close()
+    return found
+
+
+def check_ended(program: Program, number: signal.Signals, sent: float, wanted: str) -> None:
+    """In time, one line, the exit status of a signal, the row's status, and no process left."""
+    code = program.wait(ENDS_WITHIN_S - (time.monotonic() - sent))
+    sys.stdout.write(f"ended {time.monotonic() - sent:.1f} s after {number.name}\n")
+    lines = program.err().splitlines()
+    assert len(lines) == 1, program.err()
+    assert number.name in lines[0]
+    assert code == 128 + number
+    assert status(program.folder) == wanted
+    assert program.left() == []
