@@ -183,6 +183,22 @@ class Trajectory:
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the last attempt of a group's member ended: a trajectory without its steps and messages."""
+
+    trajectory: str
+    member: int
+    attempt: int
+    status: Status
+    reward: float
+    success: bool | None
+    turns: int
+    tokens: int
+    """Tokens that the policy sampled."""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """Trajectories compared with one another: one task, one horizon, one prompt prefix."""
 

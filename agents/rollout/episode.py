@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...envs.errors import EnvError, EnvTimeout
-from ...records import Horizon, Message, Status, Step, Task, Trajectory
+from ...records import Horizon, Message, Outcome, Status, Step, Task, Trajectory
 from ..errors import CannotSee, EngineFailed, HorizonReached
 
 if TYPE_CHECKING:
@@ -30,21 +30,6 @@ wait by that deadline, and its error names the part that did not answer."""
 
 ENV_PACKAGE = "env_package"
 """The fact of a trajectory that names the package that provided its environment, with its version."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How an episode ended: what is known of it without reading its turns."""
-
-    trajectory: str
-    member: int
-    attempt: int
-    status: Status
-    reward: float
-    success: bool | None
-    turns: int
-    tokens: int
-    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

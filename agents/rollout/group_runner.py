@@ -17,9 +17,9 @@ from time import monotonic
 
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
-from ...records import SCORED_STATUSES, Group, Source, Status, Task, Trajectory
+from ...records import SCORED_STATUSES, Group, Outcome, Source, Status, Task, Trajectory
 from ..store_client import Journal
-from .episode import Controller, Deadlines, Outcome, Player, play, to_the_end
+from .episode import Controller, Deadlines, Player, play, to_the_end
 
 RETRIES = 1
 """Times a failed member is played again."""

@@ -14,13 +14,13 @@ from typing import Any
 
 from ...envs.runner.env_thread import EnvThread, lost_threads
 from ...envs.sandboxes import lease_from
-from ...records import Group, Trajectory
+from ...records import Group, Outcome, Trajectory
 from ...store.database import open_database
 from ..engine.client import PolicyClient
 from ..players.policy import TokenPlayer
 from ..store_client import Journal, through_actor, through_writer
 from ..tokens.conversation import Chat
-from .episode import Controller, Deadlines, Outcome
+from .episode import Controller, Deadlines
 from .group_runner import Rollouts
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, and_, false, func, select
 
-from ...records import SCORED_STATUSES, GroupState, Purpose, Status
+from ...records import SCORED_STATUSES, GroupState, Outcome, Purpose, Status
 from ..operations.group_states import RUN_ENDED
 from ..schema import batch_item, policy_version, rollout_group, train_batch, trajectory
 
@@ -126,9 +126,23 @@ def next_group(conn: Connection, run: str) -> int:
     return max((int(number) for number in numbers if number.isdecimal()), default=-1) + 1
 
 
-def group_members(conn: Connection, group: str) -> list[RowMapping]:
-    """The newest attempt of each member of a group, as rows of ``trajectory``."""
+def members(conn: Connection, group: str) -> list[Outcome]:
+    """Return how the latest attempt of each member of a group stands, by member."""
     rows = conn.execute(
         select(trajectory).where(trajectory.c.group_id == group).order_by(trajectory.c.member, trajectory.c.attempt)
-    ).mappings()
-    return list({row["member"]: row for row in rows}.values())
+    )
+    latest = {row.member: row for row in rows}
+    return [
+        Outcome(
+            trajectory=row.id,
+            member=row.member,
+            attempt=row.attempt,
+            status=Status(row.status),
+            reward=row.reward,
+            success=row.success,
+            turns=row.n_steps,
+            tokens=row.n_tokens,
+            error=row.error,
+        )
+        for row in latest.values()
+    ]

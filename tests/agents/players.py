@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnwise.agents.rollout.episode import Answer, Deadlines, Outcome
+from turnwise.agents.rollout.episode import Answer, Deadlines
 from turnwise.agents.rollout.group_runner import Rollouts
 from turnwise.agents.store_client import Journal, Send, through_writer
 from turnwise.envs.runner.env_thread import EnvThread, lost_threads
 from turnwise.envs.tasks import make_task
-from turnwise.records import Group, Horizon, Message, Role, Source, Task, Trajectory
+from turnwise.records import Group, Horizon, Message, Outcome, Role, Source, Task, Trajectory
 from turnwise.store.database import Database, open_database
 
 SITE = "turnwise/Site-v0"

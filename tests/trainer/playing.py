@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnwise.agents.rollout.episode import Outcome
 from turnwise.agents.rollout.group_runner import Rollouts
 from turnwise.agents.store_client import Journal
 from turnwise.agents.tiny_model import new_model
-from turnwise.records import Group, PolicyVersion
+from turnwise.records import Group, Outcome, PolicyVersion
 from turnwise.tests.agents.players import Stage
 from turnwise.trainer.algorithms.algorithm_set import Extensions
 from turnwise.trainer.algorithms.random_streams import Streams

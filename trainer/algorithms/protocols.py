@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ...agents.rollout.episode import Outcome
-from ...records import Group, GroupState, Horizon, Sample, Source, Task
+from ...records import Group, GroupState, Horizon, Outcome, Sample, Source, Task
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,10 +8,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ...agents.rollout.episode import Outcome
 from ...agents.rollout.group_runner import kind, kind_of
 from ...envs.tasks import make_task
-from ...records import SCORED_STATUSES, Group, Horizon, Purpose, Task
+from ...records import SCORED_STATUSES, Group, Horizon, Outcome, Purpose, Task
 from ..config.schema import EnvironmentConfig
 from .intervals import success_rate, wilson
 

@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from uuid import uuid4
 
-from ...agents.rollout.episode import Outcome
 from ...agents.rollout.group_runner import kind
 from ...errors import TurnwiseError
-from ...records import SCORED_STATUSES, GroupState, Horizon, Task
+from ...records import SCORED_STATUSES, GroupState, Horizon, Outcome, Task
 from ..cluster.actors import Cluster
 from ..config.schema import RunConfig
 from ..failpoints import point

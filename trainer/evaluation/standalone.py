@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from ... import __version__
 from ...agents.players.policy import ChatPlayer, ChatServer, OraclePlayer, RandomPlayer
-from ...agents.rollout.episode import Deadlines, Outcome
+from ...agents.rollout.episode import Deadlines
 from ...agents.rollout.group_runner import Rollouts
 from ...agents.store_client import Journal, through_writer
 from ...envs.base import TurnEnv
@@ -30,7 +30,7 @@ from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import any_sandboxed
 from ...errors import TurnwiseError
-from ...records import Group, GroupState, Source, Task, Trajectory
+from ...records import Group, GroupState, Outcome, Source, Task, Trajectory
 from ...store.database import Database, open_database
 from ...store.run_lock import hold_evaluation
 from ..algorithms.rollout_control.never_stop import PlayOn

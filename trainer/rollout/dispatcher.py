@@ -8,11 +8,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from ...agents.rollout.episode import Outcome, to_the_end
+from ...agents.rollout.episode import to_the_end
 from ...agents.rollout.group_runner import RETRIES
 from ...agents.store_client import Journal
 from ...errors import TurnwiseError
-from ...records import SCORED_STATUSES, Group, GroupState, Purpose, Status
+from ...records import SCORED_STATUSES, Group, GroupState, Outcome, Purpose, Status
 from ...store.operations.group_states import RUN_ENDED
 from ..algorithms.algorithm_set import Extensions
 from ..algorithms.protocols import GroupOutcome

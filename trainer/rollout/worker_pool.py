@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...agents.rollout.episode import Outcome
 from ...errors import TurnwiseError
-from ...records import Group
+from ...records import Group, Outcome
 
 CHECK_INTERVAL_S = 10.0
 """Seconds between checks on a group under way."""

@@ -11,11 +11,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ...agents.rollout.episode import Outcome
 from ...errors import TurnwiseError
-from ...records import Group, GroupState, Status
+from ...records import Group, GroupState, Outcome
 from ...store.queries import lists as queries
 from ...store.queries import summaries as totals
 from ...store.retry import read
@@ -239,18 +238,4 @@ async def statuses(database: Database, run: str) -> Mapping[str, int]:
 
 async def members(database: Database, group: str) -> list[Outcome]:
     """The last attempt of each of a group's members, from the store."""
-    rows: Any = await read(database, lambda conn: totals.group_members(conn, group))
-    return [
-        Outcome(
-            row["id"],
-            row["member"],
-            row["attempt"],
-            Status(row["status"]),
-            row["reward"],
-            row["success"],
-            row["n_steps"],
-            row["n_tokens"],
-            row["error"],
-        )
-        for row in rows
-    ]
+    return await read(database, lambda conn: totals.members(conn, group))

@@ -3,9 +3,8 @@
 from collections import Counter
 from random import Random
 
-from turnwise.agents.rollout.episode import Outcome
 from turnwise.envs.tasks import make_task
-from turnwise.records import Horizon, Status
+from turnwise.records import Horizon, Outcome, Status
 from turnwise.trainer.algorithms.curriculum.learnability import Frontier
 from turnwise.trainer.algorithms.curriculum.mixture import Mixture
 from turnwise.trainer.algorithms.protocols import GroupOutcome

@@ -9,12 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from turnwise.agents.rollout.episode import Outcome
 from turnwise.agents.rollout.group_runner import RETRIES, Rollouts, kind
 from turnwise.agents.store_client import Answer, Journal, Operation
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.errors import TurnwiseError
-from turnwise.records import Group, GroupState, Status, Trajectory
+from turnwise.records import Group, GroupState, Outcome, Status, Trajectory
 from turnwise.store.queries.lists import load_trajectory
 from turnwise.tests.agents.players import QUICK, Say, Script, Stage, always, group, on_stage, oracle, site
 from turnwise.tests.trainer.playing import FIRST, InProcess

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from turnwise.agents.rollout.episode import Outcome
-from turnwise.records import Group, Status
+from turnwise.records import Group, Outcome, Status
 from turnwise.tests.agents.players import group, site
 from turnwise.trainer.rollout import worker_pool as workers
 from turnwise.trainer.rollout.worker_pool import WorkerLost, Workers
