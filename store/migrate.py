@@ -29,12 +29,16 @@ def configuration(conn: Connection | None = None) -> Config:
     return config
 
 
-@cache
 def head() -> str:
-    """The revision this program needs."""
+    """Return the revision this program needs."""
+    return _head(MIGRATIONS)
+
+
+@cache
+def _head(folder: Path) -> str:
     revision = ScriptDirectory.from_config(configuration()).get_current_head()
     if revision is None:
-        raise StoreError(f"no migrations in {MIGRATIONS}; the installation is incomplete: install turnwise again")
+        raise StoreError(f"no migrations in `{folder}`: the installation is incomplete, so install turnwise again")
     return revision
 
 

@@ -1,7 +1,6 @@
 """The migrations make exactly the tables of ``schema``, all or nothing, and a store at another revision is refused."""
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from turnwise.store.errors import StoreError, StoreUnavailable, WrongRevision
 from turnwise.store.schema import metadata
 from turnwise.tests.store.making import create_run
 from turnwise.tests.store.postgres import Server
+from turnwise.tests.store.revisions import NEXT, add_revision
 
 
 def ddl(conn: Connection) -> dict[str, list[str]]:
@@ -81,39 +81,19 @@ def test_a_store_at_an_unknown_revision_is_refused(url: str, revision: str) -> N
         upgrade(url)
 
 
-NEXT_REVISION = """
-import sqlalchemy as sa
-from alembic import op
-
-revision, down_revision, branch_labels, depends_on = "9000", {head!r}, None, None
-
-
-def upgrade() -> None:
-    op.add_column("run", sa.Column("added", sa.Text(), server_default="", nullable=False))
-
-
-def downgrade() -> None:
-    op.drop_column("run", "added")
-"""
-
-
 def test_a_populated_store_at_an_older_revision_is_upgraded_on_demand(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = open_database(url)
     create_run(database, "before")
     database.close()
-    older, newer = migrate.head(), tmp_path / "migrations"
-    shutil.copytree(migrate.MIGRATIONS, newer, ignore=shutil.ignore_patterns("__pycache__"))
-    (newer / "versions" / "9000_added.py").write_text(NEXT_REVISION.format(head=older))
-    monkeypatch.setattr(migrate, "MIGRATIONS", newer)
-    request.addfinalizer(migrate.head.cache_clear)
-    migrate.head.cache_clear()
+    older = migrate.head()
+    add_revision(tmp_path, monkeypatch)
     for create in (False, True):
         with pytest.raises(WrongRevision, match=f"at revision {older}.*turnwise db upgrade --store"):
             open_database(url, create=create)
     upgrade(url)
-    assert current(url) == ("9000", "9000")
+    assert current(url) == (NEXT, NEXT)
     database = open_database(url)
     with database.read() as conn:
         assert conn.execute(text("SELECT id, added FROM run")).all() == [("before", "")]

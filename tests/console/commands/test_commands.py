@@ -1,7 +1,6 @@
 """The reading commands against a real store, and what every wrong use of the command line ends in."""
 
 import json
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from turnwise.store import operations
 from turnwise.store.content.blobs import digest
 from turnwise.store.database import open_database
 from turnwise.tests.envs.faulty import FAULTY
+from turnwise.tests.store.revisions import add_revision
 
 from ..conftest import ENV, Turnwise
 
@@ -219,10 +219,10 @@ def test_a_missing_store_is_named_with_its_absolute_path(
         assert f"{tmp_path}/here/empty.db holds no turnwise store" in ended.err
 
 
-def test_a_store_of_another_revision_is_refused_with_the_one_command(turnwise: Turnwise, store: str) -> None:
-    with sqlite3.connect(store.removeprefix("sqlite:///")) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '0001'")
-    connection.close()
+def test_a_store_of_another_revision_is_refused_with_the_one_command(
+    turnwise: Turnwise, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_revision(tmp_path, monkeypatch)
     ended = turnwise("runs", "list", "--store", store)
     assert ended.code == 2
     assert f"turnwise db upgrade --store {store}" in ended.err
