@@ -8,8 +8,8 @@ import typer
 
 from ...errors import TurnwiseError
 from ..options import Json, Split
-from ..terminal.output import console, jsonable, print_json, print_table
-from ..terminal.sanitize import clean
+from ..terminal.output import GUTTER, console, jsonable, print_json, print_table
+from ..terminal.sanitize import indented
 
 app = typer.Typer(help="Environments.", no_args_is_help=True)
 
@@ -59,18 +59,22 @@ def list_envs(as_json: Json = False) -> None:
 @app.command()
 def check(env_id: EnvId, option: EnvOptions = None, as_json: Json = False) -> None:
     """Check an environment's contract: determinism, bounds, reset after failure; exit 1 if it is broken."""
-    from ...envs.tools.check import Finding
+    from ...envs.tools.check import Finding, heading
     from ...envs.tools.check import check as check_env
+
+    def begin(name: str) -> None:
+        if not as_json:
+            typer.echo(heading(name), nl=False)
 
     def tell(finding: Finding) -> None:
         if not as_json:
-            console().print(clean(finding.line()), soft_wrap=True)
+            console().print(indented(finding.ending(), GUTTER), soft_wrap=True)
 
-    report = check_env(env_id, read_options(option), tell=tell)
+    report = check_env(env_id, read_options(option), begin=begin, tell=tell)
     if as_json:
         print_json({"ok": report.ok, **jsonable(report)})
     else:
-        for line in report.latencies():
+        for line in [*report.latencies(), report.summary()]:
             console().print(line, soft_wrap=True)
     if not report.ok:
         raise typer.Exit(1)

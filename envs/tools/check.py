@@ -38,8 +38,17 @@ class Finding:
     """Why no further check is worth its time."""
 
     def line(self) -> str:
-        """For a person."""
-        return f"{self.verdict:<7}  {self.check:<{WIDTH}}  {self.detail}"
+        """The check and its end, for a person."""
+        return heading(self.check) + self.ending()
+
+    def ending(self) -> str:
+        """The rest of the line that ``heading`` begins."""
+        return f"{self.verdict:<7}  {self.detail}"
+
+
+def heading(check: str) -> str:
+    """The beginning of a check's line: the part that is known before the check ends."""
+    return f"{check:<{WIDTH}}  "
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +83,21 @@ class Report:
 
     def lines(self) -> list[str]:
         """The whole report, for a person."""
-        return [*(finding.line() for finding in self.findings), *self.latencies()]
+        return [*(finding.line() for finding in self.findings), *self.latencies(), self.summary()]
+
+    def summary(self) -> str:
+        """How many checks ended in which way, with the names of those that failed."""
+        names = {each: [finding.check for finding in self.findings if finding.verdict is each] for each in Verdict}
+        skipped = f", {len(names[Verdict.SKIPPED])} skipped" if names[Verdict.SKIPPED] else ""
+        failed = f", {len(names[Verdict.FAILED])} failed: {', '.join(names[Verdict.FAILED])}"
+        return f"{len(names[Verdict.PASSED])} passed{skipped}{failed if names[Verdict.FAILED] else ''}"
 
     def latencies(self) -> list[str]:
         """What was measured, for a person."""
         lines = []
         for name, latency in (("reset", self.reset_ms), ("step", self.step_ms)):
             if latency is not None:
-                lines.append(f"latency  {name:<{WIDTH}}  p50 {latency.p50:.3f} ms, p95 {latency.p95:.3f} ms")
+                lines.append(f"{heading(f'{name} latency')}p50 {latency.p50:.3f} ms, p95 {latency.p95:.3f} ms")
         return lines
 
 
@@ -107,11 +123,13 @@ def check(
     call_deadline: float = CALL_DEADLINE_S,
     check_deadline: float = CHECK_DEADLINE_S,
     timeout_s: float = 600.0,
+    begin: Callable[[str], None] = lambda check: None,
     tell: Callable[[Finding], None] = lambda finding: None,
 ) -> Report:
-    """Run every check; ``call_deadline`` bounds one call of the environment, ``deadline`` the whole, in seconds;
-    ``tell`` hears of each as it ends. After a first reset that failed or a call that hung the rest is not begun: it
-    would fail or hang again.
+    """Run every check. ``call_deadline`` bounds one call of the environment, ``timeout_s`` the whole.
+
+    ``begin`` is called with each check's name as the check begins, ``tell`` with its finding as the check ends. After a
+    first reset that failed or a call that hung, no other check begins: it would fail or hang again.
 
     Raises:
         UnknownEnvironment: no such id.
@@ -128,6 +146,7 @@ def check(
         findings: list[Finding] = []
         hopeless = ""
         for name, each in CHECKS.items():
+            begin(name)
             left = min(check_deadline, ends - time.monotonic())
             if hopeless:
                 found = Finding(name, Verdict.SKIPPED, f"not begun: {hopeless}")

@@ -251,6 +251,21 @@ def test_envs_check_reports_each_check(turnwise: Turnwise) -> None:
     assert {finding["verdict"] for finding in report["findings"]} == {"passed"}
 
 
+def test_envs_check_names_a_check_before_it_ends_and_the_failed_ones_last(turnwise: Turnwise) -> None:
+    command = [sys.executable, "-m", "turnwise.console.app", "envs", "check", FAULTY]
+    hanging = subprocess.Popen([*command, "--option", "fault=hang", "--option", "where=reset"], stdout=subprocess.PIPE)
+    try:
+        assert hanging.stdout is not None
+        assert hanging.stdout.read(5) == b"reset"
+        assert hanging.poll() is None
+    finally:
+        hanging.kill()
+        hanging.communicate(timeout=10)
+    ended = turnwise("envs", "check", FAULTY, "--option", "fault=raise", "--option", "where=reset")
+    assert ended.code == 1
+    assert ended.out.splitlines()[-1] == "0 passed, 10 skipped, 1 failed: reset"
+
+
 def test_envs_list_has_ours(turnwise: Turnwise) -> None:
     assert ENV in [row["id"] for row in json.loads(turnwise("envs", "list", "--json").out)]
 

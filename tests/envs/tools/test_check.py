@@ -107,7 +107,8 @@ def test_the_site_passes_without_a_warning() -> None:
     assert report.findings[1].detail == "passed"
     assert report.step_ms is not None
     assert report.step_ms.p50 <= report.step_ms.p95 < 5
-    assert any(line.startswith("latency  step") for line in report.lines())
+    assert any(line.startswith("step latency ") for line in report.lines())
+    assert report.lines()[-1] == "11 passed"
 
 
 @pytest.mark.parametrize(
@@ -130,6 +131,20 @@ def test_what_says_that_it_cannot_be_repeated_is_not_asked_to_be() -> None:
     assert "gymnasium" in failed(check("bad/Drifting-v0"))
     found = failed(check("bad/Moody-v0"))
     assert not {"gymnasium", "seed determinism", "step determinism"} & {*found}
+
+
+def test_each_check_is_reported_as_it_begins_and_as_it_ends() -> None:
+    seen: list[str] = []
+    report = check("bad/Sticky-v0", begin=seen.append, tell=lambda finding: seen.append(f"{finding.check} ended"))
+    checks = [finding.check for finding in report.findings]
+    assert seen == [event for name in checks for event in (name, f"{name} ended")]
+
+
+def test_the_last_line_names_what_failed() -> None:
+    lines = check("bad/Silent-v0").lines()
+    assert lines[-1].endswith(" 1 failed: info")
+    broken = check(FAULTY, {"fault": "raise", "where": "reset"})
+    assert broken.lines()[-1] == "0 passed, 10 skipped, 1 failed: reset"
 
 
 def test_an_environment_that_raises_fails() -> None:
