@@ -31,7 +31,7 @@ OURS = {
     SITE: "turnwise.envs.text.env:SiteEnv",
     "turnwise/Code-v0": "turnwise.envs.code.env:CodeEnv",
     "turnwise/TinyCode-v0": "turnwise.envs.code.tiny.env:TinyCodeEnv",
-    "turnwise/Sites-v0": "turnwise.envs.web.apps.env:SitesEnv",
+    "turnwise/WebApps-v0": "turnwise.envs.web.apps.env:WebAppsEnv",
     "turnwise/TinyWeb-v0": "turnwise.envs.web.tiny.env:TinyWebEnv",
 }
 """Imported when made."""

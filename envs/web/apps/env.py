@@ -1,4 +1,4 @@
-"""``turnwise/Sites-v0``: a shop, an issue tracker, and a wiki with a forum, in a browser.
+"""``turnwise/WebApps-v0``: a shop, an issue tracker, and a wiki with a forum, in a browser.
 
 Each episode begins with a world of its own, drawn from the seed, on a real server with a real database, and is judged
 by that database as the agent leaves it, and by the answer where one is asked for: the wanted change and no other.
@@ -26,7 +26,7 @@ DATABASE = "site.db"
 WORLD = "world.json"
 
 
-class SitesEnv(OwnSiteEnv):
+class WebAppsEnv(OwnSiteEnv):
     """See the module. ``template`` (``shop/checkout``) plays that one alone, with the seed as it is.
 
     Raises:
@@ -74,7 +74,7 @@ class SitesEnv(OwnSiteEnv):
             RuntimeError: before the first reset.
         """
         if self._asked is None:
-            raise RuntimeError("turnwise/Sites-v0 was used before its first reset")
+            raise RuntimeError("turnwise/WebApps-v0 was used before its first reset")
         task: SiteTask = self._asked.facts
         return task
 

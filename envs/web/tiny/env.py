@@ -9,7 +9,7 @@ first so told, ``fill w2 textbox`` on the first that is empty, and writes the wo
 Reward: 1 for success, as MiniWoB++ judges it; -.3 for an end without; -.05 for what does not parse or apply.
 
 ``by`` says what ``split="test"`` holds out: ``instance`` (the tasks trained on, other seeds), ``template`` (tasks never
-trained on), ``site`` (logging in on the shop, tracker and wiki of ``turnwise/Sites-v0``).
+trained on), ``site`` (logging in on the shop, tracker and wiki of ``turnwise/WebApps-v0``).
 """
 
 import random

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..actions import Action
-from ..apps.env import SitesEnv
+from ..apps.env import WebAppsEnv
 from ..custom_site import Asked
 from ..env import Judged
 
@@ -14,8 +14,8 @@ APART = 1000
 NAMED = re.compile(r"Log in as (\S+) \(password (\S+)\)")
 
 
-class LoginEnv(SitesEnv):
-    """The worlds of ``turnwise/Sites-v0``, of which no more is asked; an episode begins at the page to log in on."""
+class LoginEnv(WebAppsEnv):
+    """The worlds of ``turnwise/WebApps-v0``, of which no more is asked; an episode begins at the page to log in on."""
 
     def task(self, seed: int, split: str) -> Asked:
         """The first task from this seed's first on in which somebody logs in."""

@@ -1,7 +1,7 @@
 """The web environments by their ids; nothing is started."""
 
 from turnwise.envs import all_ids, make
-from turnwise.envs.web.apps.env import SitesEnv
+from turnwise.envs.web.apps.env import WebAppsEnv
 from turnwise.envs.web.miniwob.env import MiniWoBEnv
 from turnwise.envs.web.miniwob.tasks import TASKS
 
@@ -10,4 +10,4 @@ def test_every_task_is_registered() -> None:
     assert {f"turnwise/MiniWoB-{name}-v0" for name in TASKS} <= set(all_ids())
     assert len(TASKS) > 100
     assert isinstance(make("turnwise/MiniWoB-click-test-v0"), MiniWoBEnv)
-    assert isinstance(make("turnwise/Sites-v0"), SitesEnv)
+    assert isinstance(make("turnwise/WebApps-v0"), WebAppsEnv)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from turnwise.envs.web.apps.env import SitesEnv, written
+from turnwise.envs.web.apps.env import WebAppsEnv, written
 from turnwise.envs.web.apps.tasks.catalog import TEMPLATES
 
 SEEDS = int(os.environ.get("TURNWISE_BROWSED_SEEDS", "1"))
@@ -17,13 +17,13 @@ pytestmark = pytest.mark.usefixtures("browsers")
 
 
 @pytest.fixture(scope="module")
-def env(browsers: None) -> Iterator[SitesEnv]:
-    made = SitesEnv(template="shop/checkout")
+def env(browsers: None) -> Iterator[WebAppsEnv]:
+    made = WebAppsEnv(template="shop/checkout")
     yield made
     made.close()
 
 
-def solved(env: SitesEnv, seed: int) -> list[str]:
+def solved(env: WebAppsEnv, seed: int) -> list[str]:
     """What the oracle sees on its way, which must succeed."""
     seen = [str(env.reset(seed=seed)[0])]
     over = False
@@ -35,7 +35,7 @@ def solved(env: SitesEnv, seed: int) -> list[str]:
     return seen
 
 
-def test_the_oracle_succeeds_on_a_busy_machine(env: SitesEnv) -> None:
+def test_the_oracle_succeeds_on_a_busy_machine(env: WebAppsEnv) -> None:
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
     try:
         for number in range(4):
@@ -49,7 +49,9 @@ def test_the_oracle_succeeds_on_a_busy_machine(env: SitesEnv) -> None:
 
 @pytest.mark.parametrize("template", list(TEMPLATES)[::EVERY])
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_the_oracle_succeeds_the_same_way_twice_and_a_near_miss_fails(env: SitesEnv, template: str, seed: int) -> None:
+def test_the_oracle_succeeds_the_same_way_twice_and_a_near_miss_fails(
+    env: WebAppsEnv, template: str, seed: int
+) -> None:
     env._template = template
     assert solved(env, seed) == solved(env, seed)
     env.reset(seed=seed)

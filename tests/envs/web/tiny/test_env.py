@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from turnwise.envs.web.apps.env import SitesEnv
+from turnwise.envs.web.apps.env import WebAppsEnv
 from turnwise.envs.web.tiny.env import BY, HELD_OUT, TAKES_TEXT, TRAINED, VOCABULARY, TinyWebEnv
 from turnwise.envs.web.tiny.login import LoginEnv
 
@@ -88,6 +88,6 @@ def test_logging_in_on_a_site_succeeds_once_the_page_says_so(browsers: None) -> 
             assert env.step(f"fill({fields[1]}, {password!r})")[1:3] == (0.0, False)
             (button,) = [node["id"] for node in env.nodes if (node["role"], node["name"]) == ("button", "Log in")]
             assert env.step(f"click({button})")[1:3] == (1.0, True)
-        assert isinstance(env, SitesEnv)
+        assert isinstance(env, WebAppsEnv)
     finally:
         env.close()
