@@ -11,7 +11,7 @@
 
 The folder is put into the sandbox afresh for every episode and ``serve`` is started in it; it must listen on
 127.0.0.1:``port``. Nothing else can be reached: there is no network. The image has Python with its standard library,
-and no other language. The agent ends the episode by ``answer("…")``, with a text or without one.
+and no other language. The agent ends the episode by ``send_msg_to_user("…")``, with a text or without one.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from .actions import Action
+from .actions import ANSWER, Action
 from .browser_session import SPEC, Browser
 from .env import Begin, BrowserEnv, Judged, Seen
 
@@ -116,11 +116,11 @@ class OwnSiteEnv(BrowserEnv):
 
     def judge(self, action: Action | None, answer: Mapping[str, Any]) -> Judged:
         """Once the agent ends the episode, or its browser is gone: how it stands."""
-        over = "broken" in answer or (action is not None and action.verb == "answer")
+        over = "broken" in answer or (action is not None and action.verb == ANSWER)
         if not over or self._asked is None:
             return Judged()
         tabs, active = answer.get("tabs") or [["", ""]], answer.get("active", 0)
-        text = str(action.arguments["text"]) if action is not None and action.verb == "answer" else ""
+        text = str(action.arguments["text"]) if action is not None and action.verb == ANSWER else ""
         files = self.browser.left(HERE)
         if files is None:
             return Judged(over=True)

@@ -17,7 +17,7 @@ from ..base import Image, Info, Obs, TurnEnv
 from ..computer.marks import marked
 from ..computer.text_tree import page
 from ..spaces import FreeText
-from .actions import USAGE, Action, Problem, read
+from .actions import ANSWER, USAGE, Action, InvalidAction, parse
 from .browser_session import Browser
 
 Seen = Literal["text", "screenshot", "both"]
@@ -131,18 +131,18 @@ class BrowserEnv(TurnEnv):
             raise RuntimeError(f"{type(self).__name__} was stepped before its first reset")
         if self._over:
             return "ended", 0.0, True, False, self._info(False, {}, False)
-        asked = read(action, self._begin.origins)
+        asked = parse(action, self._begin.origins)
         steps: list[dict[str, Any]] = []
-        if isinstance(asked, Action) and asked.verb != "answer":
-            steps.append({"do": "act", "action": asked.json()})
+        if isinstance(asked, Action) and asked.verb != ANSWER:
+            steps.append({"do": "act", "action": asked.as_request()})
         steps += [{"do": "script", "script": one} for one in self.judging()]
         # An episode that the world ends is not gone on with.
         self._over = True
         answer, shot = self.browser.do([*steps, self._look()])
         done = asked if isinstance(asked, Action) else None
         judged = self.judge(done, answer)
-        self._over = judged.over or (done is not None and done.verb == "answer") or "broken" in answer
-        trouble = asked.text if isinstance(asked, Problem) else answer.get("refused", "")
+        self._over = judged.over or (done is not None and done.verb == ANSWER) or "broken" in answer
+        trouble = asked.message if isinstance(asked, InvalidAction) else answer.get("refused", "")
         said = f"error: {trouble}" if trouble else ""
         if "lost" in answer:
             said = f"error: {answer['lost']}"
@@ -159,7 +159,7 @@ class BrowserEnv(TurnEnv):
                     listed[f'fill({node["id"]}, "text")'] = 1.0
                 elif node["role"] in PRESSED or node.get("heard"):
                     listed[f"click({node['id']})"] = 1.0
-        return [*listed.items(), ('answer("")', 0.2)]
+        return [*listed.items(), (f'{ANSWER}("")', 0.2)]
 
     def screenshot(self) -> Image | None:
         """The window as it is now; None where it cannot be had."""

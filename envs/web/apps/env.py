@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base import Info, Obs
+from ..actions import ANSWER
 from ..custom_site import PORT, Asked, Ended, OwnSiteEnv
 from ..env import Seen
 from . import server
@@ -117,7 +118,7 @@ class WebAppsEnv(OwnSiteEnv):
             raise LookupError("the oracle knows the way from the start only, and you left it")
         acts = self.playing.oracle
         if self._turns >= len(acts):
-            return 'answer("done")'
+            return f'{ANSWER}("done")'
         return written(acts[self._turns], self.nodes)
 
 
@@ -127,8 +128,8 @@ def written(act: Act, nodes: list[Mapping[str, Any]]) -> str:
     Raises:
         LookupError: there is no such element.
     """
-    if act.verb == "answer":
-        return f"answer({act.value!r})"
+    if act.verb == ANSWER:
+        return f"{ANSWER}({act.value!r})"
     alike = [node for node in nodes if node["role"] == act.role and _same(node.get("name", ""), act.name)]
     if act.nth >= len(alike):
         there = ", ".join(f"{node['role']} {node.get('name', '')!r}" for node in nodes if "id" in node)[:600]

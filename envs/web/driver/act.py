@@ -196,8 +196,8 @@ async def fill(context: Context, action: dict[str, Any]) -> None:
     await on_element(context, action["id"], lambda one: one.fill(action["text"], timeout=PATIENCE_MS))
 
 
-async def select(context: Context, action: dict[str, Any]) -> None:
-    """``select(3, "an option")``, by what it shows, else by its value."""
+async def select_option(context: Context, action: dict[str, Any]) -> None:
+    """``select_option(3, "an option")``, by what it shows, else by its value."""
 
     async def choose(one: Any) -> None:
         try:
@@ -221,8 +221,8 @@ async def press(context: Context, action: dict[str, Any]) -> None:
         raise error if isinstance(error, Refused) else Refused(f"press: {said(error)}") from None
 
 
-async def type_text(context: Context, action: dict[str, Any]) -> None:
-    """``type("text")``: keys, to whatever has the focus; what nobody would type is put there at once."""
+async def keyboard_type(context: Context, action: dict[str, Any]) -> None:
+    """``keyboard_type("text")``: keys, to whatever has the focus; what nobody would type is put there at once."""
     keyboard = context.tab.page.keyboard
     await (keyboard.type if len(action["text"]) <= MAX_TYPED else keyboard.insert_text)(action["text"])
 
@@ -236,8 +236,8 @@ async def scroll(context: Context, action: dict[str, Any]) -> None:
     await drawn(context.tab)
 
 
-async def drag(context: Context, action: dict[str, Any]) -> None:
-    """``drag(3, 7)``, or ``drag(x, y, x, y)``."""
+async def drag_and_drop(context: Context, action: dict[str, Any]) -> None:
+    """``drag_and_drop(3, 7)``, or ``drag_and_drop(x, y, x, y)``."""
     if "id" in action:
         target, clean = await element(context, action["to"])
         try:
@@ -264,15 +264,15 @@ async def goto(context: Context, action: dict[str, Any]) -> None:
         raise Refused(f"goto: {(str(error).splitlines() or [''])[0][:160]}") from None
 
 
-async def back(context: Context, action: dict[str, Any]) -> None:
-    """``back()`` and ``forward()``."""
+async def go_back(context: Context, action: dict[str, Any]) -> None:
+    """``go_back()`` and ``go_forward()``."""
     page, session = context.tab.page, context.tab.session
-    go, step = (page.go_back, -1) if action["verb"] == "back" else (page.go_forward, 1)
+    go, step = (page.go_back, -1) if action["verb"] == "go_back" else (page.go_forward, 1)
     history = await session.send("Page.getNavigationHistory")
     found = history["currentIndex"] + step
     # The first one is the empty page that a tab begins with.
     if not 0 <= found < len(history["entries"]) or history["entries"][found]["url"] == "about:blank":
-        raise Refused(f"there is nothing to go {action['verb']} to")
+        raise Refused(f"there is nothing to go {action['verb'].removeprefix('go_')} to")
     try:
         await go(wait_until="commit", timeout=1000 * SETTLE_SECONDS)
     except Exception as error:
@@ -293,14 +293,14 @@ def chosen(context: Context, action: dict[str, Any]) -> Tab:
     return context.tabs[number]
 
 
-async def switch_tab(context: Context, action: dict[str, Any]) -> None:
-    """``switch_tab(0)``."""
+async def tab_focus(context: Context, action: dict[str, Any]) -> None:
+    """``tab_focus(0)``."""
     context.active = context.tabs.index(chosen(context, action))
     await context.tab.page.bring_to_front()
 
 
-async def close_tab(context: Context, action: dict[str, Any]) -> None:
-    """``close_tab()``; the last one stays."""
+async def tab_close(context: Context, action: dict[str, Any]) -> None:
+    """``tab_close()``; the last one stays."""
     if len(context.tabs) == 1:
         raise Refused("the last tab cannot be closed")
     tab = chosen(context, action)
@@ -308,30 +308,30 @@ async def close_tab(context: Context, action: dict[str, Any]) -> None:
     context.closed(tab)
 
 
-async def wait(context: Context, action: dict[str, Any]) -> None:
-    """``wait(500)``: milliseconds, within bounds."""
+async def noop(context: Context, action: dict[str, Any]) -> None:
+    """``noop(500)``: milliseconds, within bounds."""
     await asyncio.sleep(min(max(action.get("ms", 500), 0), 3000) / 1000)
 
 
-PLAIN = ("click", "fill", "select", "wait")
+PLAIN = ("click", "fill", "select_option", "noop")
 """What leaves nothing behind that the beginning of another episode in the same page does not undo."""
-POINTING = ("click", "dblclick", "hover", "drag", "scroll", "fill", "select", "press")
+POINTING = ("click", "dblclick", "hover", "drag_and_drop", "scroll", "fill", "select_option", "press")
 """What may move the pointer, Playwright's way of it included."""
 VERBS = {
     "click": click,
     "dblclick": click,
     "hover": hover,
     "fill": fill,
-    "select": select,
+    "select_option": select_option,
     "press": press,
-    "type": type_text,
+    "keyboard_type": keyboard_type,
     "scroll": scroll,
-    "drag": drag,
+    "drag_and_drop": drag_and_drop,
     "goto": goto,
-    "back": back,
-    "forward": back,
+    "go_back": go_back,
+    "go_forward": go_back,
     "new_tab": new_tab,
-    "switch_tab": switch_tab,
-    "close_tab": close_tab,
-    "wait": wait,
+    "tab_focus": tab_focus,
+    "tab_close": tab_close,
+    "noop": noop,
 }

@@ -1,9 +1,9 @@
-"""Reading what an agent wrote."""
+"""Parsing actions: every text becomes an action or a message that the agent can act on."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from turnwise.envs.web.actions import USAGE, VERBS, Action, Problem, read
+from turnwise.envs.web.actions import ANSWER, OTHER_NAMES, USAGE, VERBS, Action, InvalidAction, parse
 from turnwise.envs.web.driver import act
 
 ORIGIN = "http://127.0.0.1:8080"
@@ -14,25 +14,33 @@ ORIGIN = "http://127.0.0.1:8080"
     [
         ("click(12)", "click", {"id": 12, "button": "left"}),
         ("click ( 12 )", "click", {"id": 12, "button": "left"}),
+        ("click('12')", "click", {"id": 12, "button": "left"}),
         ('click("12", button="right")', "click", {"id": 12, "button": "right"}),
         ("click(10, 20.5)", "click", {"x": 10.0, "y": 20.5, "button": "left"}),
         ("dblclick(3)", "dblclick", {"id": 3, "count": 2}),
         ('I think so.\n\n```\nfill(3, "it\'s")\n```', "fill", {"id": 3, "text": "it's"}),
-        ("select(4, 'one')", "select", {"id": 4, "options": ["one"]}),
-        ("select(4, ['one', 'two'])", "select", {"id": 4, "options": ["one", "two"]}),
+        ("fill(bid='3', value='text')", "fill", {"id": 3, "text": "text"}),
+        ("select_option(4, 'one')", "select_option", {"id": 4, "options": ["one"]}),
+        ("select_option(4, ['one', 'two'])", "select_option", {"id": 4, "options": ["one", "two"]}),
         ('press("Enter")', "press", {"key": "Enter"}),
         ('press(3, "Control+a")', "press", {"id": 3, "key": "Control+a"}),
+        ('keyboard_type("text")', "keyboard_type", {"text": "text"}),
         ('scroll("down")', "scroll", {"direction": "down"}),
-        ("drag(1, 2)", "drag", {"id": 1, "to": 2}),
+        ("drag_and_drop(1, 2)", "drag_and_drop", {"id": 1, "to": 2}),
+        ("drag_and_drop(1, 2, 3, 4)", "drag_and_drop", {"x": 1.0, "y": 2.0, "to_x": 3.0, "to_y": 4.0}),
         (f'goto("{ORIGIN}/a?b=c")', "goto", {"url": f"{ORIGIN}/a?b=c"}),
-        ("close_tab()", "close_tab", {}),
-        ("answer(42)", "answer", {"text": "42"}),
+        ("go_back()", "go_back", {}),
+        ("go_forward()", "go_forward", {}),
+        ("tab_focus(1)", "tab_focus", {"tab": 1}),
+        ("tab_close()", "tab_close", {}),
+        ("noop(wait_ms=40)", "noop", {"ms": 40}),
+        ("send_msg_to_user(42)", "send_msg_to_user", {"text": "42"}),
         ("because\n" * 4000 + "click(7)", "click", {"id": 7, "button": "left"}),
         (r'fill(3, "\d+ \1 \n")', "fill", {"id": 3, "text": "\\d+ \\1 \n"}),
     ],
 )
-def test_what_is_written_is_read(text: str, verb: str, arguments: dict[str, object]) -> None:
-    assert read(text, (ORIGIN,)) == Action(verb, arguments)
+def test_the_last_line_is_parsed(text: str, verb: str, arguments: dict[str, object]) -> None:
+    assert parse(text, (ORIGIN,)) == Action(verb, arguments)
 
 
 @pytest.mark.parametrize(
@@ -64,26 +72,52 @@ def test_what_is_written_is_read(text: str, verb: str, arguments: dict[str, obje
         "click(**{'button': 1})",
     ],
 )
-def test_what_is_no_action_is_told(text: str) -> None:
-    said = read(text, (ORIGIN,))
-    assert isinstance(said, Problem)
-    assert 0 < len(said.text) < 400
+def test_an_invalid_action_has_a_message(text: str) -> None:
+    parsed = parse(text, (ORIGIN,))
+    assert isinstance(parsed, InvalidAction)
+    assert 0 < len(parsed.message) < 400
 
 
 @pytest.mark.parametrize("text", ["fill(5, text)", "fill(5)"])
-def test_who_forgets_a_quote_reads_how_it_is_written(text: str) -> None:
-    assert read(text) == Problem('fill is written fill(3, "text")')
+def test_wrong_arguments_are_answered_with_the_usage(text: str) -> None:
+    assert parse(text) == InvalidAction('invalid arguments; usage: fill(3, "text")')
+
+
+@pytest.mark.parametrize(
+    ("text", "verb"),
+    [
+        ("select(4, 'one')", "select_option"),
+        ("back()", "go_back"),
+        ("forward()", "go_forward"),
+        ("switch_tab(0)", "tab_focus"),
+        ("close_tab()", "tab_close"),
+        ('type("text")', "keyboard_type"),
+        ("wait(500)", "noop"),
+        ('answer("text")', "send_msg_to_user"),
+        ("drag(1, 2)", "drag_and_drop"),
+        ("clik(3)", "click"),
+    ],
+)
+def test_an_unknown_verb_is_answered_with_the_nearest_one(text: str, verb: str) -> None:
+    parsed = parse(text)
+    assert isinstance(parsed, InvalidAction)
+    assert parsed.message.startswith(f"unknown action {text.partition('(')[0]!r}; did you mean {verb}? Actions: click,")
+
+
+def test_every_suggestion_is_a_verb_and_no_verb_has_two_names() -> None:
+    assert set(OTHER_NAMES.values()) <= set(VERBS)
+    assert not set(OTHER_NAMES) & set(VERBS)
 
 
 @given(st.text() | st.builds("{}({})".format, st.sampled_from(sorted(VERBS)), st.text(max_size=30)))
-def test_reading_never_raises(text: str) -> None:
-    said = read(text, (ORIGIN,))
-    assert isinstance(said, Problem) or said.verb in VERBS
+def test_parsing_never_raises(text: str) -> None:
+    parsed = parse(text, (ORIGIN,))
+    assert isinstance(parsed, InvalidAction) or parsed.verb in VERBS
 
 
-def test_every_action_says_how_it_is_used() -> None:
+def test_every_verb_has_a_usage() -> None:
     assert list(USAGE) == list(VERBS)
 
 
-def test_the_browser_knows_every_action_that_can_be_read() -> None:
-    assert set(VERBS) - {"answer"} == set(act.VERBS)
+def test_the_driver_executes_every_verb_but_the_answer() -> None:
+    assert set(VERBS) - {ANSWER} == set(act.VERBS)

@@ -36,11 +36,11 @@ def test_the_site_of_five_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                 assert found, seen
                 after = env.step(f"click({found.group(1)})")[0]
                 assert f"/{wanted}.html" in str(after)
-                _, reward, over, _, info = env.step('answer("done")')
+                _, reward, over, _, info = env.step('send_msg_to_user("done")')
                 assert (reward, over, info["success"]) == (float(success), True, success)
             for path in (f"?{right}", f"?/{right}.html", f"#/{right}.html", f"nothing/{right}.html"):
                 env.reset(seed=seed)
                 env.step(f'goto("http://127.0.0.1:8080/{path}")')
-                assert not env.step('answer("done")')[4]["success"]
+                assert not env.step('send_msg_to_user("done")')[4]["success"]
     finally:
         env.close()

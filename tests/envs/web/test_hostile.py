@@ -77,8 +77,8 @@ def test_a_page_that_does_not_answer_is_given_up(site: HostileSite, at: str) -> 
     after, seconds = press(site, at)
     assert "error: the page" in after
     assert seconds < STEP + browser.SLACK_SECONDS
-    assert "about:blank" in str(site.step("wait(1)")[0])
-    assert site.step('answer("right")')[4]["success"]
+    assert "about:blank" in str(site.step("noop(1)")[0])
+    assert site.step('send_msg_to_user("right")')[4]["success"]
     clean(site)
 
 
@@ -94,17 +94,17 @@ def test_back_goes_back_where_the_document_stays(site: HostileSite) -> None:
     site.at = "titled"
     seen, _ = site.reset(seed=1)
     site.step(f"click({number_of(seen, 'button')})")
-    after, _, _, _, info = site.step("back()")
+    after, _, _, _, info = site.step("go_back()")
     assert info["action_valid"]
     assert "titled.html\n" in str(after)
-    assert not site.step("back()")[4]["action_valid"]
+    assert not site.step("go_back()")[4]["action_valid"]
 
 
 def test_a_long_text_is_typed_at_once(site: HostileSite) -> None:
     site.at = "field"
     seen, _ = site.reset(seed=1)
     site.step(f"click({number_of(seen, 'textbox')})")
-    after, _, _, _, info = site.step(f"type({'a' * 7900!r})")
+    after, _, _, _, info = site.step(f"keyboard_type({'a' * 7900!r})")
     assert info["action_valid"]
     assert "a" * 1000 in str(after)
 
@@ -115,7 +115,7 @@ def test_what_scrolls_is_seen_where_it_ends(site: HostileSite, action: str) -> N
     for _ in range(4):
         site.reset(seed=1)
         after = str(site.step(action)[0])
-        assert after == str(site.step("wait(400)")[0])
+        assert after == str(site.step("noop(400)")[0])
         assert "text 'line 0' (out of view)" in after
 
 
@@ -137,8 +137,8 @@ def test_a_sandbox_that_is_gone_is_no_outcome(site: HostileSite) -> None:
     assert site.browser.box
     subprocess.run(["docker", "kill", site.browser.box.id], check=True, stdout=subprocess.DEVNULL)
     with pytest.raises(SandboxLost):
-        site.step("wait(1)")
-    assert site.step('answer("right")')[1:3] == (0.0, True)
+        site.step("noop(1)")
+    assert site.step('send_msg_to_user("right")')[1:3] == (0.0, True)
     clean(site)
 
 
@@ -147,7 +147,7 @@ def test_what_cannot_be_read_at_the_end_is_checked_by_nobody(site: HostileSite) 
     site.reset(seed=1)
     assert site.browser.box
     site.browser.box.exec(["mv", "site", "elsewhere"], timeout_s=5)
-    _, reward, over, _, info = site.step('answer("right")')
+    _, reward, over, _, info = site.step('send_msg_to_user("right")')
     assert (reward, over, info["success"]) == (0.0, True, False)
     clean(site)
 
@@ -166,7 +166,7 @@ def test_a_site_may_be_large_but_not_too_large(site: HostileSite) -> None:
     large = Large()
     large.browser = site.browser
     large.reset(seed=1)
-    assert large.step('answer("")')[4]["success"]
+    assert large.step('send_msg_to_user("")')[4]["success"]
     large.size = 40
     with pytest.raises(ValueError, match="there is room for 32"):
         large.reset(seed=1)
@@ -176,16 +176,16 @@ def test_a_site_may_be_large_but_not_too_large(site: HostileSite) -> None:
     ("at", "actions"),
     [
         ("button", ["click({})"]),
-        ("textbox", ["click({})", f"type({'a' * 400!r})"]),
+        ("textbox", ["click({})", f"keyboard_type({'a' * 400!r})"]),
         ("textbox", ["fill({}, 'text')"]),
         ("searchbox", ["press({}, 'Enter')"]),
-        ("link", ["drag({0}, {0})"]),
+        ("link", ["drag_and_drop({0}, {0})"]),
     ],
 )
 def test_where_the_last_tab_closed_itself_there_is_another(site: HostileSite, at: str, actions: list[str]) -> None:
     press(site, "orphan")
-    site.step("close_tab(0)")
-    after = str(site.step("wait(1)")[0])
+    site.step("tab_close(0)")
+    after = str(site.step("noop(1)")[0])
     number = number_of(after, at)
     for action in actions:
         after, _, _, _, info = site.step(action.format(number))

@@ -1,5 +1,6 @@
 """Short words for what a person does on a page; what templates write their oracles with."""
 
+from ...actions import ANSWER
 from ..state import Row
 from .template import Act, Acts
 
@@ -26,7 +27,7 @@ def search_for(value: str) -> Act:
 
 def choose(name: str, option: object) -> Act:
     """Select an option of a drop-down list by its text."""
-    return Act("select", "combobox", name, str(option))
+    return Act("select_option", "combobox", name, str(option))
 
 
 def radio(name: str) -> Act:
@@ -41,7 +42,7 @@ def tick(name: str) -> Act:
 
 def answer(value: object) -> Act:
     """Answer, which ends the episode."""
-    return Act("answer", value=str(value))
+    return Act(ANSWER, value=str(value))
 
 
 def log_in(user: Row) -> Acts:

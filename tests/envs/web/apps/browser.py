@@ -3,6 +3,7 @@
 import http.client
 import urllib.parse
 
+from turnwise.envs.web.actions import ANSWER
 from turnwise.envs.web.apps.tasks.template import Act
 
 from .elements import Document, Element
@@ -56,14 +57,14 @@ class Browser:
         return found[act.nth]
 
     def _do(self, act: Act) -> None:
-        if act.verb == "answer":
+        if act.verb == ANSWER:
             self.answer = act.value
             return
         element = self.find(act)
         match act.verb, element.role:
             case "fill", "textbox" | "searchbox":
                 element.value = act.value
-            case "select", "combobox":
+            case "select_option", "combobox":
                 assert act.value in element.options(), f"{act}: {element.options()}"
                 element.value = element.options()[act.value]
             case "press", "textbox" | "searchbox":

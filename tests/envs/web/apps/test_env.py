@@ -59,5 +59,5 @@ def test_the_oracle_succeeds_the_same_way_twice_and_a_near_miss_fails(
     for act in env.playing.misses[seed % len(env.playing.misses)]:
         seen, reward, over, _, info = env.step(written(act, env.nodes))
     if not over:
-        seen, reward, over, _, info = env.step('answer("")')
+        seen, reward, over, _, info = env.step('send_msg_to_user("")')
     assert (reward, info["success"]) == (0.0, False), seen

@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from turnwise.envs.web.actions import ANSWER
 from turnwise.envs.web.apps.tasks.catalog import SITES, TEMPLATES, draw
 from turnwise.envs.web.apps.tasks.template import Act
 from turnwise.tests.envs.web.apps.running import Served
@@ -47,7 +48,7 @@ def test_the_goal_says_everything(name: str) -> None:
         # The text of a section is the old one, as the page shows it, with the correction that the goal asks for.
         unsaid = [text for text in typed if text not in task.goal and not text.startswith("== ")]
         assert unsaid == [] or name in LOOKED_UP, task.goal
-        asked = any(act.verb == "answer" for act in task.oracle)
+        asked = any(act.verb == ANSWER for act in task.oracle)
         assert asked == (task.answer is not None) == ("Answer with" in task.goal)
 
 
@@ -72,5 +73,5 @@ def test_a_detour_costs_nothing_and_an_answer_that_nobody_asked_for_neither(site
     task = draw("shop/add-address", 1)
     wrong = [Act("fill", "textbox", "Street", "") if act.name == "Street" else act for act in task.oracle]
     right = [act for act in task.oracle if act.verb == "fill" and act.name == "Street"]
-    acts = (*wrong, *right, Act("click", "button", "Save address"), Act("answer", value="done"))
+    acts = (*wrong, *right, Act("click", "button", "Save address"), Act(ANSWER, value="done"))
     assert sites["shop"].play(task, acts)[0]

@@ -14,7 +14,7 @@ Nodes = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """``text`` is what a ``fill`` or a ``select`` takes."""
+    """``text`` is what a ``fill`` or a ``select_option`` takes."""
 
     verb: str
     role: str
@@ -97,7 +97,7 @@ def choose(goal: str, nodes: Nodes, wrong: bool) -> Script:
     (box,) = of(nodes, "combobox")
     offered = [str(node["name"]) for node in of(nodes, "option", "menuitem")]
     other = [name for name in offered if name != asked]
-    return [act(nodes, box, "select", other[0] if wrong and other else asked), submit(nodes)]
+    return [act(nodes, box, "select_option", other[0] if wrong and other else asked), submit(nodes)]
 
 
 def widget(goal: str, nodes: Nodes, wrong: bool) -> Script:

@@ -45,13 +45,9 @@ def browser(browsers: None) -> Iterator[Browser]:
     made.close()
 
 
-def ours(act: Act, number: object) -> str:
-    return f"{act.verb}({number}, {act.text!r})" if act.text else f"{act.verb}({number})"
-
-
-def theirs(act: Act, number: object) -> str:
-    verb = {"select": "select_option"}.get(act.verb, act.verb)
-    return f"{verb}('{number}', {act.text!r})" if act.text else f"{verb}('{number}')"
+def written(act: Act, bid: object) -> str:
+    """The action's text; the verbs are the same on both sides."""
+    return f"{act.verb}('{bid}', {act.text!r})" if act.text else f"{act.verb}('{bid}')"
 
 
 @pytest.mark.timeout(0)
@@ -83,10 +79,10 @@ def played_here(env: MiniWoBEnv, script: Script) -> Ending:
     refused = []
     for act in script:
         if not over:
-            _, reward, over, _, info = env.step(ours(act, act.find(env.nodes)))
+            _, reward, over, _, info = env.step(written(act, act.find(env.nodes)))
             refused += [] if info["action_valid"] else [str(act)]
     if not over:
-        _, reward, over, _, _ = env.step("wait(500)")
+        _, reward, over, _, _ = env.step("noop(500)")
     return reward, over, refused
 
 
@@ -94,7 +90,7 @@ def played_there(peer: Peer, script: Script, nodes: list[dict[str, object]]) -> 
     """The same of BrowserGym."""
     reward, over = 0.0, False
     refused = []
-    actions = [(act, theirs(act, act.find([{**node, "role": _role(node)} for node in nodes]))) for act in script]
+    actions = [(act, written(act, act.find([{**node, "role": _role(node)} for node in nodes]))) for act in script]
     for act, action in actions:
         if not over:
             answer = peer.step(action)

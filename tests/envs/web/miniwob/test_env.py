@@ -48,11 +48,11 @@ def test_a_task_opens_is_the_same_twice_and_ends(browser: Browser, name: str) ->
         assert env.reset(seed=3)[0] == first
         # Nothing in it moves while an agent thinks.
         sleep(0.9)
-    seen, _, over, _, _ = env.step("wait(1)")
+    seen, _, over, _, _ = env.step("noop(1)")
     assert not over
     if env.deterministic:
         assert f"goal: {env.goal}\n{seen}" == first
-    _, reward, over, _, info = env.step('answer("")')
+    _, reward, over, _, info = env.step('send_msg_to_user("")')
     assert (reward, over, info["success"]) == (0.0, True, False)
 
 
@@ -87,7 +87,7 @@ def test_whoever_loads_the_page_again_to_draw_an_easier_task_has_lost(browser: B
 def test_leaving_costs_the_episode_and_not_the_browser(browser: Browser) -> None:
     env = task("click-button", browser)
     env.reset(seed=1)
-    seen, _, over, _, info = env.step("back()")
+    seen, _, over, _, info = env.step("go_back()")
     assert (over, info["action_valid"]) == (False, False)
     assert "error: there is nothing to go back to" in str(seen)
     seen, reward, over, _, info = env.step("new_tab()")
@@ -101,8 +101,8 @@ def test_leaving_costs_the_episode_and_not_the_browser(browser: Browser) -> None
         'goto("javascript:core.endEpisode(1)")',
         'goto("data:text/html,<script>opener.core.endEpisode(1)</script>")',
         'press("F12")',
-        'type("core.endEpisode(1)")',
-        'answer("core.endEpisode(1)")',
+        'keyboard_type("core.endEpisode(1)")',
+        'send_msg_to_user("core.endEpisode(1)")',
     ],
 )
 def test_the_reward_in_the_page_cannot_be_forged_through_it(browser: Browser, action: str) -> None:
@@ -128,7 +128,7 @@ MARKUP = (
 def test_what_is_written_into_a_page_is_no_markup(browser: Browser, text: str) -> None:
     env = task("terminal", browser)
     env.reset(seed=3)
-    for action in ("click(60, 80)", f"type({text!r})", 'press("Enter")', "wait(500)"):
+    for action in ("click(60, 80)", f"keyboard_type({text!r})", 'press("Enter")', "noop(500)"):
         seen, reward, over, _, _ = env.step(action)
         assert (reward, over) == (0.0, False), seen
     # All of it is read as text but for its "<"; what is seen is quoted.

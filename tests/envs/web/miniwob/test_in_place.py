@@ -44,14 +44,14 @@ def last(env: BrowserEnv, rng: random.Random) -> str:
     """The action that ends an episode: it shows what earlier ones left behind."""
     fields = [node["id"] for node in env.nodes if "id" in node and node["role"] == "textbox" and node.get("seen")]
     undone = [f'press({rng.choice(fields)}, "Control+{key}")' for key in ("z", "Shift+z")] if fields else []
-    return rng.choice([*undone, *(f'press("{key}")' for key in LAST), 'type("hello")', 'scroll("down")'])
+    return rng.choice([*undone, *(f'press("{key}")' for key in LAST), 'keyboard_type("hello")', 'scroll("down")'])
 
 
 def drawn(env: BrowserEnv, rng: random.Random) -> str:
     """An action at random, of those that a page most likely hears."""
     nodes = [node for node in env.nodes if "id" in node and node["role"] in CLICKED and node.get("seen")]
     if not nodes:
-        return "wait(1)"
+        return "noop(1)"
     chosen = rng.choice(nodes)
     if chosen["role"] == "textbox" and rng.random() < 0.5:
         return f'fill({chosen["id"]}, "word")'
