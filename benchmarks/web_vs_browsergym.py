@@ -26,7 +26,7 @@ from time import perf_counter, sleep
 from typing import Any, Protocol
 
 from turnwise.benchmarks.peers import Peer, pages
-from turnwise.envs.web.env import Begin
+from turnwise.envs.web.env import EpisodeStart
 from turnwise.envs.web.miniwob.env import MiniWoBEnv
 from turnwise.sandbox import set_provider
 from turnwise.sandbox.provider import InProcessProvider
@@ -70,8 +70,8 @@ class Theirs:
 class Opened(MiniWoBEnv):
     """Opens its page for every episode."""
 
-    def page(self, number: int) -> Begin:
-        return replace(super().page(number), keep=False)
+    def open_instance(self, page_seed: int) -> EpisodeStart:
+        return replace(super().open_instance(page_seed), reusable=False)
 
 
 class Ours:

@@ -1,1 +1,10 @@
-"""What environments with a screen share: elements and marks."""
+"""Operate a screen in a sandbox: what the web environments share with every other environment of windows and elements.
+
+``driver_client`` leases a sandbox, starts a driver in it and exchanges requests with it; ``elements`` names the roles
+of elements, ``text_tree`` renders them as numbered text, ``marks`` draws their numbers on a screenshot.
+
+Invariant: nothing here depends on a kind of screen; ``web`` imports this package, never the reverse.
+
+To add a kind of screen: write a driver package (a unix socket, one request per connection, see ``driver_client``),
+describe it with a ``DriverProgram``, and let it report nodes as ``elements`` describes them.
+"""

@@ -1,64 +1,69 @@
-"""The page as numbered text: the accessibility tree, one node a line, as ``driver.observe`` tells it."""
+"""Render an observation of a driver as numbered text: tabs, notes, and the accessibility tree, one node per line."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..web.driver.observe import short
+from .elements import Node
 
-MAX_CHARS = 12_000
-MAX_LINE = 300
-"""Characters of an address or a title."""
+MAX_TEXT_CHARS = 12_000
+MAX_TITLE_CHARS = 300
+"""Limit of one address or title."""
+MAX_INDENT = 12
 
 
-def page(answer: Mapping[str, Any], max_chars: int = MAX_CHARS) -> str:
-    """Tabs, address, what happened, and the nodes. What is longer than ``max_chars`` is told without what lies outside
-    the window, and cut at the end of a line if it still is.
+def render(observation: Mapping[str, Any], max_chars: int = MAX_TEXT_CHARS) -> str:
+    """Return the tabs, the notes and the nodes of an observation as text.
 
-    A node: ``[12] button 'Save' disabled``; indented by depth; ``(out of view)`` where scrolling is needed; a text
-    without a number is only to be read.
+    A node reads ``[12] button 'Save' disabled``, indented by depth. ``(out of view)`` means that the page must be
+    scrolled first. A text node without a number is for reading only. A text longer than ``max_chars`` loses its nodes
+    outside the window first; the rest is cut at a line end.
     """
     lines = []
-    tabs, active = answer.get("tabs", ()), answer.get("active", 0)
-    for number, (url, title) in enumerate(tabs):
-        mark = "*" if number == active else " "
-        if len(tabs) > 1 or number == active:
-            said = f"{quoted(short(title, MAX_LINE))} " if title else ""
-            lines.append(f"{mark} tab {number}: {said}{short(url, MAX_LINE)}")
-    lines += [f"! {note}" for note in answer.get("notes", ())]
-    nodes, more = answer.get("nodes", ()), answer.get("more", 0)
-    told = [*lines, *map(line, nodes)]
-    if more or sum(map(len, told)) + len(told) > max_chars:
-        seen = [node for node in nodes if node.get("seen", True)]
-        told, more = [*lines, *map(line, seen)], more + len(nodes) - len(seen)
-    return cut(told, max_chars, more)
+    tabs, active = observation.get("tabs", ()), observation.get("active", 0)
+    for index, (url, title) in enumerate(tabs):
+        if len(tabs) > 1 or index == active:
+            marker = "*" if index == active else " "
+            quoted_title = f"{quote(_shorten(title))} " if title else ""
+            lines.append(f"{marker} tab {index}: {quoted_title}{_shorten(url)}")
+    lines += [f"! {note}" for note in observation.get("notes", ())]
+    nodes, omitted = observation.get("nodes", ()), observation.get("omitted", 0)
+    rendered = [*lines, *map(render_node, nodes)]
+    if omitted or sum(map(len, rendered)) + len(rendered) > max_chars:
+        visible = [node for node in nodes if node.get("in_viewport", True)]
+        rendered, omitted = [*lines, *map(render_node, visible)], omitted + len(nodes) - len(visible)
+    return cut_lines(rendered, max_chars, omitted)
 
 
-def line(node: Mapping[str, Any]) -> str:
-    """One node."""
-    number = f"[{node['id']}] " if "id" in node and (node["role"] != "text" or node.get("heard")) else ""
-    parts = [f"{'  ' * min(node.get('depth', 0), 12)}{number}{node['role']}"]
+def render_node(node: Node) -> str:
+    """Return the line of one node."""
+    number = f"[{node['id']}] " if "id" in node and (node["role"] != "text" or node.get("clickable")) else ""
+    parts = [f"{'  ' * min(node.get('depth', 0), MAX_INDENT)}{number}{node['role']}"]
     if node.get("name"):
-        parts.append(quoted(node["name"]))
+        parts.append(quote(node["name"]))
     if node.get("value") and node["value"] != node.get("name"):
-        parts.append(f"value={quoted(node['value'])}")
+        parts.append(f"value={quote(node['value'])}")
     parts += node.get("flags", ())
-    if node.get("seen") is False:
+    if node.get("in_viewport") is False:
         parts.append("(out of view)")
     return " ".join(parts)
 
 
-def quoted(text: str) -> str:
-    """In quotes, so that what a page says cannot pass for what we say."""
+def quote(text: str) -> str:
+    """Return the text on one line in quotes, so that page text cannot pose as a message of the environment."""
     return "'" + " ".join(text.split()).replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def cut(lines: Sequence[str], max_chars: int, more: int = 0) -> str:
-    """The lines that fit, and how many do not, ``more`` among them."""
-    kept, left = [], max_chars
-    for count, one in enumerate(lines):
-        left -= len(one) + 1
-        if left < 0:
-            more += len(lines) - count
+def cut_lines(lines: Sequence[str], max_chars: int, omitted: int = 0) -> str:
+    """Return the lines that fit, followed by the number of lines that do not; ``omitted`` lines are missing already."""
+    kept, room = [], max_chars
+    for count, line in enumerate(lines):
+        room -= len(line) + 1
+        if room < 0:
+            omitted += len(lines) - count
             break
-        kept.append(one)
-    return "\n".join([*kept, f"… and {more} more lines"] if more else kept)
+        kept.append(line)
+    return "\n".join([*kept, f"… and {omitted} more lines"] if omitted else kept)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_TITLE_CHARS else text[: MAX_TITLE_CHARS - 1] + "…"

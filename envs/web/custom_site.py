@@ -1,17 +1,17 @@
-"""A web site of one's own as an environment: a folder, what serves it, the tasks, and a check of how it ended.
+"""The base class for a web site of yours as an environment: its files, its server, its tasks, and a check of the end.
 
-    class Lamps(OwnSiteEnv):
+    class Lamps(CustomSiteEnv):
         folder = Path(__file__).parent / "site"
 
         def task(self, seed, split):
-            return Asked(goal="Open the page of the red lamp.", start="/index.html")
+            return SiteTask(goal="Open the page of the red lamp.", start="/index.html")
 
-        def check(self, ended):
-            return ended.url == "http://127.0.0.1:8080/red.html"
+        def check(self, final):
+            return final.url == "http://127.0.0.1:8080/red.html"
 
-The folder is put into the sandbox afresh for every episode and ``serve`` is started in it; it must listen on
-127.0.0.1:``port``. Nothing else can be reached: there is no network. The image has Python with its standard library,
-and no other language. The agent ends the episode by ``send_msg_to_user("…")``, with a text or without one.
+Each episode gets a fresh copy of the folder in the sandbox and a new server, which listens on 127.0.0.1:``port``. There
+is no network. The image has Python with its standard library and no other language. The agent ends the episode with
+``send_msg_to_user("…")``; the text may be empty.
 """
 
 from collections.abc import Mapping
@@ -21,58 +21,62 @@ from pathlib import Path
 from typing import Any
 
 from .actions import ANSWER, Action
-from .browser_session import SPEC, Browser
-from .env import Begin, BrowserEnv, Judged, Seen
+from .browser_session import SPEC, BrowserSession
+from .env import BrowserEnv, EpisodeStart, ObservationMode, Verdict
+from .site_server import SiteServer
 
 PORT = 8080
-HERE = "site"
-"""The folder's name in the sandbox."""
+SITE_FOLDER = "site"
+"""The folder of the site in the sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A task."""
+class SiteTask:
+    """One task on a site."""
 
     goal: str
     start: str = "/"
-    """Path where the browser opens; it begins with ``/``."""
+    """The path that the browser opens first; it begins with ``/``."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """Put over those of the folder: the world of this seed."""
-    facts: Any = None
-    """Whatever ``check`` wants to know of the task."""
+    """Files of this instance by path; they replace files of the folder."""
+    data: Any = None
+    """Anything that ``check`` needs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How an episode ended."""
+class FinalState:
+    """The end of an episode."""
 
-    asked: Asked
+    task: SiteTask
     answer: str
     url: str
     files: Mapping[str, bytes]
-    """What lies in the folder now, by path. Where it cannot be read, the episode has failed and nothing is checked."""
+    """The files of the site's folder at the end, by path. If they cannot be read, ``check`` is not called."""
 
 
-class OwnSiteEnv(BrowserEnv):
-    """See the module. Inherit, and say what is said there."""
+class CustomSiteEnv(BrowserEnv):
+    """The base class of a custom site: override ``task`` and ``check``, and set ``folder`` or override ``files``.
+
+    An episode whose files cannot be read at the end has failed; ``check`` is not called for it.
+    """
 
     folder: Path | None = None
     port = PORT
 
-    def __init__(self, observation: Seen = "text", marks: bool = False) -> None:
-        super().__init__(Browser(), observation, marks)
-        self._asked: Asked | None = None
+    def __init__(self, observation: ObservationMode = "text", marks: bool = False) -> None:
+        super().__init__(BrowserSession(), observation, marks)
+        self._task: SiteTask | None = None
 
-    def task(self, seed: int, split: str) -> Asked:
-        """The task of a seed; ``train`` and ``test`` should share none."""
-        raise NotImplementedError(f"{type(self).__name__} has no task(seed, split)")
+    def task(self, seed: int, split: str) -> SiteTask:
+        """Return the task of a seed; ``train`` and ``test`` should share no task."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement task(seed, split)")
 
-    def check(self, ended: Ended) -> bool:
-        """Whether it ended as asked."""
-        raise NotImplementedError(f"{type(self).__name__} has no check(ended)")
+    def check(self, final: FinalState) -> bool:
+        """Return whether the task is solved."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement check(final)")
 
-    def serve(self) -> str:
-        """The command that serves the folder, run in it; by default its files as they are."""
+    def server_command(self) -> str:
+        """Return the command that serves the site's folder, run in that folder; by default, it serves static files."""
         return f"python3 -I -m http.server {self.port} --bind 127.0.0.1"
 
     @cached_property
@@ -82,47 +86,46 @@ class OwnSiteEnv(BrowserEnv):
             return {}
         root = Path(self.folder)
         if not root.is_dir():
-            raise ValueError(f"{type(self).__name__}.folder: {root} is not a folder")
+            raise ValueError(f"`{type(self).__name__}.folder` is not a folder: `{root}`")
         return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
-    def begin(self, seed: int, split: str) -> Begin:
-        """Put the world of the task in place, and begin at its first page."""
-        self._asked = asked = self.task(seed, split)
-        files = self._checked(asked)
+    def start_episode(self, seed: int, split: str) -> EpisodeStart:
+        """Upload the files of the seed's task, start the server, and open the task's first page."""
+        self._task = task = self.task(seed, split)
+        files = {f"{SITE_FOLDER}/{path}": content for path, content in self._site_files(task).items()}
+        self.browser.serve(SiteServer(SITE_FOLDER, files, self.server_command(), self.port))
         origin = f"http://127.0.0.1:{self.port}"
-        world = {f"{HERE}/{path}": content for path, content in files.items()}
-        self.browser.serve(HERE, world, self.serve(), self.port)
-        return Begin(asked.goal, origin + asked.start, (origin,))
+        return EpisodeStart(task.goal, origin + task.start, (origin,))
 
-    def _checked(self, asked: Asked) -> dict[str, bytes]:
-        """The files to serve. Raises ValueError, TypeError: the task is none that can be played."""
-        what = f"{type(self).__name__}.task"
-        if not isinstance(asked, Asked):
-            raise TypeError(f"{what} is to return Asked(…), not {asked!r:.80}")
-        if not asked.start.startswith("/"):
-            raise ValueError(f"{what}: start is to begin with /, and is {asked.start!r}")
-        files = {**self.files, **asked.files}
+    def _site_files(self, task: SiteTask) -> dict[str, bytes]:
+        """Return the files to serve. Raises ValueError or TypeError if the task is malformed."""
+        method = f"`{type(self).__name__}.task`"
+        if not isinstance(task, SiteTask):
+            raise TypeError(f"{method} must return a SiteTask, not {task!r:.80}")
+        if not task.start.startswith("/"):
+            raise ValueError(f"{method}: `start` must begin with /, not {task.start!r}")
+        files = {**self.files, **task.files}
         if not files:
-            raise ValueError(f"{what}: the site has no files; set `folder` or give Asked(files={{…}})")
+            raise ValueError(f"{method}: the site has no files; set `folder` or return SiteTask(files={{…}})")
         for path, content in files.items():
             if not isinstance(content, bytes):
-                raise TypeError(f"{what}: the file {path!r} is to be bytes, not {type(content).__name__}")
+                raise TypeError(f"{method}: the file `{path}` must be bytes, not {type(content).__name__}")
             if path.startswith("/") or ".." in Path(path).parts:
-                raise ValueError(f"{what}: the file {path!r} is not inside the site's folder")
-        size, room = sum(map(len, files.values())), (SPEC.disk_mib << 20) // 2
-        if size > room:
-            raise ValueError(f"{what}: the site's files have {size >> 20} MiB, and there is room for {room >> 20}")
+                raise ValueError(f"{method}: the file `{path}` is outside the site's folder")
+        size, limit = sum(map(len, files.values())), (SPEC.disk_mib << 20) // 2
+        if size > limit:
+            raise ValueError(f"{method}: the site's files have {size >> 20} MiB; the limit is {limit >> 20} MiB")
         return files
 
-    def judge(self, action: Action | None, answer: Mapping[str, Any]) -> Judged:
-        """Once the agent ends the episode, or its browser is gone: how it stands."""
-        over = "broken" in answer or (action is not None and action.verb == ANSWER)
-        if not over or self._asked is None:
-            return Judged()
-        tabs, active = answer.get("tabs") or [["", ""]], answer.get("active", 0)
-        text = str(action.arguments["text"]) if action is not None and action.verb == ANSWER else ""
-        files = self.browser.left(HERE)
+    def evaluate(self, action: Action | None, answer: Mapping[str, Any]) -> Verdict:
+        """Check the final state once the agent has answered or its browser is gone."""
+        answered = action is not None and action.verb == ANSWER
+        if self._task is None or not (answered or "broken" in answer):
+            return Verdict()
+        text = str(action.arguments["text"]) if action is not None and answered else ""
+        files = self.browser.read_files(SITE_FOLDER)
         if files is None:
-            return Judged(over=True)
-        success = self.check(Ended(self._asked, text, str(tabs[active][0]), files))
-        return Judged({"success": 1.0} if success else {}, over=True, success=bool(success))
+            return Verdict(over=True)
+        tabs, active = answer.get("tabs") or [["", ""]], answer.get("active", 0)
+        success = bool(self.check(FinalState(self._task, text, str(tabs[active][0]), files)))
+        return Verdict({"success": 1.0} if success else {}, over=True, success=success)

@@ -1,8 +1,8 @@
-"""An episode in a browser: what holds for MiniWoB++, for our sites and for a user's own.
+"""An episode in a browser: what MiniWoB++, the web apps and custom sites share.
 
-Whoever inherits says where an episode begins (``begin``) and what an action came to (``judge``). The observation is
-the page as numbered text, a screenshot, or both. What the agent's own action did to its browser (an endless script, a
-crash) is an outcome: the page is closed, the agent reads so, and the episode is judged as it then stands.
+A subclass states where an episode starts (``start_episode``) and what an action achieved (``evaluate``). The
+observation is the page as numbered text, a screenshot, or both. Damage that an action does to the agent's own browser
+(an endless script, a crash) is an outcome: the page is closed, the observation says so, and the episode is evaluated.
 """
 
 from collections.abc import Mapping
@@ -14,48 +14,48 @@ from typing import Any, Literal
 import numpy as np
 
 from ..base import Image, Info, Obs, TurnEnv
-from ..computer.marks import marked
-from ..computer.text_tree import page
+from ..computer.elements import CLICKABLE_ROLES, LOCKED_FLAGS, TEXT_ROLES, Node, in_viewport
+from ..computer.marks import draw_marks
+from ..computer.text_tree import render
 from ..spaces import FreeText
 from .actions import ANSWER, USAGE, Action, InvalidAction, parse
-from .browser_session import Browser
+from .browser_session import BrowserSession
 
-Seen = Literal["text", "screenshot", "both"]
-SEEN: tuple[Seen, ...] = ("text", "screenshot", "both")
+ObservationMode = Literal["text", "screenshot", "both"]
+OBSERVATION_MODES: tuple[ObservationMode, ...] = ("text", "screenshot", "both")
 SPLITS = ("train", "test")
-FIELDS = ("textbox", "searchbox", "spinbutton")
-CLOSED = frozenset(("disabled", "readonly"))
-PRESSED = ("button", "link", "clickable", "radio", "checkbox", "tab", "option", "menuitem")
+MAX_OBSERVATION_CHARS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
-    """Where an episode begins."""
+class EpisodeStart:
+    """Where an episode starts."""
 
     goal: str
-    """What is asked; empty if the last of ``scripts`` says it."""
+    """The task for the agent; if empty, the value of the last of ``scripts``."""
     url: str
     origins: tuple[str, ...]
-    """Where ``goto`` may go."""
-    keep: bool = False
-    """Whether the page may serve one episode after the other as long as none leaves it: ``scripts`` begin it anew."""
+    """The origins that ``goto`` accepts."""
+    reusable: bool = False
+    """Whether an unharmed page may serve the next episode at this address; ``scripts`` then reset it in place."""
     scripts: tuple[str, ...] = ()
-    """Run in the page before it is first looked at; the last one's value, if it is a text, is the goal."""
+    """JavaScript to run in the page before the first observation."""
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What an action came to."""
+class Verdict:
+    """The evaluation of a page after an action."""
 
-    parts: Mapping[str, float] = field(default_factory=dict)
-    """The reward, by name."""
+    reward_parts: Mapping[str, float] = field(default_factory=dict)
     over: bool = False
     success: bool = False
 
 
 class BrowserEnv(TurnEnv):
-    """See the module. ``observation``: ``text``, ``screenshot`` or ``both``; ``marks``: whether screenshots carry the
-    numbers of the elements; sizes are in CSS pixels.
+    """The base class of environments in a browser.
+
+    ``observation`` is ``text``, ``screenshot`` or ``both``; ``marks`` draws the numbers of the elements on screenshots;
+    ``width`` and ``height`` of the window are CSS pixels.
 
     Raises:
         ValueError: an option or, at reset, the split is unknown.
@@ -66,44 +66,45 @@ class BrowserEnv(TurnEnv):
     keeps_sandbox = True
     width, height = 640, 480
 
-    def __init__(self, browser: Browser, observation: Seen = "text", marks: bool = False) -> None:
-        if observation not in SEEN:
-            raise ValueError(f"unknown observation {observation!r}; choose from {', '.join(SEEN)}")
+    def __init__(self, browser: BrowserSession, observation: ObservationMode = "text", marks: bool = False) -> None:
+        if observation not in OBSERVATION_MODES:
+            raise ValueError(f"unknown `observation` {observation!r}; choose from {', '.join(OBSERVATION_MODES)}")
         if not isinstance(marks, bool):
-            raise ValueError(f"marks is true or false, not {marks!r}")
+            raise ValueError(f"`marks` must be true or false, not {marks!r}")
         if marks and observation == "text":
-            raise ValueError('marks are drawn on screenshots: choose observation "screenshot" or "both"')
+            raise ValueError('`marks` are drawn on screenshots; set `observation` to "screenshot" or "both"')
         self.browser = browser
         self.observation = observation
         self.marks = marks
         self.action_space = FreeText()
-        self.observation_space = FreeText(200_000)
-        self.nodes: list[Mapping[str, Any]] = []
-        """What was last seen, as ``driver.observe`` tells it."""
+        self.observation_space = FreeText(MAX_OBSERVATION_CHARS)
+        self.nodes: list[Node] = []
+        """The nodes of the last observation."""
         self.goal = ""
-        """What the current episode asks."""
-        self._begin: Begin | None = None
+        """The goal of the current episode."""
+        self._start: EpisodeStart | None = None
         self._over = True
-        self._state = ""
+        self._state_key = ""
 
-    def begin(self, seed: int, split: str) -> Begin:
-        """Draw an instance."""
-        raise NotImplementedError(f"{type(self).__name__} has no begin(seed, split)")
+    def start_episode(self, seed: int, split: str) -> EpisodeStart:
+        """Draw an instance of the task."""
+        raise NotImplementedError(f"{type(self).__name__} does not implement start_episode(seed, split)")
 
-    def judge(self, action: Action | None, answer: Mapping[str, Any]) -> Judged:
-        """What an action (None: one that could not be read) came to; ``answer`` is the browser's, ``values`` those of
-        ``judging``.
+    def evaluate(self, action: Action | None, answer: Mapping[str, Any]) -> Verdict:
+        """Return the verdict after an action; None stands for an invalid one.
+
+        ``answer`` is the driver's; its ``values`` are those of ``evaluation_scripts``.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no judge(action, answer)")
+        raise NotImplementedError(f"{type(self).__name__} does not implement evaluate(action, answer)")
 
-    def judging(self) -> tuple[str, ...]:
-        """Scripts to run in the page after each action, for ``judge``."""
+    def evaluation_scripts(self) -> tuple[str, ...]:
+        """Return JavaScript expressions to evaluate in the page after each action, for ``evaluate``."""
         return ()
 
     def instructions(self) -> str:
-        """How to act."""
+        """Return the description of the task and of the actions."""
         usage = "\n".join(USAGE.values())
-        return f"You use a web browser. Do what is asked. Each turn, write one action as the last line:\n{usage}"
+        return f"You control a web browser to complete a task. End each turn with one action on the last line:\n{usage}"
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
         """Draw an instance of ``options["split"]`` (default ``train``) and open it in a new browser context."""
@@ -112,94 +113,95 @@ class BrowserEnv(TurnEnv):
         if split not in SPLITS:
             raise ValueError(f"unknown split {split!r} of {type(self).__name__}; choose from {', '.join(SPLITS)}")
         number = int(self.np_random.integers(2**31)) if seed is None else seed
-        self._begin = begin = self.begin(number, split)
-        opened = {"do": "open", "url": begin.url, "keep": begin.keep, "width": self.width, "height": self.height}
-        last = len(begin.scripts) - 1
-        scripts = [{"do": "script", "script": one, "settle": at == last} for at, one in enumerate(begin.scripts)]
-        answer, shot = self.browser.open([opened, *scripts, self._look()])
+        self._start = start = self.start_episode(number, split)
+        opening = {"do": "open", "url": start.url, "reusable": start.reusable}
+        opening |= {"width": self.width, "height": self.height}
+        last = len(start.scripts) - 1
+        scripts = [
+            {"do": "script", "script": script, "settle": index == last} for index, script in enumerate(start.scripts)
+        ]
+        answer, png = self.browser.open([opening, *scripts, self._observe_step()])
         self._over = False
         values = [value for value in answer.get("values", ()) if isinstance(value, str)]
-        self.goal = begin.goal or (values[-1] if values else "")
-        box = self.browser.box
-        extras = {"sandbox": {"image": box.spec.image, "digest": box.digest}} if box else {}
-        seen = self._seen(f"goal: {self.goal}", answer, shot)
-        return seen, self._info(True, {}, False) | {"extras": extras}
+        self.goal = start.goal or (values[-1] if values else "")
+        sandbox = self.browser.sandbox
+        extras = {"sandbox": {"image": sandbox.spec.image, "digest": sandbox.digest}} if sandbox else {}
+        observation = self._observation(f"goal: {self.goal}", answer, png)
+        return observation, self._info(True, {}, False) | {"extras": extras}
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
-        """Apply one action's text."""
-        if self._begin is None:
+        """Apply the action on the last line of the text."""
+        if self._start is None:
             raise RuntimeError(f"{type(self).__name__} was stepped before its first reset")
         if self._over:
             return "ended", 0.0, True, False, self._info(False, {}, False)
-        asked = parse(action, self._begin.origins)
+        parsed = parse(action, self._start.origins)
+        executed = parsed if isinstance(parsed, Action) else None
+        answered = executed is not None and executed.verb == ANSWER
         steps: list[dict[str, Any]] = []
-        if isinstance(asked, Action) and asked.verb != ANSWER:
-            steps.append({"do": "act", "action": asked.as_request()})
-        steps += [{"do": "script", "script": one} for one in self.judging()]
-        # An episode that the world ends is not gone on with.
+        if executed is not None and not answered:
+            steps.append({"do": "act", "action": executed.as_request()})
+        steps += [{"do": "script", "script": script} for script in self.evaluation_scripts()]
+        # An episode whose world fails in the next line cannot be stepped again.
         self._over = True
-        answer, shot = self.browser.do([*steps, self._look()])
-        done = asked if isinstance(asked, Action) else None
-        judged = self.judge(done, answer)
-        self._over = judged.over or (done is not None and done.verb == ANSWER) or "broken" in answer
-        trouble = asked.message if isinstance(asked, InvalidAction) else answer.get("refused", "")
-        said = f"error: {trouble}" if trouble else ""
-        if "lost" in answer:
-            said = f"error: {answer['lost']}"
-        seen = self._seen(said, answer, shot)
-        info = self._info(not trouble, judged.parts, judged.success)
-        return seen, float(sum(judged.parts.values())), self._over, False, info
+        answer, png = self.browser.do([*steps, self._observe_step()])
+        verdict = self.evaluate(executed, answer)
+        self._over = verdict.over or answered or "broken" in answer
+        error = parsed.message if isinstance(parsed, InvalidAction) else answer.get("refused", "")
+        shown_error = answer.get("lost", error)
+        observation = self._observation(f"error: {shown_error}" if shown_error else "", answer, png)
+        info = self._info(not error, verdict.reward_parts, verdict.success)
+        return observation, float(sum(verdict.reward_parts.values())), self._over, False, info
 
     def valid_actions(self) -> list[tuple[str, float]]:
-        """What applies to the elements in view, a text into each field, and an answer that says nothing."""
-        listed: dict[str, float] = {}
+        """Return a click on, or a text into, each element in view, and an empty answer, each with a weight."""
+        actions: dict[str, float] = {}
         for node in self.nodes:
-            if "id" in node and node.get("seen") and not CLOSED & set(node.get("flags", ())):
-                if node["role"] in FIELDS:
-                    listed[f'fill({node["id"]}, "text")'] = 1.0
-                elif node["role"] in PRESSED or node.get("heard"):
-                    listed[f"click({node['id']})"] = 1.0
-        return [*listed.items(), (f'{ANSWER}("")', 0.2)]
+            if in_viewport(node) and not LOCKED_FLAGS & set(node.get("flags", ())):
+                if node["role"] in TEXT_ROLES:
+                    actions[f'fill({node["id"]}, "text")'] = 1.0
+                elif node["role"] in CLICKABLE_ROLES or node.get("clickable"):
+                    actions[f"click({node['id']})"] = 1.0
+        return [*actions.items(), (f'{ANSWER}("")', 0.2)]
 
     def screenshot(self) -> Image | None:
-        """The window as it is now; None where it cannot be had."""
-        _, shot = self.browser.do([{"do": "look", "tree": False, "screenshot": True, "notes": False}])
-        return pixels(shot) if shot else None
+        """Return the window as it is now, height x width x 3; None if there is no screenshot."""
+        _, png = self.browser.do([{"do": "observe", "tree": False, "screenshot": True, "notes": False}])
+        return decode_png(png) if png else None
 
     def close(self) -> None:
-        """Give the sandbox back."""
+        """Release the sandbox."""
         self.browser.close()
 
-    def _look(self) -> dict[str, Any]:
+    def _observe_step(self) -> dict[str, Any]:
         return {
-            "do": "look",
+            "do": "observe",
             "tree": self.observation != "screenshot" or self.marks,
             "screenshot": self.observation != "text",
         }
 
-    def _seen(self, said: str, answer: Mapping[str, Any], shot: bytes) -> Obs:
+    def _observation(self, message: str, answer: Mapping[str, Any], png: bytes) -> Obs:
         self.nodes = list(answer.get("nodes", ()))
-        shown = page(answer)
-        self._state = sha256(shot if self.observation == "screenshot" else shown.encode()).hexdigest()[:16]
-        shown = shown if self.observation != "screenshot" else ""
-        text = "\n".join(part for part in (said, shown) if part)
+        page = render(answer)
+        self._state_key = sha256(png if self.observation == "screenshot" else page.encode()).hexdigest()[:16]
+        text = "\n".join(part for part in (message, page if self.observation != "screenshot" else "") if part)
         if self.observation == "text":
             return text
-        image = pixels(shot) if shot else np.zeros((self.height, self.width, 3), np.uint8)
-        return {"text": text, "image": marked(image, self.nodes) if self.marks else image}
+        image = decode_png(png) if png else np.zeros((self.height, self.width, 3), np.uint8)
+        return {"text": text, "image": draw_marks(image, self.nodes) if self.marks else image}
 
-    def _info(self, valid: bool, parts: Mapping[str, float], success: bool) -> Info:
+    def _info(self, valid: bool, reward_parts: Mapping[str, float], success: bool) -> Info:
         return {
             "action_valid": valid,
-            "state_key": self._state,
+            "state_key": self._state_key,
             "env_error": None,
             "success": success,
-            "reward_parts": dict(parts),
+            "reward_parts": dict(reward_parts),
         }
 
 
-def pixels(png: bytes) -> Image:
-    """A PNG as an array of height x width x 3."""
+def decode_png(png: bytes) -> Image:
+    """Return a PNG as an array of height x width x 3."""
     from PIL import Image as Pillow
 
     with Pillow.open(BytesIO(png)) as opened:

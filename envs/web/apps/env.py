@@ -1,34 +1,35 @@
 """``turnwise/WebApps-v0``: a shop, an issue tracker, and a wiki with a forum, in a browser.
 
-Each episode begins with a world of its own, drawn from the seed, on a real server with a real database, and is judged
-by that database as the agent leaves it, and by the answer where one is asked for: the wanted change and no other.
-``by`` says what is held out of training: instances, whole templates, or a site.
+Each episode starts with its own world, drawn from the seed, on a real server with a real database. The verdict compares
+that database at the end with the expected one, and the agent's message with the expected answer, if the task has one:
+the requested change must be there, and no other change. ``by`` selects what the test split holds out: instances,
+templates, or a site.
 """
 
 import contextlib
 import json
-import re
 import sqlite3
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ...base import Info, Obs
+from ...computer.elements import Node
 from ..actions import ANSWER
-from ..custom_site import PORT, Asked, Ended, OwnSiteEnv
-from ..env import Seen
+from ..custom_site import PORT, CustomSiteEnv, FinalState, SiteTask
+from ..env import ObservationMode
 from . import server
 from .splits import BY, HELD_OUT_SITE, instance, templates_of
 from .tasks.catalog import draw
-from .tasks.template import Act, SiteTask
+from .tasks.template import Act, AppTask
 
 DATABASE = "site.db"
 WORLD = "world.json"
 
 
-class WebAppsEnv(OwnSiteEnv):
-    """See the module. ``template`` (``shop/checkout``) plays that one alone, with the seed as it is.
+class WebAppsEnv(CustomSiteEnv):
+    """Tasks on three web apps. ``template``, such as ``shop/checkout``, selects one template, with the seed unchanged.
 
     Raises:
         ValueError: an option is unknown.
@@ -41,107 +42,107 @@ class WebAppsEnv(OwnSiteEnv):
         by: str = "instance",
         held_out_site: str = HELD_OUT_SITE,
         template: str | None = None,
-        observation: Seen = "text",
+        observation: ObservationMode = "text",
         marks: bool = False,
     ) -> None:
         super().__init__(observation, marks)
         if by not in BY:
-            raise ValueError(f"tasks cannot be split by {by!r}; choose from {', '.join(BY)}")
+            raise ValueError(f"unknown `by` {by!r}; choose from {', '.join(BY)}")
         templates_of(by, "test", held_out_site)
         self._by, self._held_out_site, self._template = by, held_out_site, template
-        self._turns: int | None = 0
-        """Steps of the oracle's taken so far; None once another one was."""
+        self._oracle_steps: int | None = 0
+        """Steps of the oracle that were taken; None once the agent took another one."""
 
-    def task(self, seed: int, split: str) -> Asked:
-        """The instance of a seed."""
+    def task(self, seed: int, split: str) -> SiteTask:
+        """Return the instance of a seed."""
         if self._template is not None:
-            found = draw(self._template, seed)
+            drawn = draw(self._template, seed)
         else:
             which = instance(self._by, split, seed, self._held_out_site)
-            found = draw(which.template, which.seed)
-        world = {f"server/{path}": content for path, content in _servers().items()}
-        world[WORLD] = json.dumps(found.world).encode()
-        return Asked(found.goal, found.start, world, found)
+            drawn = draw(which.template, which.seed)
+        files = {f"server/{path}": content for path, content in _server_files().items()}
+        files[WORLD] = json.dumps(drawn.world).encode()
+        return SiteTask(drawn.goal, drawn.start, files, drawn)
 
-    def serve(self) -> str:
-        """The server of the task's site."""
-        return f"python3 -I server/start.py {self.playing.site} {PORT} {DATABASE} {WORLD}"
+    def server_command(self) -> str:
+        """Return the command that serves the task's app."""
+        return f"python3 -I server/start.py {self.app_task.site} {PORT} {DATABASE} {WORLD}"
 
     @property
-    def playing(self) -> SiteTask:
+    def app_task(self) -> AppTask:
         """The current task.
 
         Raises:
             RuntimeError: before the first reset.
         """
-        if self._asked is None:
+        if self._task is None:
             raise RuntimeError("turnwise/WebApps-v0 was used before its first reset")
-        task: SiteTask = self._asked.facts
+        task: AppTask = self._task.data
         return task
 
-    def check(self, ended: Ended) -> bool:
-        """Whether the database and the answer are as they should be."""
-        files = {path: content for path, content in ended.files.items() if path.startswith(DATABASE)}
+    def check(self, final: FinalState) -> bool:
+        """Return whether the database and the answer are the expected ones."""
+        files = {path: content for path, content in final.files.items() if path.startswith(DATABASE)}
         if DATABASE not in files:
             return False
         with tempfile.TemporaryDirectory(prefix="tw-site-") as folder:
             for path, content in files.items():
                 (Path(folder) / path).write_bytes(content)
             with contextlib.closing(sqlite3.connect(Path(folder) / DATABASE)) as connection:
-                return bool(self.playing.check(connection, ended.answer or None))
+                return bool(self.app_task.check(connection, final.answer or None))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
-        """See ``BrowserEnv``."""
-        self._turns = 0
+        """Draw an instance of ``options["split"]`` (default ``train``) and open it."""
+        self._oracle_steps = 0
         return super().reset(seed=seed, options=options)
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
-        """See ``BrowserEnv``."""
+        """Apply the action on the last line of the text."""
         try:
-            hinted = self.oracle()
+            oracle = self.oracle()
         except LookupError:
-            hinted = ""
-        seen, reward, terminated, truncated, info = super().step(action)
-        if action == hinted and self._turns is not None:
-            self._turns += 1
+            oracle = ""
+        observation, reward, terminated, truncated, info = super().step(action)
+        if action == oracle and self._oracle_steps is not None:
+            self._oracle_steps += 1
         elif info["action_valid"]:
-            self._turns = None
-        return seen, reward, terminated, truncated, info
+            self._oracle_steps = None
+        return observation, reward, terminated, truncated, info
 
     def oracle(self) -> str:
-        """The next action of whoever knows the way, and has taken no other so far.
+        """Return the next action of the solution, as long as no other action was taken.
 
         Raises:
-            LookupError: another one was taken, or its element is not there.
+            LookupError: another action was taken, or the page lacks the solution's element.
         """
-        if self._turns is None:
-            raise LookupError("the oracle knows the way from the start only, and you left it")
-        acts = self.playing.oracle
-        if self._turns >= len(acts):
+        if self._oracle_steps is None:
+            raise LookupError("the oracle solves a task from its start only; another action was taken")
+        acts = self.app_task.oracle
+        if self._oracle_steps >= len(acts):
             return f'{ANSWER}("done")'
-        return written(acts[self._turns], self.nodes)
+        return as_action(acts[self._oracle_steps], self.nodes)
 
 
-def written(act: Act, nodes: list[Mapping[str, Any]]) -> str:
-    """An act as the agent would write it, on a page of these nodes.
+def as_action(act: Act, nodes: Sequence[Node]) -> str:
+    """Return an act as the agent's action on a page with these nodes.
 
     Raises:
-        LookupError: there is no such element.
+        LookupError: the page lacks the element.
     """
     if act.verb == ANSWER:
         return f"{ANSWER}({act.value!r})"
-    alike = [node for node in nodes if node["role"] == act.role and _same(node.get("name", ""), act.name)]
-    if act.nth >= len(alike):
-        there = ", ".join(f"{node['role']} {node.get('name', '')!r}" for node in nodes if "id" in node)[:600]
-        raise LookupError(f"there is no {act.role} {act.name!r} on the page, which has {there}")
-    number = alike[act.nth]["id"]
+    matching = [node for node in nodes if node["role"] == act.role and _same_text(node.get("name", ""), act.name)]
+    if act.nth >= len(matching):
+        present = ", ".join(f"{node['role']} {node.get('name', '')!r}" for node in nodes if "id" in node)[:600]
+        raise LookupError(f"the page has no {act.role} {act.name!r}; it has {present}")
+    number = matching[act.nth]["id"]
     return f"click({number})" if act.verb == "click" else f"{act.verb}({number}, {act.value!r})"
 
 
-def _same(one: str, other: str) -> bool:
-    return re.sub(r"\s+", " ", one).strip() == re.sub(r"\s+", " ", other).strip()
+def _same_text(one: str, other: str) -> bool:
+    return " ".join(one.split()) == " ".join(other.split())
 
 
-def _servers() -> dict[str, bytes]:
+def _server_files() -> dict[str, bytes]:
     root = Path(server.__file__).parent
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*.py"))}

@@ -1,7 +1,12 @@
-"""What drives the browser, inside the sandbox: run there by the box's own Python with the Playwright of the image, so
-it imports nothing of turnwise but its neighbours here.
+"""The browser driver: runs inside the sandbox, under the Python and Playwright of the image ``web``.
 
-``driver`` listens on a unix socket and answers one request at a time; ``browser`` holds Chromium, its context and its
-tabs; ``act`` does what the agent wrote; ``look`` says what there is to see. Whatever a page does (an endless script, a
-storm of dialogs, a crash), a request ends within its deadline, if need be with a new browser.
+It is uploaded as a folder, so it imports the standard library, Playwright and its own modules, and nothing else of
+turnwise. ``server`` answers one request at a time on a unix socket; ``browser`` owns Chromium and its contexts;
+``tabs`` tracks one episode's tabs; ``act`` executes actions on elements that ``elements`` finds; ``settle`` waits for
+their effects; ``observe`` reports the page.
+
+Invariant: whatever a page does (an endless script, a storm of dialogs, a crash), a request ends within its deadline, if
+necessary with a new browser.
+
+To add an action: a function in ``act.VERBS``, and the verb in ``envs/web/actions.py``.
 """

@@ -1,4 +1,4 @@
-"""Chromium, and the contexts of its episodes."""
+"""Chromium and the contexts of its episodes: one per episode, or a kept page that the next episode reuses in place."""
 
 from __future__ import annotations
 
@@ -31,84 +31,86 @@ ARGUMENTS = [
     "--disable-partial-raster",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 ]
-HOME = "/tmp"  # noqa: S108 - the sandbox's own
-CLOSE_SECONDS = 3.0
-MAX_KEPT = 6
-MAX_DATA = 640 << 20
-"""Bytes that a process of the browser may reserve to write to; a page has 230 MiB at rest. One that wants more is
-refused it or crashes, long before the sandbox has no memory left to answer with.
+HOME = "/tmp"  # noqa: S108 - a path in the sandbox
+CLOSE_TIMEOUT_S = 3.0
+MAX_KEPT_CONTEXTS = 6
+MAX_DATA_BYTES = 640 << 20
+"""Writable memory per Chromium process; a page at rest has 230 MiB. A process that exceeds it crashes long before the
+sandbox runs out of memory.
 """
-MAX_HEAP_MIB = 256
-"""Of what talks to Chromium; it holds what pages say until we have read it."""
-NOTHING_COPIED = """(() => {
+MAX_NODE_HEAP_MIB = 256
+"""Heap of Playwright's Node process, which buffers the messages of pages."""
+CLEAR_CLIPBOARD = """(() => {
   if (document.activeElement) document.activeElement.blur();
-  const nothing = event => {
+  const clear = event => {
     event.clipboardData.setData('text/plain', '');
     event.preventDefault();
   };
-  addEventListener('copy', nothing, true);
+  addEventListener('copy', clear, true);
   document.execCommand('copy');
-  removeEventListener('copy', nothing, true);
+  removeEventListener('copy', clear, true);
 })()"""
-"""The clipboard is the browser's, not a context's: it would tell one episode of another. So is what was selected last,
-which a middle click pastes: a new context begins by selecting something else.
+"""Empties the clipboard. Clipboard and primary selection (pasted by a middle click) belong to the browser, not to a
+context, and would leak from one episode into the next; a new context therefore also selects another text.
 """
 
 
 class Browser:
-    """One Chromium; ``begin`` gives each episode a context of its own."""
+    """One Chromium process tree; ``begin`` gives each episode its context."""
 
     def __init__(self) -> None:
         self.playwright: Playwright | None = None
         self.chromium: Any = None
         self.context: Context | None = None
         self.kept: dict[str, Context] = {}
-        """Contexts whose page may serve another episode, by its address."""
+        """Contexts whose page may serve another episode in place, by address."""
 
     @property
-    def here(self) -> Context:
+    def current(self) -> Context:
         """The context of the current episode.
 
         Raises:
-            ConnectionError: there is none.
+            ConnectionError: no episode has begun.
         """
         if self.context is None:
             raise ConnectionError("the browser has no page")
         return self.context
 
     async def launch(self) -> None:
-        """Start Chromium; what talks to it as well, where it does not run: a page that says too much ends it."""
+        """Start Chromium, and Playwright too if it is not running: a page that sends too many messages ends it."""
         settings: dict[str, Any] = {"executable_path": PROGRAM, "args": ARGUMENTS, "env": {**os.environ, "HOME": HOME}}
         if self.playwright is not None:
             with contextlib.suppress(Exception):
                 self.chromium = await self.playwright.chromium.launch(**settings)
                 return
             with contextlib.suppress(Exception):
-                await asyncio.wait_for(self.playwright.stop(), CLOSE_SECONDS)
-        os.environ["NODE_OPTIONS"] = f"--max-old-space-size={MAX_HEAP_MIB}"
+                await asyncio.wait_for(self.playwright.stop(), CLOSE_TIMEOUT_S)
+        os.environ["NODE_OPTIONS"] = f"--max-old-space-size={MAX_NODE_HEAP_MIB}"
         self.playwright = await async_playwright().start()
         self.chromium = await self.playwright.chromium.launch(**settings)
 
-    async def begin(self, width: int, height: int, keep: str = "") -> bool:
-        """A context for an episode; what was before is gone. With ``keep``, an address: one whose page shows it already
-        and was never left, if there is one; else True, and the page is to be opened.
+    async def begin(self, width: int, height: int, reusable_for_url: str = "") -> bool:
+        """End the current episode and start another one; return whether its page must still be opened.
+
+        With ``reusable_for_url``, the context is a kept one that displays that address and was never left, if there
+        is one.
         """
         await self.end()
         if self.chromium is None or not self.chromium.is_connected():
             self.kept = {}
             await self.launch()
-            for process in children():
+            for process in chromium_processes():
                 with contextlib.suppress(ProcessLookupError):
-                    resource.prlimit(process, resource.RLIMIT_DATA, (MAX_DATA, MAX_DATA))
-        found = self.kept.pop(keep, None)
-        if found is not None and (found.disturbed or found.crashed or (found.width, found.height) != (width, height)):
+                    resource.prlimit(process, resource.RLIMIT_DATA, (MAX_DATA_BYTES, MAX_DATA_BYTES))
+        found = self.kept.pop(reusable_for_url, None)
+        if found is not None and (found.dirty or found.crashed or (found.width, found.height) != (width, height)):
             await self.drop(found)
             found = None
         if found is not None:
             self.context = found
             if found.pointed:
                 await found.tab.page.mouse.move(-1, -1)
-            await found.tab.session.send("Runtime.evaluate", {"expression": NOTHING_COPIED, "userGesture": True})
+            await found.tab.session.send("Runtime.evaluate", {"expression": CLEAR_CLIPBOARD, "userGesture": True})
             return False
         settings = {
             "viewport": {"width": width, "height": height},
@@ -122,59 +124,60 @@ class Browser:
         self.context = Context(await self.chromium.new_context(**settings), width, height)
         await self.context.open_tab()
         tab = self.context.tab
-        await tab.session.send("Runtime.evaluate", {"expression": NOTHING_COPIED, "userGesture": True})
+        await tab.session.send("Runtime.evaluate", {"expression": CLEAR_CLIPBOARD, "userGesture": True})
         await tab.session.send("Runtime.evaluate", {"expression": "document.body.textContent = '.'"})
         await tab.page.mouse.dblclick(10, 16)
         await tab.page.mouse.move(-1, -1)
-        self.context.kept_as = keep
+        self.context.reusable_for_url = reusable_for_url
         return True
 
     async def end(self) -> None:
-        """The episode is over: its context is closed, or kept for another one."""
+        """End the episode: close its context, or keep it for another episode."""
         ended, self.context = self.context, None
         if ended is None:
             return
-        if ended.kept_as and not ended.disturbed:
-            self.kept.pop(ended.kept_as, None)
-            self.kept[ended.kept_as] = ended
-            ended = self.kept.pop(next(iter(self.kept))) if len(self.kept) > MAX_KEPT else None
+        if ended.reusable_for_url and not ended.dirty:
+            self.kept.pop(ended.reusable_for_url, None)
+            self.kept[ended.reusable_for_url] = ended
+            ended = self.kept.pop(next(iter(self.kept))) if len(self.kept) > MAX_KEPT_CONTEXTS else None
         if ended is not None:
             await self.drop(ended)
 
     async def drop(self, context: Context) -> None:
-        """Close a context; the browser with it if it does not let go."""
+        """Close a context; kill the browser if the context does not close."""
         try:
-            await asyncio.wait_for(context.context.close(), CLOSE_SECONDS)
+            await asyncio.wait_for(context.context.close(), CLOSE_TIMEOUT_S)
         except Exception:
             await self.kill()
 
-    async def replace(self, why: str) -> None:
-        """The page in view answers no more: another browser takes the place of this one, with an empty page. Closing
-        the page would do for the agent, but a renderer that spins spins on.
+    async def replace(self, reason: str) -> None:
+        """Replace the browser, whose page no longer responds, by a new one with an empty page.
+
+        Closing the page would be enough for the agent, but the renderer of an endless script keeps running.
         """
         before = self.context
         width, height = (before.width, before.height) if before else (640, 480)
         await self.kill()
         await self.begin(width, height)
         if before:
-            self.here.numbers, self.here.notes = before.numbers, before.notes[: MAX_NOTES - 1]
-        self.here.note(why)
+            self.current.numbers, self.current.notes = before.numbers, before.notes[: MAX_NOTES - 1]
+        self.current.note(reason)
 
     async def kill(self) -> None:
-        """End Chromium, whatever it is doing."""
+        """Kill Chromium."""
         self.context, self.kept = None, {}
         chromium, self.chromium = self.chromium, None
         if chromium is None:
             return
-        for process in children():
+        for process in chromium_processes():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process, signal.SIGKILL)
         with contextlib.suppress(Exception):
-            await asyncio.wait_for(chromium.close(), CLOSE_SECONDS)
+            await asyncio.wait_for(chromium.close(), CLOSE_TIMEOUT_S)
 
 
-def children() -> list[int]:
-    """The processes of Chromium; this box has no other."""
+def chromium_processes() -> list[int]:
+    """Return the process ids of Chromium; the sandbox runs no other one."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

@@ -1,8 +1,13 @@
-"""Answers requests about the browser, one at a time, on a unix socket: a JSON object in, a line of JSON and the bytes
-of a screenshot out. See the package.
+"""Answer requests about the browser, one at a time, on a unix socket.
 
-A request is a list of steps, done in order until one fails: ``open`` (a context of its own at a url, then a script),
-``act``, ``script`` (its value comes back), ``look``. All of it has one deadline; what overruns it costs the page.
+A request is a JSON object with ``deadline`` in seconds and ``steps``, executed in order until one fails:
+
+* ``open``: a new context at ``url``; if ``reusable``, the kept page of an earlier episode may serve instead.
+* ``act``: one ``action``; ``refused`` in the answer says why it was not executed.
+* ``script``: one expression, whose value is appended to ``values`` of the answer.
+* ``observe``: tabs, nodes, notes and, after the line of JSON, the bytes of a PNG.
+
+Steps that overrun the deadline cost the page: ``lost`` in the answer says why.
 """
 
 from __future__ import annotations
@@ -15,37 +20,38 @@ from typing import Any
 
 from playwright.async_api import Error as PlaywrightError
 
-from .act import Refused, act
+from .act import act
 from .browser import Browser
-from .observe import MAX_TEXT, look, short
+from .elements import Refused
+from .observe import MAX_STRING_CHARS, observe, shorten
 from .settle import settle
 from .tabs import Context
 
-OPEN_SECONDS = 10.0
-LOAD_SECONDS = 3.0
-"""How long what a page loads may take after it was read, before it is looked at as it is."""
-LOOKS = 4
-"""How often a page is looked at that is replaced meanwhile."""
-REPLACE_SECONDS = 12.0
-"""For another browser: it starts in one, on a machine that has nothing else to do."""
-MAX_LINE = 1 << 20
+OPEN_TIMEOUT_S = 10.0
+LOAD_TIMEOUT_S = 3.0
+"""Limit of a page's resources after the page was parsed; the page is then observed as it is."""
+OBSERVE_ATTEMPTS = 4
+"""Attempts to observe a page that another one keeps replacing."""
+REPLACE_TIMEOUT_S = 12.0
+"""Limit of a new browser, which starts in one second on an idle machine."""
+MAX_LINE_BYTES = 1 << 20
 
 
 class Driver:
-    """One browser and who asks for it."""
+    """The server of one browser; requests wait for one another."""
 
     def __init__(self, browser: Browser) -> None:
         self.browser = browser
-        self.turn = asyncio.Lock()
+        self.lock = asyncio.Lock()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection: a request, its answer, the end."""
+        """Answer the one request of a connection."""
         try:
             request = json.loads(await reader.read(-1))
-            async with self.turn:
-                answer, shot = await self.do(request)
-            # A page may say half a character.
-            writer.write(json.dumps(answer, ensure_ascii=False).encode(errors="replace") + b"\n" + shot)
+            async with self.lock:
+                answer, png = await self.do(request)
+            # Page text may contain half of a surrogate pair.
+            writer.write(json.dumps(answer, ensure_ascii=False).encode(errors="replace") + b"\n" + png)
             await writer.drain()
         except (ValueError, OSError):
             pass
@@ -53,34 +59,34 @@ class Driver:
             writer.close()
 
     async def do(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """Every step, within the deadline; ``lost`` says that the page was given up."""
+        """Execute the steps within the deadline and return the answer; ``lost`` says that the page was given up."""
         answer: dict[str, Any] = {}
-        shot = b""
+        png = b""
         try:
             async with asyncio.timeout(request["deadline"]):
                 for step in request["steps"]:
-                    shot = await self.surely(step, answer) or shot
-                    if self.browser.here.crashed:
+                    png = await self.step_retrying_closed_tab(step, answer) or png
+                    if self.browser.current.crashed:
                         raise ConnectionError("it crashed")
         except Exception as error:
             late = isinstance(error, TimeoutError)
             answer["lost"] = "the page did not respond" if late else f"the page was lost: {str(error)[:200]}"
             try:
-                async with asyncio.timeout(REPLACE_SECONDS):
+                async with asyncio.timeout(REPLACE_TIMEOUT_S):
                     await self.browser.replace(f"{answer['lost']}; it was closed")
             except Exception as worse:
                 answer["broken"] = f"{type(worse).__name__}: {worse}"[:300]
-        return answer, shot
+        return answer, png
 
-    async def surely(self, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
-        """One step. A tab that closed itself meanwhile is no loss: what was only to be read is read once more."""
+    async def step_retrying_closed_tab(self, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
+        """Execute one step; if its tab closes itself meanwhile, repeat the step unless it is an action."""
         while True:
             context = self.browser.context
             if context is None or step["do"] == "open":
                 return await self.step(step, answer)
             if not context.tabs:
                 await context.open_tab()
-                context.note("the last tab was closed; this is another one")
+                context.note("the last tab was closed; an empty one was opened")
             closings = context.closings
             try:
                 return await self.step(step, answer)
@@ -91,18 +97,12 @@ class Driver:
                     return b""
 
     async def step(self, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
-        """One step; what it found is put into ``answer``."""
+        """Execute one step, add its results to ``answer``, and return the PNG if it takes one."""
         kind = step["do"]
         if kind == "open":
-            if await self.browser.begin(step["width"], step["height"], step["url"] if step.get("keep") else ""):
-                page = self.browser.here.tab.page
-                await page.goto(step["url"], wait_until="domcontentloaded", timeout=1000 * OPEN_SECONDS)
-                with contextlib.suppress(TimeoutError, PlaywrightError):
-                    await page.wait_for_load_state("load", timeout=1000 * LOAD_SECONDS)
-                await settle(self.browser.here)
-            self.browser.here.begin()
+            await self.open(step)
             return b""
-        context = self.browser.here
+        context = self.browser.current
         if kind == "act":
             try:
                 await act(context, step["action"])
@@ -112,39 +112,50 @@ class Driver:
             answer.setdefault("values", []).append(await context.tab.page.evaluate(step["script"]))
             if step.get("settle"):
                 await settle(context)
-        elif kind == "look":
-            return await self.look(context, step, answer)
+        elif kind == "observe":
+            return await self.observe(context, step, answer)
         return b""
 
-    async def look(self, context: Context, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
-        """What there is to see."""
-        for _ in range(LOOKS):
+    async def open(self, step: dict[str, Any]) -> None:
+        """Start an episode at an address."""
+        reusable_for_url = step["url"] if step.get("reusable") else ""
+        if await self.browser.begin(step["width"], step["height"], reusable_for_url):
+            page = self.browser.current.tab.page
+            await page.goto(step["url"], wait_until="domcontentloaded", timeout=1000 * OPEN_TIMEOUT_S)
+            with contextlib.suppress(TimeoutError, PlaywrightError):
+                await page.wait_for_load_state("load", timeout=1000 * LOAD_TIMEOUT_S)
+            await settle(self.browser.current)
+        self.browser.current.begin()
+
+    async def observe(self, context: Context, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
+        """Add tabs, nodes and notes to the answer, and return the PNG if the step asks for one."""
+        for _ in range(OBSERVE_ATTEMPTS):
             tab, document = context.tab, context.tab.document
             if step.get("tree", True):
-                title, nodes, more = await look(tab.session, context.width, context.height)
+                title, nodes, omitted = await observe(tab.session, context.width, context.height)
             else:
-                title, nodes, more = short(await tab.page.title(), MAX_TEXT), [], 0
+                title, nodes, omitted = shorten(await tab.page.title(), MAX_STRING_CHARS), [], 0
             if (tab, document) == (context.tab, tab.document):
                 break
             await settle(context)
-        context.numbers.give(document, nodes)
-        answer["nodes"], answer["more"] = nodes, more
-        answer["tabs"] = [[short(one.page.url, MAX_TEXT), title if one is tab else ""] for one in context.tabs]
-        answer["active"] = context.active
-        shot = b""
+        context.numbers.assign(document, nodes)
+        answer["nodes"], answer["omitted"] = nodes, omitted
+        tabs = [[shorten(one.page.url, MAX_STRING_CHARS), title if one is tab else ""] for one in context.tabs]
+        answer["tabs"], answer["active"] = tabs, context.active
+        png = b""
         if step.get("screenshot"):
             taken = await tab.session.send("Page.captureScreenshot", {"format": "png", "optimizeForSpeed": True})
-            shot = base64.b64decode(taken["data"])
+            png = base64.b64decode(taken["data"])
         if step.get("notes", True):
             answer["notes"], context.notes = context.notes, []
-        return shot
+        return png
 
 
 async def listen(path: str) -> None:
-    """Start a browser, then answer for ever."""
+    """Start a browser and answer requests until killed."""
     browser = Browser()
     await browser.begin(640, 480)
-    server = await asyncio.start_unix_server(Driver(browser).serve, path, limit=MAX_LINE)
+    server = await asyncio.start_unix_server(Driver(browser).serve, path, limit=MAX_LINE_BYTES)
     async with server:
         await server.serve_forever()
 

@@ -1,4 +1,4 @@
-"""Waiting until the page shows what an action began: what is seen does not depend on how busy the machine is."""
+"""Wait for the effects of an action by protocol events, so that observations do not depend on the machine's load."""
 
 from __future__ import annotations
 
@@ -7,83 +7,84 @@ import contextlib
 
 from .tabs import Context, Tab
 
-SETTLE_SECONDS = 3.0
-"""How long a navigation that an action began may take before the page is looked at as it is."""
-OPEN_SECONDS = 1.0
-"""How long a tab may take that a page opens, or a download to be offered."""
-FETCH_SECONDS = 1.0
-"""How long pictures, styles and fonts may take after that."""
-DRAW_SECONDS = 1.0
-"""How long two frames may take."""
-ROUNDS = """new Promise(done => setTimeout(() => setTimeout(() => {
+SETTLE_TIMEOUT_S = 3.0
+"""Limit of a navigation that an action started; the page is then observed as it is."""
+OPEN_TIMEOUT_S = 1.0
+"""Limit of a tab that a page opens, and of a download that it offers."""
+FETCH_TIMEOUT_S = 1.0
+"""Limit of the images, styles and fonts after that."""
+DRAW_TIMEOUT_S = 1.0
+"""Limit of two frames."""
+POLL_INTERVAL_S = 0.005
+TWO_TASKS = """new Promise(done => setTimeout(() => setTimeout(() => {
   document.documentElement?.getBoundingClientRect();
   done();
 }, 0), 0))"""
-"""Two rounds through the page, and its layout, which asks for the pictures that styles name."""
-FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+"""Two rounds of the page's event loop, and a layout, which requests the images that styles name."""
+TWO_FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 async def settle(context: Context) -> None:
-    """Wait until the page in view shows what the last action began; a page that does not come is no longer waited for.
+    """Wait until the page in view shows the effects of the last action, or until the timeout.
 
-    Until a navigation is over, Chromium answers nothing about the page that is still there.
+    Chromium answers nothing about the present page while a navigation is in progress.
     """
     if not context.tabs:
         return
     tab = context.tab
-    rounds = asyncio.ensure_future(turned(tab))
+    rounds = asyncio.ensure_future(_event_loop_rounds(tab))
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(SETTLE_SECONDS):
+        async with asyncio.timeout(SETTLE_TIMEOUT_S):
             while not rounds.done() and not tab.loading:
                 await asyncio.wait({rounds}, timeout=0.02)
-            await opened(context)
+            await _tabs_and_downloads(context)
             tab = context.tab if context.tabs else tab
-            while tab.coming and tab in context.tabs and not tab.crashed:
-                await asyncio.sleep(0.005)
-            await fetched(tab)
+            while tab.navigating and tab in context.tabs and not tab.crashed:
+                await asyncio.sleep(POLL_INTERVAL_S)
+            await _resources(tab)
     rounds.cancel()
     if tab.page.url.startswith("chrome-error:"):
         context.note("that page cannot be reached")
     if tab.loading and tab in context.tabs:
-        context.note(f"the next page did not come within {SETTLE_SECONDS:g} s, and is no longer waited for")
+        context.note(f"the next page did not load within {SETTLE_TIMEOUT_S:g} s; loading was stopped")
         tab.loading.clear()
         with contextlib.suppress(Exception):
             await tab.session.send("Page.stopLoading")
 
 
-async def turned(tab: Tab) -> None:
-    """Two rounds through the page and one through the browser: what the action began has been announced by then. Not
-    through a frame: there are sixty a second, and a picture makes one of its own.
+async def _event_loop_rounds(tab: Tab) -> None:
+    """Wait two rounds of the page and one of the browser, by which the action's consequences are announced.
+
+    A frame would not do: there are sixty per second, and a screenshot produces one too.
     """
     with contextlib.suppress(Exception):
-        await tab.session.send("Runtime.evaluate", {"expression": ROUNDS, "awaitPromise": True})
+        await tab.session.send("Runtime.evaluate", {"expression": TWO_TASKS, "awaitPromise": True})
     with contextlib.suppress(Exception):
         await tab.session.send("Page.getNavigationHistory")
 
 
-async def opened(context: Context) -> None:
-    """Wait for the tabs and the downloads that a page opens."""
+async def _tabs_and_downloads(context: Context) -> None:
     try:
-        async with asyncio.timeout(OPEN_SECONDS):
+        async with asyncio.timeout(OPEN_TIMEOUT_S):
             while context.opening or context.downloading:
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(POLL_INTERVAL_S)
     except TimeoutError:
         if context.opening:
-            context.note("a new tab did not come in time, and is no longer waited for")
+            context.note(f"a new tab did not open within {OPEN_TIMEOUT_S:g} s")
         context.opening, context.downloading = 0, False
 
 
-async def fetched(tab: Tab) -> None:
-    """Wait for pictures, styles and fonts, not for long: how a page is laid out depends on whether they are there."""
+async def _resources(tab: Tab) -> None:
+    """Wait for images, styles and fonts, because the layout depends on them."""
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(FETCH_SECONDS):
+        async with asyncio.timeout(FETCH_TIMEOUT_S):
             while tab.fetching and not tab.crashed:
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(POLL_INTERVAL_S)
     tab.fetching.clear()
 
 
-async def drawn(tab: Tab) -> None:
-    """Wait for two frames: a wheel scrolls with the first of them."""
+async def frames_drawn(tab: Tab) -> None:
+    """Wait for two frames; a wheel event scrolls in the first one."""
     with contextlib.suppress(Exception):
-        async with asyncio.timeout(DRAW_SECONDS):
-            await tab.session.send("Runtime.evaluate", {"expression": FRAMES, "awaitPromise": True})
+        async with asyncio.timeout(DRAW_TIMEOUT_S):
+            await tab.session.send("Runtime.evaluate", {"expression": TWO_FRAMES, "awaitPromise": True})

@@ -1,4 +1,4 @@
-"""One episode's browser context, and its tabs."""
+"""The browser context of one episode, and its tabs."""
 
 from __future__ import annotations
 
@@ -12,109 +12,109 @@ from .observe import Numbers
 MAX_TABS = 8
 MAX_NOTES = 5
 GONE = "has been closed"
-"""What Playwright says of anything that is asked of a tab that is gone."""
-GONE_SECONDS = 0.5
-"""How long after that it may still be listed."""
-LOOKS = ("Image", "Stylesheet", "Font")
-"""Kinds of requests that a page's layout waits for."""
+"""The substring of Playwright's error for any call on a closed tab."""
+CLOSE_EVENT_TIMEOUT_S = 0.5
+"""How long the event of a closed tab may follow such an error."""
+LAYOUT_RESOURCES = ("Image", "Stylesheet", "Font")
+"""Types of requests that a page's layout waits for."""
 
 
 class Tab:
-    """A page, its line to the browser, and what happened to it."""
+    """A page, its DevTools session, and its loading state by the events of that session."""
 
     def __init__(self, page: Any, session: Any) -> None:
         self.page = page
         self.session = session
         self.crashed = False
         self.frame = ""
-        """The outermost one's id."""
+        """The id of the main frame."""
         self.document = ""
-        """The document it shows, by its loader's id: another one with each navigation, but for those to a #fragment."""
+        """The loader id of the document in view; each navigation changes it, except one to a #fragment."""
         self.parsed = ""
-        """The last document that was read to its end."""
+        """The last document that was parsed to its end."""
         self.loading: list[str] = []
-        """Documents that were asked for and are not shown yet, in order."""
+        """Documents that were requested and are not in view yet, in order."""
         self.fetching: set[str] = set()
-        """Requests for pictures, styles and fonts under way."""
+        """Requests in progress for images, styles and fonts."""
 
     @property
-    def coming(self) -> bool:
-        """Whether another document is about to be shown, or the one shown is still being read."""
+    def navigating(self) -> bool:
+        """Whether another document is about to come into view, or the one in view is still being parsed."""
         return bool(self.loading) or self.parsed != self.document
 
     async def listen(self) -> None:
-        """Follow what it loads. All of it by one session: what happened before an answer is known before it comes."""
-        self.session.on("Network.requestWillBeSent", self.asked)
+        """Follow the page's events, all on one session, so that an event precedes every later answer."""
+        self.session.on("Network.requestWillBeSent", self.on_request)
         self.session.on("Network.loadingFinished", lambda event: self.fetching.discard(event["requestId"]))
-        self.session.on("Network.loadingFailed", self.failed)
-        self.session.on("Page.frameNavigated", lambda event: self.moved(event["frame"]))
-        self.session.on("Page.lifecycleEvent", self.lived)
+        self.session.on("Network.loadingFailed", self.on_failed)
+        self.session.on("Page.frameNavigated", lambda event: self.on_navigated(event["frame"]))
+        self.session.on("Page.lifecycleEvent", self.on_lifecycle)
         await self.session.send("Page.enable")
         tree = await self.session.send("Page.getFrameTree")
-        self.moved(tree["frameTree"]["frame"])
+        self.on_navigated(tree["frameTree"]["frame"])
         await self.session.send("Page.setLifecycleEventsEnabled", {"enabled": True})
         await self.session.send("Network.enable")
 
-    def asked(self, event: Mapping[str, Any]) -> None:
-        """A request left."""
-        if event.get("type") in LOOKS:
+    def on_request(self, event: Mapping[str, Any]) -> None:
+        """Record a request that the page sends."""
+        if event.get("type") in LAYOUT_RESOURCES:
             self.fetching.add(event["requestId"])
         elif event["requestId"] == event["loaderId"] and event.get("frameId") == self.frame:
-            # Asked once more where it was redirected.
+            # A redirect repeats the event.
             self.loading = [*(one for one in self.loading if one != event["loaderId"]), event["loaderId"]]
 
-    def failed(self, event: Mapping[str, Any]) -> None:
-        """A request failed, or what it brought is not to be shown."""
+    def on_failed(self, event: Mapping[str, Any]) -> None:
+        """Record a request that failed, or whose response is not displayed."""
         self.fetching.discard(event["requestId"])
         self.loading = [one for one in self.loading if one != event["requestId"]]
 
-    def moved(self, frame: Mapping[str, Any]) -> None:
-        """A frame shows another document."""
+    def on_navigated(self, frame: Mapping[str, Any]) -> None:
+        """Record that a frame displays another document."""
         if "parentId" not in frame:
             self.frame, self.document = frame["id"], frame["loaderId"]
             if self.document in self.loading:
                 self.loading = self.loading[self.loading.index(self.document) + 1 :]
 
-    def lived(self, event: Mapping[str, Any]) -> None:
-        """A document came so far."""
+    def on_lifecycle(self, event: Mapping[str, Any]) -> None:
+        """Record that a document was parsed."""
         if event["name"] == "DOMContentLoaded" and event["loaderId"] == self.document:
             self.parsed = self.document
 
 
 class Context:
-    """Tabs, which of them is looked at, and what happened that no page shows."""
+    """One episode's tabs, the active one, and the events that no page displays."""
 
     def __init__(self, context: Any, width: int, height: int) -> None:
-        """``context`` is Playwright's; sizes are CSS pixels."""
+        """Wrap a Playwright context; sizes are CSS pixels."""
         self.context = context
         self.width, self.height = width, height
         self.tabs: list[Tab] = []
         self.adopting: dict[Any, asyncio.Future[None]] = {}
         self.active = 0
         self.closings = 0
-        """Tabs that were closed so far, by whomever."""
+        """The number of tabs that were closed, by the agent or by pages."""
         self.numbers = Numbers()
         self.notes: list[str] = []
-        """Dialogs, downloads, closed tabs, until they are told."""
+        """Dialogs, downloads and closed tabs since the last observation."""
         self.opening = 0
-        """Tabs that a page opens, and that are not known yet."""
+        """Tabs that pages are opening and that are not attached yet."""
         self.downloading = False
-        """Whether something was clicked that most likely offers a download, and none was offered yet."""
-        self.kept_as = ""
-        """The address whose page may serve another episode as it stands; empty if none may."""
+        """Whether a download link was clicked whose download has not been offered yet."""
+        self.reusable_for_url = ""
+        """The address whose page may serve another episode in place; empty if none may."""
         self.pointed = False
         """Whether the pointer was moved onto the page."""
-        self.disturbed = False
-        """Whether anything happened but on the one page it was opened with."""
-        context.on("page", lambda page: self.adopted(page))
-        context.on("dialog", lambda dialog: asyncio.ensure_future(self.answer(dialog)))
+        self.dirty = False
+        """Whether anything happened that an in-place reset does not undo."""
+        context.on("page", lambda page: self.adopt(page))
+        context.on("dialog", lambda dialog: asyncio.ensure_future(self.accept(dialog)))
 
     @property
     def tab(self) -> Tab:
-        """The one that is looked at.
+        """The active tab.
 
         Raises:
-            ConnectionError: there is none.
+            ConnectionError: every tab is closed.
         """
         if not self.tabs:
             raise ConnectionError(f"the last tab {GONE}")
@@ -122,33 +122,31 @@ class Context:
 
     @property
     def crashed(self) -> bool:
-        """Whether the page that is looked at is gone."""
+        """Whether the page of the active tab crashed."""
         return bool(self.tabs) and self.tab.crashed
 
     def begin(self) -> None:
-        """What happened so far is no part of the episode that begins now."""
+        """Start an episode: discard the numbers, notes and marks of what happened before."""
         self.numbers, self.notes = Numbers(), []
-        self.pointed = self.disturbed = False
+        self.pointed = self.dirty = False
 
     async def open_tab(self) -> None:
-        """Open an empty tab, and look at it."""
-        await self.adopted(await self.context.new_page())
+        """Open an empty tab and make it the active one."""
+        await self.adopt(await self.context.new_page())
 
-    def adopted(self, page: Any) -> asyncio.Future[None]:
-        """A tab that was opened, by us or by a page; done when it is known."""
+    def adopt(self, page: Any) -> asyncio.Future[None]:
+        """Return a future that is done once the tab of a page, opened by the driver or by a page, is attached."""
         if page not in self.adopting:
-            self.adopting[page] = asyncio.ensure_future(self.adopt(page))
+            self.adopting[page] = asyncio.ensure_future(self._attach(page))
         return self.adopting[page]
 
-    async def adopt(self, page: Any) -> None:
-        """Get to know a tab."""
+    async def _attach(self, page: Any) -> None:
         try:
-            await self.meet(page)
+            await self._listen(page)
         finally:
             self.opening = max(0, self.opening - 1)
 
-    async def meet(self, page: Any) -> None:
-        """See ``adopt``."""
+    async def _listen(self, page: Any) -> None:
         if len(self.tabs) >= MAX_TABS:
             self.note("a new tab was closed: there are too many")
             await page.close()
@@ -160,64 +158,62 @@ class Context:
         except Exception:
             return
         for event in ("Page.frameNavigated", "Page.navigatedWithinDocument"):
-            session.on(event, lambda _: self.disturb())
-        session.on("Page.windowOpen", lambda _: self.opens())
-        page.on("crash", lambda _: self.broke(tab))
-        page.on("close", lambda _: self.closed(tab))
-        page.on("download", self.offered)
+            session.on(event, lambda _: self.on_changed())
+        session.on("Page.windowOpen", lambda _: self.on_opening())
+        page.on("crash", lambda _: self.on_crashed(tab))
+        page.on("close", lambda _: self.on_closed(tab))
+        page.on("download", self.on_download)
         if self.tabs:
             self.note("a new tab was opened")
         self.tabs.append(tab)
         self.active = len(self.tabs) - 1
 
-    def offered(self, download: Any) -> None:
-        """A download is refused, and told."""
+    def on_download(self, download: Any) -> None:
+        """Note a download; the browser refuses it."""
         self.downloading = False
         self.note(f"a download was refused: {download.suggested_filename[:200]!r}")
 
-    def opens(self) -> None:
-        """A page opens a tab."""
+    def on_opening(self) -> None:
+        """Count a tab that a page opens."""
         self.opening += 1
 
-    def disturb(self) -> None:
-        """The page may not serve another episode."""
-        self.disturbed = True
+    def on_changed(self) -> None:
+        """Record that the page may not serve another episode."""
+        self.dirty = True
 
-    def broke(self, tab: Tab) -> None:
-        """The process of a page ended."""
+    def on_crashed(self, tab: Tab) -> None:
+        """Record that the process of a page ended."""
         tab.crashed = True
         self.note("the page crashed")
 
-    def closed(self, tab: Tab) -> None:
-        """A tab is gone."""
-        self.disturbed = True
+    def on_closed(self, tab: Tab) -> None:
+        """Forget a tab that is closed."""
+        self.dirty = True
         if tab in self.tabs:
             self.closings += 1
-            at = self.tabs.index(tab)
+            index = self.tabs.index(tab)
             self.tabs.remove(tab)
-            if self.active >= at:
+            if self.active >= index:
                 self.active = max(0, self.active - 1)
 
     async def closed_since(self, closings: int, error: Exception) -> bool:
-        """Whether an error came of a tab that closed since there were so many ``closings``: a page may close itself in
-        the midst of anything.
-        """
+        """Return whether a tab that closed after ``closings`` was read caused the error; a page may close any time."""
         if GONE not in str(error):
             return False
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(GONE_SECONDS):
+            async with asyncio.timeout(CLOSE_EVENT_TIMEOUT_S):
                 while self.closings == closings:
                     await asyncio.sleep(0.005)
         return self.closings > closings
 
-    async def answer(self, dialog: Any) -> None:
-        """Dialogs are accepted and told; nobody else would ever answer them."""
+    async def accept(self, dialog: Any) -> None:
+        """Accept a dialog and note it; a dialog without an answer blocks its page."""
         self.note(f"a dialog was accepted ({dialog.type}): {' '.join(dialog.message.split())[:200]!r}")
         with contextlib.suppress(Exception):
             await dialog.accept()
 
     def note(self, text: str) -> None:
-        """Keep what happened until it is told."""
-        self.disturbed = True
+        """Keep a message for the next observation."""
+        self.dirty = True
         if len(self.notes) < MAX_NOTES:
             self.notes.append(text)

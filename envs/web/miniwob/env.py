@@ -1,11 +1,14 @@
-"""MiniWoB++: ``turnwise/MiniWoB-<task>-v0``, all its tasks, served beside the browser from the image.
+"""MiniWoB++: one environment per task, ``turnwise/MiniWoB-<task>-v0``, served in the sandbox from the image.
 
-Scored as BrowserGym scores it: success is a raw reward above 0 when the page says that the episode is over (the reward
-that the page shows decays with time); whoever leaves the page, or opens another tab in front of it, has lost. The
-page's counters and its START button are hidden: they tell of the harness, not of the task; whoever loads the page
-again, and so begins another episode than the one drawn, has left it. What is written into a field loses every ``<``,
-which no task asks for: some pages show it as markup, and the reward lies in the page. What would be animated, or come
-after a while, is there at once, and no caret blinks: nobody waits for it, and the same seed shows the same.
+Scoring is BrowserGym's: success is a raw reward above 0 once the page reports the end of the episode, because the
+reward that the page displays decays with time. An agent that leaves the page, opens another tab in front of it, or
+reloads it (which draws another instance) has failed. The page is changed in four ways:
+
+* The counters and the START button, which belong to MiniWoB++'s own harness, are hidden.
+* A field drops every ``<`` typed into it. No task needs one, and some pages render the text as markup, from where a
+  script could set the reward.
+* Animations, delays and the caret are off, so that an observation waits for none and a seed determines it.
+* The page's episode timer is off, because horizons belong to the trainer.
 
 Shi et al. 2017, "World of Bits"; Liu et al. 2018, "Reinforcement learning on web interfaces" (MiniWoB++).
 """
@@ -15,23 +18,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..actions import Action
-from ..browser_session import Browser
-from ..env import Begin, BrowserEnv, Judged, Seen
-from .tasks import ICONS_COME_LATER, IN_PLACE, MOVING, TASKS
+from ..browser_session import BrowserSession
+from ..env import BrowserEnv, EpisodeStart, ObservationMode, Verdict
+from .tasks import IN_PLACE, LATE_ICONS, MOVING, TASKS
 
 PORT = 8081
 ORIGIN = f"http://127.0.0.1:{PORT}"
 SERVER = f"python3 -I -m http.server {PORT} --bind 127.0.0.1 --directory /opt/browser/miniwob/html"
-SEEDS = 10**6
-MAX_MS = 10**6
-"""An episode's time by the page's own clock: as good as none, for the horizon is the trainer's."""
-HIDE = (
+PAGE_SEEDS = 10**6
+MAX_EPISODE_MS = 10**6
+"""The limit of the page's own episode timer: longer than any episode."""
+HIDDEN_STYLE = (
     "#reward-display, #click-canvas, #sync-task-cover, #query { display: none !important } "
     "* { transition: none !important; animation: none !important; caret-color: transparent !important }"
 )
-START = f"""
+START_SCRIPT = f"""
 (async () => {{
-  // What an earlier episode may have left: the focus, where Tab goes on from, what was selected, scrolled, written.
+  // Undo what an earlier episode may have left: focus, Tab position, selection, scrolling, text.
   const first = document.createElement('span');
   first.tabIndex = -1;
   document.body.prepend(first);
@@ -40,7 +43,7 @@ START = f"""
   getSelection().removeAllRanges();
   for (const one of document.querySelectorAll('*')) if (one.scrollTop || one.scrollLeft) one.scrollTo(0, 0);
   for (const one of document.querySelectorAll('input, textarea')) {{
-    // What is taken out of the page and put back has nothing to undo.
+    // Removing a field from the page and restoring it clears its undo history.
     const place = document.createComment('');
     one.replaceWith(place);
     place.replaceWith(one);
@@ -50,7 +53,7 @@ START = f"""
   if (!document.getElementById('turnwise')) {{
     const style = document.createElement('style');
     style.id = 'turnwise';
-    style.textContent = {HIDE!r};
+    style.textContent = {HIDDEN_STYLE!r};
     document.head.appendChild(style);
     const policy = document.createElement('meta');
     policy.httpEquiv = 'Content-Security-Policy';
@@ -72,52 +75,53 @@ START = f"""
     if (jQuery.ui && jQuery.ui.menu) jQuery.ui.menu.prototype.delay = 0;
   }}
   Math.seedrandom(SEED);
-  core.EPISODE_MAX_TIME = {MAX_MS};
+  core.EPISODE_MAX_TIME = {MAX_EPISODE_MS};
   core.startEpisodeReal();
   core.clearTimer();
   window.TURNWISE_BEGAN = true;
   while (!WOB_TASK_READY) await new Promise(done => setTimeout(done, 5));
-  const said = core.getUtterance();
-  return typeof said === 'string' ? said : said.utterance;
+  const utterance = core.getUtterance();
+  return typeof utterance === 'string' ? utterance : utterance.utterance;
 }})()
 """
-STATE = "[location.href, !!window.TURNWISE_BEGAN, !!window.WOB_DONE_GLOBAL, window.WOB_RAW_REWARD_GLOBAL]"
+STATE_SCRIPT = "[location.href, !!window.TURNWISE_BEGAN, !!window.WOB_DONE_GLOBAL, window.WOB_RAW_REWARD_GLOBAL]"
 
 
 class MiniWoBEnv(BrowserEnv):
-    """One task. ``task`` is its name, such as ``click-button``."""
+    """One task of MiniWoB++. ``task`` is its name, such as ``click-button``."""
 
     width, height = 320, 320
 
-    def __init__(self, task: str, observation: Seen = "text", marks: bool = False) -> None:
+    def __init__(self, task: str, observation: ObservationMode = "text", marks: bool = False) -> None:
         if task not in TASKS:
             raise ValueError(f"MiniWoB++ has no task {task!r}")
-        super().__init__(Browser([SERVER]), observation, marks)
+        super().__init__(BrowserSession([SERVER]), observation, marks)
         self.task = task
         self.deterministic = task not in MOVING
         self.url = f"{ORIGIN}/miniwob/{task}.html"
 
-    def begin(self, seed: int, split: str) -> Begin:
-        """The page with a seed; the two splits share none."""
-        return self.page(random.Random(f"{split} {seed}").randrange(SEEDS // 2) * 2 + (split == "test"))  # noqa: S311
+    def start_episode(self, seed: int, split: str) -> EpisodeStart:
+        """Open the page with a page seed drawn from the seed; the two splits share no page seed."""
+        pair = random.Random(f"{split} {seed}").randrange(PAGE_SEEDS // 2)  # noqa: S311 - a game, not a secret
+        return self.open_instance(pair * 2 + (split == "test"))
 
-    def page(self, number: int) -> Begin:
-        """The instance that the page draws from this number, 0 to 10^6."""
-        start = START.replace("SEED", str(number))
-        stays = self.task in IN_PLACE or (self.observation == "text" and self.task in ICONS_COME_LATER)
-        return Begin("", self.url, (ORIGIN,), stays, (start,))
+    def open_instance(self, page_seed: int) -> EpisodeStart:
+        """Open the instance that the page draws from ``page_seed``, from 0 to 10^6."""
+        script = START_SCRIPT.replace("SEED", str(page_seed))
+        reusable = self.task in IN_PLACE or (self.observation == "text" and self.task in LATE_ICONS)
+        return EpisodeStart("", self.url, (ORIGIN,), reusable, (script,))
 
-    def judging(self) -> tuple[str, ...]:
-        """What the page says."""
-        return (STATE,)
+    def evaluation_scripts(self) -> tuple[str, ...]:
+        """Return the expression for the page's address, reward and end."""
+        return (STATE_SCRIPT,)
 
-    def judge(self, action: Action | None, answer: Mapping[str, Any]) -> Judged:
-        """See the module."""
+    def evaluate(self, action: Action | None, answer: Mapping[str, Any]) -> Verdict:
+        """Return success for a raw reward above 0; leaving or reloading the page is a failure."""
         values = answer.get("values") or [None]
         if "lost" in answer or not isinstance(values[-1], list):
-            return Judged(over=True)
-        url, began, over, raw = values[-1]
+            return Verdict(over=True)
+        url, began, over, raw_reward = values[-1]
         if url != self.url or not began:
-            return Judged(over=True)
-        success = bool(over) and raw > 0
-        return Judged({"success": 1.0} if success else {}, bool(over), success)
+            return Verdict(over=True)
+        success = bool(over) and raw_reward > 0
+        return Verdict({"success": 1.0} if success else {}, bool(over), success)

@@ -1,4 +1,4 @@
-"""The names of MiniWoB++'s tasks, as the ``miniwob`` wheel of the image has them."""
+"""The tasks of MiniWoB++ in the ``miniwob`` wheel of the image, and what is known about their pages."""
 
 TASKS: tuple[str, ...] = (
     "ascending-numbers",
@@ -148,8 +148,8 @@ MOVING = frozenset(
         "text-editor",
     )
 )
-"""What they show, or reward, depends on when: something in them moves, opens or flickers by itself, or is timed."""
-ICONS_COME_LATER = frozenset(
+"""Tasks whose display or reward depends on time: something moves, opens or flickers by itself, or is timed."""
+LATE_ICONS = frozenset(
     (
         "click-collapsible",
         "click-collapsible-2",
@@ -165,8 +165,8 @@ ICONS_COME_LATER = frozenset(
         "form-sequence",
     )
 )
-"""Their pictures show more once icons have loaded: the page may stay for whom reads text alone."""
-NOT_IN_PLACE = ICONS_COME_LATER | frozenset(
+"""Tasks whose screenshots change once icons have loaded; text observations may reuse their page in place."""
+NOT_IN_PLACE = LATE_ICONS | frozenset(
     (
         "bisect-angle",
         "book-flight",
@@ -210,4 +210,4 @@ NOT_IN_PLACE = ICONS_COME_LATER | frozenset(
     )
 )
 IN_PLACE = frozenset(TASKS) - NOT_IN_PLACE
-"""Tasks whose page can begin another episode as it stands; see ``tests/envs/web/miniwob/test_in_place.py``."""
+"""Tasks whose page can start another episode in place; ``tests/envs/web/miniwob/test_in_place.py`` verifies it."""

@@ -1,15 +1,17 @@
 """``turnwise/TinyWeb-v0``: MiniWoB++ tasks in a real browser, in few words, for policies trained from scratch.
 
-The goal, then what can be acted on, each as its role, its name and what it holds:
-``task click on the w1 button page button w2 textbox button w1``. Words that the policy does not know are numbered as
-they appear, the goal's first (as Hermann et al. 2015, "Teaching machines to read and comprehend", did with names), so
-that what is learned is to find and to copy. An element is told by the last word of its line: ``click w1`` acts on the
-first so told, ``fill w2 textbox`` on the first that is empty, and writes the word as it was written.
+An observation is the goal and then each element that accepts actions as role, value and name:
+``task click on the w1 button page button w2 textbox button w1``. Words outside the vocabulary are numbered in order of
+appearance, the goal's first (Hermann et al. 2015, "Teaching machines to read and comprehend", did so with names): the
+policy learns to find and to copy, not to spell.
 
-Reward: 1 for success, as MiniWoB++ judges it; -.3 for an end without; -.05 for what does not parse or apply.
+Actions address an element by the last word of its text. ``click w1`` clicks the first such element. ``fill w2 textbox``
+writes the word w2, as the goal spells it, into the first such field that is empty.
 
-``by`` says what ``split="test"`` holds out: ``instance`` (the tasks trained on, other seeds), ``template`` (tasks never
-trained on), ``site`` (logging in on the shop, tracker and wiki of ``turnwise/WebApps-v0``).
+Reward: 1 for success, as MiniWoB++ scores it; -0.3 for an end without success; -0.05 for an invalid action.
+
+``by`` selects the held-out tasks of ``split="test"``: ``instance`` (other seeds of the trained tasks), ``template``
+(tasks that are never trained on) or ``site`` (logging in to the apps of ``turnwise/WebApps-v0``).
 """
 
 import random
@@ -18,9 +20,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...base import Image, Info, Obs, TurnEnv
+from ...computer.elements import CLICKABLE_ROLES, Node
 from ...spaces import FreeText
 from ..apps.splits import BY
-from ..browser_session import Browser
+from ..browser_session import BrowserSession
 from ..env import SPLITS, BrowserEnv
 from ..miniwob.env import SERVER, MiniWoBEnv
 from .login import LoginEnv
@@ -40,23 +43,23 @@ HELD_OUT = (
     "focus-text",
 )
 WORD = re.compile(r"[\w-]+")
-WRONG = -0.3
-INVALID = -0.05
+FAILURE_REWARD = -0.3
+INVALID_REWARD = -0.05
 MAX_ELEMENTS = 24
-MAX_NAME = 6
-"""Words of a name that are shown."""
+MAX_NAME_WORDS = 6
 NUMBERED = tuple(f"w{number}" for number in range(1, 49))
-TAKES_TEXT = ("textbox", "searchbox", "combobox")
-ROLES = ("button", "link", "radio", "checkbox", "clickable", "tab", "option", "menuitem", *TAKES_TEXT)
+FIELD_ROLES = ("textbox", "searchbox", "combobox")
+ROLES = (*CLICKABLE_ROLES, *FIELD_ROLES)
 GRAMMAR = _words(
     "task page click fill on the in box labeled select and submit enter into text field fields press username password"
     " login dialog close cancel ok x with checked selected invalid right wrong other"
 )
 VOCABULARY = tuple(dict.fromkeys(GRAMMAR + ROLES + NUMBERED))
+"""In a fixed order: a tiny model's token ids follow it."""
 
 
 class TinyWebEnv(TurnEnv):
-    """See the module.
+    """Tasks of MiniWoB++ in a closed vocabulary.
 
     Raises:
         ValueError: ``by`` or, at reset, the split is unknown.
@@ -68,24 +71,24 @@ class TinyWebEnv(TurnEnv):
 
     def __init__(self, by: str = "instance") -> None:
         if by not in BY:
-            raise ValueError(f"tasks cannot be held out by {by!r}; choose from {', '.join(BY)}")
+            raise ValueError(f"unknown `by` {by!r}; choose from {', '.join(BY)}")
         self.by = by
         self.action_space = FreeText(words=VOCABULARY)
         self.observation_space = FreeText(4000, words=VOCABULARY)
-        self._pages = Browser([SERVER])
-        self._worlds: dict[str, BrowserEnv] = {}
-        self._world: BrowserEnv | None = None
+        self._browser = BrowserSession([SERVER])
+        self._envs: dict[str, BrowserEnv] = {}
+        self._env: BrowserEnv | None = None
 
     @property
-    def world(self) -> BrowserEnv:
-        """What is played.
+    def env(self) -> BrowserEnv:
+        """The environment of the current task.
 
         Raises:
             RuntimeError: before the first reset.
         """
-        if self._world is None:
+        if self._env is None:
             raise RuntimeError("turnwise/TinyWeb-v0 was stepped before its first reset")
-        return self._world
+        return self._env
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
         """Draw an instance of ``options["split"]`` (default ``train``) and open it."""
@@ -94,151 +97,147 @@ class TinyWebEnv(TurnEnv):
         if split not in SPLITS:
             raise ValueError(f"unknown split {split!r} of turnwise/TinyWeb-v0; choose from {', '.join(SPLITS)}")
         number = int(self.np_random.integers(2**31)) if seed is None else seed
-        self._world = world = self._drawn(number, split)
-        _, info = world.reset(seed=number, options={"split": split})
+        self._env = env = self._draw(number, split)
+        _, info = env.reset(seed=number, options={"split": split})
         self._words: dict[str, str] = {}
         self._over = False
-        self._asked = self._read(world.goal)
-        self._view = self._page()
-        return f"task {' '.join(self._asked)} page {self._view}".strip(), self._info(info, True, {})
+        self._goal = self._encode(env.goal)
+        self._page = self._encode_page()
+        return f"task {' '.join(self._goal)} page {self._page}".strip(), self._info(info, True, {})
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
-        """Apply one action's text."""
-        world = self.world
+        """Apply one action."""
+        env = self.env
         if self._over:
             return "invalid", 0.0, True, False, self._info({}, False, {})
-        written = self._written(action)
-        if written is None:
-            return f"invalid {self._view}".strip(), INVALID, False, False, self._info({}, False, {"invalid": INVALID})
+        translated = self._translate(action)
+        reward_parts: dict[str, float] = {}
+        if translated is None:
+            reward_parts["invalid"] = INVALID_REWARD
+            return f"invalid {self._page}".strip(), INVALID_REWARD, False, False, self._info({}, False, reward_parts)
         self._over = True
-        _, _, self._over, _, info = world.step(written)
-        parts: dict[str, float] = {}
+        _, _, self._over, _, info = env.step(translated)
         if not info["action_valid"]:
-            parts["invalid"] = INVALID
+            reward_parts["invalid"] = INVALID_REWARD
         if self._over:
-            parts |= {"success": 1.0} if info["success"] else {"wrong": WRONG}
-            self._view = "right" if info["success"] else "wrong"
+            reward_parts |= {"success": 1.0} if info["success"] else {"wrong": FAILURE_REWARD}
+            self._page = "right" if info["success"] else "wrong"
         else:
-            self._view = self._page()
-        text = self._view if info["action_valid"] else f"invalid {self._view}"
-        told = self._info(info, info["action_valid"], parts)
-        return text.strip(), sum(parts.values()), self._over, False, told
+            self._page = self._encode_page()
+        observation = self._page if info["action_valid"] else f"invalid {self._page}".strip()
+        tiny_info = self._info(info, info["action_valid"], reward_parts)
+        return observation, sum(reward_parts.values()), self._over, False, tiny_info
 
     def screenshot(self) -> Image | None:
-        """The page's."""
-        return self.world.screenshot()
+        """Return the browser's window, height x width x 3."""
+        return self.env.screenshot()
 
     def close(self) -> None:
-        """Give the sandboxes back."""
-        for world in self._worlds.values():
-            world.close()
+        """Release the sandboxes."""
+        for env in self._envs.values():
+            env.close()
 
     def valid_actions(self) -> list[tuple[str, float]]:
-        """A click on anything, and each word of the goal into each field."""
-        known = [word for word in dict.fromkeys(self._asked) if word in NUMBERED]
-        listed: dict[str, float] = {}
-        for node, told in self._lines():
-            field = node["role"] in TAKES_TEXT
-            listed.setdefault(f"click {told[-1]}", 0.25 if field else 1.0)
+        """Return a click on each element, and each word of the goal into each field, each with a weight."""
+        numbered = [word for word in dict.fromkeys(self._goal) if word in NUMBERED]
+        actions: dict[str, float] = {}
+        for node, words in self._elements():
+            field = node["role"] in FIELD_ROLES
+            actions.setdefault(f"click {words[-1]}", 0.25 if field else 1.0)
             if field and not node.get("value"):
-                listed |= {f"fill {word} {told[-1]}": 1.0 / len(known) for word in known}
-        return list(listed.items()) or [("click page", 1.0)]
+                actions |= {f"fill {word} {words[-1]}": 1.0 / len(numbered) for word in numbered}
+        return list(actions.items()) or [("click page", 1.0)]
 
     def oracle(self) -> str:
-        """The right next action in the tasks trained on.
+        """Return the next action of a solution of a trained task.
 
         Raises:
-            NotImplementedError: for any other task.
+            NotImplementedError: the current task is not trained on.
         """
-        if not isinstance(self.world, MiniWoBEnv) or self.world.task not in TRAINED:
-            raise NotImplementedError("turnwise/TinyWeb-v0 has an oracle for the tasks trained on only")
-        asked = re.findall(r'"(.*?)"', self.world.goal) or re.findall(r"Select (.*) and click", self.world.goal)
-        fields = [(node, told) for node, told in self._lines() if node["role"] in TAKES_TEXT]
-        if self.world.task in ("enter-text", "login-user"):
-            for (node, told), text in zip(fields, asked, strict=True):
+        if not isinstance(self.env, MiniWoBEnv) or self.env.task not in TRAINED:
+            raise NotImplementedError("turnwise/TinyWeb-v0 has an oracle for trained tasks only")
+        wanted = re.findall(r'"(.*?)"', self.env.goal) or re.findall(r"Select (.*) and click", self.env.goal)
+        fields = [(node, words) for node, words in self._elements() if node["role"] in FIELD_ROLES]
+        if self.env.task in ("enter-text", "login-user"):
+            for (node, words), text in zip(fields, wanted, strict=True):
                 if not node.get("value"):
-                    return f"fill {self._words[text.lower()]} {told[-1]}"
-        for node, told in self._lines():
-            named = node["name"] == {"x": "Close"}.get(asked[0], asked[0])
-            if node["role"] not in TAKES_TEXT and named and "checked" not in node.get("flags", ()):
-                return f"click {told[-1]}"
-        return f"click {self._lines()[-1][1][-1]}"
+                    return f"fill {self._words[text.lower()]} {words[-1]}"
+        for node, words in self._elements():
+            matches = node["name"] == {"x": "Close"}.get(wanted[0], wanted[0])
+            if node["role"] not in FIELD_ROLES and matches and "checked" not in node.get("flags", ()):
+                return f"click {words[-1]}"
+        return f"click {self._elements()[-1][1][-1]}"
 
     def vocabulary(self) -> list[str]:
-        """The closed set of words of every observation and valid action."""
+        """Return the words of every observation and valid action."""
         return list(VOCABULARY)
 
-    def _drawn(self, seed: int, split: str) -> BrowserEnv:
+    def _draw(self, seed: int, split: str) -> BrowserEnv:
         if split == "test" and self.by == "site":
-            return self._worlds.setdefault("sites", LoginEnv())
+            return self._envs.setdefault("site", LoginEnv())
         tasks = HELD_OUT if split == "test" and self.by == "template" else TRAINED
         name = random.Random(f"{split} {seed} {self.by}").choice(tasks)  # noqa: S311 - a game, not a secret
-        if name not in self._worlds:
-            self._worlds[name] = MiniWoBEnv(name)
-            self._worlds[name].browser = self._pages
-        return self._worlds[name]
+        if name not in self._envs:
+            self._envs[name] = MiniWoBEnv(name)
+            self._envs[name].browser = self._browser
+        return self._envs[name]
 
-    def _elements(self) -> list[Mapping[str, Any]]:
-        """What can be acted on, as far as it is shown."""
-        shown = [
+    def _elements(self) -> list[tuple[Node, list[str]]]:
+        """Return the displayed elements that accept actions, each with its words."""
+        nodes = [
             node
-            for node in self.world.nodes
+            for node in self.env.nodes
             if node["role"] in ROLES and "id" in node and (node["name"] or node["role"] != "clickable")
         ]
-        return shown[:MAX_ELEMENTS]
+        return [(node, self._encode_node(node)) for node in nodes[:MAX_ELEMENTS]]
 
-    def _page(self) -> str:
-        return " ".join(word for _, told in self._lines() for word in told)
+    def _encode_page(self) -> str:
+        return " ".join(word for _, words in self._elements() for word in words)
 
-    def _lines(self) -> list[tuple[Mapping[str, Any], list[str]]]:
-        """Each element with its words."""
-        return [(node, self._tell(node)) for node in self._elements()]
-
-    def _tell(self, node: Mapping[str, Any]) -> list[str]:
+    def _encode_node(self, node: Node) -> list[str]:
         value = node.get("value", "")
-        held = ["with", *self._read(value)[:MAX_NAME]] if value and value != node["name"] else []
+        held = ["with", *self._encode(value)[:MAX_NAME_WORDS]] if value and value != node["name"] else []
         flags = [flag for flag in node.get("flags", ()) if flag in ("checked", "selected")]
-        return [node["role"], *held, *flags, *self._read(node["name"])[:MAX_NAME]]
+        return [node["role"], *held, *flags, *self._encode(node["name"])[:MAX_NAME_WORDS]]
 
-    def _read(self, text: str) -> list[str]:
-        """The words of a text, those that are not known numbered."""
-        found = []
+    def _encode(self, text: str) -> list[str]:
+        """Return the words of a text, with those outside the vocabulary numbered."""
+        words = []
         for word in WORD.findall(text.lower()):
             if word in GRAMMAR or word in ROLES:
-                found.append(word)
+                words.append(word)
             elif word in self._words or len(self._words) < len(NUMBERED):
-                found.append(self._words.setdefault(word, NUMBERED[min(len(self._words), len(NUMBERED) - 1)]))
+                words.append(self._words.setdefault(word, NUMBERED[min(len(self._words), len(NUMBERED) - 1)]))
             else:
-                found.append("other")
-        return found
+                words.append("other")
+        return words
 
-    def _written(self, action: str) -> str | None:
-        """An action as the browser's environment reads it; None if it is none."""
+    def _translate(self, action: str) -> str | None:
+        """Return the browser's action for a tiny action; None if the tiny action is invalid."""
         match action.split():
             case ["click", word]:
-                found = self._called(word)
-                return f"click({found[0]['id']})" if found else None
+                nodes = self._ending_in(word)
+                return f"click({nodes[0]['id']})" if nodes else None
             case ["fill", word, field] if word in self._words.values():
-                found = [node for node in self._called(field) if node["role"] in TAKES_TEXT and not node.get("value")]
-                if not found:
+                fields = [node for node in self._ending_in(field) if node["role"] in FIELD_ROLES]
+                empty = [node for node in fields if not node.get("value")]
+                if not empty:
                     return None
-                (asked,) = (text for text, name in self._words.items() if name == word)
-                as_written = re.search(rf"\b{re.escape(asked)}\b", self.world.goal, re.IGNORECASE)
-                return f"fill({found[0]['id']}, {(as_written.group() if as_written else asked)!r})"
+                (text,) = (text for text, numbered in self._words.items() if numbered == word)
+                in_goal = re.search(rf"\b{re.escape(text)}\b", self.env.goal, re.IGNORECASE)
+                return f"fill({empty[0]['id']}, {(in_goal.group() if in_goal else text)!r})"
         return None
 
-    def _called(self, word: str) -> list[Mapping[str, Any]]:
-        return [node for node, told in self._lines() if told[-1] == word]
+    def _ending_in(self, word: str) -> list[Node]:
+        return [node for node, words in self._elements() if words[-1] == word]
 
-    def _info(self, info: Mapping[str, Any], valid: bool, parts: dict[str, float]) -> Info:
-        task = self.world.task if isinstance(self.world, MiniWoBEnv) else "login"
-        told = {"extras": info["extras"] | {"task": task}} if "extras" in info else {}
-        success = bool(info.get("success"))
+    def _info(self, info: Mapping[str, Any], valid: bool, reward_parts: dict[str, float]) -> Info:
+        task = self.env.task if isinstance(self.env, MiniWoBEnv) else "login"
         return {
             "action_valid": valid,
-            "state_key": self._view,
+            "state_key": self._page,
             "env_error": None,
-            "success": success,
-            "reward_parts": parts,
-            **told,
+            "success": bool(info.get("success")),
+            "reward_parts": reward_parts,
+            **({"extras": info["extras"] | {"task": task}} if "extras" in info else {}),
         }

@@ -1,4 +1,4 @@
-"""Logging in on the shop, the tracker or the wiki: what ``turnwise/TinyWeb-v0`` measures on sites never trained on."""
+"""The task of logging in to the shop, the tracker or the wiki: the site split of ``turnwise/TinyWeb-v0``."""
 
 import re
 from collections.abc import Mapping
@@ -6,30 +6,31 @@ from typing import Any
 
 from ..actions import Action
 from ..apps.env import WebAppsEnv
-from ..custom_site import Asked
-from ..env import Judged
+from ..custom_site import SiteTask
+from ..env import Verdict
 
-LOGGED_IN = "Log out"
-APART = 1000
-NAMED = re.compile(r"Log in as (\S+) \(password (\S+)\)")
+LOGGED_IN_BUTTON = "Log out"
+SEEDS_PER_TASK = 1000
+LOGIN_GOAL = re.compile(r"Log in as (\S+) \(password (\S+)\)")
 
 
 class LoginEnv(WebAppsEnv):
-    """The worlds of ``turnwise/WebApps-v0``, of which no more is asked; an episode begins at the page to log in on."""
+    """The worlds of ``turnwise/WebApps-v0`` with a single task: log in. An episode starts at the login page."""
 
-    def task(self, seed: int, split: str) -> Asked:
-        """The first task from this seed's first on in which somebody logs in."""
-        for number in range(APART * seed, APART * (seed + 1)):
-            found = super().task(number, split)
-            if named := NAMED.search(found.goal):
+    def task(self, seed: int, split: str) -> SiteTask:
+        """Return the login of the first task with one, among the seeds reserved for this seed."""
+        for number in range(SEEDS_PER_TASK * seed, SEEDS_PER_TASK * (seed + 1)):
+            task = super().task(number, split)
+            if login := LOGIN_GOAL.search(task.goal):
                 break
         else:
-            raise RuntimeError(f"none of {APART} tasks begins with a login; is NAMED still how they ask for it?")
-        name, password = named.groups()
+            raise RuntimeError(f"none of {SEEDS_PER_TASK} tasks has a goal that matches `{LOGIN_GOAL.pattern}`")
+        name, password = login.groups()
         goal = f'Enter the username "{name}" and the password "{password}" and press Log in.'
-        return Asked(goal, "/login", found.files, found.facts)
+        return SiteTask(goal, "/login", task.files, task.data)
 
-    def judge(self, action: Action | None, answer: Mapping[str, Any]) -> Judged:
-        """Over once the page says that one is logged in."""
-        success = any((node["role"], node["name"]) == ("button", LOGGED_IN) for node in answer.get("nodes", ()))
-        return Judged({"success": 1.0} if success else {}, success, success)
+    def evaluate(self, action: Action | None, answer: Mapping[str, Any]) -> Verdict:
+        """Return success once the page displays the button for logging out."""
+        nodes = answer.get("nodes", ())
+        success = any((node["role"], node["name"]) == ("button", LOGGED_IN_BUTTON) for node in nodes)
+        return Verdict({"success": 1.0} if success else {}, success, success)

@@ -4,8 +4,8 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from turnwise.envs.computer.text_tree import page
-from turnwise.envs.web.driver.observe import Numbers, fitting, told
+from turnwise.envs.computer.text_tree import render
+from turnwise.envs.web.driver.observe import Numbers, build_nodes, limit_text
 
 Node = dict[str, Any]
 
@@ -34,9 +34,9 @@ RECTS = {101: (0.0, 0.0, 90.0, 20.0), 102: (0.0, 30.0, 90.0, 20.0), 103: (0.0, 9
 
 
 def seen(numbers: Numbers, document: str = "1", clickable: frozenset[int] = frozenset()) -> str:
-    nodes = told(TREE, RECTS, set(clickable), 640, 480)
-    numbers.give(document, nodes)
-    return page({"tabs": [["http://127.0.0.1/", "shop"]], "active": 0, "notes": [], "nodes": nodes})
+    nodes = build_nodes(TREE, RECTS, set(clickable), 640, 480)
+    numbers.assign(document, nodes)
+    return render({"tabs": [["http://127.0.0.1/", "shop"]], "active": 0, "notes": [], "nodes": nodes})
 
 
 def test_a_page() -> None:
@@ -63,9 +63,9 @@ def test_numbers_stay_while_the_document_does_and_are_never_given_twice() -> Non
 
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_what_a_page_says_stays_on_its_line_and_in_its_quotes(name: str, title: str) -> None:
-    nodes = told([node(1, "button", name, (), None)], {}, set(), 640, 480)
-    Numbers().give("1", nodes)
-    tab, shown = page({"tabs": [["http://127.0.0.1/", title]], "nodes": nodes}).splitlines()
+    nodes = build_nodes([node(1, "button", name, (), None)], {}, set(), 640, 480)
+    Numbers().assign("1", nodes)
+    tab, shown = render({"tabs": [["http://127.0.0.1/", title]], "nodes": nodes}).splitlines()
     assert tab.startswith("* tab 0:")
     assert shown.startswith("[1] button")
     inner = shown.removeprefix("[1] button").strip()
@@ -74,12 +74,12 @@ def test_what_a_page_says_stays_on_its_line_and_in_its_quotes(name: str, title: 
 
 def test_what_is_told_of_a_page_is_bounded_in_all() -> None:
     nodes = [{"role": "textbox", "name": "x" * 600, "value": "y" * 400} for _ in range(10)]
-    assert len(fitting(nodes, 3999)) == 3
-    assert fitting(nodes, 10_000) == nodes
+    assert len(limit_text(nodes, 3999)) == 3
+    assert limit_text(nodes, 10_000) == nodes
 
 
 def test_a_long_page_is_cut_at_a_line_and_says_so() -> None:
     nodes = [{"role": "button", "name": f"number {number}", "id": number, "depth": 0} for number in range(5000)]
-    shown = page({"nodes": nodes}, max_chars=1000)
+    shown = render({"nodes": nodes}, max_chars=1000)
     assert len(shown) < 1040
     assert shown.endswith("more lines")

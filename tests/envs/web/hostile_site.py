@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from turnwise.envs.web.custom_site import Asked, Ended, OwnSiteEnv
+from turnwise.envs.web.custom_site import CustomSiteEnv, FinalState, SiteTask
 
 HEAD = "<!doctype html><title>page</title><h1>page</h1>"
 PAGES = {
@@ -90,26 +90,26 @@ http.server.ThreadingHTTPServer(("127.0.0.1", 8080), Handler).serve_forever()
 """
 
 
-class HostileSite(OwnSiteEnv):
+class HostileSite(CustomSiteEnv):
     """The page of the name ``at``; success is what the title says."""
 
     def __init__(self, at: str = "harmless", **settings: Any) -> None:
         super().__init__(**settings)
         self.at = at
 
-    def task(self, seed: int, split: str) -> Asked:
+    def task(self, seed: int, split: str) -> SiteTask:
         """Open the page."""
         files = {f"{name}.html": (HEAD + body).encode() for name, body in PAGES.items()}
         files |= {"server.py": SERVER, "big.bin": bytes(1 << 20)}
-        return Asked("press", f"/{self.at}.html" if self.at in PAGES else f"/{self.at}", files)
+        return SiteTask("press", f"/{self.at}.html" if self.at in PAGES else f"/{self.at}", files)
 
-    def serve(self) -> str:
+    def server_command(self) -> str:
         """The server with a redirect that never ends."""
         return "python3 -I server.py"
 
-    def check(self, ended: Ended) -> bool:
+    def check(self, final: FinalState) -> bool:
         """Whatever was answered."""
-        return ended.answer == "right"
+        return final.answer == "right"
 
 
 def number_of(observation: object, line: str) -> int:

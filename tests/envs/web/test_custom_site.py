@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 from turnwise.envs import make
-from turnwise.envs.web.custom_site import Asked, Ended, OwnSiteEnv
+from turnwise.envs.web.custom_site import CustomSiteEnv, FinalState, SiteTask
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "web.md"
 
 
-class Lamps(OwnSiteEnv):
+class Lamps(CustomSiteEnv):
     """Says nothing of its own."""
 
 
 def test_what_is_not_written_is_named() -> None:
     env = Lamps()
-    with pytest.raises(NotImplementedError, match=r"Lamps has no task\(seed, split\)"):
+    with pytest.raises(NotImplementedError, match=r"Lamps does not implement task\(seed, split\)"):
         env.reset(seed=0)
-    with pytest.raises(NotImplementedError, match=r"Lamps has no check\(ended\)"):
-        env.check(Ended(Asked("look"), "", "", {}))
+    with pytest.raises(NotImplementedError, match=r"Lamps does not implement check\(final\)"):
+        env.check(FinalState(SiteTask("look"), "", "", {}))
 
 
 @pytest.mark.usefixtures("browsers")

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from turnwise.envs.web import browser_session as browser
-from turnwise.envs.web.custom_site import Asked, Ended
-from turnwise.envs.web.env import Seen
+from turnwise.envs.computer import driver_client
+from turnwise.envs.web.custom_site import FinalState, SiteTask
+from turnwise.envs.web.env import ObservationMode
 from turnwise.sandbox import SandboxLost
 from turnwise.tests.envs.web.hostile_site import HostileSite, number_of
 
-STEP = 4.0
+STEP_TIMEOUT_S = 4.0
 LOST = ("endless", "alerts", "memory", "heavy", "talks")
 ALIVE = {
     "one_alert": "! a dialog was accepted (alert): 'hello'",
@@ -27,7 +27,7 @@ ALIVE = {
     "unload": "the other page",
     "navigates": "the other page",
     "round": "tab 0",
-    "waiting": "! the next page did not come within 3 s",
+    "waiting": "! the next page did not load within 3 s",
     "nothing": "tab 0: 'page' http://127.0.0.1:8080/nothing.html\n",
     "buffers": "button 'press'",
     "half": "'half ?'",
@@ -45,7 +45,7 @@ pytestmark = pytest.mark.usefixtures("browsers")
 @pytest.fixture(scope="module")
 def site(browsers: None) -> Iterator[HostileSite]:
     patched = pytest.MonkeyPatch()
-    patched.setattr(browser, "STEP_SECONDS", STEP)
+    patched.setattr(driver_client, "STEP_TIMEOUT_S", STEP_TIMEOUT_S)
     made = HostileSite()
     yield made
     made.close()
@@ -76,7 +76,7 @@ def clean(site: HostileSite) -> None:
 def test_a_page_that_does_not_answer_is_given_up(site: HostileSite, at: str) -> None:
     after, seconds = press(site, at)
     assert "error: the page" in after
-    assert seconds < STEP + browser.SLACK_SECONDS
+    assert seconds < STEP_TIMEOUT_S + driver_client.RECOVERY_ALLOWANCE_S
     assert "about:blank" in str(site.step("noop(1)")[0])
     assert site.step('send_msg_to_user("right")')[4]["success"]
     clean(site)
@@ -86,7 +86,7 @@ def test_a_page_that_does_not_answer_is_given_up(site: HostileSite, at: str) -> 
 def test_a_page_that_makes_trouble_goes_on(site: HostileSite, at: str) -> None:
     after, seconds = press(site, at)
     assert ALIVE[at] in after
-    assert seconds < 2 * STEP + 3
+    assert seconds < 2 * STEP_TIMEOUT_S + 3
     clean(site)
 
 
@@ -134,8 +134,8 @@ def test_what_was_selected_is_not_pasted_in_the_next_episode(site: HostileSite) 
 def test_a_sandbox_that_is_gone_is_no_outcome(site: HostileSite) -> None:
     site.at = "harmless"
     site.reset(seed=1)
-    assert site.browser.box
-    subprocess.run(["docker", "kill", site.browser.box.id], check=True, stdout=subprocess.DEVNULL)
+    assert site.browser.sandbox
+    subprocess.run(["docker", "kill", site.browser.sandbox.id], check=True, stdout=subprocess.DEVNULL)
     with pytest.raises(SandboxLost):
         site.step("noop(1)")
     assert site.step('send_msg_to_user("right")')[1:3] == (0.0, True)
@@ -145,8 +145,8 @@ def test_a_sandbox_that_is_gone_is_no_outcome(site: HostileSite) -> None:
 def test_what_cannot_be_read_at_the_end_is_checked_by_nobody(site: HostileSite) -> None:
     site.at = "harmless"
     site.reset(seed=1)
-    assert site.browser.box
-    site.browser.box.exec(["mv", "site", "elsewhere"], timeout_s=5)
+    assert site.browser.sandbox
+    site.browser.sandbox.exec(["mv", "site", "elsewhere"], timeout_s=5)
     _, reward, over, _, info = site.step('send_msg_to_user("right")')
     assert (reward, over, info["success"]) == (0.0, True, False)
     clean(site)
@@ -156,19 +156,19 @@ def test_a_site_may_be_large_but_not_too_large(site: HostileSite) -> None:
     class Large(HostileSite):
         size = 20
 
-        def task(self, seed: int, split: str) -> Asked:
-            asked = super().task(seed, split)
-            return replace(asked, files={**asked.files, "large.bin": bytes(self.size << 20)})
+        def task(self, seed: int, split: str) -> SiteTask:
+            task = super().task(seed, split)
+            return replace(task, files={**task.files, "large.bin": bytes(self.size << 20)})
 
-        def check(self, ended: Ended) -> bool:
-            return len(ended.files["large.bin"]) == self.size << 20
+        def check(self, final: FinalState) -> bool:
+            return len(final.files["large.bin"]) == self.size << 20
 
     large = Large()
     large.browser = site.browser
     large.reset(seed=1)
     assert large.step('send_msg_to_user("")')[4]["success"]
     large.size = 40
-    with pytest.raises(ValueError, match="there is room for 32"):
+    with pytest.raises(ValueError, match="the limit is 32 MiB"):
         large.reset(seed=1)
 
 
@@ -189,14 +189,14 @@ def test_where_the_last_tab_closed_itself_there_is_another(site: HostileSite, at
     number = number_of(after, at)
     for action in actions:
         after, _, _, _, info = site.step(action.format(number))
-    assert "! the last tab was closed; this is another one" in str(after)
+    assert "! the last tab was closed; an empty one was opened" in str(after)
     assert "about:blank" in str(after)
     assert info["action_valid"]
     clean(site)
 
 
 @pytest.mark.parametrize("observation", ["text", "both"])
-def test_a_tab_that_closes_itself_costs_no_other_and_no_cookie(site: HostileSite, observation: Seen) -> None:
+def test_a_tab_that_closes_itself_costs_no_other_and_no_cookie(site: HostileSite, observation: ObservationMode) -> None:
     # Anywhere between the click and the last look: so more than once.
     seeing = HostileSite("basket", observation=observation)
     seeing.browser = site.browser
@@ -223,12 +223,12 @@ def test_no_number_is_given_twice_though_the_browser_is_another(site: HostileSit
 def test_a_kept_page_that_went_elsewhere_serves_nobody(site: HostileSite) -> None:
     site.at = "harmless"
     site.reset(seed=1)
-    begin = {"do": "open", "url": "http://127.0.0.1:8080/leaves.html", "keep": True, "width": 640, "height": 480}
-    look = {"do": "look", "tree": True, "screenshot": False}
+    begin = {"do": "open", "url": "http://127.0.0.1:8080/leaves.html", "reusable": True, "width": 640, "height": 480}
+    look = {"do": "observe", "tree": True, "screenshot": False}
     shown, _ = site.browser.open([begin, look])
     (button,) = [node for node in shown["nodes"] if node["role"] == "button"]
     site.browser.do([{"do": "act", "action": {"verb": "click", "id": button["id"], "button": "left"}}, look])
-    site.browser.open([{**begin, "url": "http://127.0.0.1:8080/harmless.html", "keep": False}, look])
+    site.browser.open([{**begin, "url": "http://127.0.0.1:8080/harmless.html", "reusable": False}, look])
     time.sleep(1.0)
     again, _ = site.browser.open([begin, look])
     assert again["tabs"][0][0].endswith("/leaves.html")

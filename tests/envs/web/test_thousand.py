@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from turnwise.envs.web import browser_session as browser
-from turnwise.envs.web.browser_session import Browser
+from turnwise.envs.computer import driver_client
+from turnwise.envs.web.browser_session import BrowserSession
 from turnwise.envs.web.miniwob.env import SERVER, MiniWoBEnv
 from turnwise.tests.envs.web.hostile_site import HostileSite, number_of
 
@@ -30,13 +30,13 @@ pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("browsers"), pytest.mark
 
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(browser, "STEP_SECONDS", 3.0)
+    monkeypatch.setattr(driver_client, "STEP_TIMEOUT_S", 3.0)
 
 
-def holdings(shared: Browser) -> dict[str, int]:
+def holdings(shared: BrowserSession) -> dict[str, int]:
     """What the sandbox holds, and this process."""
-    assert shared.box
-    said = shared.box.exec(["sh", "-c", HOLDINGS], timeout_s=20).stdout.decode().split()
+    assert shared.sandbox
+    said = shared.sandbox.exec(["sh", "-c", HOLDINGS], timeout_s=20).stdout.decode().split()
     found = dict(zip(said[::2], map(int, said[1::2]), strict=True))
     return found | {"host_files": len(list(Path("/proc/self/fd").iterdir()))}
 
@@ -49,7 +49,7 @@ def site(browsers: None) -> Iterator[HostileSite]:
 
 
 def test_a_thousand_episodes_leave_nothing_behind(patience: None, site: HostileSite) -> None:
-    shared = Browser([SERVER])
+    shared = BrowserSession([SERVER])
     site.browser = shared
     games = [MiniWoBEnv(task, observation="both") for task in TASKS]
     for game in games:
@@ -68,8 +68,8 @@ def test_a_thousand_episodes_leave_nothing_behind(patience: None, site: HostileS
                 game = games[number % len(games)]
                 game.reset(seed=number)
                 game.step(f"click({next(node['id'] for node in game.nodes if 'id' in node)})")
-            assert shared.box
-            boxes.add(shared.box.id)
+            assert shared.sandbox
+            boxes.add(shared.sandbox.id)
             if number % 10 == 0:
                 told.append(holdings(shared))
     finally:

@@ -4,7 +4,7 @@ from . import shop_account as templates_shop_account
 from . import tracker_work as templates_tracker_work
 from . import wiki_forum as templates_wiki_forum
 from .shop import book as shop
-from .template import SiteTask, Template
+from .template import AppTask, Template
 from .tracker import book as tracker
 from .wiki import book as wiki
 
@@ -17,7 +17,7 @@ TEMPLATES: dict[str, Template] = {
 SITES = tuple(dict.fromkeys(template.site for template in TEMPLATES.values()))
 
 
-def draw(template: str, seed: int) -> SiteTask:
+def draw(template: str, seed: int) -> AppTask:
     """The task of a template, by its ``site/name``, and a seed.
 
     Raises:

@@ -57,7 +57,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class SiteTask:
+class AppTask:
     """One instance."""
 
     site: str
@@ -104,7 +104,7 @@ class Template:
     plan: Planner
     make_world: Callable[[int], dict[str, Any]]
 
-    def draw(self, seed: int) -> SiteTask:
+    def draw(self, seed: int) -> AppTask:
         """The task of a seed: a pure function of it.
 
         Raises:
@@ -119,7 +119,7 @@ class Template:
                 continue
             wanted = plan.after.tables if plan.after else world.tables
             check = Check(world.tables, wanted, plan.answer)
-            return SiteTask(
+            return AppTask(
                 self.site, self.name, seed, plan.goal, data, "/", check, plan.oracle, plan.misses, plan.answer
             )
         raise NoInstance(f"{self.site}/{self.name}, seed {seed}")

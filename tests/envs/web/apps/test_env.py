@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from turnwise.envs.web.apps.env import WebAppsEnv, written
+from turnwise.envs.web.apps.env import WebAppsEnv, as_action
 from turnwise.envs.web.apps.tasks.catalog import TEMPLATES
 
 SEEDS = int(os.environ.get("TURNWISE_BROWSED_SEEDS", "1"))
@@ -56,8 +56,8 @@ def test_the_oracle_succeeds_the_same_way_twice_and_a_near_miss_fails(
     assert solved(env, seed) == solved(env, seed)
     env.reset(seed=seed)
     over = False
-    for act in env.playing.misses[seed % len(env.playing.misses)]:
-        seen, reward, over, _, info = env.step(written(act, env.nodes))
+    for act in env.app_task.misses[seed % len(env.app_task.misses)]:
+        seen, reward, over, _, info = env.step(as_action(act, env.nodes))
     if not over:
         seen, reward, over, _, info = env.step('send_msg_to_user("")')
     assert (reward, info["success"]) == (0.0, False), seen

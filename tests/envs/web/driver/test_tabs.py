@@ -12,54 +12,54 @@ def tab(document: str = "a") -> Tab:
 
 
 def asks(made: Tab, document: str, frame: str = "main", kind: str = "Document") -> None:
-    made.asked({"requestId": document, "loaderId": document, "frameId": frame, "type": kind})
+    made.on_request({"requestId": document, "loaderId": document, "frameId": frame, "type": kind})
 
 
 def shows(made: Tab, document: str) -> None:
-    made.moved({"id": "main", "loaderId": document})
-    made.lived({"name": "DOMContentLoaded", "loaderId": document})
+    made.on_navigated({"id": "main", "loaderId": document})
+    made.on_lifecycle({"name": "DOMContentLoaded", "loaderId": document})
 
 
 def test_a_document_is_waited_for_until_it_is_read() -> None:
     made = tab()
-    assert not made.coming
+    assert not made.navigating
     asks(made, "b")
-    assert made.coming
-    made.moved({"id": "main", "loaderId": "b"})
-    assert made.coming
-    made.lived({"name": "DOMContentLoaded", "loaderId": "a"})
-    assert made.coming
-    made.lived({"name": "DOMContentLoaded", "loaderId": "b"})
-    assert not made.coming
+    assert made.navigating
+    made.on_navigated({"id": "main", "loaderId": "b"})
+    assert made.navigating
+    made.on_lifecycle({"name": "DOMContentLoaded", "loaderId": "a"})
+    assert made.navigating
+    made.on_lifecycle({"name": "DOMContentLoaded", "loaderId": "b"})
+    assert not made.navigating
 
 
 def test_a_redirect_is_one_document_and_a_failure_is_none() -> None:
     made = tab()
     asks(made, "b")
     asks(made, "b")
-    made.failed({"requestId": "b"})
-    assert not made.coming
+    made.on_failed({"requestId": "b"})
+    assert not made.navigating
 
 
 def test_a_page_that_sends_on_at_once_is_not_shown_between() -> None:
     made = tab()
     asks(made, "b")
-    made.moved({"id": "main", "loaderId": "b"})
+    made.on_navigated({"id": "main", "loaderId": "b"})
     asks(made, "c")
-    made.lived({"name": "DOMContentLoaded", "loaderId": "b"})
-    assert made.coming
+    made.on_lifecycle({"name": "DOMContentLoaded", "loaderId": "b"})
+    assert made.navigating
     shows(made, "c")
-    assert not made.coming
+    assert not made.navigating
 
 
 def test_frames_inside_and_pictures_are_no_documents() -> None:
     made = tab()
     asks(made, "b", frame="inner")
     asks(made, "c", kind="Image")
-    made.moved({"id": "inner", "parentId": "main", "loaderId": "b"})
-    assert not made.coming
+    made.on_navigated({"id": "inner", "parentId": "main", "loaderId": "b"})
+    assert not made.navigating
     assert made.fetching == {"c"}
-    made.failed({"requestId": "c"})
+    made.on_failed({"requestId": "c"})
     assert not made.fetching
 
 
@@ -72,12 +72,12 @@ def test_whatever_happened_the_last_document_ends_the_wait(events: list[tuple[st
             case "asks":
                 asks(made, document)
             case "moves":
-                made.moved({"id": "main", "loaderId": document})
+                made.on_navigated({"id": "main", "loaderId": document})
             case "reads":
-                made.lived({"name": "DOMContentLoaded", "loaderId": document})
+                made.on_lifecycle({"name": "DOMContentLoaded", "loaderId": document})
             case _:
-                made.failed({"requestId": document})
+                made.on_failed({"requestId": document})
     asks(made, "last")
-    assert made.coming
+    assert made.navigating
     shows(made, "last")
-    assert not made.coming
+    assert not made.navigating

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from turnwise.benchmarks.peers import Peer, pages
-from turnwise.envs.web.browser_session import Browser
-from turnwise.envs.web.env import Begin
+from turnwise.envs.web.browser_session import BrowserSession
+from turnwise.envs.web.env import EpisodeStart
 from turnwise.envs.web.miniwob.env import SERVER, MiniWoBEnv
 from turnwise.tests.envs.web.miniwob.scripts import SCRIPTS, Act, Script
 
@@ -25,8 +25,8 @@ pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("browsers")]
 class AsTheirs(MiniWoBEnv):
     """With the page seeds that BrowserGym draws."""
 
-    def begin(self, seed: int, split: str) -> Begin:
-        return self.page(int(np.random.RandomState(seed).randint(0, 1_000_000)))
+    def start_episode(self, seed: int, split: str) -> EpisodeStart:
+        return self.open_instance(int(np.random.RandomState(seed).randint(0, 1_000_000)))
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ def peer() -> Iterator[Peer]:
 
 
 @pytest.fixture(scope="module")
-def browser(browsers: None) -> Iterator[Browser]:
-    made = Browser([SERVER])
+def browser(browsers: None) -> Iterator[BrowserSession]:
+    made = BrowserSession([SERVER])
     yield made
     made.close()
 
@@ -52,7 +52,7 @@ def written(act: Act, bid: object) -> str:
 
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("task", SCRIPTS)
-def test_the_same_acts_get_the_same_reward(browser: Browser, peer: Peer, task: str) -> None:
+def test_the_same_acts_get_the_same_reward(browser: BrowserSession, peer: Peer, task: str) -> None:
     env = AsTheirs(task)
     env.browser = browser
     rewards = []

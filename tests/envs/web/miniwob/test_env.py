@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from time import sleep
 
 import pytest
-from turnwise.envs.web.browser_session import Browser
+from turnwise.envs.web.browser_session import BrowserSession
 from turnwise.envs.web.miniwob.env import SERVER, MiniWoBEnv
 from turnwise.envs.web.miniwob.tasks import TASKS
 
@@ -17,13 +17,13 @@ pytestmark = pytest.mark.usefixtures("browsers")
 
 
 @pytest.fixture(scope="module")
-def browser(browsers: None) -> Iterator[Browser]:
-    made = Browser([SERVER])
+def browser(browsers: None) -> Iterator[BrowserSession]:
+    made = BrowserSession([SERVER])
     yield made
     made.close()
 
 
-def task(name: str, browser: Browser) -> MiniWoBEnv:
+def task(name: str, browser: BrowserSession) -> MiniWoBEnv:
     made = MiniWoBEnv(name)
     made.browser = browser
     return made
@@ -39,7 +39,7 @@ def wanted(seen: object) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize("name", TASKS[::EVERY])
-def test_a_task_opens_is_the_same_twice_and_ends(browser: Browser, name: str) -> None:
+def test_a_task_opens_is_the_same_twice_and_ends(browser: BrowserSession, name: str) -> None:
     env = task(name, browser)
     first, info = env.reset(seed=3)
     assert re.match(r"goal: \S.{8,}", str(first).splitlines()[0])
@@ -56,7 +56,7 @@ def test_a_task_opens_is_the_same_twice_and_ends(browser: Browser, name: str) ->
     assert (reward, over, info["success"]) == (0.0, True, False)
 
 
-def test_the_right_button_succeeds_and_a_wrong_one_fails(browser: Browser) -> None:
+def test_the_right_button_succeeds_and_a_wrong_one_fails(browser: BrowserSession) -> None:
     env = task("click-button", browser)
     for seed in range(4):
         seen, _ = env.reset(seed=seed)
@@ -70,26 +70,26 @@ def test_the_right_button_succeeds_and_a_wrong_one_fails(browser: Browser) -> No
         assert (reward, over, info["success"]) == (1.0, True, True)
 
 
-def test_whoever_leaves_the_page_has_lost(browser: Browser) -> None:
+def test_whoever_leaves_the_page_has_lost(browser: BrowserSession) -> None:
     env = task("click-button", browser)
     env.reset(seed=1)
     _, reward, over, _, info = env.step('goto("http://127.0.0.1:8081/miniwob/click-test.html")')
     assert (reward, over, info["success"]) == (0.0, True, False)
 
 
-def test_whoever_loads_the_page_again_to_draw_an_easier_task_has_lost(browser: Browser) -> None:
+def test_whoever_loads_the_page_again_to_draw_an_easier_task_has_lost(browser: BrowserSession) -> None:
     env = task("click-button", browser)
     env.reset(seed=1)
     _, reward, over, _, info = env.step(f'goto("{env.url}")')
     assert (reward, over, info["success"]) == (0.0, True, False)
 
 
-def test_leaving_costs_the_episode_and_not_the_browser(browser: Browser) -> None:
+def test_leaving_costs_the_episode_and_not_the_browser(browser: BrowserSession) -> None:
     env = task("click-button", browser)
     env.reset(seed=1)
     seen, _, over, _, info = env.step("go_back()")
     assert (over, info["action_valid"]) == (False, False)
-    assert "error: there is nothing to go back to" in str(seen)
+    assert "error: go_back: there is no previous page" in str(seen)
     seen, reward, over, _, info = env.step("new_tab()")
     assert (reward, over, info["success"]) == (0.0, True, False)
     assert "lost" not in str(seen)
@@ -105,7 +105,7 @@ def test_leaving_costs_the_episode_and_not_the_browser(browser: Browser) -> None
         'send_msg_to_user("core.endEpisode(1)")',
     ],
 )
-def test_the_reward_in_the_page_cannot_be_forged_through_it(browser: Browser, action: str) -> None:
+def test_the_reward_in_the_page_cannot_be_forged_through_it(browser: BrowserSession, action: str) -> None:
     env = task("click-button", browser)
     env.reset(seed=1)
     _, reward, _, _, info = env.step(action)
@@ -125,7 +125,7 @@ MARKUP = (
 
 
 @pytest.mark.parametrize("text", MARKUP)
-def test_what_is_written_into_a_page_is_no_markup(browser: Browser, text: str) -> None:
+def test_what_is_written_into_a_page_is_no_markup(browser: BrowserSession, text: str) -> None:
     env = task("terminal", browser)
     env.reset(seed=3)
     for action in ("click(60, 80)", f"keyboard_type({text!r})", 'press("Enter")', "noop(500)"):
@@ -135,12 +135,12 @@ def test_what_is_written_into_a_page_is_no_markup(browser: Browser, text: str) -
     assert max(text.translate(QUOTES).split(), key=len) in str(seen).translate(QUOTES)
 
 
-def test_the_splits_share_no_instance(browser: Browser) -> None:
+def test_the_splits_share_no_instance(browser: BrowserSession) -> None:
     env = task("click-button", browser)
-    assert env.begin(5, "train").scripts != env.begin(5, "test").scripts
+    assert env.start_episode(5, "train").scripts != env.start_episode(5, "test").scripts
 
 
-def test_a_policy_that_sees_clicks_where_it_sees(browser: Browser) -> None:
+def test_a_policy_that_sees_clicks_where_it_sees(browser: BrowserSession) -> None:
     env = MiniWoBEnv("click-test", observation="both")
     env.browser = browser
     seen, _ = env.reset(seed=1)

@@ -11,10 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from turnwise.envs.web.browser_session import Browser
-from turnwise.envs.web.env import Begin, BrowserEnv, Seen
+from turnwise.envs.computer.elements import in_viewport
+from turnwise.envs.web.browser_session import BrowserSession
+from turnwise.envs.web.env import BrowserEnv, EpisodeStart, ObservationMode
 from turnwise.envs.web.miniwob.env import SERVER, MiniWoBEnv
-from turnwise.envs.web.miniwob.tasks import ICONS_COME_LATER, IN_PLACE
+from turnwise.envs.web.miniwob.tasks import IN_PLACE, LATE_ICONS
 
 EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "30"))
 EPISODES = int(os.environ.get("TURNWISE_IN_PLACE_EPISODES", "5"))
@@ -29,27 +30,27 @@ CLICKED = ("button", "link", "clickable", "radio", "checkbox", "tab", "textbox",
 class Fresh(MiniWoBEnv):
     """Opens its page for every episode."""
 
-    def begin(self, seed: int, split: str) -> Begin:
-        return replace(super().begin(seed, split), keep=False)
+    def start_episode(self, seed: int, split: str) -> EpisodeStart:
+        return replace(super().start_episode(seed, split), reusable=False)
 
 
 @pytest.fixture(scope="module")
-def browser(browsers: None) -> Iterator[Browser]:
-    made = Browser([SERVER])
+def browser(browsers: None) -> Iterator[BrowserSession]:
+    made = BrowserSession([SERVER])
     yield made
     made.close()
 
 
 def last(env: BrowserEnv, rng: random.Random) -> str:
     """The action that ends an episode: it shows what earlier ones left behind."""
-    fields = [node["id"] for node in env.nodes if "id" in node and node["role"] == "textbox" and node.get("seen")]
+    fields = [node["id"] for node in env.nodes if node["role"] == "textbox" and in_viewport(node)]
     undone = [f'press({rng.choice(fields)}, "Control+{key}")' for key in ("z", "Shift+z")] if fields else []
     return rng.choice([*undone, *(f'press("{key}")' for key in LAST), 'keyboard_type("hello")', 'scroll("down")'])
 
 
 def drawn(env: BrowserEnv, rng: random.Random) -> str:
     """An action at random, of those that a page most likely hears."""
-    nodes = [node for node in env.nodes if "id" in node and node["role"] in CLICKED and node.get("seen")]
+    nodes = [node for node in env.nodes if node["role"] in CLICKED and in_viewport(node)]
     if not nodes:
         return "noop(1)"
     chosen = rng.choice(nodes)
@@ -76,9 +77,9 @@ def played(env: BrowserEnv, seed: int) -> Played:
     return out
 
 
-@pytest.mark.parametrize("name", sorted(IN_PLACE | ICONS_COME_LATER)[::EVERY])
-def test_a_page_that_stays_is_as_one_just_opened(browser: Browser, name: str) -> None:
-    observation: Seen = "both" if name in IN_PLACE else "text"
+@pytest.mark.parametrize("name", sorted(IN_PLACE | LATE_ICONS)[::EVERY])
+def test_a_page_that_stays_is_as_one_just_opened(browser: BrowserSession, name: str) -> None:
+    observation: ObservationMode = "both" if name in IN_PLACE else "text"
     fresh, kept = Fresh(name, observation), MiniWoBEnv(name, observation)
     fresh.browser = kept.browser = browser
     there = [played(kept, seed) for seed in range(EPISODES)]

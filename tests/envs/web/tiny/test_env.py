@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from turnwise.envs.web.apps.env import WebAppsEnv
-from turnwise.envs.web.tiny.env import BY, HELD_OUT, TAKES_TEXT, TRAINED, VOCABULARY, TinyWebEnv
+from turnwise.envs.web.tiny.env import BY, FIELD_ROLES, HELD_OUT, TRAINED, VOCABULARY, TinyWebEnv
 from turnwise.envs.web.tiny.login import LoginEnv
 
 SEEDS = range(20)
@@ -40,19 +40,19 @@ def test_its_oracle_succeeds_in_every_task_trained_on(env: TinyWebEnv) -> None:
     played = set()
     for seed in SEEDS:
         env.reset(seed=seed)
-        played.add(env.world.goal.split()[0])
+        played.add(env.env.goal.split()[0])
         over, reward = False, 0.0
         for _ in range(4):
             seen, reward, over, _, _ = env.step(env.oracle())
             closed(seen)
             if over:
                 break
-        assert (reward, over) == (1.0, True), (seed, env.world.goal)
+        assert (reward, over) == (1.0, True), (seed, env.env.goal)
     assert played == {"Click", "Select", "Enter"}
 
 
 def test_a_wrong_end_costs_and_so_does_what_is_no_action(env: TinyWebEnv) -> None:
-    seed = next(seed for seed in SEEDS if '"x"' not in env.reset(seed=seed)[0] and "Select" in env.world.goal)
+    seed = next(seed for seed in SEEDS if '"x"' not in env.reset(seed=seed)[0] and "Select" in env.env.goal)
     env.reset(seed=seed)
     for bad in ("fill", "click other", "click", "fill w99 textbox", "fill w1 other"):
         _, reward, over, _, info = env.step(bad)
@@ -82,7 +82,7 @@ def test_logging_in_on_a_site_succeeds_once_the_page_says_so(browsers: None) -> 
             env.reset(seed=seed)
             name, password = env.goal.split('"')[1::2]
             fields = [node["id"] for node in env.nodes if node["role"] == "textbox"][-2:]
-            for field in [node["id"] for node in env.nodes if node["role"] in TAKES_TEXT]:
+            for field in [node["id"] for node in env.nodes if node["role"] in FIELD_ROLES]:
                 assert env.step(f"fill({field}, 'Log out')")[1:3] == (0.0, False)
             assert env.step(f"fill({fields[0]}, {name!r})")[1:3] == (0.0, False)
             assert env.step(f"fill({fields[1]}, {password!r})")[1:3] == (0.0, False)

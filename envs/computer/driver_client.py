@@ -1,0 +1,167 @@
+"""The blocking client of a driver in a sandbox: lease, start, send steps, receive observations, replace what is lost.
+
+A driver listens on a unix socket in its sandbox. Each connection carries one request, ``{"steps": […], "deadline":
+seconds}``, and one answer: a line of JSON, then the bytes of a PNG. Two keys of the answer report damage: ``lost`` (the
+page or window was given up; the episode continues) and ``broken`` (the driver has no screen left).
+
+One sandbox serves many episodes, because a new episode in a running driver costs a tenth of a new sandbox. An episode
+can damage its own screen only: the driver replaces it, and the episode continues or is evaluated. The loss of the
+sandbox, or of a driver that does not restart, is a failure of the world, unless the agent's page caused it by
+exhausting memory or output.
+"""
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+from ...sandbox import SandboxError, SandboxLease, SandboxLost, SandboxSpec, lease
+
+LEASE_TIMEOUT_S = 15.0
+START_TIMEOUT_S = 30.0
+OPEN_TIMEOUT_S = 15.0
+START_SLOTS = threading.BoundedSemaphore(os.cpu_count() or 1)
+"""Drivers that this process starts at the same time; if there are more, none is up before its timeout."""
+START_QUEUE_TIMEOUT_S = 60.0
+STEP_TIMEOUT_S = 10.0
+"""One action with the observation after it; the driver then gives the page up."""
+RECOVERY_ALLOWANCE_S = 15.0
+"""Extra time in which the driver gives a page up and, if necessary, restarts its program."""
+MAX_LEASE_S = 1800.0
+"""Sandboxes are replaced between episodes after half of this time."""
+POLL_INTERVAL_S = 0.02
+
+Steps = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class DriverProgram:
+    """A driver and the sandbox that it runs in."""
+
+    name: str
+    """The noun of the messages, such as ``browser``."""
+    spec: SandboxSpec
+    package: Path
+    """A folder of Python files, uploaded into each sandbox under its own name."""
+    command: str
+    """The shell command that starts the driver in the folder that holds ``package``."""
+    socket: str
+    """The path in the sandbox that the driver listens on."""
+
+
+class DriverClient:
+    """One driver, for one episode after another; not safe for several threads.
+
+    ``servers`` are shell commands that run in the sandbox next to the driver.
+    """
+
+    def __init__(self, program: DriverProgram, servers: Sequence[str] = ()) -> None:
+        self.program = program
+        self.servers = servers
+        self.sandbox: SandboxLease | None = None
+        self._leased_at = 0.0
+
+    def open(self, steps: Steps) -> tuple[dict[str, Any], bytes]:
+        """Start an episode with these steps, in the present sandbox or, if that fails, in a new one.
+
+        Raises:
+            SandboxError: the steps failed in a new sandbox too.
+        """
+        if self.sandbox is not None and not self.expired:
+            with contextlib.suppress(SandboxLost):
+                answer, png = self._request(steps, OPEN_TIMEOUT_S)
+                if "lost" not in answer:
+                    return answer, png
+        self.renew()
+        answer, png = self._request(steps, OPEN_TIMEOUT_S)
+        if "lost" in answer:
+            raise SandboxError(f"the {self.program.name} opened no episode in a new sandbox: {answer['lost']}")
+        return answer, png
+
+    def do(self, steps: Steps) -> tuple[dict[str, Any], bytes]:
+        """Continue an episode with these steps; ``lost`` and ``broken`` in the answer report damage.
+
+        Raises:
+            SandboxError: the world failed.
+        """
+        return self._request(steps, STEP_TIMEOUT_S)
+
+    def close(self) -> None:
+        """Release the sandbox."""
+        sandbox, self.sandbox = self.sandbox, None
+        if sandbox is not None:
+            sandbox.release()
+
+    @property
+    def expired(self) -> bool:
+        """Whether the lease is too old for another episode."""
+        return monotonic() - self._leased_at > MAX_LEASE_S / 2
+
+    def renew(self) -> None:
+        """Replace the sandbox by a new one with a running driver.
+
+        Raises:
+            SandboxError: there is no sandbox, or the driver does not start.
+        """
+        self.close()
+        if not START_SLOTS.acquire(timeout=START_QUEUE_TIMEOUT_S):
+            name = self.program.name
+            raise SandboxError(f"timed out after {START_QUEUE_TIMEOUT_S:g} s waiting for other {name}s to start")
+        try:
+            self._start()
+        finally:
+            START_SLOTS.release()
+
+    def prepare(self, sandbox: SandboxLease) -> None:
+        """Set a new sandbox up once its driver answers; a subclass restores here what the old one served."""
+
+    def _request(self, steps: Steps, timeout_s: float) -> tuple[dict[str, Any], bytes]:
+        name = self.program.name
+        if self.sandbox is None:
+            return {"lost": f"the {name} is closed", "broken": "closed"}, b""
+        message = json.dumps({"steps": list(steps), "deadline": timeout_s}).encode()
+        try:
+            result = self.sandbox.request(self.program.socket, message, timeout_s=2 * timeout_s + RECOVERY_ALLOWANCE_S)
+        except SandboxError:
+            self.close()
+            raise
+        head, _, png = result.stdout.partition(b"\n")
+        try:
+            answer = json.loads(head)
+        except ValueError:
+            limited = "exceeded the output limit" if result.output_limit_exceeded else "ended"
+            reason = "did not answer in time" if result.timed_out else limited
+            answer = {"lost": f"the {name} {reason}", "broken": reason}
+        if "broken" in answer:
+            self.close()
+            if not (result.oom or result.output_limit_exceeded):
+                raise SandboxLost(f"the {name} did not restart: {answer['broken']}")
+        return answer, png
+
+    def _start(self) -> None:
+        program = self.program
+        sandbox = lease(program.spec, timeout_s=LEASE_TIMEOUT_S, max_duration_s=MAX_LEASE_S)
+        try:
+            files = {f"{program.package.name}/{file.name}": file.read_bytes() for file in program.package.glob("*.py")}
+            sandbox.write(files, timeout_s=STEP_TIMEOUT_S)
+            commands = [program.command, *self.servers]
+            script = "\n".join(f"{command} >{index}.log 2>&1 </dev/null &" for index, command in enumerate(commands))
+            sandbox.exec(["sh", "-c", script], timeout_s=STEP_TIMEOUT_S)
+            until = monotonic() + START_TIMEOUT_S
+            while sandbox.request(program.socket, b'{"steps": [], "deadline": 5}', timeout_s=5).exit_code:
+                if monotonic() > until:
+                    log = sandbox.read(".", timeout_s=STEP_TIMEOUT_S).get("0.log", b"").decode(errors="replace")
+                    raise SandboxError(
+                        f"the {program.name} did not start within {START_TIMEOUT_S:g} s: {log.strip()[-500:]}"
+                    )
+                sleep(POLL_INTERVAL_S)
+            self.prepare(sandbox)
+        except BaseException:
+            sandbox.release()
+            raise
+        self.sandbox, self._leased_at = sandbox, monotonic()

@@ -1,0 +1,151 @@
+"""Find the element that a number stands for, and run Playwright's actions on it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from .tabs import GONE, Context
+
+CLEANUP_TIMEOUT_S = 1.0
+MARK_ATTRIBUTE = "data-turnwise"
+"""Set on an element while Playwright acts on it."""
+SET_MARK = """function(name, value) {
+  const element = this.nodeType === 1 ? this : this.parentElement;
+  if (!element || !element.isConnected) return false;
+  element.setAttribute(name, value);
+  return true;
+}"""
+REMOVE_MARK = """function(name) {
+  const element = this.nodeType === 1 ? this : this.parentElement;
+  if (element) element.removeAttribute(name);
+}"""
+CLICK_POINT = """function() {
+  const one = this.nodeType === 1 ? this : this.parentElement;
+  if (!one || !one.isConnected || !one.checkVisibility({visibilityProperty: true})) return null;
+  if (one.matches(':disabled') || one.closest('[aria-disabled=true]')) return null;
+  if (getComputedStyle(one).pointerEvents === 'none') return null;
+  const inside = box => box.left >= 0 && box.top >= 0 && box.right <= innerWidth && box.bottom <= innerHeight;
+  const point = () => {
+    const box = one.getClientRects()[0];
+    if (!box || box.width < 1 || box.height < 1) return null;
+    const x = box.left + box.width / 2, y = box.top + box.height / 2;
+    const hit = document.elementFromPoint(x, y);
+    return hit && (hit === one || one.contains(hit)) ? [x, y, !!one.closest('a[download]')] : null;
+  };
+  // Scroll if it is outside the window, or hidden by a container that scrolls within the window.
+  const found = inside(one.getBoundingClientRect()) ? point() : null;
+  if (found) return found;
+  one.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
+  return point();
+}"""
+"""Evaluates to the point where a click hits the element, and whether it is a download link; null needs Playwright."""
+
+ERROR_HINTS = (
+    (GONE, f"its page {GONE}"),
+    ("intercepts pointer events", "another element covers it"),
+    ("not visible", "it is not visible"),
+    ("not enabled", "it is disabled"),
+    ("not editable", "it is not editable"),
+    ("outside of the viewport", "it cannot be scrolled into view"),
+    ("not an <input>", "it accepts no text"),
+    ("Element is not a <select>", "it is not a drop-down list"),
+    ("did not find some options", "it has no such option"),
+    ("Timeout", "it did not become ready"),
+)
+"""Substrings of Playwright's errors, with the message for the agent."""
+
+
+class Refused(Exception):
+    """The action cannot be executed; the message is for the agent."""
+
+
+async def resolve(context: Context, number: int) -> str:
+    """Return the remote object id of the element with this number.
+
+    Raises:
+        Refused: the page has no such element.
+    """
+    document, node = context.numbers.nodes.get(number, ("", 0))
+    if document != context.tab.document:
+        raise Refused(f"there is no element {number} on this page")
+    try:
+        found = await context.tab.session.send("DOM.resolveNode", {"backendNodeId": node})
+    except Exception:
+        raise Refused(f"element {number} is no longer on the page") from None
+    return str(found["object"]["objectId"])
+
+
+async def click_point(context: Context, number: int) -> tuple[float, float, bool] | None:
+    """Return the point where a click hits the element, and whether it is a download link; None needs Playwright.
+
+    Raises:
+        Refused: the page has no such element.
+    """
+    handle = await resolve(context, number)
+    call = {"objectId": handle, "functionDeclaration": CLICK_POINT, "returnByValue": True}
+    try:
+        found = (await context.tab.session.send("Runtime.callFunctionOn", call))["result"].get("value")
+    except Exception:
+        return None
+    return tuple(found) if found else None
+
+
+async def mark(context: Context, number: int) -> tuple[Any, Callable[[], Awaitable[None]]]:
+    """Return a Playwright locator of the element with this number, and a function that removes its mark.
+
+    Raises:
+        Refused: the page has no such element.
+    """
+    tab = context.tab
+    handle = await resolve(context, number)
+
+    async def call(function: str, *arguments: str) -> Any:
+        values = [{"value": argument} for argument in arguments]
+        request = {"objectId": handle, "functionDeclaration": function, "arguments": values, "returnByValue": True}
+        return (await tab.session.send("Runtime.callFunctionOn", request))["result"].get("value")
+
+    try:
+        marked = await call(SET_MARK, MARK_ATTRIBUTE, str(number))
+    except Exception:
+        marked = False
+    if not marked:
+        raise Refused(f"element {number} is no longer on the page")
+
+    async def clean() -> None:
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(CLEANUP_TIMEOUT_S):
+                await call(REMOVE_MARK, MARK_ATTRIBUTE)
+
+    return tab.page.locator(f'[{MARK_ATTRIBUTE}="{number}"]').first, clean
+
+
+async def on_element(context: Context, number: int, do: Callable[[Any], Awaitable[Any]]) -> None:
+    """Run a Playwright action on the element with this number.
+
+    Raises:
+        Refused: the page has no such element, or Playwright cannot do it.
+    """
+    locator, clean = await mark(context, number)
+    try:
+        await do(locator)
+    except Exception as error:
+        raise Refused(f"element {number}: {short_error(error)}") from None
+    finally:
+        await clean()
+
+
+def short_error(error: Exception) -> str:
+    """Return a Playwright error as one line for the agent."""
+    text = str(error)
+    for substring, message in ERROR_HINTS:
+        if substring in text:
+            return message
+    return first_line(error) or "it cannot be done"
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, cut to a readable length."""
+    return (str(error).splitlines() or [""])[0][:160]
