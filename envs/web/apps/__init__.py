@@ -1,8 +1,11 @@
-"""Three sites of our own: a shop, an issue tracker and a wiki with a forum, with tasks graded on their end state.
+"""Three web apps with tasks that are graded on the database at the end: a shop, an issue tracker, a wiki with a forum.
 
-``templates.draw("shop/checkout", seed)`` makes a task: a goal in words, the world that the site begins with, a check of
-its database at the end and of the answer, an oracle that solves it and near misses that must not. The site itself is
-the folder ``server``, copied into a sandbox and started there as ``python3 -I start.py SITE PORT DATABASE WORLD.json``;
-what is wanted stays on the host. The database is one file, whole after every answered request: copy it out and open it
-read only for the check.
+``env`` is the environment; ``splits`` holds instances, templates or sites out; ``worlds/`` draws the initial data,
+``tasks/`` the goals; ``state`` compares databases. ``server/`` holds the apps themselves: the folder is uploaded into
+the sandbox and started there as ``python3 -I start.py SITE PORT DATABASE WORLD.json``.
+
+Invariant: the expected state and the answer never enter the sandbox. The database is one file, complete after each
+response, and is opened read-only for the check.
+
+To add an app: a package in ``server/``, a module in ``worlds/`` and one in ``tasks/``, listed in ``tasks/catalog.py``.
 """

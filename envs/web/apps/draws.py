@@ -1,4 +1,4 @@
-"""Drawing: a generator of random numbers whose draws stay the same from one Python version to the next."""
+"""Seeded random draws that stay the same from one Python version to the next."""
 
 import random
 from collections.abc import Sequence
@@ -8,32 +8,32 @@ T = TypeVar("T")
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a text."""
+    """Return the words of a text."""
     return tuple(text.split())
 
 
 class NoInstance(Exception):
-    """This draw leads to no task: another one may."""
+    """The draw leads to no task; another draw may."""
 
 
-class Deal:
-    """Draws, a pure function of the key."""
+class SeededDraws:
+    """A sequence of draws, a pure function of ``key``."""
 
     def __init__(self, key: str) -> None:
         self._rng = random.Random(key)  # noqa: S311 - a game, not a secret
 
-    def pick(self, options: Sequence[T]) -> T:
-        """One of the options.
+    def choice(self, options: Sequence[T]) -> T:
+        """Draw one option.
 
         Raises:
-            NoInstance: there are none.
+            NoInstance: there are no options.
         """
         if not options:
             raise NoInstance
         return options[int(self._rng.random() * len(options))]
 
-    def several(self, options: Sequence[T], count: int) -> tuple[T, ...]:
-        """So many different ones, in an order of chance.
+    def sample(self, options: Sequence[T], count: int) -> tuple[T, ...]:
+        """Draw ``count`` different options, in random order.
 
         Raises:
             NoInstance: there are fewer.
@@ -43,10 +43,10 @@ class Deal:
         pool = list(options)
         return tuple(pool.pop(int(self._rng.random() * len(pool))) for _ in range(count))
 
-    def number(self, low: int, high: int) -> int:
-        """A whole number, both ends included."""
+    def integer(self, low: int, high: int) -> int:
+        """Draw an integer from ``low`` to ``high``, both included."""
         return low + int(self._rng.random() * (high - low + 1))
 
-    def chance(self, share: float) -> bool:
-        """True in this share of the draws."""
-        return self._rng.random() < share
+    def chance(self, probability: float) -> bool:
+        """Draw True with this probability."""
+        return self._rng.random() < probability

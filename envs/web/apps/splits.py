@@ -1,5 +1,6 @@
-"""Which tasks are trained on and which are held out, three ways: new instances of known templates, new templates on
-known sites, and a new site. All are pure functions; a template or site goes to one side whatever the seed.
+"""The splits of the apps' tasks, held out by instance, by template or by site; all are pure functions.
+
+A template or a site is on the same side of a split for every seed.
 """
 
 import zlib
@@ -9,65 +10,66 @@ from ..env import SPLITS
 from .tasks.catalog import SITES, TEMPLATES
 
 BY = ("instance", "template", "site")
-HELD_OUT_SHARE = 5
-"""One template in this many is held out, and one seed in this many."""
+HELD_OUT_EVERY = 5
+"""One template and one seed in this many are held out."""
 HELD_OUT_SITE = "wiki"
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """What ``templates.draw`` takes."""
+    """The arguments of ``catalog.draw``."""
 
     template: str
     seed: int
 
 
 def held_out_templates(site: str) -> tuple[str, ...]:
-    """The templates of a site that are never trained on: every fifth, in an order that tells nothing.
+    """Return the templates of a site that are never trained on: every fifth one in the order of a hash.
 
     Raises:
-        ValueError: no such site.
+        ValueError: the site is unknown.
     """
     if site not in SITES:
         raise ValueError(f"unknown site {site!r}; choose from {', '.join(SITES)}")
-    names = sorted((name for name, each in TEMPLATES.items() if each.site == site), key=_shuffled)
-    return tuple(sorted(names[::HELD_OUT_SHARE]))
+    names = sorted((name for name, template in TEMPLATES.items() if template.site == site), key=_hash)
+    return tuple(sorted(names[::HELD_OUT_EVERY]))
 
 
 def templates_of(by: str, split: str, held_out_site: str = HELD_OUT_SITE) -> tuple[str, ...]:
-    """The templates of one side of a split, by ``site/name``.
+    """Return the templates on one side of a split, as ``site/name``.
 
     Raises:
-        ValueError: no such way to split, split or site.
+        ValueError: ``by``, ``split`` or ``held_out_site`` is unknown.
     """
-    if by not in BY or split not in SPLITS or held_out_site not in SITES:
-        raise ValueError(
-            f"no split {split!r} by {by!r} without {held_out_site!r}: choose from {', '.join(SPLITS)}, by "
-            f"{', '.join(BY)}, without one of {', '.join(SITES)}"
-        )
+    for name, value, options in (("by", by, BY), ("split", split, SPLITS), ("held_out_site", held_out_site, SITES)):
+        if value not in options:
+            raise ValueError(f"unknown `{name}` {value!r}; choose from {', '.join(options)}")
     if by == "instance":
         return tuple(TEMPLATES)
     if by == "site":
-        return tuple(name for name, each in TEMPLATES.items() if (each.site == held_out_site) == (split == "test"))
+        test = split == "test"
+        return tuple(name for name, template in TEMPLATES.items() if (template.site == held_out_site) == test)
     held_out = {name for site in SITES for name in held_out_templates(site)}
     return tuple(name for name in TEMPLATES if (name in held_out) == (split == "test"))
 
 
 def instance(by: str, split: str, index: int, held_out_site: str = HELD_OUT_SITE) -> Instance:
-    """The task number ``index`` of one side: templates take turns. By instance, the seeds of both sides are apart; by
-    template and site, seeds are those of training, so that nothing but the template or the site is new.
+    """Return the task with this index on one side of a split; the templates take turns.
+
+    By instance, the two sides share no seed. By template or site, the seeds are those of training, so that only the
+    template or the site is new.
 
     Raises:
-        ValueError: no such way to split, split or site, or a negative index.
+        ValueError: ``by``, ``split`` or ``held_out_site`` is unknown, or the index is negative.
     """
     names = templates_of(by, split, held_out_site)
     if index < 0:
-        raise ValueError(f"the index {index} is negative")
+        raise ValueError(f"the index must not be negative: {index}")
     turn, place = divmod(index, len(names))
     if by == "instance" and split == "test":
-        return Instance(names[place], turn * HELD_OUT_SHARE + HELD_OUT_SHARE - 1)
-    return Instance(names[place], turn + turn // (HELD_OUT_SHARE - 1))
+        return Instance(names[place], turn * HELD_OUT_EVERY + HELD_OUT_EVERY - 1)
+    return Instance(names[place], turn + turn // (HELD_OUT_EVERY - 1))
 
 
-def _shuffled(name: str) -> tuple[int, str]:
+def _hash(name: str) -> tuple[int, str]:
     return zlib.crc32(name.encode()), name

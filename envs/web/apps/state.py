@@ -1,7 +1,7 @@
-"""The data of a site as a value: the tables it begins with, those wanted at the end, and those found there.
+"""The database of an app as a value: the initial tables, the expected ones, and those found at the end of an episode.
 
-Two states are the same if every row that was there from the start is the same, and the rows that are new are the same
-but for their ids, which depend on what was tried in between. A reference to a new row counts as that row.
+Two end states are equal if all initial rows match, and the new rows match without their ids, which depend on what was
+tried in between. A reference to a new row is compared as that row.
 """
 
 import sqlite3
@@ -13,22 +13,22 @@ from .draws import NoInstance
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
 References = Mapping[str, Mapping[str, str]]
-"""For each table, the table that a column refers to."""
+"""For each table, the table that each of its foreign keys refers to."""
 
 
 class World:
-    """The start of a site, as ``world_*.world`` makes it, with questions to ask of it."""
+    """The initial data of an app, as ``worlds/`` makes it, with queries."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
         self.tables: Tables = data["tables"]
         self.today: str = data["today"]
 
     def rows(self, table: str, **where: Any) -> list[Row]:
-        """The rows with these values, by order of the table."""
+        """Return the rows with these values, in the table's order."""
         return [row for row in self.tables[table] if all(row[name] == value for name, value in where.items())]
 
     def row(self, table: str, **where: Any) -> Row:
-        """The one row with these values.
+        """Return the only row with these values.
 
         Raises:
             NoInstance: there is none, or more than one.
@@ -38,19 +38,19 @@ class World:
             raise NoInstance
         return found[0]
 
-    def after(self) -> "After":
-        """A copy to change."""
-        return After({table: [dict(row) for row in rows] for table, rows in self.tables.items()})
+    def expected_state(self) -> "ExpectedState":
+        """Return a copy of the data, to which a template applies the requested change."""
+        return ExpectedState({table: [dict(row) for row in rows] for table, rows in self.tables.items()})
 
 
-class After:
-    """The wanted end of a task, made by changing its start."""
+class ExpectedState:
+    """The expected tables at the end of a task: the initial ones with the requested change."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
 
     def add(self, table: str, **row: Any) -> int:
-        """Add a row; a table with ids gives it one, which is returned."""
+        """Add a row and return its id; a table without ids returns 0."""
         rows = self.tables[table]
         if rows and "id" not in rows[0]:
             rows.append(row)
@@ -60,20 +60,20 @@ class After:
         return number
 
     def link(self, table: str, **row: Any) -> None:
-        """Add a row to a table without ids, unless it is there."""
+        """Add a row to a table without ids, unless it exists."""
         if row not in self.tables[table]:
             self.tables[table].append(row)
 
-    def edit(self, table: str, where: Mapping[str, Any], **values: Any) -> "After":
-        """Change every row that holds ``where``."""
+    def edit(self, table: str, where: Mapping[str, Any], **values: Any) -> "ExpectedState":
+        """Set values in every row that matches ``where``."""
         for row in self._matching(table, where):
             row.update(values)
         return self
 
-    def remove(self, table: str, **where: Any) -> "After":
-        """Remove every row that holds ``where``."""
-        gone = self._matching(table, where)
-        self.tables[table] = [row for row in self.tables[table] if row not in gone]
+    def remove(self, table: str, **where: Any) -> "ExpectedState":
+        """Remove every row that matches ``where``."""
+        removed = self._matching(table, where)
+        self.tables[table] = [row for row in self.tables[table] if row not in removed]
         return self
 
     def _matching(self, table: str, where: Mapping[str, Any]) -> list[Row]:
@@ -81,15 +81,15 @@ class After:
 
 
 def read(connection: sqlite3.Connection) -> tuple[Tables, References]:
-    """All rows of a database, and what its columns refer to.
+    """Return all rows of a database, and the references of its tables.
 
     Raises:
-        sqlite3.Error: this is no database.
+        sqlite3.Error: the file is not a database.
     """
     found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
     tables, references = Tables(), dict[str, Mapping[str, str]]()
     for (table,) in found.fetchall():
-        cursor = connection.execute(f'SELECT * FROM "{table}"')  # noqa: S608 - a name the database gave
+        cursor = connection.execute(f'SELECT * FROM "{table}"')  # noqa: S608 - a name from the database
         names = [column[0] for column in cursor.description]
         tables[table] = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         keys = connection.execute(f'PRAGMA foreign_key_list("{table}")').fetchall()
@@ -97,30 +97,32 @@ def read(connection: sqlite3.Connection) -> tuple[Tables, References]:
     return tables, references
 
 
-def same(one: Tables, other: Tables, start: Tables, references: References) -> bool:
-    """Whether two ends of the same start are the same."""
-    tables = [table for table in {**one, **other} if one.get(table, []) != other.get(table, [])]
+def states_equal(one: Tables, other: Tables, initial: Tables, references: References) -> bool:
+    """Return whether two end states of the same initial state are equal."""
+    changed = [table for table in {**one, **other} if one.get(table, []) != other.get(table, [])]
     return all(
-        _canonical(one, table, start, references) == _canonical(other, table, start, references) for table in tables
+        _canonical(one, table, initial, references) == _canonical(other, table, initial, references)
+        for table in changed
     )
 
 
-def _canonical(tables: Tables, table: str, start: Tables, references: References) -> list[str]:
-    known = {name: {row.get("id") for row in rows} for name, rows in start.items()}
+def _canonical(tables: Tables, table: str, initial: Tables, references: References) -> list[str]:
+    """Return a table's rows as sorted strings, without the ids of new rows and with references to them resolved."""
+    known = {name: {row.get("id") for row in rows} for name, rows in initial.items()}
 
-    def told(name: str, row: Row) -> str:
+    def text_of(name: str, row: Row) -> str:
         old = row.get("id") in known.get(name, ())
         values = [
-            (column, pointed(references.get(name, {}).get(column), value))
+            (column, resolved(references.get(name, {}).get(column), value))
             for column, value in sorted(row.items())
             if column != "id" or old
         ]
         return repr(values)
 
-    def pointed(name: str | None, value: Any) -> Any:
+    def resolved(name: str | None, value: Any) -> Any:
         if name is None or value is None or value in known.get(name, ()):
             return value
         new = [row for row in tables.get(name, []) if row.get("id") == value]
-        return told(name, new[0]) if new else value
+        return text_of(name, new[0]) if new else value
 
-    return sorted(told(table, row) for row in tables.get(table, []))
+    return sorted(text_of(table, row) for row in tables.get(table, []))

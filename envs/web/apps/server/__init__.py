@@ -1,3 +1,8 @@
-"""What runs inside the sandbox: three web applications on SQLite and the little framework under them. Copied into the
-box as a folder and started by the box's own Python, so nothing here imports more than the standard library and itself.
+"""The server of the three apps, which runs inside the sandbox: three web applications on SQLite on a small framework.
+
+The folder is uploaded and runs under the sandbox's Python: it imports the standard library and itself only. ``start``
+is the entry point, ``serve`` the HTTP server, ``web`` routes and sessions, ``html`` and ``requests`` write and parse,
+``data`` is the database, ``choices`` the options of forms.
+
+To add a page: a handler with ``@site.get(pattern)`` or ``@site.post(pattern)`` in a module of its app.
 """

@@ -1,4 +1,4 @@
-"""The database of a site: made from a world at start, then changed by what the user does."""
+"""The database of an app: filled from a world at start, then changed by requests."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ Row = sqlite3.Row
 
 
 class Data:
-    """One SQLite file. A caller holds the site's lock; ``settle`` commits what a request did, or takes it back."""
+    """One SQLite file, used under the site's lock; ``finish`` commits or rolls back the changes of a request."""
 
     def __init__(self, path: str, schema: str) -> None:
         self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
@@ -17,7 +17,7 @@ class Data:
         self._connection.execute("PRAGMA foreign_keys = ON")
 
     def load(self, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-        """Fill the tables of a fresh file.
+        """Fill the tables of a new file.
 
         Raises:
             sqlite3.Error: the world does not fit the schema.
@@ -32,29 +32,29 @@ class Data:
         self._connection.execute("COMMIT")
 
     def rows(self, sql: str, *values: Any) -> list[Row]:
-        """All rows of a query."""
+        """Return all rows of a query."""
         return self._connection.execute(sql, values).fetchall()
 
     def row(self, sql: str, *values: Any) -> Row | None:
-        """The first row of a query."""
+        """Return the first row of a query, or None."""
         found = self._connection.execute(sql, values).fetchone()
         return found if isinstance(found, sqlite3.Row) else None
 
     def value(self, sql: str, *values: Any) -> Any:
-        """The first column of the first row; None if there is no row."""
+        """Return the first column of the first row; None if there is no row."""
         found = self.row(sql, *values)
         return None if found is None else found[0]
 
     def run(self, sql: str, *values: Any) -> int:
-        """Change something; the id of the row inserted last."""
+        """Execute a change and return the id of the last inserted row."""
         if not self._connection.in_transaction:
             self._connection.execute("BEGIN")
         return self._connection.execute(sql, values).lastrowid or 0
 
-    def settle(self, keep: bool) -> None:
-        """End the transaction of a request, if it began one."""
+    def finish(self, commit: bool) -> None:
+        """Commit or roll back the transaction of a request, if there is one."""
         if self._connection.in_transaction:
-            self._connection.execute("COMMIT" if keep else "ROLLBACK")
+            self._connection.execute("COMMIT" if commit else "ROLLBACK")
 
     def close(self) -> None:
         """Close the file."""

@@ -1,4 +1,4 @@
-"""HTML as text that knows it is HTML: whatever else is put into a page is escaped."""
+"""Build HTML from Python: ``Html`` is HTML already; every other text is escaped."""
 
 import html
 from collections.abc import Iterable, Sequence
@@ -8,20 +8,20 @@ STYLE = """
 body { font-family: sans-serif; margin: 0 auto; max-width: 60rem; padding: 0 1rem; line-height: 1.4; }
 nav a, nav form { margin-right: 1rem; } nav form, td form, li form { display: inline; }
 table { border-collapse: collapse; width: 100%; } th, td { border: 1px solid #bbb; padding: .3rem; text-align: left; }
-label { display: block; margin-top: .6rem; } label.beside { display: inline; }
+label { display: block; margin-top: .6rem; } label.inline { display: inline; }
 [role=alert] { background: #fdd; padding: .5rem; } [role=status] { background: #dfd; padding: .5rem; }
 textarea { width: 100%; }
 """
 
 
 class Html(str):
-    """Text that is HTML already."""
+    """Text that is HTML and is not escaped again."""
 
     __slots__ = ()
 
 
 def join(*content: object) -> Html:
-    """The content in one piece: ``Html`` as it is, None left out, lists one after another, other text escaped."""
+    """Concatenate content: ``Html`` unchanged, None omitted, lists flattened, other text escaped."""
     return Html("".join(_piece(each) for each in content))
 
 
@@ -36,7 +36,7 @@ def _piece(content: object) -> str:
 
 
 def tag(name: str, /, *content: object, **attributes: object) -> Html:
-    """An element. An attribute that is None or False is left out, True stands alone; ``class_`` means ``class``."""
+    """Return an element; attributes: None and False are omitted, True has no value, ``class_`` is ``class``."""
     written = "".join(
         f" {key.strip('_').replace('_', '-')}" + ("" if value is True else f'="{html.escape(str(value))}"')
         for key, value in attributes.items()
@@ -46,27 +46,27 @@ def tag(name: str, /, *content: object, **attributes: object) -> Html:
 
 
 def link(text: str, href: str) -> Html:
-    """A link."""
+    """Return a link."""
     return tag("a", text, href=href)
 
 
 def button(text: str, name: str | None = None, value: str | None = None) -> Html:
-    """A button that submits the form it is in."""
+    """Return a button that submits its form."""
     return tag("button", text, type="submit", name=name, value=value)
 
 
 def form(action: str, *content: object, method: str = "post") -> Html:
-    """A form, and all that is in it."""
+    """Return a form with its content."""
     return tag("form", *content, action=action, method=method)
 
 
 def press(text: str, action: str) -> Html:
-    """A form that is one button."""
+    """Return a form that consists of one button."""
     return form(action, button(text))
 
 
 def field(label: str, name: str, value: object = "", kind: str = "text") -> Html:
-    """A labelled input of one line; ``kind`` is ``text``, ``password``, ``search`` or ``number``."""
+    """Return a labeled single-line input; ``kind`` is ``text``, ``password``, ``search`` or ``number``."""
     digits = "numeric" if kind == "number" else None
     shape = "text" if digits else kind
     box = tag("input", type=shape, inputmode=digits, id=name, name=name, value=value)
@@ -74,59 +74,64 @@ def field(label: str, name: str, value: object = "", kind: str = "text") -> Html
 
 
 def area(label: str, name: str, value: str = "", rows: int = 8) -> Html:
-    """A labelled input of several lines."""
-    # A browser drops the first newline of a textarea.
+    """Return a labeled multi-line input."""
+    # Browsers drop the first newline of a textarea.
     return join(tag("label", label, for_=name), tag("textarea", "\n" + value, id=name, name=name, rows=rows))
 
 
 def select(label: str, name: str, options: Iterable[tuple[object, str]], chosen: object = "") -> Html:
-    """A labelled drop-down list of (value, text)."""
+    """Return a labeled drop-down list of (value, text)."""
     items = [tag("option", text, value=value, selected=str(value) == str(chosen)) for value, text in options]
     return join(tag("label", label, for_=name), tag("select", items, id=name, name=name))
 
 
 def tick(label: str, name: str, ticked: bool = False, value: object = "1") -> Html:
-    """A labelled checkbox."""
-    return _beside("checkbox", label, name, value, ticked)
+    """Return a labeled checkbox."""
+    return _inline("checkbox", label, name, value, ticked)
 
 
 def choice(legend: str, name: str, options: Iterable[tuple[object, str]], chosen: object = "") -> Html:
-    """Radio buttons for (value, text), under a legend."""
-    buttons = [tag("div", _beside("radio", text, name, value, str(value) == str(chosen))) for value, text in options]
+    """Return radio buttons for (value, text), under a legend."""
+    buttons = [tag("div", _inline("radio", text, name, value, str(value) == str(chosen))) for value, text in options]
     return tag("fieldset", tag("legend", legend), buttons)
 
 
-def _beside(kind: str, label: str, name: str, value: object, ticked: bool) -> Html:
+def _inline(kind: str, label: str, name: str, value: object, ticked: bool) -> Html:
     key = f"{name}-{value}"
     box = tag("input", type=kind, id=key, name=name, value=value, checked=ticked)
-    return join(box, tag("label", label, for_=key, class_="beside"))
+    return join(box, tag("label", label, for_=key, class_="inline"))
 
 
 def hidden(name: str, value: object) -> Html:
-    """A value that a form carries along."""
+    """Return a hidden value of a form."""
     return tag("input", type="hidden", name=name, value=value)
 
 
 def table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
-    """A table; an empty one says so."""
+    """Return a table, or a sentence if it has no rows."""
     body = [tag("tr", [tag("td", cell) for cell in row]) for row in rows]
     head = tag("tr", [tag("th", text, scope="col") for text in headers])
     if not body:
-        return tag("p", f"{caption}: none.")
+        return tag("p", f"No {caption.lower()}.")
     return tag("table", tag("caption", caption), tag("thead", head), tag("tbody", body))
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> Html:
-    """A table of two columns: what, and which."""
-    rows = [tag("tr", tag("th", what, scope="row"), tag("td", which)) for what, which in pairs]
+    """Return a table of two columns: names and values."""
+    rows = [tag("tr", tag("th", name, scope="row"), tag("td", value)) for name, value in pairs]
     return tag("table", tag("tbody", rows))
 
 
 def bullets(items: Iterable[object]) -> Html:
-    """A list."""
+    """Return a bulleted list."""
     return tag("ul", [tag("li", item) for item in items])
 
 
+def count_of(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless the count is 1."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def paragraphs(text: str) -> Html:
-    """Text as it was typed: a paragraph for every line that is not empty."""
+    """Return text as paragraphs, one per line that is not empty."""
     return join([tag("p", line) for line in text.split("\n") if line.strip()])

@@ -1,4 +1,4 @@
-"""What a browser sends, parsed: forms, queries and cookies. Nothing here raises but ``BadRequest``."""
+"""Parse what a browser sends: forms, queries and cookies. Only ``BadRequest`` is raised."""
 
 import re
 import urllib.parse
@@ -11,36 +11,36 @@ _INTEGER = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 
 
 class BadRequest(Exception):
-    """The browser sent what no form of ours sends."""
+    """The request is not one that the app's forms send."""
 
 
 def cleaned(value: str) -> str:
-    """Text as it is stored: newlines are ``\\n``, no control characters but tabs, no white space at the ends."""
+    """Return text as stored: newlines are ``\\n``, no control characters except tabs, no white space at the ends."""
     return _CONTROL.sub("", value.replace("\r\n", "\n").replace("\r", "\n")).strip()
 
 
 class Form(dict[str, list[str]]):
-    """The values by field name, in the order in which they came."""
+    """The values by field name, in the order of the request."""
 
     def text(self, name: str, default: str = "") -> str:
-        """The last value of a field."""
+        """Return the last value of a field."""
         return self[name][-1] if self.get(name) else default
 
     def number(self, name: str) -> int | None:
-        """The last value as a whole number; None if it is none, or has more than nine digits."""
+        """Return the last value as an integer; None if it is not one, or has more than nine digits."""
         value = self.text(name)
         return int(value) if _INTEGER.fullmatch(value) else None
 
     def numbers(self, name: str) -> list[int]:
-        """All values that are whole numbers, each once."""
+        """Return all values that are integers, without duplicates."""
         return list(dict.fromkeys(int(value) for value in self.get(name, []) if _INTEGER.fullmatch(value)))
 
 
 def parse_form(body: str) -> Form:
-    """An ``application/x-www-form-urlencoded`` body or a query.
+    """Parse an ``application/x-www-form-urlencoded`` body or a query.
 
     Raises:
-        BadRequest: more fields than any form has.
+        BadRequest: there are too many fields.
     """
     try:
         pairs = urllib.parse.parse_qsl(body, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="replace")
@@ -53,7 +53,7 @@ def parse_form(body: str) -> Form:
 
 
 def parse_cookies(header: str) -> dict[str, str]:
-    """The cookies of a ``Cookie`` header; of a name that comes twice, the first."""
+    """Parse a ``Cookie`` header; the first cookie of a name counts."""
     cookies: dict[str, str] = {}
     for part in header.split(";"):
         name, sign, value = part.strip().partition("=")
@@ -63,6 +63,6 @@ def parse_cookies(header: str) -> dict[str, str]:
 
 
 def query(values: Mapping[str, object]) -> str:
-    """A query that says these values; empty ones are left out."""
+    """Return a query with these values; empty ones are omitted."""
     kept = {name: value for name, value in values.items() if value not in ("", None)}
     return "?" + urllib.parse.urlencode(kept) if kept else ""

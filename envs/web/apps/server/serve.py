@@ -1,7 +1,7 @@
-"""Serves one site on 127.0.0.1: ``SITE PORT DATABASE WORLD``. Prints ``ready PORT`` once it can be asked.
+"""Serve one app on 127.0.0.1: ``SITE PORT DATABASE WORLD``. Prints ``ready PORT`` once it accepts requests.
 
-A line ``["DATABASE", "WORLD"]`` on standard input, as JSON, begins anew with another world, in milliseconds, and is
-answered by ``ready`` too. Nothing of that can be reached through the site.
+A line of JSON on standard input, ``["DATABASE", "WORLD"]``, restarts the app with another world within milliseconds and
+prints ``ready PORT`` again. The app itself offers no access to this.
 """
 
 import importlib
@@ -18,25 +18,25 @@ SITES = ("shop", "tracker", "wiki")
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers for ``site``, which is set on a subclass."""
+    """The request handler of ``site``, which a subclass sets."""
 
     site: Site
     protocol_version = "HTTP/1.1"
     timeout = 60
-    # Headers and body in one piece: sent apart, the second waits 40 ms for the first to be acknowledged.
+    # Send headers and body together: sent apart, the body waits 40 ms for the acknowledgment of the headers.
     wbufsize = 1 << 16
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
-        """A page."""
+        """Answer with a page."""
         self._answer("")
 
     def do_POST(self) -> None:
-        """A form."""
+        """Execute a form and answer."""
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit() and int(length) <= MAX_BODY):
             self.close_connection = True
-            self._send(413, {}, "Too large.")
+            self._send(413, {}, "The request is too large.")
             return
         self._answer(self.rfile.read(int(length)).decode("ascii", "replace"))
 
@@ -44,15 +44,15 @@ class Handler(BaseHTTPRequestHandler):
         try:
             status, headers, text = self.site.answer(self.command, self.path, body, self.headers.get("Cookie", ""))
         except BadRequest as error:
-            status, headers, text = 400, {}, f"Not understood: {error}."
+            status, headers, text = 400, {}, f"Bad request: {error}."
         except Exception:
             traceback.print_exc()
-            status, headers, text = 500, {}, "This did not work."
+            status, headers, text = 500, {}, "Something went wrong."
         self._send(status, headers, text)
 
     def _send(self, status: int, headers: dict[str, str], text: str) -> None:
         content = text.encode("utf-8", "replace")
-        # Neither the date nor the server's version: an answer is the same at any time.
+        # Omit the date and the server's version: the same request always gets the same response.
         self.send_response_only(status)
         for name, value in {**headers, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}.items():
             self.send_header(name, value)
@@ -62,21 +62,21 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
 
 class Server(ThreadingHTTPServer):
-    """A thread a connection; none of them outlives the process."""
+    """A server with one daemon thread per connection."""
 
     daemon_threads = True
 
 
 def make_server(site: str, port: int) -> tuple[Server, Site]:
-    """A server that listens, and its site, which is not open yet; port 0 is any free one.
+    """Return a listening server and its app, which is not open yet; port 0 selects a free port.
 
     Raises:
-        ValueError: no such site.
-        OSError: the port is taken.
+        ValueError: the site is unknown.
+        OSError: the port is in use.
     """
     if site not in SITES:
         raise ValueError(f"unknown site {site!r}; choose from {', '.join(SITES)}")
@@ -85,11 +85,11 @@ def make_server(site: str, port: int) -> tuple[Server, Site]:
 
 
 def begin(site: Site, database: str, world: str) -> None:
-    """Open the site with the world in a file.
+    """Open the app with the world in a file.
 
     Raises:
-        OSError, ValueError: the file cannot be read, or is no world.
-        sqlite3.Error: the world does not fit, or the database is not fresh.
+        OSError, ValueError: the file cannot be read, or is not a world.
+        sqlite3.Error: the world does not match the schema, or the database is not new.
     """
     with open(world, encoding="utf-8") as file:
         site.open(database, json.load(file))
@@ -97,8 +97,8 @@ def begin(site: Site, database: str, world: str) -> None:
 
 def main() -> None:
     """Serve until killed."""
-    name, asked, database, world = sys.argv[1:]
-    server, site = make_server(name, int(asked))
+    name, requested_port, database, world = sys.argv[1:]
+    server, site = make_server(name, int(requested_port))
     port = server.server_address[1]
     with server:
         begin(site, database, world)

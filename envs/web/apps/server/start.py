@@ -1,5 +1,6 @@
-"""Run as a file, wherever the folder was copied: ``python3 -I start.py SITE PORT DATABASE WORLD``. Without ``-I`` the
-folder itself would be searched for modules, and its ``html`` found before that of the standard library.
+"""The entry point, run as a file wherever the folder is: ``python3 -I start.py SITE PORT DATABASE WORLD``.
+
+Without ``-I``, Python would search this folder for modules and find its ``html`` before the standard library's.
 """
 
 import importlib

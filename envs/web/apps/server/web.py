@@ -1,9 +1,9 @@
-"""A small web framework: routes, sessions, forms by POST with a redirect after, and pages in one frame.
+"""A small web framework: routes, sessions, forms by POST with a redirect afterwards, and a common page layout.
 
-A handler gets a ``Request`` and the numbers in its path, and gives a ``Page`` or a ``Redirect``, or raises ``Refused``.
-Requests are answered one at a time, each in one transaction. Sessions and the drafts of unfinished forms live in
-memory, so that the database holds only what was really done. Session numbers are counted up, so that two runs are the
-same: the one user of the box has nobody to hide from.
+A handler receives a ``Request`` and the numbers in its path, and returns a ``Page`` or a ``Redirect`` or raises
+``Refused``. Requests are answered one at a time, each in one transaction. Sessions and the drafts of unfinished forms
+are kept in memory, so that the database holds completed changes only. Session ids are consecutive numbers, so that two
+runs are equal; the sandbox has a single user, to whom a predictable id reveals nothing.
 """
 
 import re
@@ -23,18 +23,18 @@ PAGE_SIZE = 10
 
 @dataclass
 class Session:
-    """What the server remembers of one browser."""
+    """The server's state of one browser."""
 
     number: int
     user_id: int | None = None
     flash: str = ""
     drafts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Forms of several steps that are not finished, by name."""
+    """Unfinished forms of several steps, by name."""
 
 
 @dataclass
 class Request:
-    """One request. ``form`` holds a POST's body and is empty otherwise; ``query`` is what follows the path."""
+    """One request. ``form`` is the body of a POST, otherwise empty; ``query`` is the part after the path."""
 
     site: "Site"
     path: str
@@ -44,23 +44,23 @@ class Request:
 
     @property
     def db(self) -> Data:
-        """The site's database."""
+        """The app's database."""
         return self.site.data
 
     @property
     def today(self) -> str:
-        """The one date of the world, as YYYY-MM-DD."""
+        """The current date of the world, as YYYY-MM-DD."""
         return self.site.today
 
     def user(self) -> Row | None:
-        """Who is logged in."""
+        """Return the logged-in user, or None."""
         return self.db.row("SELECT * FROM users WHERE id = ?", self.session.user_id)
 
     def member(self) -> Row:
-        """Who is logged in.
+        """Return the logged-in user.
 
         Raises:
-            NeedsLogin: nobody is.
+            NeedsLogin: no user is logged in.
         """
         user = self.user()
         if user is None:
@@ -68,20 +68,20 @@ class Request:
         return user
 
     def one(self, sql: str, *values: Any) -> Row:
-        """The row that the page is about.
+        """Return the row that the page is about.
 
         Raises:
-            Refused: there is none.
+            Refused: there is no such row.
         """
         row = self.db.row(sql, *values)
         if row is None:
-            raise Refused("This page does not exist.", 404)
+            raise Refused("The page you requested does not exist.", 404)
         return row
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page: its title, which is its heading too, what stands below, and the errors of the form on it."""
+    """A page: its title, which is also its heading, its content, and the errors of its form."""
 
     title: str
     body: Html
@@ -91,14 +91,14 @@ class Page:
 
 @dataclass(frozen=True)
 class Redirect:
-    """Go on there, with a message that is shown once."""
+    """A redirect, with a message that the next page displays."""
 
     to: str
     flash: str = ""
 
 
 class Refused(Exception):
-    """The site does not do this. The first argument is shown; the second is the HTTP status."""
+    """The app refuses a request; the page displays the message, and ``status`` is the HTTP status."""
 
     def __init__(self, message: str, status: int = 403) -> None:
         super().__init__(message)
@@ -106,7 +106,7 @@ class Refused(Exception):
 
 
 class NeedsLogin(Exception):
-    """The page is for those who are logged in."""
+    """The page requires a login."""
 
 
 Reply = Page | Redirect
@@ -114,7 +114,7 @@ Handler = Callable[..., Reply]
 
 
 class Site:
-    """An application: its schema, its handlers, and, once it runs, its data and sessions."""
+    """An app: its schema, its handlers and, once opened, its data and sessions."""
 
     def __init__(self, name: str, title: str, schema: str, menu: Callable[[Request], list[Html]]) -> None:
         self.name, self.title, self.schema, self._menu = name, title, schema, menu
@@ -132,34 +132,34 @@ class Site:
         """The database.
 
         Raises:
-            RuntimeError: the site is not open yet.
+            RuntimeError: the app is not open yet.
         """
         if self._data is None:
             raise RuntimeError(f"the site {self.name} is not open")
         return self._data
 
     def get(self, pattern: str) -> Callable[[Handler], Handler]:
-        """Registers what shows a page; ``{}`` in the pattern stands for a number."""
+        """Return a decorator that registers the handler of a page; ``{}`` in the pattern matches a number."""
         return self._register("GET", pattern)
 
     def post(self, pattern: str) -> Callable[[Handler], Handler]:
-        """Registers what a form does."""
+        """Return a decorator that registers the handler of a form."""
         return self._register("POST", pattern)
 
     def _register(self, method: str, pattern: str) -> Callable[[Handler], Handler]:
         compiled = re.compile(pattern.replace("{}", "([0-9]{1,9})"), re.ASCII)
 
-        def registered(handler: Handler) -> Handler:
+        def register(handler: Handler) -> Handler:
             self._routes.append((method, compiled, handler))
             return handler
 
-        return registered
+        return register
 
     def open(self, path: str, world: Mapping[str, Any]) -> None:
-        """Make the database at ``path`` from the world, and forget all of an earlier one.
+        """Create the database at ``path`` from the world, and forget an earlier one with its sessions.
 
         Raises:
-            sqlite3.Error: the world does not fit the schema, or the file is not fresh.
+            sqlite3.Error: the world does not match the schema, or the file is not new.
         """
         with self._lock:
             if self._data:
@@ -169,10 +169,10 @@ class Site:
             self._sessions.clear()
 
     def answer(self, method: str, target: str, body: str, cookies: str) -> tuple[int, dict[str, str], str]:
-        """Status, headers and body for a request.
+        """Return status, headers and body of the response.
 
         Raises:
-            BadRequest: the form is none of ours.
+            BadRequest: the form has too many fields.
         """
         path, _, search = target.partition("?")
         with self._lock:
@@ -197,11 +197,15 @@ class Site:
             done = not (isinstance(reply, Page) and reply.errors)
         except NeedsLogin:
             wanted = request.path if method == "GET" else "/"
-            return Redirect("/login" + query({"next": wanted}), "Please log in first.")
+            return Redirect("/login" + query({"next": wanted}), "Please log in to continue.")
         except Refused as refused:
-            return Page("Not possible", tag("p", refused.args[0]), status=refused.status)
+            return Page(
+                "Not found" if refused.status == 404 else "Not allowed",
+                tag("p", refused.args[0]),
+                status=refused.status,
+            )
         finally:
-            self.data.settle(done and method == "POST")
+            self.data.finish(commit=done and method == "POST")
         return reply
 
     def _routed(self, method: str, request: Request) -> Reply:
@@ -209,24 +213,24 @@ class Site:
             match = pattern.fullmatch(request.path)
             if match and verb == method:
                 return handler(request, *(int(number) for number in match.groups()))
-        raise Refused("This page does not exist.", 404)
+        raise Refused("The page you requested does not exist.", 404)
 
     def _frame(self, request: Request, page: Page) -> str:
         user, session = request.user(), request.session
-        who = (
+        account = (
             [tag("span", f"Logged in as {user['login']}"), press("Log out", "/logout")]
             if user
             else [link("Log in", "/login")]
         )
-        said = tag("p", session.flash, role="status") if session.flash else None
-        wrong = tag("div", [tag("p", error) for error in page.errors], role="alert") if page.errors else None
+        status = tag("p", session.flash, role="status") if session.flash else None
+        alert = tag("div", [tag("p", error) for error in page.errors], role="alert") if page.errors else None
         head = tag("head", tag("meta", charset="utf-8"), tag("title", f"{page.title} - {self.title}"), _STYLE)
-        top = tag("header", tag("nav", link(self.title, "/"), self._menu(request), who, aria_label="Site"))
-        main = tag("main", said, tag("h1", page.title), wrong, page.body)
+        top = tag("header", tag("nav", link(self.title, "/"), self._menu(request), account, aria_label="Site"))
+        main = tag("main", status, tag("h1", page.title), alert, page.body)
         return "<!DOCTYPE html>\n" + tag("html", head, tag("body", top, main), lang="en")
 
 
-# The icon is empty: a browser that asked for one would be a second visitor for a moment.
+# An empty icon: a request for a real one would be a second visitor for a moment.
 _STYLE = join(tag("link", rel="icon", href="data:,"), tag("style", Html(STYLE)))
 
 
@@ -243,7 +247,7 @@ def _log_in(request: Request) -> Reply:
     wanted, login = request.query.text("next", "/"), request.form.text("login")
     user = request.db.row("SELECT * FROM users WHERE login = ?", login)
     if user is None or user["password"] != request.form.text("password"):
-        return _login_form(wanted, login, ("The user name or the password is wrong.",))
+        return _login_form(wanted, login, ("The user name or password is incorrect.",))
     request.session.user_id = user["id"]
     request.session.drafts.clear()
     local = wanted.startswith("/") and not wanted.startswith("//") and "\\" not in wanted
@@ -253,11 +257,11 @@ def _log_in(request: Request) -> Reply:
 def _log_out(request: Request) -> Reply:
     request.session.user_id = None
     request.session.drafts.clear()
-    return Redirect("/", "You are logged out.")
+    return Redirect("/", "You have been logged out.")
 
 
 def paged(request: Request, count: int) -> tuple[int, Html]:
-    """For a list of ``count`` things: how many to skip on this page, and the links to the other pages."""
+    """Return the offset of this page in a list of ``count`` items, and the links to the other pages."""
     last = max(1, -(-count // PAGE_SIZE))
     page = min(max(1, request.query.number("page") or 1), last)
     others = {name: values[-1] for name, values in request.query.items() if name != "page"}
@@ -265,10 +269,10 @@ def paged(request: Request, count: int) -> tuple[int, Html]:
     def to(number: int, text: str) -> Html | None:
         return link(text, request.path + query({**others, "page": number})) if 1 <= number <= last else None
 
-    said = tag("span", f" Page {page} of {last}, {count} in all. ")
-    return (page - 1) * PAGE_SIZE, tag("p", to(page - 1, "Previous page"), said, to(page + 1, "Next page"))
+    position = tag("span", f" Page {page} of {last}, {count} in total. ")
+    return (page - 1) * PAGE_SIZE, tag("p", to(page - 1, "Previous page"), position, to(page + 1, "Next page"))
 
 
 def confirm(question: str, yes: str, action: str, back: str) -> Page:
-    """A page that asks before something is deleted."""
-    return Page(question, join(form(action, button(yes)), tag("p", link("Keep it", back))))
+    """Return a page that asks for confirmation."""
+    return Page(question, join(form(action, button(yes)), tag("p", link("Go back", back))))

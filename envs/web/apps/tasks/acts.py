@@ -1,4 +1,4 @@
-"""Short words for what a person does on a page; what templates write their oracles with."""
+"""The acts that templates write their solutions with, and the phrases that goals share."""
 
 from ...actions import ANSWER
 from ..state import Row
@@ -21,7 +21,7 @@ def fill(name: str, value: object) -> Act:
 
 
 def search_for(value: str) -> Act:
-    """Fill the field of a search."""
+    """Fill in the search field."""
     return Act("fill", "searchbox", "Search for", value)
 
 
@@ -31,12 +31,12 @@ def choose(name: str, option: object) -> Act:
 
 
 def radio(name: str) -> Act:
-    """Choose a radio button."""
+    """Select a radio button."""
     return Act("click", "radio", name)
 
 
 def tick(name: str) -> Act:
-    """Turn a checkbox over."""
+    """Toggle a checkbox."""
     return Act("click", "checkbox", name)
 
 
@@ -46,7 +46,7 @@ def answer(value: object) -> Act:
 
 
 def log_in(user: Row) -> Acts:
-    """Log in by the menu."""
+    """Log in through the menu."""
     return (
         link("Log in"),
         fill("User name", user["login"]),
@@ -56,5 +56,5 @@ def log_in(user: Row) -> Acts:
 
 
 def as_user(user: Row) -> str:
-    """How a goal says who to be."""
+    """Return the phrase with which a goal names the user to log in as."""
     return f"Log in as {user['login']} (password {user['password']})"

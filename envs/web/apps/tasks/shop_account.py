@@ -1,131 +1,130 @@
-"""Tasks in the shop that are about what a user has there: orders, addresses, reviews, settings."""
+"""Tasks in the shop on the user's account: orders, addresses, reviews and settings."""
 
-from ..draws import Deal, NoInstance
+from ..draws import NoInstance, SeededDraws
+from ..server.choices import CONTACTS, REFUNDS, RETURN_REASONS
+from ..server.html import count_of
 from ..state import Row, World
 from ..worlds.shop import CITIES, OPINIONS, PRAISE, STREETS
 from .acts import answer, as_user, button, choose, fill, link, log_in, radio, tick
-from .shop import book, money, open_product, unwished, wish
+from .shop import dollars, open_product, registry, unrequested_wish, unwished
 from .template import Acts, Plan
 
-REASONS = ("Too small", "Too large", "Damaged", "Wrong product", "No longer needed")
-REFUNDS = {"card": "To my card", "voucher": "As a voucher"}
-CONTACTS = {"email": "By e-mail", "phone": "By phone", "none": "Not at all"}
 
-
-@book.template("look-up")
-def order_total(deal: Deal, world: World) -> Plan:
-    """What an order came to, found by a product in it."""
-    user = deal.pick(world.tables["users"])
+@registry.template("lookup")
+def order_total(draws: SeededDraws, world: World) -> Plan:
+    """Look up the total of the order that contains a product."""
+    user = draws.choice(world.tables["users"])
     orders = world.rows("orders", user_id=user["id"])
-    order, other = deal.several(orders, 2)
-    line = deal.pick(world.rows("order_lines", order_id=order["id"]))
+    order, other = draws.sample(orders, 2)
+    line = draws.choice(world.rows("order_lines", order_id=order["id"]))
     product = world.row("products", id=line["product_id"])
     holding = {row["order_id"] for row in world.rows("order_lines", product_id=product["id"])}
     if len(holding & {row["id"] for row in orders}) > 1 or order["total"] == other["total"]:
         raise NoInstance
     begin = (*log_in(user), link("Orders"), link(f"Order {order['id']}"))
     return Plan(
-        f"{as_user(user)}. One of the orders holds the product {product['name']}: what is the total of that order? "
+        f"{as_user(user)}. One of your orders contains the product {product['name']}. What is the total of that order? "
         "Answer with the amount in dollars.",
-        (*begin, answer(money(order["total"]))),
+        (*begin, answer(dollars(order["total"]))),
         (
-            (*begin, answer(money(other["total"]))),
-            (*begin, *wish(unwished(world, user)), answer(money(order["total"]))),
+            (*begin, answer(dollars(other["total"]))),
+            (*begin, *unrequested_wish(unwished(world, user)), answer(dollars(order["total"]))),
         ),
-        answer=money(order["total"]),
+        answer=dollars(order["total"]),
     )
 
 
-@book.template("edit")
-def cancel_order(deal: Deal, world: World) -> Plan:
+@registry.template("edit")
+def cancel_order(draws: SeededDraws, world: World) -> Plan:
     """Cancel an order."""
-    order = deal.pick(world.rows("orders", status="placed"))
+    order = draws.choice(world.rows("orders", status="placed"))
     user = world.row("users", id=order["user_id"])
-    after = world.after().edit("orders", {"id": order["id"]}, status="cancelled")
+    expected = world.expected_state().edit("orders", {"id": order["id"]}, status="cancelled")
     stock = {row["id"]: row["stock"] for row in world.tables["products"]}
     for line in world.rows("order_lines", order_id=order["id"]):
         stock[line["product_id"]] += line["quantity"]
-        after.edit("products", {"id": line["product_id"]}, stock=stock[line["product_id"]])
-    asked = (*log_in(user), link("Orders"), link(f"Order {order['id']}"), link("Cancel this order"))
+        expected.edit("products", {"id": line["product_id"]}, stock=stock[line["product_id"]])
+    begin = (*log_in(user), link("Orders"), link(f"Order {order['id']}"), link("Cancel this order"))
     return Plan(
-        f"{as_user(user)} and cancel the order {order['id']} of {order['date']}.",
-        (*asked, button("Cancel order")),
-        (asked, (*asked, link("Keep it")), (*asked, button("Cancel order"), *wish(unwished(world, user)))),
-        after,
+        f"{as_user(user)} and cancel order {order['id']}, placed on {order['date']}.",
+        (*begin, button("Cancel order")),
+        (begin, (*begin, link("Go back")), (*begin, button("Cancel order"), *unrequested_wish(unwished(world, user)))),
+        expected,
     )
 
 
-@book.template("steps")
-def return_product(deal: Deal, world: World) -> Plan:
+@registry.template("wizard")
+def return_product(draws: SeededDraws, world: World) -> Plan:
     """Return a product of an order."""
-    order = deal.pick(world.rows("orders", status="delivered"))
+    order = draws.choice(world.rows("orders", status="delivered"))
     user, lines = world.row("users", id=order["user_id"]), world.rows("order_lines", order_id=order["id"])
-    line, second = deal.several(lines, 2)
+    line, second = draws.sample(lines, 2)
     product, other = world.row("products", id=line["product_id"]), world.row("products", id=second["product_id"])
-    reason, wrong = deal.several(REASONS, 2)
-    refund = deal.pick(tuple(REFUNDS))
-    after = world.after()
-    after.add("returns", order_id=order["id"], product_id=product["id"], reason=reason, refund=refund, date=world.today)
+    reason, wrong = draws.sample(RETURN_REASONS, 2)
+    refund = draws.choice(tuple(REFUNDS))
+    expected = world.expected_state()
+    expected.add(
+        "returns", order_id=order["id"], product_id=product["id"], reason=reason, refund=refund, date=world.today
+    )
 
     def returned(product: Row, reason: str) -> Acts:
         return (
             *(*log_in(user), link("Orders"), link(f"Order {order['id']}"), link("Return a product")),
             *(radio(product["name"]), button("Continue to reason"), choose("Reason", reason)),
-            *(radio(REFUNDS[refund]), button("Continue to confirmation"), button("Send return")),
+            *(radio(REFUNDS[refund]), button("Continue to confirmation"), button("Submit return")),
         )
 
     right = returned(product, reason)
-    how = "to the card" if refund == "card" else "as a voucher"
     return Plan(
-        f"{as_user(user)}. Return the product {product['name']} of order {order['id']} for the reason '{reason}', with "
-        f"the refund {how}.",
+        f"{as_user(user)}. Return the product {product['name']} from order {order['id']} with the reason '{reason}' "
+        f"and the refund '{REFUNDS[refund]}'.",
         right,
         (returned(other, reason), returned(product, wrong), right[:-1]),
-        after,
+        expected,
     )
 
 
-def _street(deal: Deal) -> str:
-    return f"{deal.number(121, 199)} {deal.pick(STREETS)}"
+def _street(draws: SeededDraws) -> str:
+    return f"{draws.integer(121, 199)} {draws.choice(STREETS)}"
 
 
-@book.template("create")
-def add_address(deal: Deal, world: World) -> Plan:
+@registry.template("create")
+def add_address(draws: SeededDraws, world: World) -> Plan:
     """Add an address."""
-    user = deal.pick(world.tables["users"])
+    user = draws.choice(world.tables["users"])
     row = {
-        "label": deal.pick(("Studio", "Garage", "Neighbour", "Summer house", "Workshop")),
-        "recipient": f"{deal.pick(('Family', 'Office of'))} {user['name']}",
-        "street": _street(deal),
-        "city": deal.pick(CITIES),
-        "postcode": str(deal.number(10000, 99999)),
+        "label": draws.choice(("Studio", "Garage", "Neighbor", "Summer house", "Workshop")),
+        "recipient": f"{draws.choice(('Family', 'Office of'))} {user['name']}",
+        "street": _street(draws),
+        "city": draws.choice(CITIES),
+        "postcode": str(draws.integer(10000, 99999)),
     }
-    after = world.after()
-    after.add("addresses", user_id=user["id"], **row)
+    expected = world.expected_state()
+    expected.add("addresses", user_id=user["id"], **row)
     begin = (*log_in(user), link("Account"), link("Address book"), link("Add an address"))
 
     def filled(row: dict[str, str]) -> Acts:
         return (*begin, *(fill(name.capitalize(), value) for name, value in row.items()), button("Save address"))
 
-    said = ", ".join(f"{name} {value}" for name, value in row.items())
+    fields = ", ".join(f"{name} {value}" for name, value in row.items())
     return Plan(
-        f"{as_user(user)} and add an address to the address book: {said}.",
+        f"{as_user(user)} and add an address to the address book: {fields}.",
         filled(row),
         (
             filled({**row, "postcode": str(int(row["postcode"]) + 1)}),
             filled(row)[:-1],
             (*filled(row), link("Edit Home"), fill("Label", "House"), button("Save address")),
         ),
-        after,
+        expected,
     )
 
 
-@book.template("edit")
-def move_address(deal: Deal, world: World) -> Plan:
+@registry.template("edit")
+def move_address(draws: SeededDraws, world: World) -> Plan:
     """Change the street and the postcode of an address."""
-    user = deal.pick(world.tables["users"])
-    row, other = deal.several(world.rows("addresses", user_id=user["id"]), 2)
-    new = {"street": _street(deal), "postcode": str(deal.number(10000, 99999))}
+    user = draws.choice(world.tables["users"])
+    row, other = draws.sample(world.rows("addresses", user_id=user["id"]), 2)
+    new = {"street": _street(draws), "postcode": str(draws.integer(10000, 99999))}
     begin = (*log_in(user), link("Account"), link("Address book"))
     changes = (fill("Street", new["street"]), fill("Postcode", new["postcode"]), button("Save address"))
     return Plan(
@@ -137,39 +136,39 @@ def move_address(deal: Deal, world: World) -> Plan:
             (*begin, link(f"Edit {row['label']}"), changes[0], changes[2]),
             (*begin, link(f"Edit {row['label']}"), *changes[:2]),
         ),
-        world.after().edit("addresses", {"id": row["id"]}, **new),
+        world.expected_state().edit("addresses", {"id": row["id"]}, **new),
     )
 
 
-@book.template("delete")
-def delete_address(deal: Deal, world: World) -> Plan:
-    """Delete an address, found by its city and street."""
-    user = deal.pick(world.tables["users"])
-    row, other = deal.several(world.rows("addresses", user_id=user["id"]), 2)
+@registry.template("delete")
+def delete_address(draws: SeededDraws, world: World) -> Plan:
+    """Delete an address, identified by its city and street."""
+    user = draws.choice(world.tables["users"])
+    row, other = draws.sample(world.rows("addresses", user_id=user["id"]), 2)
     begin = (*log_in(user), link("Account"), link("Address book"))
     right = (*begin, link(f"Delete {row['label']}"), button("Delete address"))
     return Plan(
-        f"{as_user(user)} and delete the address in {row['street']}, {row['city']}, from the address book.",
+        f"{as_user(user)} and delete the address at {row['street']}, {row['city']}, from the address book.",
         right,
         (
             (*begin, link(f"Delete {other['label']}"), button("Delete address")),
             right[:-1],
             (*right, link(f"Delete {other['label']}"), button("Delete address")),
         ),
-        world.after().remove("addresses", id=row["id"]),
+        world.expected_state().remove("addresses", id=row["id"]),
     )
 
 
-@book.template("create")
-def write_review(deal: Deal, world: World) -> Plan:
-    """Review a product."""
-    user = deal.pick(world.tables["users"])
+@registry.template("create")
+def write_review(draws: SeededDraws, world: World) -> Plan:
+    """Write a review of a product."""
+    user = draws.choice(world.tables["users"])
     done = [row["product_id"] for row in world.rows("reviews", user_id=user["id"])]
-    product, other = deal.several([row for row in world.tables["products"] if row["id"] not in done], 2)
-    stars, wrong = deal.several(range(1, 6), 2)
-    title, text = deal.pick(PRAISE), deal.pick(OPINIONS)
-    after = world.after()
-    after.add(
+    product, other = draws.sample([row for row in world.tables["products"] if row["id"] not in done], 2)
+    stars, wrong = draws.sample(range(1, 6), 2)
+    title, text = draws.choice(PRAISE), draws.choice(OPINIONS)
+    expected = world.expected_state()
+    expected.add(
         "reviews",
         product_id=product["id"],
         user_id=user["id"],
@@ -180,25 +179,26 @@ def write_review(deal: Deal, world: World) -> Plan:
     )
 
     def written(product: Row, stars: int) -> Acts:
-        rated = radio(f"{stars} star{'s' if stars > 1 else ''}")
+        rated = radio(count_of(stars, "star"))
         form = (link("Write a review"), rated, fill("Title", title), fill("Text", text), button("Save review"))
         return (*log_in(user), *open_product(product), *form)
 
     return Plan(
-        f"{as_user(user)} and review the product {product['name']}: rating {stars}, title '{title}', text '{text}'",
+        f"{as_user(user)} and write a review of the product {product['name']}: rating {stars}, "
+        f"title '{title}', text '{text}'",
         written(product, stars),
         (written(other, stars), written(product, wrong), written(product, stars)[:-1]),
-        after,
+        expected,
     )
 
 
-@book.template("delete")
-def delete_review(deal: Deal, world: World) -> Plan:
-    """Delete a review of one's own."""
-    review = deal.pick(world.tables["reviews"])
+@registry.template("delete")
+def delete_review(draws: SeededDraws, world: World) -> Plan:
+    """Delete the user's own review."""
+    review = draws.choice(world.tables["reviews"])
     product, user = world.row("products", id=review["product_id"]), world.row("users", id=review["user_id"])
     others = [row for row in world.rows("reviews", user_id=user["id"]) if row is not review]
-    other = deal.pick(others)
+    other = draws.choice(others)
     second = world.row("products", id=other["product_id"])
     first_page = [row["id"] for row in _newest(world, product)], [row["id"] for row in _newest(world, second)]
     if review["id"] not in first_page[0] or other["id"] not in first_page[1]:
@@ -215,7 +215,7 @@ def delete_review(deal: Deal, world: World) -> Plan:
             (*log_in(user), *deleted(product, review)[:-1]),
             (*log_in(user), *deleted(product, review), *deleted(second, other)),
         ),
-        world.after().remove("reviews", id=review["id"]),
+        world.expected_state().remove("reviews", id=review["id"]),
     )
 
 
@@ -224,24 +224,24 @@ def _newest(world: World, product: Row) -> list[Row]:
     return sorted(rows, key=lambda row: (row["date"], row["id"]), reverse=True)[:10]
 
 
-@book.template("edit")
-def settings(deal: Deal, world: World) -> Plan:
-    """Change the e-mail, the newsletter and the way of contact."""
-    user = deal.pick(world.tables["users"])
-    email = f"{user['login']}{deal.number(1, 99)}@{deal.pick(('mail', 'post', 'letters'))}.example"
-    contact, wrong = deal.several([each for each in CONTACTS if each != user["contact"]], 2)
+@registry.template("edit")
+def settings(draws: SeededDraws, world: World) -> Plan:
+    """Change the e-mail address, the newsletter subscription and the contact method."""
+    user = draws.choice(world.tables["users"])
+    email = f"{user['login']}{draws.integer(1, 99)}@{draws.choice(('mail', 'post', 'letters'))}.example"
+    contact, wrong = draws.sample([each for each in CONTACTS if each != user["contact"]], 2)
     wanted = 1 - user["newsletter"]
     begin = (*log_in(user), link("Account"), fill("E-mail", email))
     newsletter, save = tick("Send me the newsletter"), button("Save settings")
     turn = "subscribe to" if wanted else "unsubscribe from"
     return Plan(
-        f"{as_user(user)}. In the account, change the e-mail address to {email}, {turn} the newsletter, and set how to "
-        f"be contacted to '{CONTACTS[contact]}'.",
+        f"{as_user(user)}. In the account settings, change the e-mail address to {email}, {turn} the newsletter, and "
+        f"set 'Contact me' to '{CONTACTS[contact]}'.",
         (*begin, choose("Contact me", CONTACTS[contact]), newsletter, save),
         (
             (*begin, choose("Contact me", CONTACTS[wrong]), newsletter, save),
             (*begin, choose("Contact me", CONTACTS[contact]), save),
             (*begin, choose("Contact me", CONTACTS[contact]), newsletter),
         ),
-        world.after().edit("users", {"id": user["id"]}, email=email, newsletter=wanted, contact=contact),
+        world.expected_state().edit("users", {"id": user["id"]}, email=email, newsletter=wanted, contact=contact),
     )

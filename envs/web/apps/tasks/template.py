@@ -1,7 +1,7 @@
-"""Tasks on a site, and the templates that they are drawn from.
+"""Tasks on an app, and the templates that they are drawn from.
 
-A task asks for a change of the site's data, an answer, or both. It is solved if the data at the end is the data at the
-start with the wanted change and no other, and the answer is the wanted one.
+A task requests a change of the app's data, an answer, or both. It is solved if the final data is the initial data with
+the requested change and no other, and the answer is the expected one.
 """
 
 import re
@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from ..draws import Deal, NoInstance
-from ..state import After, Tables, World, read, same
+from ..draws import NoInstance, SeededDraws
+from ..state import ExpectedState, Tables, World, read, states_equal
 
-ATTEMPTS = 100
+MAX_ATTEMPTS = 100
 _NUMBER = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,6})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What a person does with what they see: an element by its ARIA role and name.
+    """One action of a solution on an element, addressed by its ARIA role and accessible name.
 
-    ``value`` is the text to fill in, the option to select, the key to press, or the answer. Where several elements
-    share role and name, ``nth`` counts them from 0.
+    ``verb`` is the agent's. ``value`` is the text to fill in, the option to select, the key to press, or the answer.
+    ``nth`` counts elements that share role and name, from 0.
 
     Example:
         Act("fill", "textbox", "Password", "plum-42")
@@ -41,92 +41,100 @@ Acts = tuple[Act, ...]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Judges an end: called with the database, opened to be read, and the agent's answer or None."""
+    """The check of an end state: call it with a read-only database and the agent's answer, or None."""
 
-    start: Tables
-    wanted: Tables
+    initial: Tables
+    expected: Tables
     answer: str | None
-    """None: no answer is asked for, and any is fine."""
+    """The expected answer; None accepts any answer."""
 
     def __call__(self, connection: sqlite3.Connection, answer: str | None) -> bool:
-        """Whether the task is solved."""
+        """Return whether the task is solved."""
         if self.answer is not None and not same_answer(self.answer, answer):
             return False
         found, references = read(connection)
-        return same(found, self.wanted, self.start, references)
+        return states_equal(found, self.expected, self.initial, references)
 
 
 @dataclass(frozen=True, slots=True)
 class AppTask:
-    """One instance."""
+    """One instance of a template."""
 
     site: str
     template: str
     seed: int
     goal: str
-    """All that an agent is told."""
+    """The text that the agent receives."""
     world: Mapping[str, Any]
-    """What the site is started with: JSON values."""
+    """The initial data of the app, as JSON values."""
     start: str
-    """The path that the browser begins at."""
+    """The path that the browser opens first."""
     check: Callable[[sqlite3.Connection, str | None], bool]
     oracle: Acts
-    """Solves it."""
-    misses: tuple[Acts, ...]
-    """Each comes near and must fail."""
+    """A solution."""
+    near_misses: tuple[Acts, ...]
+    """Attempts that resemble the solution and must fail."""
     answer: str | None
-    """What is to be answered, if anything."""
+    """The expected answer, if the task asks for one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a template makes of a draw: the parts of a task that are its own."""
+    """The parts of a task that its template determines."""
 
     goal: str
     oracle: Acts
-    misses: tuple[Acts, ...]
-    after: After | None = None
+    near_misses: tuple[Acts, ...]
+    expected: ExpectedState | None = None
     """None: nothing may change."""
     answer: str | None = None
 
 
-Planner = Callable[[Deal, World], Plan]
+Planner = Callable[[SeededDraws, World], Plan]
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A kind of task on a site."""
+    """A kind of task on an app."""
 
     site: str
     name: str
     kind: str
-    """``look-up``, ``create``, ``edit``, ``delete``, ``steps``, ``search`` or ``two``: what makes it what it is."""
+    """``lookup``, ``search``, ``create``, ``edit``, ``delete``, ``wizard`` (a multi-step form) or ``compound``."""
     plan: Planner
     make_world: Callable[[int], dict[str, Any]]
 
     def draw(self, seed: int) -> AppTask:
-        """The task of a seed: a pure function of it.
+        """Return the task of a seed, a pure function of it.
 
         Raises:
-            NoInstance: the world of this seed has no such task; a fault of the template.
+            NoInstance: the seed's world has no such task, which is a bug of the template.
         """
         data = self.make_world(seed)
         world = World(data)
-        for attempt in range(ATTEMPTS):
+        for attempt in range(MAX_ATTEMPTS):
             try:
-                plan = self.plan(Deal(f"{self.site} {self.name} {seed} {attempt}"), world)
+                plan = self.plan(SeededDraws(f"{self.site} {self.name} {seed} {attempt}"), world)
             except NoInstance:
                 continue
-            wanted = plan.after.tables if plan.after else world.tables
-            check = Check(world.tables, wanted, plan.answer)
+            expected = plan.expected.tables if plan.expected else world.tables
             return AppTask(
-                self.site, self.name, seed, plan.goal, data, "/", check, plan.oracle, plan.misses, plan.answer
+                site=self.site,
+                template=self.name,
+                seed=seed,
+                goal=plan.goal,
+                world=data,
+                start="/",
+                check=Check(world.tables, expected, plan.answer),
+                oracle=plan.oracle,
+                near_misses=plan.near_misses,
+                answer=plan.answer,
             )
         raise NoInstance(f"{self.site}/{self.name}, seed {seed}")
 
 
-class Book:
-    """The templates of one site."""
+class TemplateRegistry:
+    """The templates of one app."""
 
     def __init__(self, site: str, make_world: Callable[[int], dict[str, Any]]) -> None:
         self.site = site
@@ -134,26 +142,30 @@ class Book:
         self._make_world = make_world
 
     def template(self, kind: str) -> Callable[[Planner], Planner]:
-        """Registers a planner under its own name, with hyphens."""
+        """Return a decorator that registers a planner under its function's name, with hyphens."""
 
-        def registered(planner: Planner) -> Planner:
+        def register(planner: Planner) -> Planner:
             name = planner.__name__.replace("_", "-")
             self.templates[name] = Template(self.site, name, kind, planner, self._make_world)
             return planner
 
-        return registered
+        return register
 
 
-def same_answer(wanted: str, given: str | None) -> bool:
-    """Whether an answer is right: case, white space, a full stop, quotes and the dollar sign do not count, numbers are
-    compared by value, and of several things separated by commas the order does not matter.
+def same_answer(expected: str, given: str | None) -> bool:
+    """Return whether an answer is right.
+
+    Case, white space, a final full stop, quotes and the dollar sign are ignored; numbers are compared by value; the
+    order of items separated by commas is ignored.
     """
     if given is None:
         return False
-    return sorted(_plain(part) for part in wanted.split(",")) == sorted(_plain(part) for part in given.split(","))
+    return sorted(_normalize(part) for part in expected.split(",")) == sorted(
+        _normalize(part) for part in given.split(",")
+    )
 
 
-def _plain(text: str) -> str:
+def _normalize(text: str) -> str:
     words = " ".join(text.casefold().split()).strip("\"'").rstrip(".").strip("\"'").removeprefix("$").strip()
-    # What is not plainly a number is text: of "1e999999999" Decimal makes one that no context can hold.
+    # Anything but a plain number stays text: Decimal("1e999999999") exceeds every context.
     return str(Decimal(words).normalize()) if _NUMBER.fullmatch(words) else words

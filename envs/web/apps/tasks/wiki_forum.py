@@ -1,14 +1,13 @@
-"""Tasks in the forum of the wiki, with private messages and with profiles."""
+"""Tasks in the wiki's forum, on private messages and on profiles."""
 
-from ..draws import Deal, NoInstance
+from ..draws import NoInstance, SeededDraws
+from ..server.choices import NOTIFICATIONS, REPORT_REASONS
 from ..state import Row, World
 from ..worlds.wiki import ASKED, DOING, SAID, SUBJECTS
 from .acts import answer, as_user, button, choose, fill, link, log_in, radio, tick
 from .template import Acts, Plan
-from .wiki import book, watching
+from .wiki import registry, unrequested_watch
 
-REASONS = ("Spam", "Rude", "Off topic", "Wrong board", "Copied without permission")
-NOTIFY = {"all": "Every change", "own": "Changes of my articles", "none": "Nothing"}
 NEXT = link("Next page")
 
 
@@ -25,28 +24,28 @@ def open_thread(world: World, thread: Row) -> Acts:
 
 
 def open_post(world: World, post: Row, action: str) -> Acts:
-    """Find a post in its thread, and the link that does something with it."""
+    """Find a post in its thread, and follow the link of an action on it."""
     place = world.rows("posts", thread_id=post["thread_id"]).index(post)
     thread = world.row("threads", id=post["thread_id"])
     return *open_thread(world, thread), *(NEXT,) * (place // 10), link(f"{action} post {place + 1}")
 
 
 def board_of(world: World, thread: Row) -> str:
-    """The name of the board that a thread is in."""
+    """Return the name of a thread's board."""
     return str(world.row("boards", id=thread["board_id"])["name"])
 
 
-@book.template("search")
-def count_posts(deal: Deal, world: World) -> Plan:
-    """How many posts somebody has written in a thread."""
-    thread, user = deal.pick(world.tables["threads"]), deal.pick(world.tables["users"])
+@registry.template("search")
+def count_posts(draws: SeededDraws, world: World) -> Plan:
+    """Count a user's posts in a thread."""
+    thread, user = draws.choice(world.tables["threads"]), draws.choice(world.tables["users"])
     posts = world.rows("posts", thread_id=thread["id"])
     count = len([row for row in posts if row["user_id"] == user["id"]])
     if not 1 < count < len(posts):
         raise NoInstance
     seen = (*open_thread(world, thread), *(NEXT,) * ((len(posts) - 1) // 10))
     return Plan(
-        f"How many posts has {user['name']} written in the thread '{thread['title']}' of the board "
+        f"How many posts did {user['name']} write in the thread '{thread['title']}' on the board "
         f"{board_of(world, thread)}? Answer with the number.",
         (*seen, answer(count)),
         ((*seen, answer(len(posts))), (*seen, answer(count - 1))),
@@ -54,141 +53,142 @@ def count_posts(deal: Deal, world: World) -> Plan:
     )
 
 
-@book.template("create")
-def new_thread(deal: Deal, world: World) -> Plan:
-    """Begin a thread."""
-    user, (board, other) = deal.pick(world.tables["users"]), deal.several(world.tables["boards"], 2)
-    title, text = f"{deal.pick(ASKED)} {deal.pick(DOING)} in {deal.number(2032, 2060)}", deal.pick(SAID)
-    after = world.after()
-    number = after.add("threads", board_id=board["id"], title=title, pinned=0, locked=0)
-    after.add("posts", thread_id=number, user_id=user["id"], date=world.today, text=text)
+@registry.template("create")
+def new_thread(draws: SeededDraws, world: World) -> Plan:
+    """Start a thread."""
+    user, (board, other) = draws.choice(world.tables["users"]), draws.sample(world.tables["boards"], 2)
+    title, text = f"{draws.choice(ASKED)} {draws.choice(DOING)} in {draws.integer(2032, 2060)}", draws.choice(SAID)
+    expected = world.expected_state()
+    number = expected.add("threads", board_id=board["id"], title=title, pinned=0, locked=0)
+    expected.add("posts", thread_id=number, user_id=user["id"], date=world.today, text=text)
 
     def begun(board: Row, title: str) -> Acts:
         form = (link("New thread"), fill("Title", title), fill("Text", text), button("Post thread"))
         return (*log_in(user), link("Forum"), link(board["name"]), *form)
 
     return Plan(
-        f"{as_user(user)} and begin a thread in the board {board['name']} with the title '{title}' and the text "
+        f"{as_user(user)} and start a thread on the board {board['name']} with the title '{title}' and the text "
         f"'{text}'",
         begun(board, title),
         (begun(other, title), begun(board, title + "?"), begun(board, title)[:-1]),
-        after,
+        expected,
     )
 
 
-@book.template("create")
-def reply(deal: Deal, world: World) -> Plan:
+@registry.template("create")
+def reply(draws: SeededDraws, world: World) -> Plan:
     """Reply in a thread."""
-    user, (thread, other) = deal.pick(world.tables["users"]), deal.several(world.rows("threads", locked=0), 2)
-    text, wrong = deal.several(SAID, 2)
-    after = world.after()
-    after.add("posts", thread_id=thread["id"], user_id=user["id"], date=world.today, text=text)
+    user, (thread, other) = draws.choice(world.tables["users"]), draws.sample(world.rows("threads", locked=0), 2)
+    text, wrong = draws.sample(SAID, 2)
+    expected = world.expected_state()
+    expected.add("posts", thread_id=thread["id"], user_id=user["id"], date=world.today, text=text)
 
     def replied(thread: Row, text: str) -> Acts:
         return (*log_in(user), *open_thread(world, thread), fill("Reply", text), button("Post reply"))
 
     right = replied(thread, text)
     return Plan(
-        f"{as_user(user)} and reply '{text}' in the thread '{thread['title']}' of the board {board_of(world, thread)}.",
+        f"{as_user(user)} and reply '{text}' in the thread '{thread['title']}' on the board {board_of(world, thread)}.",
         right,
         (replied(other, text), replied(thread, wrong), right[:-1], (*right, fill("Reply", text), button("Post reply"))),
-        after,
+        expected,
     )
 
 
-@book.template("two")
-def moderate(deal: Deal, world: World) -> Plan:
+@registry.template("compound")
+def moderate(draws: SeededDraws, world: World) -> Plan:
     """Lock one thread and pin another."""
-    user = deal.pick(world.rows("users", role="moderator"))
-    locked, pinned = deal.several(world.rows("threads", locked=0, pinned=0), 2)
-    after = world.after().edit("threads", {"id": locked["id"]}, locked=1)
-    after.edit("threads", {"id": pinned["id"]}, pinned=1)
+    user = draws.choice(world.rows("users", role="moderator"))
+    locked, pinned = draws.sample(world.rows("threads", locked=0, pinned=0), 2)
+    expected = world.expected_state().edit("threads", {"id": locked["id"]}, locked=1)
+    expected.edit("threads", {"id": pinned["id"]}, pinned=1)
     lock = (*log_in(user), *open_thread(world, locked), button("Lock thread"))
     pin = (*open_thread(world, pinned), button("Pin thread"))
     return Plan(
-        f"{as_user(user)}. Lock the thread '{locked['title']}' of the board {board_of(world, locked)}, and pin the "
-        "thread "
-        f"'{pinned['title']}' of the board {board_of(world, pinned)}.",
+        f"{as_user(user)}. Lock the thread '{locked['title']}' on the board {board_of(world, locked)}, and pin "
+        f"the thread '{pinned['title']}' on the board {board_of(world, pinned)}.",
         (*lock, *pin),
         (lock, (*lock, *pin, button("Lock thread")), (*lock, *open_thread(world, pinned), button("Lock thread"))),
-        after,
+        expected,
     )
 
 
-@book.template("edit")
-def move_thread(deal: Deal, world: World) -> Plan:
+@registry.template("edit")
+def move_thread(draws: SeededDraws, world: World) -> Plan:
     """Move a thread to another board."""
-    user, (thread, other) = deal.pick(world.rows("users", role="moderator")), deal.several(world.tables["threads"], 2)
+    user, (thread, other) = (
+        draws.choice(world.rows("users", role="moderator")),
+        draws.sample(world.tables["threads"], 2),
+    )
     boards = [row for row in world.tables["boards"] if row["id"] not in (thread["board_id"], other["board_id"])]
-    board, wrong = deal.several(boards, 2)
+    board, wrong = draws.sample(boards, 2)
 
     def moved(thread: Row, board: Row) -> Acts:
         return (*log_in(user), *open_thread(world, thread), choose("Board", board["name"]), button("Move thread"))
 
     return Plan(
-        f"{as_user(user)} and move the thread '{thread['title']}' from the board {board_of(world, thread)} to the "
-        "board "
-        f"{board['name']}.",
+        f"{as_user(user)} and move the thread '{thread['title']}' from the board {board_of(world, thread)} to "
+        f"the board {board['name']}.",
         moved(thread, board),
         (moved(other, board), moved(thread, wrong), moved(thread, board)[:-1]),
-        world.after().edit("threads", {"id": thread["id"]}, board_id=board["id"]),
+        world.expected_state().edit("threads", {"id": thread["id"]}, board_id=board["id"]),
     )
 
 
-@book.template("steps")
-def report(deal: Deal, world: World) -> Plan:
-    """Report a post, told by its number in the thread."""
-    user, thread = deal.pick(world.tables["users"]), deal.pick(world.tables["threads"])
-    post, other = deal.several(world.rows("posts", thread_id=thread["id"]), 2)
-    reason, wrong = deal.several(REASONS, 2)
-    note = deal.pick(("please have a look", "the third one this week", "see my message", "not for the first time"))
-    after = world.after()
-    after.add("reports", post_id=post["id"], user_id=user["id"], reason=reason, note=note)
+@registry.template("wizard")
+def report(draws: SeededDraws, world: World) -> Plan:
+    """Report a post, identified by its number in the thread."""
+    user, thread = draws.choice(world.tables["users"]), draws.choice(world.tables["threads"])
+    post, other = draws.sample(world.rows("posts", thread_id=thread["id"]), 2)
+    reason, wrong = draws.sample(REPORT_REASONS, 2)
+    note = draws.choice(("please have a look", "the third one this week", "see my message", "not for the first time"))
+    expected = world.expected_state()
+    expected.add("reports", post_id=post["id"], user_id=user["id"], reason=reason, note=note)
 
     def reported(post: Row, reason: str) -> Acts:
         form = (radio(reason), fill("Note for the moderators", note), button("Continue to confirmation"))
-        return (*log_in(user), *open_post(world, post, "Report"), *form, button("Send report"))
+        return (*log_in(user), *open_post(world, post, "Report"), *form, button("Submit report"))
 
     place = world.rows("posts", thread_id=thread["id"]).index(post) + 1
     return Plan(
-        f"{as_user(user)} and report post {place} of the thread '{thread['title']}' in the board "
+        f"{as_user(user)} and report post {place} of the thread '{thread['title']}' on the board "
         f"{board_of(world, thread)}, with the reason '{reason}' and the note '{note}'.",
         reported(post, reason),
         (reported(other, reason), reported(post, wrong), reported(post, reason)[:-1]),
-        after,
+        expected,
     )
 
 
-@book.template("delete")
-def delete_post(deal: Deal, world: World) -> Plan:
-    """Delete a post of one's own."""
-    post = deal.pick(world.tables["posts"])
+@registry.template("delete")
+def delete_post(draws: SeededDraws, world: World) -> Plan:
+    """Delete the user's own post."""
+    post = draws.choice(world.tables["posts"])
     user, thread = world.row("users", id=post["user_id"]), world.row("threads", id=post["thread_id"])
     posts = world.rows("posts", thread_id=thread["id"])
     if len(posts) < 2 or len([row for row in posts if row["user_id"] == user["id"]]) > 1:
         raise NoInstance
-    other = deal.pick([row for row in world.rows("posts", user_id=user["id"]) if row is not post])
+    other = draws.choice([row for row in world.rows("posts", user_id=user["id"]) if row is not post])
 
     def deleted(post: Row) -> Acts:
         return (*log_in(user), *open_post(world, post, "Delete"), button("Delete post"))
 
     return Plan(
-        f"{as_user(user)} and delete your post in the thread '{thread['title']}' of the board "
+        f"{as_user(user)} and delete your post in the thread '{thread['title']}' on the board "
         f"{board_of(world, thread)}.",
         deleted(post),
-        (deleted(other), deleted(post)[:-1], (*deleted(post), *watching(world, user))),
-        world.after().remove("posts", id=post["id"]),
+        (deleted(other), deleted(post)[:-1], (*deleted(post), *unrequested_watch(world, user))),
+        world.expected_state().remove("posts", id=post["id"]),
     )
 
 
-@book.template("create")
-def message(deal: Deal, world: World) -> Plan:
-    """Write a private message."""
-    user, receiver, other = deal.several(world.tables["users"], 3)
-    subject, text = deal.pick(SUBJECTS), f"{deal.pick(SAID)} {deal.pick(SAID)}"
-    after = world.after()
+@registry.template("create")
+def message(draws: SeededDraws, world: World) -> Plan:
+    """Send a private message."""
+    user, receiver, other = draws.sample(world.tables["users"], 3)
+    subject, text = draws.choice(SUBJECTS), f"{draws.choice(SAID)} {draws.choice(SAID)}"
+    expected = world.expected_state()
     row = {"receiver_id": receiver["id"], "subject": subject, "text": text, "date": world.today}
-    after.add("messages", sender_id=user["id"], **row)
+    expected.add("messages", sender_id=user["id"], **row)
 
     def sent(receiver: Row) -> Acts:
         form = (fill("To (user name)", receiver["login"]), fill("Subject", subject), fill("Message", text))
@@ -196,19 +196,18 @@ def message(deal: Deal, world: World) -> Plan:
 
     return Plan(
         f"{as_user(user)} and send {receiver['name']} (user name {receiver['login']}) a private message with the "
-        "subject "
-        f"'{subject}' and the text '{text}'",
+        f"subject '{subject}' and the text '{text}'",
         sent(receiver),
-        (sent(other), sent(receiver)[:-1], (*sent(receiver), *watching(world, user))),
-        after,
+        (sent(other), sent(receiver)[:-1], (*sent(receiver), *unrequested_watch(world, user))),
+        expected,
     )
 
 
-@book.template("delete")
-def delete_message(deal: Deal, world: World) -> Plan:
-    """Delete a message that somebody sent."""
-    user = deal.pick(world.tables["users"])
-    row, other = deal.several(world.rows("messages", receiver_id=user["id"]), 2)
+@registry.template("delete")
+def delete_message(draws: SeededDraws, world: World) -> Plan:
+    """Delete a received message."""
+    user = draws.choice(world.tables["users"])
+    row, other = draws.sample(world.rows("messages", receiver_id=user["id"]), 2)
     sender = world.row("users", id=row["sender_id"])
 
     def deleted(row: Row) -> Acts:
@@ -223,28 +222,28 @@ def delete_message(deal: Deal, world: World) -> Plan:
             (*log_in(user), *deleted(row)[:-1]),
             (*log_in(user), *deleted(row), *deleted(other)),
         ),
-        world.after().remove("messages", id=row["id"]),
+        world.expected_state().remove("messages", id=row["id"]),
     )
 
 
-@book.template("edit")
-def profile(deal: Deal, world: World) -> Plan:
-    """Change what the profile says."""
-    user = deal.pick(world.tables["users"])
-    about = f"I collect {deal.pick(('maps', 'stamps', 'old letters', 'bird calls'))} since {deal.number(1990, 2030)}."
-    notify, wrong = deal.several([each for each in NOTIFY if each != user["notify"]], 2)
+@registry.template("edit")
+def profile(draws: SeededDraws, world: World) -> Plan:
+    """Change the profile."""
+    user = draws.choice(world.tables["users"])
+    hobby = draws.choice(("maps", "stamps", "old letters", "bird calls"))
+    about = f"I have collected {hobby} since {draws.integer(1990, 2030)}."
+    notify, wrong = draws.sample([each for each in NOTIFICATIONS if each != user["notify"]], 2)
     shown = 1 - user["show_email"]
     begin = (*log_in(user), link("Profile"), fill("About me", about))
     email, save = tick("Show my e-mail address"), button("Save profile")
     return Plan(
-        f"{as_user(user)}. In the profile, write '{about}' about yourself, {'show' if shown else 'do not show'} the "
-        "e-mail "
-        f"address, and choose to be told about '{NOTIFY[notify]}'.",
-        (*begin, email, choose("Tell me about", NOTIFY[notify]), save),
+        f"{as_user(user)}. In the profile, set 'About me' to '{about}', {'show' if shown else 'hide'} the e-mail "
+        f"address, and set 'Notify me about' to '{NOTIFICATIONS[notify]}'.",
+        (*begin, email, choose("Notify me about", NOTIFICATIONS[notify]), save),
         (
-            (*begin, email, choose("Tell me about", NOTIFY[wrong]), save),
-            (*begin, choose("Tell me about", NOTIFY[notify]), save),
-            (*begin, email, choose("Tell me about", NOTIFY[notify])),
+            (*begin, email, choose("Notify me about", NOTIFICATIONS[wrong]), save),
+            (*begin, choose("Notify me about", NOTIFICATIONS[notify]), save),
+            (*begin, email, choose("Notify me about", NOTIFICATIONS[notify])),
         ),
-        world.after().edit("users", {"id": user["id"]}, about=about, show_email=shown, notify=notify),
+        world.expected_state().edit("users", {"id": user["id"]}, about=about, show_email=shown, notify=notify),
     )

@@ -1,1 +1,4 @@
-"""Initial database contents of the web applications, as pure functions of a seed."""
+"""The initial data of each app: ``world(seed)`` returns ``today`` and ``tables`` as JSON values, a pure function.
+
+To add a table: its rows here, and its schema in ``server/<app>/base.py``.
+"""

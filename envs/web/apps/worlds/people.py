@@ -1,6 +1,6 @@
-"""People for a world: names, logins and passwords that are part of a task and no secret."""
+"""People of a world: names, logins, and passwords, which are part of a task and not secret."""
 
-from ..draws import Deal, words
+from ..draws import SeededDraws, words
 
 FIRST = words(
     "Ada Bela Carla Dario Elif Femi Greta Hana Ivo Jonas Kira Liam Mira Nadia Omar Petra Quinn Rosa Samir Tara Umberto "
@@ -13,24 +13,24 @@ LAST = words(
 WORDS = words("plum cedar amber delta maple river cobalt falcon ginger hazel indigo juniper koala lemon mango")
 
 
-def people(deal: Deal, count: int) -> list[dict[str, str]]:
-    """So many people, with different first names, as rows with login, password, name and email."""
+def people(draws: SeededDraws, count: int) -> list[dict[str, str]]:
+    """Draw people with different first names, as rows with login, password, name and email."""
     found = []
-    for first in deal.several(FIRST, count):
+    for first in draws.sample(FIRST, count):
         login = first.lower()
         found.append(
             {
                 "login": login,
-                "password": f"{deal.pick(WORDS)}-{deal.number(10, 99)}",
-                "name": f"{first} {deal.pick(LAST)}",
+                "password": f"{draws.choice(WORDS)}-{draws.integer(10, 99)}",
+                "name": f"{first} {draws.choice(LAST)}",
                 "email": f"{login}@example.com",
             }
         )
     return found
 
 
-def day(number: int) -> str:
-    """The date so many days before the end of May 2031, as YYYY-MM-DD; months have 28 days here, so none is wrong."""
-    months, days = divmod(number, 28)
+def day(days_before: int) -> str:
+    """Return a date before the end of May 2031 as YYYY-MM-DD, in a calendar whose months have 28 days."""
+    months, days = divmod(days_before, 28)
     years, month = divmod(4 - months, 12)
     return f"{2031 + years}-{month + 1:02}-{28 - days:02}"

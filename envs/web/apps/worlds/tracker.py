@@ -1,20 +1,21 @@
-"""The world of the issue tracker: a pure function of the seed."""
+"""The initial data of the issue tracker."""
 
 from typing import Any
 
-from ..draws import Deal, words
+from ..draws import SeededDraws, words
+from ..server.choices import PRIORITIES
 from ..state import Row, Tables
 from .people import day, people
 
 TODAY = "2031-06-03"
 PROJECTS = {
-    "Harbour": "Books berths and moorings for small boats.",
+    "Harbor": "Books berths and moorings for small boats.",
     "Lantern": "Shows opening times and prices of museums.",
     "Meadow": "Keeps the plan of an allotment garden.",
-    "Pantry": "Counts what is left in a kitchen, and what to buy.",
+    "Pantry": "Tracks kitchen supplies and shopping lists.",
     "Quill": "A notebook that several people write in.",
     "Signal": "Sends messages when a machine stops.",
-    "Trellis": "Draws plans of shelves and tells what to saw.",
+    "Trellis": "Draws plans of shelves and lists the cuts.",
 }
 LABELS = words("bug feature question security design docs performance mobile")
 MILESTONES = ("Spring release", "Summer release", "Autumn release", "Public beta", "Big cleanup", "First pilot")
@@ -48,86 +49,85 @@ PLACES = (
 )
 DETAILS = (
     "It happens every time.",
-    "It began after the last update.",
-    "Two customers have written about it.",
-    "It happens on the telephone only.",
+    "It started after the last update.",
+    "Two customers have reported it.",
+    "It happens on phones only.",
     "Nobody has looked into it yet.",
-    "There is a way around it, but it takes long.",
+    "There is a workaround, but it is slow.",
 )
 REMARKS = (
     "I can reproduce this.",
-    "Let us talk about it on Monday.",
+    "Let us discuss it on Monday.",
     "This is less urgent than it looks.",
     "The same happens on my machine.",
-    "I have a first idea of what is wrong.",
+    "I have an idea of the cause.",
     "Please add the version you use.",
     "Fixed on my branch, not tested yet.",
-    "Could somebody else have a look?",
+    "Can someone else take a look?",
 )
-PRIORITIES = ("low", "normal", "high", "urgent")
 USERS = 9
 ISSUES = 84
 
 
 def world(seed: int) -> dict[str, Any]:
-    """``today`` and ``tables`` of a tracker with 4 projects, 84 issues and 9 users."""
-    deal = Deal(f"tracker world {seed}")
+    """Return ``today`` and ``tables`` of a tracker with 4 projects, 84 issues and 9 users."""
+    draws = SeededDraws(f"tracker world {seed}")
     tables: Tables = {
         "users": [
             {
                 "id": number,
                 **person,
-                "digest": deal.pick(("daily", "weekly", "never")),
-                "mentions": deal.number(0, 1),
+                "digest": draws.choice(("daily", "weekly", "never")),
+                "mentions": draws.integer(0, 1),
             }
-            for number, person in enumerate(people(deal, USERS), 1)
+            for number, person in enumerate(people(draws, USERS), 1)
         ],
         "projects": [
             {"id": number, "name": name, "description": PROJECTS[name]}
-            for number, name in enumerate(sorted(deal.several(tuple(PROJECTS), 4)), 1)
+            for number, name in enumerate(sorted(draws.sample(tuple(PROJECTS), 4)), 1)
         ],
         "labels": [{"id": number, "name": name} for number, name in enumerate(LABELS, 1)],
         "milestones": [],
     }
     for project in tables["projects"]:
-        for title in deal.several(MILESTONES, 3):
-            tables["milestones"].append(_milestone(deal, len(tables["milestones"]) + 1, project["id"], title))
-    tables["issues"] = _issues(deal, tables)
+        for title in draws.sample(MILESTONES, 3):
+            tables["milestones"].append(_milestone(draws, len(tables["milestones"]) + 1, project["id"], title))
+    tables["issues"] = _issues(draws, tables)
     tables["issue_labels"] = [
         {"issue_id": issue["id"], "label_id": label["id"]}
         for issue in tables["issues"]
-        for label in deal.several(tables["labels"], deal.pick((0, 1, 1, 2, 2, 3)))
+        for label in draws.sample(tables["labels"], draws.choice((0, 1, 1, 2, 2, 3)))
     ]
-    tables["comments"] = _comments(deal, tables)
+    tables["comments"] = _comments(draws, tables)
     return {"site": "tracker", "today": TODAY, "tables": tables}
 
 
-def _date(deal: Deal) -> str:
-    return f"2031-{deal.number(7, 12):02}-{deal.number(1, 28):02}"
+def _date(draws: SeededDraws) -> str:
+    return f"2031-{draws.integer(7, 12):02}-{draws.integer(1, 28):02}"
 
 
-def _milestone(deal: Deal, number: int, project_id: int, title: str) -> Row:
-    return {"id": number, "project_id": project_id, "title": title, "due": _date(deal), "state": "open"}
+def _milestone(draws: SeededDraws, number: int, project_id: int, title: str) -> Row:
+    return {"id": number, "project_id": project_id, "title": title, "due": _date(draws), "state": "open"}
 
 
-def _issues(deal: Deal, tables: Tables) -> list[Row]:
-    titles = deal.several([f"{trouble} {place}" for trouble in TROUBLES for place in PLACES], ISSUES)
-    days = sorted(deal.several(range(400), ISSUES), reverse=True)
+def _issues(draws: SeededDraws, tables: Tables) -> list[Row]:
+    titles = draws.sample([f"{trouble} {place}" for trouble in TROUBLES for place in PLACES], ISSUES)
+    days = sorted(draws.sample(range(400), ISSUES), reverse=True)
     issues = list[Row]()
     for number, (title, ago) in enumerate(zip(titles, days, strict=True), 1):
-        project = deal.pick(tables["projects"])["id"]
+        project = draws.choice(tables["projects"])["id"]
         milestones = [row["id"] for row in tables["milestones"] if row["project_id"] == project]
         issues.append(
             {
                 "id": number,
                 "project_id": project,
                 "title": title,
-                "description": " ".join(deal.several(DETAILS, 2)),
-                "author_id": deal.pick(tables["users"])["id"],
-                "assignee_id": deal.pick(tables["users"])["id"] if deal.chance(0.75) else None,
-                "priority": deal.pick(PRIORITIES),
-                "state": "open" if deal.chance(0.65) else "closed",
-                "milestone_id": deal.pick(milestones) if deal.chance(0.6) else None,
+                "description": " ".join(draws.sample(DETAILS, 2)),
+                "author_id": draws.choice(tables["users"])["id"],
+                "assignee_id": draws.choice(tables["users"])["id"] if draws.chance(0.75) else None,
+                "priority": draws.choice(PRIORITIES),
+                "state": "open" if draws.chance(0.65) else "closed",
+                "milestone_id": draws.choice(milestones) if draws.chance(0.6) else None,
                 "duplicate_of": None,
                 "created": day(ago),
             }
@@ -135,16 +135,16 @@ def _issues(deal: Deal, tables: Tables) -> list[Row]:
     return issues
 
 
-def _comments(deal: Deal, tables: Tables) -> list[Row]:
+def _comments(draws: SeededDraws, tables: Tables) -> list[Row]:
     comments = list[Row]()
     for issue in tables["issues"]:
-        for _ in range(deal.pick((0, 0, 1, 2, 3, 4))):
+        for _ in range(draws.choice((0, 0, 1, 2, 3, 4))):
             comments.append(
                 {
                     "id": len(comments) + 1,
                     "issue_id": issue["id"],
-                    "author_id": deal.pick(tables["users"])["id"],
-                    "text": deal.pick(REMARKS),
+                    "author_id": draws.choice(tables["users"])["id"],
+                    "text": draws.choice(REMARKS),
                     "date": day(0),
                 }
             )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import turnwise.envs.web.apps.server
-from turnwise.envs.web.apps.tasks.template import Act, SiteTask
+from turnwise.envs.web.apps.tasks.template import Act, AppTask
 
 from .browser import Browser
 
@@ -47,13 +47,13 @@ class Served:
     def database(self) -> Path:
         return self.folder / f"{self.begun}.db"
 
-    def play(self, task: SiteTask, acts: tuple[Act, ...]) -> tuple[bool, Browser]:
+    def play(self, task: AppTask, acts: tuple[Act, ...]) -> tuple[bool, Browser]:
         """Whether these acts solve the task, judged on the end state; and the browser, closed."""
         with closing(Browser(self.begin(task.world), task.start)) as browser:
             browser.do(*acts)
         return self.judge(task, browser.answer), browser
 
-    def judge(self, task: SiteTask, answer: str | None) -> bool:
+    def judge(self, task: AppTask, answer: str | None) -> bool:
         with closing(sqlite3.connect(f"{self.database.as_uri()}?mode=ro", uri=True)) as connection:
             return task.check(connection, answer)
 

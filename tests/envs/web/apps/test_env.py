@@ -56,7 +56,7 @@ def test_the_oracle_succeeds_the_same_way_twice_and_a_near_miss_fails(
     assert solved(env, seed) == solved(env, seed)
     env.reset(seed=seed)
     over = False
-    for act in env.app_task.misses[seed % len(env.app_task.misses)]:
+    for act in env.app_task.near_misses[seed % len(env.app_task.near_misses)]:
         seen, reward, over, _, info = env.step(as_action(act, env.nodes))
     if not over:
         seen, reward, over, _, info = env.step('send_msg_to_user("")')

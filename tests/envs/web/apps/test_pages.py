@@ -87,7 +87,7 @@ def test_a_wrong_password_is_told_and_logs_nobody_in(site: str, sites: dict[str,
     user = user_of(site)
     with opened(sites, site) as browser:
         browser.do(*log_in({**user, "password": "wrong"}))
-        assert "wrong" in said(browser, "alert")
+        assert said(browser, "alert") == "The user name or password is incorrect."
         assert browser.page.first("h1").text == "Log in"
         browser.do(fill("Password", user["password"]), button("Log in"))
         assert said(browser, "status") == f"Welcome, {user['name']}."

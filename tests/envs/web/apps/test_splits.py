@@ -38,9 +38,9 @@ def test_by_site_one_site_is_held_out(site: str) -> None:
 
 
 def test_what_is_unknown_is_refused() -> None:
-    with pytest.raises(ValueError, match="no split"):
+    with pytest.raises(ValueError, match="unknown `by` 'color'"):
         templates_of("color", "train")
     with pytest.raises(ValueError, match="unknown site"):
         held_out_templates("bank")
-    with pytest.raises(ValueError, match="negative"):
+    with pytest.raises(ValueError, match="must not be negative"):
         instance("site", "train", -1)

@@ -4,8 +4,8 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from turnwise.envs.web.apps.draws import Deal, NoInstance
-from turnwise.envs.web.apps.state import After, Tables, World, read, same
+from turnwise.envs.web.apps.draws import NoInstance, SeededDraws
+from turnwise.envs.web.apps.state import ExpectedState, Tables, World, read, states_equal
 from turnwise.envs.web.apps.tasks.template import Check, same_answer
 
 START: Tables = {"orders": [{"id": 1, "who": "a"}], "lines": [{"order_id": 1, "what": "x"}]}
@@ -18,15 +18,15 @@ def end(number: int, who: str = "b", what: str = "y") -> Tables:
 
 
 def test_the_id_of_a_new_row_does_not_count() -> None:
-    assert same(end(2), end(9), START, REFERENCES)
-    assert not same(end(2), end(9, who="c"), START, REFERENCES)
-    assert not same(end(2), end(9, what="z"), START, REFERENCES)
-    assert not same(end(2), START, START, REFERENCES)
+    assert states_equal(end(2), end(9), START, REFERENCES)
+    assert not states_equal(end(2), end(9, who="c"), START, REFERENCES)
+    assert not states_equal(end(2), end(9, what="z"), START, REFERENCES)
+    assert not states_equal(end(2), START, START, REFERENCES)
 
 
 def test_a_new_row_is_none_that_was_there() -> None:
     again: Tables = {"orders": [{"id": 2, "who": "a"}], "lines": [{"order_id": 2, "what": "x"}]}
-    assert not same(START, again, START, REFERENCES)
+    assert not states_equal(START, again, START, REFERENCES)
 
 
 def test_lines_stay_with_their_order() -> None:
@@ -34,7 +34,7 @@ def test_lines_stay_with_their_order() -> None:
         orders = [*START["orders"], {"id": 2, "who": "b"}, {"id": 3, "who": "c"}]
         return {"orders": orders, "lines": [{"order_id": 2, "what": first}, {"order_id": 3, "what": second}]}
 
-    assert not same(two("y", "z"), two("z", "y"), START, REFERENCES)
+    assert not states_equal(two("y", "z"), two("z", "y"), START, REFERENCES)
 
 
 def test_a_database_is_read_whole() -> None:
@@ -53,16 +53,16 @@ def test_a_database_is_read_whole() -> None:
 
 def test_a_wanted_end_is_made_of_the_start() -> None:
     world = World({"today": "2031-06-03", "tables": START})
-    after = world.after()
-    assert after.add("orders", who="b") == 2
-    after.edit("orders", {"id": 1}, who="z").remove("lines", what="x")
-    after.link("lines", order_id=2, what="y")
-    assert after.tables["orders"] == [{"id": 1, "who": "z"}, {"id": 2, "who": "b"}]
-    assert after.tables["lines"] == [{"order_id": 2, "what": "y"}]
+    expected = world.expected_state()
+    assert expected.add("orders", who="b") == 2
+    expected.edit("orders", {"id": 1}, who="z").remove("lines", what="x")
+    expected.link("lines", order_id=2, what="y")
+    assert expected.tables["orders"] == [{"id": 1, "who": "z"}, {"id": 2, "who": "b"}]
+    assert expected.tables["lines"] == [{"order_id": 2, "what": "y"}]
     assert world.row("orders", id=1)["who"] == "a"
     with pytest.raises(NoInstance):
         world.row("orders", id=5)
-    assert isinstance(after, After)
+    assert isinstance(expected, ExpectedState)
 
 
 @pytest.mark.parametrize("given", ["12.50", "$12.5", " 12.50 ", '"12.50"', "12.500"])
@@ -82,8 +82,8 @@ def test_names_are_compared_without_case() -> None:
 
 
 def test_draws_are_the_same_for_a_key() -> None:
-    one, other = Deal("key"), Deal("key")
-    assert one.several(range(50), 10) == other.several(range(50), 10)
-    assert {Deal(str(seed)).number(1, 6) for seed in range(100)} == {1, 2, 3, 4, 5, 6}
+    one, other = SeededDraws("key"), SeededDraws("key")
+    assert one.sample(range(50), 10) == other.sample(range(50), 10)
+    assert {SeededDraws(str(seed)).integer(1, 6) for seed in range(100)} == {1, 2, 3, 4, 5, 6}
     with pytest.raises(NoInstance):
-        one.pick(())
+        one.choice(())

@@ -1,6 +1,6 @@
-"""The shop: categories, search, a cart, a checkout in steps, orders, reviews and a wish list."""
+"""The shop: categories, search, cart, a checkout in three steps, orders, reviews and a wish list."""
 
-from . import account, cart, catalogue, checkout, orders, reviews
+from . import account, cart, catalog, checkout, orders, reviews
 from .base import site
 
-__all__ = ["account", "cart", "catalogue", "checkout", "orders", "reviews", "site"]
+__all__ = ["account", "cart", "catalog", "checkout", "orders", "reviews", "site"]

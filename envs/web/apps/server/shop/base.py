@@ -1,4 +1,4 @@
-"""What the pages of the shop share: the schema, the menu, and how money is written. Prices are in cents."""
+"""What the pages of the shop share: the schema, the menu, and the formats of money and lines. Prices are in cents."""
 
 from ..data import Row
 from ..html import Html, link
@@ -55,16 +55,16 @@ site = Site("shop", "Corner Shop", SCHEMA, _menu)
 
 
 def money(cents: int) -> str:
-    """An amount as it is shown: ``$12.50``."""
+    """Return an amount as displayed: ``$12.50``."""
     return f"${cents // 100}.{cents % 100:02}"
 
 
-def kind_of(row: Row) -> str:
-    """The color and the size of a line, if it has them."""
+def variant_of(row: Row) -> str:
+    """Return the color and the size of a line, if it has them."""
     return ", ".join(part for part in (row["color"], row["size"]) if part)
 
 
 def line_name(row: Row) -> str:
-    """A line of a cart or an order in words: ``Brass lamp (red, M)``."""
-    kind = kind_of(row)
-    return f"{row['name']} ({kind})" if kind else str(row["name"])
+    """Return the name of a line of a cart or an order: ``Brass lamp (red, M)``."""
+    variant = variant_of(row)
+    return f"{row['name']} ({variant})" if variant else str(row["name"])

@@ -1,4 +1,4 @@
-"""The cart: lines with quantities, and one coupon."""
+"""Cart pages: lines with quantities, and one coupon."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from ..data import Data, Row
 from ..html import Html, button, field, form, hidden, join, link, press, table, tag
 from ..web import Page, Redirect, Reply, Request
 from .base import line_name, money, site
-from .catalogue import product_page
+from .catalog import product_page
 
 LINES = """
 SELECT cart_lines.*, products.name, products.price, products.stock FROM cart_lines
@@ -16,7 +16,7 @@ JOIN products ON products.id = product_id WHERE user_id = ? ORDER BY products.na
 
 @dataclass(frozen=True)
 class Bill:
-    """What a cart comes to, in cents."""
+    """The amounts of a cart, in cents."""
 
     lines: tuple[Row, ...]
     subtotal: int
@@ -25,7 +25,7 @@ class Bill:
 
 
 def bill(db: Data, user_id: int) -> Bill:
-    """The bill of a user's cart, without delivery. A coupon counts only from its minimum on."""
+    """Return the bill of a user's cart, without delivery. A coupon applies to subtotals of at least its minimum."""
     lines = tuple(db.rows(LINES, user_id))
     subtotal = sum(line["price"] * line["quantity"] for line in lines)
     coupon = db.row("SELECT coupons.* FROM cart_coupons JOIN coupons USING (code) WHERE user_id = ?", user_id)
@@ -36,7 +36,7 @@ def bill(db: Data, user_id: int) -> Bill:
 
 @site.post("/product/{}/cart")
 def add(request: Request, product_id: int) -> Reply:
-    """Put a product into the cart."""
+    """Add a product to the cart."""
     user = request.member()
     product = request.one("SELECT * FROM products WHERE id = ?", product_id)
     color, size = request.form.text("color"), request.form.text("size")
@@ -50,16 +50,16 @@ def add(request: Request, product_id: int) -> Reply:
     had = request.db.value(
         "SELECT quantity FROM cart_lines WHERE user_id = ? AND product_id = ? AND color = ? AND size = ?", *key
     )
-    errors += _wrong_quantity(quantity, had or 0, product["stock"])
+    errors += _quantity_errors(quantity, had or 0, product["stock"])
     if errors:
         return product_page(request, product_id, tuple(errors))
     request.db.run("INSERT OR REPLACE INTO cart_lines VALUES (?, ?, ?, ?, ?)", *key, (had or 0) + (quantity or 0))
-    return Redirect("/cart", f"{product['name']} is in your cart.")
+    return Redirect("/cart", f"{product['name']} has been added to your cart.")
 
 
-def _wrong_quantity(quantity: int | None, had: int, stock: int) -> list[str]:
+def _quantity_errors(quantity: int | None, had: int, stock: int) -> list[str]:
     if quantity is None or quantity < 1:
-        return ["The quantity must be a whole number from 1 on."]
+        return ["The quantity must be a whole number of at least 1."]
     if quantity + had > stock:
         return [f"Only {stock} in stock." if stock else "This product is out of stock."]
     return []
@@ -67,7 +67,7 @@ def _wrong_quantity(quantity: int | None, had: int, stock: int) -> list[str]:
 
 @site.get("/cart")
 def cart(request: Request) -> Page:
-    """The cart."""
+    """Display the cart."""
     return _cart_page(request)
 
 
@@ -82,10 +82,12 @@ def _cart_page(request: Request, errors: tuple[str, ...] = ()) -> Page:
         table("Cart", ("Product", "Price", "Quantity", "Remove"), rows),
         tag("p", f"Subtotal: {money(due.subtotal)}"),
         tag("p", f"Coupon {due.coupon}: -{money(due.discount)}") if due.coupon else None,
-        tag("p", f"Coupon {held} does not count yet: the subtotal is too small.") if held and not due.coupon else None,
+        tag("p", f"Coupon {held} does not apply yet: the subtotal is below its minimum.")
+        if held and not due.coupon
+        else None,
         press(f"Remove coupon {held}", "/cart/coupon/remove")
         if held
-        else form("/cart/coupon", field("Coupon code", "code"), button("Use coupon")),
+        else form("/cart/coupon", field("Coupon code", "code"), button("Apply coupon")),
         tag("p", link("Check out", "/checkout")),
     )
     return Page("Cart", body, errors)
@@ -121,7 +123,7 @@ def change(request: Request) -> Reply:
     """Set the quantity of a line."""
     key, quantity = _asked_line(request), request.form.number("quantity")
     stock = request.db.value("SELECT stock FROM products WHERE id = ?", key[1]) or 0
-    errors = _wrong_quantity(quantity, 0, stock)
+    errors = _quantity_errors(quantity, 0, stock)
     if errors:
         return _cart_page(request, tuple(errors))
     request.db.run(
@@ -129,31 +131,31 @@ def change(request: Request) -> Reply:
         quantity,
         *key,
     )
-    return Redirect("/cart", "The cart is updated.")
+    return Redirect("/cart", "The cart has been updated.")
 
 
 @site.post("/cart/remove")
 def remove(request: Request) -> Reply:
-    """Take a line out."""
+    """Remove a line."""
     request.db.run(
         "DELETE FROM cart_lines WHERE user_id = ? AND product_id = ? AND color = ? AND size = ?", *_asked_line(request)
     )
-    return Redirect("/cart", "Removed.")
+    return Redirect("/cart", "The product has been removed from your cart.")
 
 
 @site.post("/cart/coupon")
-def use_coupon(request: Request) -> Reply:
-    """Use a coupon."""
+def apply_coupon(request: Request) -> Reply:
+    """Apply a coupon."""
     user = request.member()
     code = request.form.text("code").upper()
     if request.db.row("SELECT 1 FROM coupons WHERE code = ?", code) is None:
-        return _cart_page(request, ("There is no such coupon.",))
+        return _cart_page(request, ("This coupon code is not valid.",))
     request.db.run("INSERT OR REPLACE INTO cart_coupons VALUES (?, ?)", user["id"], code)
-    return Redirect("/cart", f"Coupon {code} is used.")
+    return Redirect("/cart", f"Coupon {code} has been applied.")
 
 
 @site.post("/cart/coupon/remove")
 def remove_coupon(request: Request) -> Reply:
-    """Do without the coupon."""
+    """Remove the coupon."""
     request.db.run("DELETE FROM cart_coupons WHERE user_id = ?", request.member()["id"])
-    return Redirect("/cart", "The coupon is removed.")
+    return Redirect("/cart", "The coupon has been removed.")

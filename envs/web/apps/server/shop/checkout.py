@@ -1,13 +1,12 @@
-"""The checkout: address, delivery, review, place. What was chosen so far is a draft of the session."""
+"""The checkout in three steps: address, delivery, review. The choices are a draft of the session until the order."""
 
 from typing import Any
 
+from ..choices import DELIVERY
 from ..html import button, choice, facts, field, form, join, link, press, table, tag
 from ..web import Page, Redirect, Reply, Request
 from .base import line_name, money, site
 from .cart import bill
-
-DELIVERY = {"standard": ("Standard delivery", 400), "express": ("Express delivery", 1200), "pickup": ("Pick up", 0)}
 
 
 def _draft(request: Request) -> dict[str, Any]:
@@ -16,7 +15,7 @@ def _draft(request: Request) -> dict[str, Any]:
 
 @site.get("/checkout")
 def begin(request: Request) -> Reply:
-    """Begin anew."""
+    """Start with an empty draft."""
     request.member()
     request.session.drafts["checkout"] = {}
     return Redirect("/checkout/address")
@@ -24,7 +23,7 @@ def begin(request: Request) -> Reply:
 
 @site.get("/checkout/address")
 def address(request: Request) -> Reply:
-    """Step 1."""
+    """Display step 1."""
     return _address_page(request)
 
 
@@ -44,7 +43,7 @@ def _address_page(request: Request, errors: tuple[str, ...] = ()) -> Reply:
 
 @site.post("/checkout/address")
 def choose_address(request: Request) -> Reply:
-    """Keep the address."""
+    """Store the address in the draft."""
     user, number = request.member(), request.form.number("address")
     if request.db.row("SELECT 1 FROM addresses WHERE id = ? AND user_id = ?", number, user["id"]) is None:
         return _address_page(request, ("Choose an address.",))
@@ -54,7 +53,7 @@ def choose_address(request: Request) -> Reply:
 
 @site.get("/checkout/delivery")
 def delivery(request: Request) -> Reply:
-    """Step 2."""
+    """Display step 2."""
     return _delivery_page(request)
 
 
@@ -66,7 +65,7 @@ def _delivery_page(request: Request, errors: tuple[str, ...] = ()) -> Reply:
     options = [(key, f"{name}, {money(price)}") for key, (name, price) in DELIVERY.items()]
     body = form(
         "/checkout/delivery",
-        choice("Delivery", "delivery", options, draft.get("delivery", "")),
+        choice("Delivery method", "delivery", options, draft.get("delivery", "")),
         field("Gift note (optional)", "note", draft.get("note", "")),
         tag("p", button("Continue to review")),
     )
@@ -77,17 +76,17 @@ def _delivery_page(request: Request, errors: tuple[str, ...] = ()) -> Reply:
 
 @site.post("/checkout/delivery")
 def choose_delivery(request: Request) -> Reply:
-    """Keep the delivery."""
+    """Store the delivery in the draft."""
     chosen = request.form.text("delivery")
     if chosen not in DELIVERY:
-        return _delivery_page(request, ("Choose a delivery.",))
+        return _delivery_page(request, ("Choose a delivery method.",))
     _draft(request).update(delivery=chosen, note=request.form.text("note"))
     return Redirect("/checkout/review")
 
 
 @site.get("/checkout/review")
 def review(request: Request) -> Reply:
-    """Step 3."""
+    """Display step 3."""
     user, draft = request.member(), _draft(request)
     if "delivery" not in draft:
         return Redirect("/checkout/delivery")
@@ -95,10 +94,10 @@ def review(request: Request) -> Reply:
     to = request.one("SELECT * FROM addresses WHERE id = ? AND user_id = ?", draft["address"], user["id"])
     name, price = DELIVERY[draft["delivery"]]
     rows = [(line_name(line), line["quantity"], money(line["price"] * line["quantity"])) for line in due.lines]
-    said = facts(
+    summary = facts(
         [
             ("Address", f"{to['recipient']}, {to['street']}, {to['postcode']} {to['city']}"),
-            ("Delivery", f"{name}, {money(price)}"),
+            ("Delivery method", f"{name}, {money(price)}"),
             ("Gift note", draft["note"] or "none"),
             ("Coupon", f"{due.coupon}, -{money(due.discount)}" if due.coupon else "none"),
             ("Total", money(due.subtotal - due.discount + price)),
@@ -106,14 +105,14 @@ def review(request: Request) -> Reply:
     )
     back = tag("p", link("Back to delivery", "/checkout/delivery"))
     body = join(
-        table("Order", ("Product", "Quantity", "Price"), rows), said, press("Place order", "/checkout/place"), back
+        table("Order", ("Product", "Quantity", "Price"), rows), summary, press("Place order", "/checkout/place"), back
     )
     return Page("Checkout, step 3 of 3: review", body)
 
 
 @site.post("/checkout/place")
 def place(request: Request) -> Reply:
-    """Make the order, take it from the stock, and empty the cart."""
+    """Create the order, reduce the stock, and empty the cart."""
     user, draft, db = request.member(), _draft(request), request.db
     due = bill(db, user["id"])
     if "delivery" not in draft or not due.lines:
@@ -121,7 +120,7 @@ def place(request: Request) -> Reply:
     for line in due.lines:
         held = sum(other["quantity"] for other in due.lines if other["product_id"] == line["product_id"])
         if held > line["stock"]:
-            return Redirect("/cart", f"There are only {line['stock']} of {line['name']} in stock.")
+            return Redirect("/cart", f"Only {line['stock']} of {line['name']} in stock.")
     to = request.one("SELECT * FROM addresses WHERE id = ? AND user_id = ?", draft["address"], user["id"])
     price = DELIVERY[draft["delivery"]][1]
     order_id = db.run(
@@ -137,4 +136,4 @@ def place(request: Request) -> Reply:
     db.run("DELETE FROM cart_lines WHERE user_id = ?", user["id"])
     db.run("DELETE FROM cart_coupons WHERE user_id = ?", user["id"])
     request.session.drafts.pop("checkout", None)
-    return Redirect(f"/orders/{order_id}", f"Order {order_id} is placed.")
+    return Redirect(f"/orders/{order_id}", f"Order {order_id} has been placed.")

@@ -1,14 +1,13 @@
-"""Orders: the history, one order, cancelling it and returning a product of it in steps."""
+"""Order pages: the list, one order, its cancellation, and the return of a product in three steps."""
 
 from typing import Any
 
+from ..choices import REFUNDS, RETURN_REASONS
 from ..data import Row
 from ..html import button, choice, facts, form, join, link, press, select, table, tag
 from ..web import Page, Redirect, Refused, Reply, Request, confirm, paged
 from .base import line_name, money, site
 
-REASONS = ("Too small", "Too large", "Damaged", "Wrong product", "No longer needed")
-REFUNDS = {"card": "To my card", "voucher": "As a voucher"}
 LINES = """
 SELECT order_lines.*, products.name FROM order_lines JOIN products ON products.id = product_id
 WHERE order_id = ? ORDER BY products.name, color, size
@@ -17,7 +16,7 @@ WHERE order_id = ? ORDER BY products.name, color, size
 
 @site.get("/orders")
 def orders(request: Request) -> Page:
-    """The user's orders, newest first."""
+    """Display the user's orders, newest first."""
     user = request.member()
     count = request.db.value("SELECT count(*) FROM orders WHERE user_id = ?", user["id"])
     skip, pages = paged(request, count)
@@ -37,7 +36,7 @@ def _own(request: Request, order_id: int) -> Row:
 
 @site.get("/orders/{}")
 def order(request: Request, order_id: int) -> Page:
-    """One order."""
+    """Display an order."""
     row = _own(request, order_id)
     lines = request.db.rows(LINES, order_id)
     cells = [
@@ -49,7 +48,7 @@ def order(request: Request, order_id: int) -> Page:
         " ORDER BY returns.id",
         order_id,
     )
-    said = facts(
+    summary = facts(
         [
             ("Date", row["date"]),
             ("Status", row["status"]),
@@ -61,7 +60,7 @@ def order(request: Request, order_id: int) -> Page:
         ]
     )
     body = join(
-        said,
+        summary,
         table("Products", ("Product", "Quantity", "Price each"), cells),
         table("Returns", ("Product", "Reason"), [(each["name"], each["reason"]) for each in returned])
         if returned
@@ -74,25 +73,25 @@ def order(request: Request, order_id: int) -> Page:
 
 @site.get("/orders/{}/cancel")
 def ask_cancel(request: Request, order_id: int) -> Page:
-    """Ask before an order is cancelled."""
+    """Ask for confirmation."""
     _own(request, order_id)
     return confirm(f"Cancel order {order_id}?", "Cancel order", request.path, f"/orders/{order_id}")
 
 
 @site.post("/orders/{}/cancel")
 def cancel(request: Request, order_id: int) -> Reply:
-    """Cancel an order that has not been sent; what it held is in stock again."""
+    """Cancel an order that has not shipped, and restore the stock."""
     if _own(request, order_id)["status"] != "placed":
-        raise Refused("Only an order that has not been sent can be cancelled.")
+        raise Refused("Only an order that has not shipped can be cancelled.")
     for line in request.db.rows(LINES, order_id):
         request.db.run("UPDATE products SET stock = stock + ? WHERE id = ?", line["quantity"], line["product_id"])
     request.db.run("UPDATE orders SET status = 'cancelled' WHERE id = ?", order_id)
-    return Redirect(f"/orders/{order_id}", f"Order {order_id} is cancelled.")
+    return Redirect(f"/orders/{order_id}", f"Order {order_id} has been cancelled.")
 
 
 def _returnable(request: Request, order_id: int) -> list[Row]:
     if _own(request, order_id)["status"] != "delivered":
-        raise Refused("Only an order that has arrived can be returned.")
+        raise Refused("Only a delivered order can be returned.")
     return request.db.rows(
         "SELECT DISTINCT product_id, name FROM order_lines JOIN products ON products.id = product_id"
         " WHERE order_id = ? AND product_id NOT IN (SELECT product_id FROM returns WHERE order_id = ?) ORDER BY name",
@@ -107,14 +106,14 @@ def _draft(request: Request, order_id: int) -> dict[str, Any]:
 
 @site.get("/orders/{}/return")
 def choose_product(request: Request, order_id: int) -> Page:
-    """Step 1."""
+    """Display step 1."""
     return _product_page(request, order_id)
 
 
 def _product_page(request: Request, order_id: int, errors: tuple[str, ...] = ()) -> Page:
     rows = _returnable(request, order_id)
     if not rows:
-        return Page("Return, step 1 of 3: product", tag("p", "Every product of this order is returned already."))
+        return Page("Return, step 1 of 3: product", tag("p", "Every product of this order has been returned."))
     options = [(row["product_id"], row["name"]) for row in rows]
     chosen = choice("Product", "product", options, _draft(request, order_id).get("product", ""))
     return Page(
@@ -124,7 +123,7 @@ def _product_page(request: Request, order_id: int, errors: tuple[str, ...] = ())
 
 @site.post("/orders/{}/return")
 def keep_product(request: Request, order_id: int) -> Reply:
-    """Keep the product."""
+    """Store the product in the draft."""
     product = request.form.number("product")
     if product not in [row["product_id"] for row in _returnable(request, order_id)]:
         return _product_page(request, order_id, ("Choose a product.",))
@@ -134,7 +133,7 @@ def keep_product(request: Request, order_id: int) -> Reply:
 
 @site.get("/orders/{}/return/reason")
 def choose_reason(request: Request, order_id: int) -> Reply:
-    """Step 2."""
+    """Display step 2."""
     return _reason_page(request, order_id)
 
 
@@ -144,7 +143,9 @@ def _reason_page(request: Request, order_id: int, errors: tuple[str, ...] = ()) 
         return Redirect(f"/orders/{order_id}/return")
     body = form(
         f"/orders/{order_id}/return/reason",
-        select("Reason", "reason", [("", "Choose"), *((each, each) for each in REASONS)], draft.get("reason", "")),
+        select(
+            "Reason", "reason", [("", "Choose"), *((each, each) for each in RETURN_REASONS)], draft.get("reason", "")
+        ),
         choice("Refund", "refund", REFUNDS.items(), draft.get("refund", "")),
         button("Continue to confirmation"),
     )
@@ -153,9 +154,9 @@ def _reason_page(request: Request, order_id: int, errors: tuple[str, ...] = ()) 
 
 @site.post("/orders/{}/return/reason")
 def keep_reason(request: Request, order_id: int) -> Reply:
-    """Keep the reason and the refund."""
+    """Store the reason and the refund in the draft."""
     reason, refund = request.form.text("reason"), request.form.text("refund")
-    if reason not in REASONS or refund not in REFUNDS:
+    if reason not in RETURN_REASONS or refund not in REFUNDS:
         return _reason_page(request, order_id, ("Choose a reason and a refund.",))
     _draft(request, order_id).update(reason=reason, refund=refund)
     return Redirect(f"/orders/{order_id}/return/confirm")
@@ -163,18 +164,18 @@ def keep_reason(request: Request, order_id: int) -> Reply:
 
 @site.get("/orders/{}/return/confirm")
 def confirm_return(request: Request, order_id: int) -> Reply:
-    """Step 3."""
+    """Display step 3."""
     draft = _draft(request, order_id)
     if "reason" not in draft:
         return Redirect(f"/orders/{order_id}/return/reason")
     name = request.db.value("SELECT name FROM products WHERE id = ?", draft["product"])
-    said = facts([("Product", name), ("Reason", draft["reason"]), ("Refund", REFUNDS[draft["refund"]])])
-    return Page("Return, step 3 of 3: confirm", join(said, press("Send return", request.path)))
+    summary = facts([("Product", name), ("Reason", draft["reason"]), ("Refund", REFUNDS[draft["refund"]])])
+    return Page("Return, step 3 of 3: confirm", join(summary, press("Submit return", request.path)))
 
 
 @site.post("/orders/{}/return/confirm")
 def send_return(request: Request, order_id: int) -> Reply:
-    """Make the return."""
+    """Create the return."""
     draft = request.session.drafts.pop(f"return {order_id}", {})
     if "reason" not in draft or draft["product"] not in [row["product_id"] for row in _returnable(request, order_id)]:
         return Redirect(f"/orders/{order_id}/return")
@@ -182,4 +183,4 @@ def send_return(request: Request, order_id: int) -> Reply:
         "INSERT INTO returns (order_id, product_id, reason, refund, date) VALUES (?, ?, ?, ?, ?)",
         *(order_id, draft["product"], draft["reason"], draft["refund"], request.today),
     )
-    return Redirect(f"/orders/{order_id}", "The return is sent.")
+    return Redirect(f"/orders/{order_id}", "Your return has been submitted.")

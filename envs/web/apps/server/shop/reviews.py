@@ -1,10 +1,10 @@
-"""Reviews: writing, editing and deleting one's own."""
+"""Review pages: write, edit and delete the user's own reviews."""
 
 from ..data import Row
 from ..html import area, button, field, form, tag
 from ..web import Page, Redirect, Reply, Request, confirm
 from .base import site
-from .catalogue import choice_of_rating
+from .catalog import choice_of_rating
 
 
 def _form(request: Request, title: str, values: tuple[object, str, str], errors: tuple[str, ...] = ()) -> Page:
@@ -19,7 +19,7 @@ def _form(request: Request, title: str, values: tuple[object, str, str], errors:
     return Page(title, body, errors)
 
 
-def _asked(request: Request) -> tuple[tuple[object, str, str], tuple[str, ...]]:
+def _read_form(request: Request) -> tuple[tuple[object, str, str], tuple[str, ...]]:
     rating, title, text = request.form.number("rating"), request.form.text("title"), request.form.text("text")
     errors = []
     if rating is None or not 1 <= rating <= 5:
@@ -31,7 +31,7 @@ def _asked(request: Request) -> tuple[tuple[object, str, str], tuple[str, ...]]:
 
 @site.get("/product/{}/review")
 def new(request: Request, product_id: int) -> Page:
-    """The form of a new review."""
+    """Display the form of a new review."""
     request.member()
     product = request.one("SELECT * FROM products WHERE id = ?", product_id)
     return _form(request, f"Review of {product['name']}", ("", "", ""))
@@ -39,19 +39,19 @@ def new(request: Request, product_id: int) -> Page:
 
 @site.post("/product/{}/review")
 def create(request: Request, product_id: int) -> Reply:
-    """Write a review; one a product and user."""
+    """Create a review; each user may review a product once."""
     user = request.member()
     product = request.one("SELECT * FROM products WHERE id = ?", product_id)
-    values, errors = _asked(request)
+    values, errors = _read_form(request)
     if request.db.row("SELECT 1 FROM reviews WHERE product_id = ? AND user_id = ?", product_id, user["id"]):
-        errors = ("You have reviewed this product already.",)
+        errors = ("You have already reviewed this product.",)
     if errors:
         return _form(request, f"Review of {product['name']}", values, errors)
     request.db.run(
         "INSERT INTO reviews (product_id, user_id, rating, title, text, date) VALUES (?, ?, ?, ?, ?, ?)",
         *(product_id, user["id"], *values, request.today),
     )
-    return Redirect(f"/product/{product_id}", "Your review is saved.")
+    return Redirect(f"/product/{product_id}", "Your review has been saved.")
 
 
 def _own(request: Request, review_id: int) -> Row:
@@ -60,25 +60,25 @@ def _own(request: Request, review_id: int) -> Row:
 
 @site.get("/review/{}")
 def edit(request: Request, review_id: int) -> Page:
-    """The form of a review of one's own."""
+    """Display the form of the user's review."""
     row = _own(request, review_id)
     return _form(request, "Edit your review", (row["rating"], row["title"], row["text"]))
 
 
 @site.post("/review/{}")
 def save(request: Request, review_id: int) -> Reply:
-    """Change a review."""
+    """Save a review."""
     row = _own(request, review_id)
-    values, errors = _asked(request)
+    values, errors = _read_form(request)
     if errors:
         return _form(request, "Edit your review", values, errors)
     request.db.run("UPDATE reviews SET rating = ?, title = ?, text = ? WHERE id = ?", *values, review_id)
-    return Redirect(f"/product/{row['product_id']}", "Your review is saved.")
+    return Redirect(f"/product/{row['product_id']}", "Your review has been saved.")
 
 
 @site.get("/review/{}/delete")
 def ask_delete(request: Request, review_id: int) -> Page:
-    """Ask before a review is deleted."""
+    """Ask for confirmation."""
     row = _own(request, review_id)
     return confirm(f"Delete the review {row['title']}?", "Delete review", request.path, f"/product/{row['product_id']}")
 
@@ -88,4 +88,4 @@ def delete(request: Request, review_id: int) -> Reply:
     """Delete a review."""
     row = _own(request, review_id)
     request.db.run("DELETE FROM reviews WHERE id = ?", review_id)
-    return Redirect(f"/product/{row['product_id']}", "Your review is deleted.")
+    return Redirect(f"/product/{row['product_id']}", "Your review has been deleted.")

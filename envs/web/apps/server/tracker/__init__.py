@@ -1,4 +1,4 @@
-"""The issue tracker: projects, issues with labels and milestones, comments, and work on many issues at once."""
+"""The issue tracker: projects, issues with labels and milestones, comments, and bulk changes."""
 
 from . import bulk, comments, editing, issues, milestones, moving, projects, settings
 from .base import site

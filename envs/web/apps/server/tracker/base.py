@@ -1,4 +1,4 @@
-"""What the pages of the tracker share: the schema, the menu, and how issues are named."""
+"""What the pages of the tracker share: the schema, the menu, and the names of issues."""
 
 from ..data import Data, Row
 from ..html import Html, link
@@ -27,7 +27,6 @@ CREATE TABLE comments (
     id INTEGER PRIMARY KEY AUTOINCREMENT, issue_id INTEGER NOT NULL REFERENCES issues (id),
     author_id INTEGER NOT NULL REFERENCES users (id), text TEXT NOT NULL, date TEXT NOT NULL);
 """
-PRIORITIES = ("low", "normal", "high", "urgent")
 
 
 def _menu(request: Request) -> list[Html]:
@@ -39,17 +38,17 @@ site = Site("tracker", "Tracker", SCHEMA, _menu)
 
 
 def issue_name(row: Row) -> str:
-    """An issue as links call it: ``#12 Crash in the export``."""
+    """Return the name of an issue in links: ``#12 Crash in the export``."""
     return f"#{row['id']} {row['title']}"
 
 
 def issue_link(row: Row) -> Html:
-    """The link to an issue."""
+    """Return the link to an issue."""
     return link(issue_name(row), f"/issues/{row['id']}")
 
 
 def labels_of(db: Data, issue_id: int) -> list[Row]:
-    """The labels of an issue, by name."""
+    """Return the labels of an issue, ordered by name."""
     return db.rows(
         "SELECT labels.* FROM issue_labels JOIN labels ON labels.id = label_id WHERE issue_id = ? ORDER BY name",
         issue_id,

@@ -1,4 +1,4 @@
-"""Comments: adding one, and editing and deleting one's own."""
+"""Comment pages: add a comment; edit and delete the user's own comments."""
 
 from ..data import Row
 from ..html import area, button, form, tag
@@ -9,7 +9,7 @@ from .issues import issue_page
 
 @site.post("/issues/{}/comments")
 def add(request: Request, issue_id: int) -> Reply:
-    """Comment on an issue."""
+    """Add a comment to an issue."""
     user = request.member()
     request.one("SELECT 1 FROM issues WHERE id = ?", issue_id)
     text = request.form.text("text")
@@ -19,7 +19,7 @@ def add(request: Request, issue_id: int) -> Reply:
         "INSERT INTO comments (issue_id, author_id, text, date) VALUES (?, ?, ?, ?)",
         *(issue_id, user["id"], text, request.today),
     )
-    return Redirect(f"/issues/{issue_id}", "The comment is added.")
+    return Redirect(f"/issues/{issue_id}", "The comment has been added.")
 
 
 def _own(request: Request, comment_id: int) -> Row:
@@ -34,23 +34,23 @@ def _form(request: Request, text: str, errors: tuple[str, ...] = ()) -> Page:
 
 @site.get("/comments/{}")
 def edit(request: Request, comment_id: int) -> Page:
-    """The form of a comment."""
+    """Display the form of a comment."""
     return _form(request, _own(request, comment_id)["text"])
 
 
 @site.post("/comments/{}")
 def save(request: Request, comment_id: int) -> Reply:
-    """Change a comment."""
+    """Save a comment."""
     row, text = _own(request, comment_id), request.form.text("text")
     if not text:
         return _form(request, text, ("The comment must not be empty.",))
     request.db.run("UPDATE comments SET text = ? WHERE id = ?", text, comment_id)
-    return Redirect(f"/issues/{row['issue_id']}", "The comment is saved.")
+    return Redirect(f"/issues/{row['issue_id']}", "The comment has been saved.")
 
 
 @site.get("/comments/{}/delete")
 def ask_delete(request: Request, comment_id: int) -> Page:
-    """Ask before a comment is deleted."""
+    """Ask for confirmation."""
     row = _own(request, comment_id)
     page = confirm("Delete this comment?", "Delete comment", request.path, f"/issues/{row['issue_id']}")
     return Page(page.title, tag("div", tag("blockquote", row["text"]), page.body))
@@ -61,4 +61,4 @@ def delete(request: Request, comment_id: int) -> Reply:
     """Delete a comment."""
     row = _own(request, comment_id)
     request.db.run("DELETE FROM comments WHERE id = ?", comment_id)
-    return Redirect(f"/issues/{row['issue_id']}", "The comment is deleted.")
+    return Redirect(f"/issues/{row['issue_id']}", "The comment has been deleted.")

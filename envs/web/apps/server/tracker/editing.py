@@ -1,16 +1,17 @@
-"""New issues, editing and deleting one."""
+"""Issue forms: create, edit and delete an issue."""
 
 from dataclasses import dataclass
 
+from ..choices import PRIORITIES
 from ..data import Data, Row
 from ..html import area, button, field, form, select, tag, tick
 from ..web import Page, Redirect, Reply, Request, confirm
-from .base import PRIORITIES, issue_name, labels_of, site
+from .base import issue_name, labels_of, site
 
 
 @dataclass(frozen=True)
 class Fields:
-    """What the form of an issue holds."""
+    """The values of an issue's form."""
 
     title: str = ""
     description: str = ""
@@ -30,7 +31,7 @@ def _form(request: Request, title: str, project_id: int, values: Fields, errors:
         field("Title", "title", values.title),
         area("Description", "description", values.description, 5),
         select(
-            "Assignee", "assignee", [("", "Nobody"), *((row["id"], row["name"]) for row in people)], values.assignee
+            "Assignee", "assignee", [("", "Unassigned"), *((row["id"], row["name"]) for row in people)], values.assignee
         ),
         select("Priority", "priority", [(each, each) for each in PRIORITIES], values.priority),
         select(
@@ -45,7 +46,7 @@ def _form(request: Request, title: str, project_id: int, values: Fields, errors:
     return Page(title, body, errors)
 
 
-def _asked(request: Request, project_id: int) -> tuple[Fields, tuple[str, ...]]:
+def _read_form(request: Request, project_id: int) -> tuple[Fields, tuple[str, ...]]:
     form, db = request.form, request.db
     values = Fields(
         form.text("title"),
@@ -57,10 +58,10 @@ def _asked(request: Request, project_id: int) -> tuple[Fields, tuple[str, ...]]:
     )
     errors = [] if values.title else ["The title must not be empty."]
     if values.assignee is not None and not db.row("SELECT 1 FROM users WHERE id = ?", values.assignee):
-        errors.append("There is no such user.")
+        errors.append("Choose an existing user.")
     milestone = "SELECT 1 FROM milestones WHERE id = ? AND project_id = ?"
     if values.milestone is not None and not db.row(milestone, values.milestone, project_id):
-        errors.append("The project has no such milestone.")
+        errors.append("Choose a milestone of the project.")
     if values.priority not in PRIORITIES:
         errors.append("Choose a priority.")
     return values, tuple(errors)
@@ -78,16 +79,16 @@ def _project(request: Request, project_id: int) -> Row:
 
 @site.get("/projects/{}/issues/new")
 def new(request: Request, project_id: int) -> Page:
-    """The form of a new issue."""
+    """Display the form of a new issue."""
     request.member()
     return _form(request, f"New issue in {_project(request, project_id)['name']}", project_id, Fields())
 
 
 @site.post("/projects/{}/issues/new")
 def create(request: Request, project_id: int) -> Reply:
-    """Make an issue."""
+    """Create an issue."""
     user, project = request.member(), _project(request, project_id)
-    values, errors = _asked(request, project_id)
+    values, errors = _read_form(request, project_id)
     if errors:
         return _form(request, f"New issue in {project['name']}", project_id, values, errors)
     issue_id = request.db.run(
@@ -97,7 +98,7 @@ def create(request: Request, project_id: int) -> Reply:
         *(values.milestone, request.today),
     )
     _label(request.db, issue_id, values.labels)
-    return Redirect(f"/issues/{issue_id}", f"Issue #{issue_id} is saved.")
+    return Redirect(f"/issues/{issue_id}", f"Issue #{issue_id} has been saved.")
 
 
 def _issue(request: Request, issue_id: int) -> Row:
@@ -107,7 +108,7 @@ def _issue(request: Request, issue_id: int) -> Row:
 
 @site.get("/issues/{}/edit")
 def edit(request: Request, issue_id: int) -> Page:
-    """The form of an issue."""
+    """Display the form of an issue."""
     row = _issue(request, issue_id)
     labels = tuple(label["id"] for label in labels_of(request.db, issue_id))
     values = Fields(row["title"], row["description"], row["assignee_id"], row["priority"], row["milestone_id"], labels)
@@ -116,9 +117,9 @@ def edit(request: Request, issue_id: int) -> Page:
 
 @site.post("/issues/{}/edit")
 def save(request: Request, issue_id: int) -> Reply:
-    """Change an issue."""
+    """Save an issue."""
     row = _issue(request, issue_id)
-    values, errors = _asked(request, row["project_id"])
+    values, errors = _read_form(request, row["project_id"])
     if errors:
         return _form(request, f"Edit issue #{issue_id}", row["project_id"], values, errors)
     request.db.run(
@@ -126,12 +127,12 @@ def save(request: Request, issue_id: int) -> Reply:
         *(values.title, values.description, values.assignee, values.priority, values.milestone, issue_id),
     )
     _label(request.db, issue_id, values.labels)
-    return Redirect(f"/issues/{issue_id}", f"Issue #{issue_id} is saved.")
+    return Redirect(f"/issues/{issue_id}", f"Issue #{issue_id} has been saved.")
 
 
 @site.get("/issues/{}/delete")
 def ask_delete(request: Request, issue_id: int) -> Page:
-    """Ask before an issue is deleted."""
+    """Ask for confirmation."""
     row = _issue(request, issue_id)
     return confirm(f"Delete {issue_name(row)}?", "Delete issue", request.path, f"/issues/{issue_id}")
 
@@ -144,4 +145,4 @@ def delete(request: Request, issue_id: int) -> Reply:
     request.db.run("DELETE FROM comments WHERE issue_id = ?", issue_id)
     request.db.run("DELETE FROM issue_labels WHERE issue_id = ?", issue_id)
     request.db.run("DELETE FROM issues WHERE id = ?", issue_id)
-    return Redirect("/issues", f"Issue #{issue_id} is deleted.")
+    return Redirect("/issues", f"Issue #{issue_id} has been deleted.")

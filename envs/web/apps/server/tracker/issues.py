@@ -1,9 +1,10 @@
-"""The list of issues with its filters, and the page of one issue."""
+"""The list of issues with its filters, and the page of an issue."""
 
+from ..choices import PRIORITIES
 from ..data import Row
 from ..html import Html, area, button, facts, field, form, join, link, paragraphs, press, select, table, tag, tick
 from ..web import Page, Redirect, Reply, Request, paged
-from .base import PRIORITIES, issue_link, issue_name, labels_of, site
+from .base import issue_link, issue_name, labels_of, site
 
 SORTS = {
     "newest": ("Newest first", "created DESC, issues.id DESC"),
@@ -18,7 +19,7 @@ SORTS = {
 
 @site.get("/issues")
 def issues(request: Request) -> Page:
-    """All issues that pass the filters."""
+    """Display the issues that match the filters."""
     where, values = _where(request)
     count = request.db.value(f"SELECT count(*) FROM issues WHERE {where}", *values)
     skip, pages = paged(request, count)
@@ -30,7 +31,7 @@ def issues(request: Request) -> Page:
         *values,
         skip,
     )
-    return Page("Issues", join(_filters(request), tag("h2", "Found"), _list(request, rows), pages))
+    return Page("Issues", join(_filters(request), tag("h2", "Results"), _list(request, rows), pages))
 
 
 def _options(request: Request, sql: str) -> list[tuple[object, str]]:
@@ -55,7 +56,7 @@ def _filters(request: Request) -> Html:
         select("State", "state", states, asked.text("state")),
         select("Label", "label", _options(request, "SELECT id, name FROM labels ORDER BY name"), asked.text("label")),
         select("Priority", "priority", [("", "Any"), *((each, each) for each in PRIORITIES)], asked.text("priority")),
-        select("Assignee", "assignee", [*people, (0, "Nobody")], asked.text("assignee")),
+        select("Assignee", "assignee", [*people, (0, "Unassigned")], asked.text("assignee")),
         select("Author", "author", people, asked.text("author")),
         select("Milestone", "milestone", _options(request, milestones), asked.text("milestone")),
         select("Sort by", "sort", [(key, text) for key, (text, _) in SORTS.items()], asked.text("sort")),
@@ -89,24 +90,24 @@ def _list(request: Request, rows: list[Row]) -> Html:
     cells = [
         (
             *(tick(f"Select #{row['id']}", "issue", value=row["id"]), issue_link(row), row["project"], row["state"]),
-            *(row["priority"], row["assignee"] or "nobody"),
+            *(row["priority"], row["assignee"] or "unassigned"),
             ", ".join(label["name"] for label in labels_of(request.db, row["id"])),
         )
         for row in rows
     ]
     headers = ("Select", "Issue", "Project", "State", "Priority", "Assignee", "Labels")
-    actions = select("With the selected", "action", [("close", "Close"), ("reopen", "Reopen")])
+    actions = select("Action for selected issues", "action", [("close", "Close"), ("reopen", "Reopen")])
     return form("/bulk", table("Issues", headers, cells), actions, button("Continue"), method="get")
 
 
 @site.get("/issues/{}")
 def issue(request: Request, issue_id: int) -> Page:
-    """One issue with its comments."""
+    """Display an issue with its comments."""
     return issue_page(request, issue_id)
 
 
 def issue_page(request: Request, issue_id: int, text: str = "", errors: tuple[str, ...] = ()) -> Page:
-    """The page of an issue; ``text`` is what stands in the form of a comment."""
+    """Return the page of an issue; ``text`` is the content of the comment form."""
     row = request.one(
         "SELECT issues.*, projects.name AS project, authors.name AS author, users.name AS assignee, milestones.title"
         " AS milestone FROM issues JOIN projects ON projects.id = issues.project_id"
@@ -115,13 +116,13 @@ def issue_page(request: Request, issue_id: int, text: str = "", errors: tuple[st
         issue_id,
     )
     original = request.db.row("SELECT * FROM issues WHERE id = ?", row["duplicate_of"])
-    said = facts(
+    summary = facts(
         [
             ("Project", link(row["project"], f"/projects/{row['project_id']}")),
             ("State", row["state"]),
             ("Priority", row["priority"]),
             ("Author", row["author"]),
-            ("Assignee", link(row["assignee"], f"/users/{row['assignee_id']}") if row["assignee"] else "nobody"),
+            ("Assignee", link(row["assignee"], f"/users/{row['assignee_id']}") if row["assignee"] else "unassigned"),
             ("Milestone", link(row["milestone"], f"/milestones/{row['milestone_id']}") if row["milestone"] else "none"),
             ("Labels", ", ".join(label["name"] for label in labels_of(request.db, issue_id)) or "none"),
             ("Created", row["created"]),
@@ -129,12 +130,19 @@ def issue_page(request: Request, issue_id: int, text: str = "", errors: tuple[st
         ]
     )
     path = f"/issues/{issue_id}"
-    doing = [link("Edit issue", f"{path}/edit"), " ", link("Move to another project", f"{path}/move"), " "]
-    doing += [link("Mark as duplicate", f"{path}/duplicate"), " ", link("Delete issue", f"{path}/delete")]
-    turn = press("Close issue", f"{path}/close") if row["state"] == "open" else press("Reopen issue", f"{path}/reopen")
+    actions = [link("Edit issue", f"{path}/edit"), " ", link("Move to another project", f"{path}/move"), " "]
+    actions += [link("Mark as duplicate", f"{path}/duplicate"), " ", link("Delete issue", f"{path}/delete")]
+    toggle = (
+        press("Close issue", f"{path}/close") if row["state"] == "open" else press("Reopen issue", f"{path}/reopen")
+    )
     comment = form(f"{path}/comments", area("Comment", "text", text, 4), button("Add comment"))
     body = join(
-        said, paragraphs(row["description"]), tag("p", doing), turn, tag("h2", "Comments"), _comments(request, issue_id)
+        summary,
+        paragraphs(row["description"]),
+        tag("p", actions),
+        toggle,
+        tag("h2", "Comments"),
+        _comments(request, issue_id),
     )
     return Page(issue_name(row), join(body, comment), errors)
 
@@ -162,17 +170,17 @@ def _comments(request: Request, issue_id: int) -> Html:
 @site.post("/issues/{}/close")
 def close(request: Request, issue_id: int) -> Reply:
     """Close an issue."""
-    return _turn(request, issue_id, "closed")
+    return _set_state(request, issue_id, "closed")
 
 
 @site.post("/issues/{}/reopen")
 def reopen(request: Request, issue_id: int) -> Reply:
-    """Open an issue again."""
-    return _turn(request, issue_id, "open")
+    """Reopen an issue."""
+    return _set_state(request, issue_id, "open")
 
 
-def _turn(request: Request, issue_id: int, state: str) -> Reply:
+def _set_state(request: Request, issue_id: int, state: str) -> Reply:
     request.member()
     request.one("SELECT 1 FROM issues WHERE id = ?", issue_id)
     request.db.run("UPDATE issues SET state = ? WHERE id = ?", state, issue_id)
-    return Redirect(f"/issues/{issue_id}", f"Issue #{issue_id} is {state}.")
+    return Redirect(f"/issues/{issue_id}", f"Issue #{issue_id} is now {state}.")

@@ -1,4 +1,4 @@
-"""Moving an issue to another project in steps, and marking it as a duplicate of another."""
+"""Move an issue to another project in three steps; mark an issue as a duplicate of another one."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def _draft(request: Request, issue_id: int) -> dict[str, Any]:
 
 @site.get("/issues/{}/move")
 def choose_project(request: Request, issue_id: int) -> Page:
-    """Step 1."""
+    """Display step 1."""
     return _project_page(request, issue_id)
 
 
@@ -34,7 +34,7 @@ def _project_page(request: Request, issue_id: int, errors: tuple[str, ...] = ())
 
 @site.post("/issues/{}/move")
 def keep_project(request: Request, issue_id: int) -> Reply:
-    """Keep the project."""
+    """Store the project in the draft."""
     row, project = _issue(request, issue_id), request.form.number("project")
     if not request.db.row("SELECT 1 FROM projects WHERE id = ? AND id != ?", project, row["project_id"]):
         return _project_page(request, issue_id, ("Choose a project.",))
@@ -46,7 +46,7 @@ def keep_project(request: Request, issue_id: int) -> Reply:
 
 @site.get("/issues/{}/move/milestone")
 def choose_milestone(request: Request, issue_id: int) -> Reply:
-    """Step 2."""
+    """Display step 2."""
     _issue(request, issue_id)
     draft = _draft(request, issue_id)
     if "project" not in draft:
@@ -63,7 +63,7 @@ def choose_milestone(request: Request, issue_id: int) -> Reply:
 
 @site.post("/issues/{}/move/milestone")
 def keep_milestone(request: Request, issue_id: int) -> Reply:
-    """Keep the milestone."""
+    """Store the milestone in the draft."""
     _issue(request, issue_id)
     draft, number = _draft(request, issue_id), request.form.number("milestone")
     if "project" not in draft:
@@ -75,14 +75,14 @@ def keep_milestone(request: Request, issue_id: int) -> Reply:
 
 @site.get("/issues/{}/move/confirm")
 def confirm_move(request: Request, issue_id: int) -> Reply:
-    """Step 3."""
+    """Display step 3."""
     row, draft = _issue(request, issue_id), _draft(request, issue_id)
     if "milestone" not in draft:
         return Redirect(f"/issues/{issue_id}/move/milestone")
     project = request.db.value("SELECT name FROM projects WHERE id = ?", draft["project"])
     milestone = request.db.value("SELECT title FROM milestones WHERE id = ?", draft["milestone"])
-    said = facts([("Issue", issue_name(row)), ("New project", project), ("Milestone", milestone or "none")])
-    return Page(f"Move issue #{issue_id}, step 3 of 3: confirm", join(said, press("Move issue", request.path)))
+    summary = facts([("Issue", issue_name(row)), ("New project", project), ("Milestone", milestone or "none")])
+    return Page(f"Move issue #{issue_id}, step 3 of 3: confirm", join(summary, press("Move issue", request.path)))
 
 
 @site.post("/issues/{}/move/confirm")
@@ -98,17 +98,17 @@ def move(request: Request, issue_id: int) -> Reply:
         draft["milestone"],
         issue_id,
     )
-    return Redirect(f"/issues/{issue_id}", f"Issue #{issue_id} is moved.")
+    return Redirect(f"/issues/{issue_id}", f"Issue #{issue_id} has been moved.")
 
 
 @site.get("/issues/{}/duplicate")
 def ask_duplicate(request: Request, issue_id: int) -> Page:
-    """Ask of which issue this one is a duplicate."""
+    """Display the form for the original issue."""
     return _duplicate_page(request, _issue(request, issue_id), "")
 
 
 def _duplicate_page(request: Request, row: Row, number: str, errors: tuple[str, ...] = ()) -> Page:
-    note = tag("p", "The issue is closed, and refers to the original.")
+    note = tag("p", "The issue will be closed and linked to the original.")
     body = join(
         note, form(request.path, field("Number of the original issue", "original", number), button("Mark as duplicate"))
     )
@@ -122,6 +122,6 @@ def duplicate(request: Request, issue_id: int) -> Reply:
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
     original = request.db.row("SELECT * FROM issues WHERE id = ?", number)
     if original is None or number == issue_id or original["duplicate_of"] == issue_id:
-        return _duplicate_page(request, row, text, ("This is not the number of another issue.",))
+        return _duplicate_page(request, row, text, ("Enter the number of another issue.",))
     request.db.run("UPDATE issues SET duplicate_of = ?, state = 'closed' WHERE id = ?", number, issue_id)
-    return Redirect(f"/issues/{issue_id}", f"Issue #{issue_id} is a duplicate of #{number}.")
+    return Redirect(f"/issues/{issue_id}", f"Issue #{issue_id} is now a duplicate of #{number}.")

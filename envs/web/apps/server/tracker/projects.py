@@ -1,13 +1,13 @@
-"""Home, the page of a project, and the labels."""
+"""Home, projects, labels and users."""
 
-from ..html import button, field, form, join, link, paragraphs, table, tag
+from ..html import button, count_of, field, form, join, link, paragraphs, table, tag
 from ..web import Page, Redirect, Reply, Request, confirm
 from .base import issue_link, site
 
 
 @site.get("/")
 def home(request: Request) -> Page:
-    """The projects."""
+    """Display the projects."""
     rows = request.db.rows(
         "SELECT projects.*, count(issues.id) AS issues, coalesce(sum(issues.state = 'open'), 0) AS open FROM projects"
         " LEFT JOIN issues ON project_id = projects.id GROUP BY projects.id ORDER BY projects.name"
@@ -18,7 +18,7 @@ def home(request: Request) -> Page:
 
 @site.get("/projects/{}")
 def project(request: Request, project_id: int) -> Page:
-    """One project, with its milestones and its newest issues."""
+    """Display a project with its milestones and newest issues."""
     row = request.one("SELECT * FROM projects WHERE id = ?", project_id)
     milestones = request.db.rows("SELECT * FROM milestones WHERE project_id = ? ORDER BY due, id", project_id)
     newest = request.db.rows(
@@ -40,7 +40,7 @@ def project(request: Request, project_id: int) -> Page:
 
 @site.get("/labels")
 def labels(request: Request) -> Page:
-    """The labels, with a form for a new one."""
+    """Display the labels and the form of a new one."""
     return _labels_page(request)
 
 
@@ -66,16 +66,16 @@ def add_label(request: Request) -> Reply:
     request.member()
     name = request.form.text("name")
     if not name:
-        return _labels_page(request, name, ("The label must have a name.",))
+        return _labels_page(request, name, ("The label must not be empty.",))
     if request.db.row("SELECT 1 FROM labels WHERE name = ?", name):
-        return _labels_page(request, name, ("There is such a label already.",))
+        return _labels_page(request, name, ("This label already exists.",))
     request.db.run("INSERT INTO labels (name) VALUES (?)", name)
-    return Redirect("/labels", f"The label {name} is added.")
+    return Redirect("/labels", f"The label {name} has been added.")
 
 
 @site.get("/labels/{}/delete")
 def ask_delete_label(request: Request, label_id: int) -> Page:
-    """Ask before a label is deleted."""
+    """Ask for confirmation."""
     request.member()
     row = request.one("SELECT * FROM labels WHERE id = ?", label_id)
     return confirm(f"Delete the label {row['name']}?", "Delete label", request.path, "/labels")
@@ -83,21 +83,21 @@ def ask_delete_label(request: Request, label_id: int) -> Page:
 
 @site.post("/labels/{}/delete")
 def delete_label(request: Request, label_id: int) -> Reply:
-    """Delete a label, and take it off every issue."""
+    """Delete a label, and remove it from every issue."""
     request.member()
     row = request.one("SELECT * FROM labels WHERE id = ?", label_id)
     request.db.run("DELETE FROM issue_labels WHERE label_id = ?", label_id)
     request.db.run("DELETE FROM labels WHERE id = ?", label_id)
-    return Redirect("/labels", f"The label {row['name']} is deleted.")
+    return Redirect("/labels", f"The label {row['name']} has been deleted.")
 
 
 @site.get("/users/{}")
 def person(request: Request, user_id: int) -> Page:
-    """A user, and what is assigned to them."""
+    """Display a user."""
     row = request.one("SELECT * FROM users WHERE id = ?", user_id)
     open_count = request.db.value("SELECT count(*) FROM issues WHERE assignee_id = ? AND state = 'open'", user_id)
     body = join(
-        tag("p", f"User name {row['login']}, {row['email']}, {open_count} open issues assigned."),
+        tag("p", f"User name {row['login']}, {row['email']}, {count_of(open_count, 'open issue')} assigned."),
         tag("p", link(f"Issues assigned to {row['name']}", f"/issues?assignee={user_id}")),
     )
     return Page(row["name"], body)

@@ -1,15 +1,14 @@
-"""The settings of the user."""
+"""The user's settings."""
 
+from ..choices import DIGESTS
 from ..html import button, choice, field, form, tag, tick
 from ..web import Page, Redirect, Reply, Request
 from .base import site
 
-DIGESTS = {"daily": "Every day", "weekly": "Every week", "never": "Never"}
-
 
 @site.get("/settings")
 def settings(request: Request) -> Page:
-    """The form."""
+    """Display the settings."""
     user = request.member()
     return _form(user["name"], user["email"], user["digest"], bool(user["mentions"]))
 
@@ -19,8 +18,8 @@ def _form(name: str, email: str, digest: str, mentions: bool, errors: tuple[str,
         "/settings",
         field("Name", "name", name),
         field("E-mail", "email", email),
-        choice("Send me a digest", "digest", DIGESTS.items(), digest),
-        tag("p", tick("Tell me when I am mentioned", "mentions", mentions)),
+        choice("E-mail digest", "digest", DIGESTS.items(), digest),
+        tag("p", tick("Notify me when I am mentioned", "mentions", mentions)),
         tag("p", button("Save settings")),
     )
     return Page("Settings", body, errors)
@@ -28,13 +27,13 @@ def _form(name: str, email: str, digest: str, mentions: bool, errors: tuple[str,
 
 @site.post("/settings")
 def save(request: Request) -> Reply:
-    """Change the settings."""
+    """Save the settings."""
     user, asked = request.member(), request.form
     name, email, digest = asked.text("name"), asked.text("email"), asked.text("digest")
     mentions = asked.text("mentions") == "1"
     errors = [] if name else ["The name must not be empty."]
     if "@" not in email:
-        errors.append("This is not an e-mail address.")
+        errors.append("Enter a valid e-mail address.")
     if digest not in DIGESTS:
         errors.append("Choose a digest.")
     if errors:
@@ -43,4 +42,4 @@ def save(request: Request) -> Reply:
         "UPDATE users SET name = ?, email = ?, digest = ?, mentions = ? WHERE id = ?",
         *(name, email, digest, int(mentions), user["id"]),
     )
-    return Redirect("/settings", "Your settings are saved.")
+    return Redirect("/settings", "Your settings have been saved.")

@@ -1,4 +1,4 @@
-"""The wiki with a forum: articles with history, talk and categories; boards, threads, reports and private messages."""
+"""The wiki with a forum: articles with history, talk and categories; boards, threads, reports and messages."""
 
 from . import articles, categories, drafting, editing, forum, history, messages, moderation, people, posts
 from .base import site

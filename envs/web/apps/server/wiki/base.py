@@ -48,10 +48,10 @@ site = Site("wiki", "Open Wiki", SCHEMA, _menu)
 
 
 def article_link(row: Row) -> Html:
-    """The link to an article."""
+    """Return the link to an article."""
     return link(row["title"], f"/article/{row['id']}")
 
 
 def is_moderator(user: Row | None) -> bool:
-    """Whether this user looks after the forum."""
+    """Return whether this user is a moderator of the forum."""
     return user is not None and user["role"] == "moderator"

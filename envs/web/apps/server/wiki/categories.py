@@ -1,4 +1,4 @@
-"""The categories of an article, and the talk about it."""
+"""The categories and the talk page of an article."""
 
 from ..html import area, button, form, join, link, paragraphs, tag, tick
 from ..web import Page, Redirect, Reply, Request
@@ -8,7 +8,7 @@ from .base import site
 
 @site.get("/article/{}/categories")
 def choose(request: Request, article_id: int) -> Page:
-    """Checkboxes for all categories."""
+    """Display a checkbox for each category."""
     request.member()
     title = current(request, article_id)["title"]
     rows = request.db.rows(
@@ -23,19 +23,19 @@ def choose(request: Request, article_id: int) -> Page:
 
 @site.post("/article/{}/categories")
 def save(request: Request, article_id: int) -> Reply:
-    """Change the categories."""
+    """Save the categories."""
     request.member()
     current(request, article_id)
     request.db.run("DELETE FROM article_categories WHERE article_id = ?", article_id)
     for number in request.form.numbers("category"):
         if request.db.row("SELECT 1 FROM categories WHERE id = ?", number):
             request.db.run("INSERT INTO article_categories VALUES (?, ?)", article_id, number)
-    return Redirect(f"/article/{article_id}", "The categories are saved.")
+    return Redirect(f"/article/{article_id}", "The categories have been saved.")
 
 
 @site.get("/article/{}/talk")
 def talk(request: Request, article_id: int) -> Page:
-    """What is said about an article."""
+    """Display the talk page of an article."""
     return _talk_page(request, article_id)
 
 
@@ -45,19 +45,21 @@ def _talk_page(request: Request, article_id: int, errors: tuple[str, ...] = ()) 
         "SELECT talk.*, users.name FROM talk JOIN users ON users.id = user_id WHERE article_id = ? ORDER BY talk.id",
         article_id,
     )
-    said = [
+    remarks = [
         tag("article", tag("h2", f"Remark {number} by {row['name']}, {row['date']}"), paragraphs(row["text"]))
         for number, row in enumerate(rows, 1)
     ]
     new = form(f"/article/{article_id}/talk", area("Your remark", "text", "", 4), button("Add remark"))
     return Page(
-        f"Talk about {title}", join(tag("p", link("Back to the article", f"/article/{article_id}")), said, new), errors
+        f"Talk about {title}",
+        join(tag("p", link("Back to the article", f"/article/{article_id}")), remarks, new),
+        errors,
     )
 
 
 @site.post("/article/{}/talk")
 def add_remark(request: Request, article_id: int) -> Reply:
-    """Say something about an article."""
+    """Add a remark to the talk page."""
     user, text = request.member(), request.form.text("text")
     current(request, article_id)
     if not text:
@@ -66,4 +68,4 @@ def add_remark(request: Request, article_id: int) -> Reply:
         "INSERT INTO talk (article_id, user_id, date, text) VALUES (?, ?, ?, ?)",
         *(article_id, user["id"], request.today, text),
     )
-    return Redirect(f"/article/{article_id}/talk", "Your remark is added.")
+    return Redirect(f"/article/{article_id}/talk", "Your remark has been added.")

@@ -1,4 +1,4 @@
-"""A new article in steps: title and category, text, preview."""
+"""Create an article in three steps: title and category, text, preview."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from ..html import area, button, facts, field, form, join, link, press, select, 
 from ..web import Page, Redirect, Reply, Request
 from .base import site
 from .editing import add_revision
-from .text import shown, tidy
+from .text import normalize, render
 
 
 def _draft(request: Request) -> dict[str, Any]:
@@ -16,7 +16,7 @@ def _draft(request: Request) -> dict[str, Any]:
 
 @site.get("/new")
 def choose_title(request: Request) -> Page:
-    """Step 1."""
+    """Display step 1."""
     draft = _draft(request)
     return _title_page(request, draft.get("title", ""), draft.get("category"))
 
@@ -40,7 +40,7 @@ def keep_title(request: Request) -> Reply:
     if not title:
         return _title_page(request, title, category, ("The title must not be empty.",))
     if request.db.row("SELECT 1 FROM articles WHERE title = ?", title):
-        return _title_page(request, title, category, ("There is such an article already.",))
+        return _title_page(request, title, category, ("An article with this title already exists.",))
     known = request.db.row("SELECT 1 FROM categories WHERE id = ?", category)
     draft.update(title=title, category=category if known else None)
     return Redirect("/new/text")
@@ -48,21 +48,21 @@ def keep_title(request: Request) -> Reply:
 
 @site.get("/new/text")
 def write_text(request: Request) -> Reply:
-    """Step 2."""
+    """Display step 2."""
     draft = _draft(request)
     return _text_page(draft.get("text", "")) if "title" in draft else Redirect("/new")
 
 
 def _text_page(text: str, errors: tuple[str, ...] = ()) -> Page:
-    note = tag("p", "A heading is a line like == History ==, a link to an article is its title in double brackets.")
+    note = tag("p", "Write a heading as == History == and a link to an article as its title in double brackets.")
     body = form("/new/text", area("Text", "text", text, 14), button("Continue to preview"))
     return Page("New article, step 2 of 3: text", join(note, body), errors)
 
 
 @site.post("/new/text")
 def keep_text(request: Request) -> Reply:
-    """Keep the text."""
-    draft, text = _draft(request), tidy(request.form.text("text"))
+    """Store the text in the draft."""
+    draft, text = _draft(request), normalize(request.form.text("text"))
     if not text:
         return _text_page(text, ("The text must not be empty.",))
     draft["text"] = text
@@ -71,28 +71,28 @@ def keep_text(request: Request) -> Reply:
 
 @site.get("/new/preview")
 def preview(request: Request) -> Reply:
-    """Step 3."""
+    """Display step 3."""
     draft = _draft(request)
     if "title" not in draft or "text" not in draft:
         return Redirect("/new")
     category = request.db.value("SELECT name FROM categories WHERE id = ?", draft["category"])
-    said = facts([("Title", draft["title"]), ("Category", category or "none")])
+    summary = facts([("Title", draft["title"]), ("Category", category or "none")])
     back = tag("p", link("Back to text", "/new/text"))
-    body = join(said, shown(request.db, draft["text"]), press("Publish", "/new/publish"), back)
+    body = join(summary, render(request.db, draft["text"]), press("Publish", "/new/publish"), back)
     return Page("New article, step 3 of 3: preview", body)
 
 
 @site.post("/new/publish")
 def publish(request: Request) -> Reply:
-    """Make the article."""
+    """Create the article."""
     request.member()
     draft = request.session.drafts.pop("article", {})
     if "title" not in draft or "text" not in draft:
         return Redirect("/new")
     if request.db.row("SELECT 1 FROM articles WHERE title = ?", draft["title"]):
-        return Redirect("/new", "There is such an article already.")
+        return Redirect("/new", "An article with this title already exists.")
     number = request.db.run("INSERT INTO articles (title) VALUES (?)", draft["title"])
     add_revision(request, number, "New article", draft["text"])
     if draft["category"] is not None:
         request.db.run("INSERT INTO article_categories VALUES (?, ?)", number, draft["category"])
-    return Redirect(f"/article/{number}", f"The article {draft['title']} is published.")
+    return Redirect(f"/article/{number}", f"The article {draft['title']} has been published.")

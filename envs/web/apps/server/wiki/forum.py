@@ -1,4 +1,4 @@
-"""The forum: boards, threads and replies. A pinned thread stands first, a locked one takes no replies."""
+"""Forum pages: boards, threads and replies. Pinned threads come first; locked threads accept no replies."""
 
 from ..data import Row
 from ..html import Html, area, button, field, form, join, link, paragraphs, select, table, tag
@@ -8,7 +8,7 @@ from .base import is_moderator, site
 
 @site.get("/forum")
 def boards(request: Request) -> Page:
-    """The boards."""
+    """Display the boards."""
     rows = request.db.rows(
         "SELECT boards.*, count(threads.id) AS threads FROM boards LEFT JOIN threads ON board_id = boards.id"
         " GROUP BY boards.id ORDER BY boards.id"
@@ -19,7 +19,7 @@ def boards(request: Request) -> Page:
 
 @site.get("/board/{}")
 def board(request: Request, board_id: int) -> Page:
-    """The threads of a board."""
+    """Display the threads of a board."""
     row = request.one("SELECT * FROM boards WHERE id = ?", board_id)
     skip, pages = paged(request, request.db.value("SELECT count(*) FROM threads WHERE board_id = ?", board_id))
     rows = request.db.rows(
@@ -42,7 +42,7 @@ def _state(row: Row) -> str:
 
 @site.get("/board/{}/new")
 def new(request: Request, board_id: int) -> Page:
-    """The form of a new thread."""
+    """Display the form of a new thread."""
     request.member()
     return _new_page(request, request.one("SELECT * FROM boards WHERE id = ?", board_id), "", "")
 
@@ -54,16 +54,16 @@ def _new_page(request: Request, row: Row, title: str, text: str, errors: tuple[s
 
 @site.post("/board/{}/new")
 def create(request: Request, board_id: int) -> Reply:
-    """Begin a thread."""
+    """Create a thread."""
     user, row = request.member(), request.one("SELECT * FROM boards WHERE id = ?", board_id)
     title, text = request.form.text("title"), request.form.text("text")
     if not title or not text:
-        return _new_page(request, row, title, text, ("Neither the title nor the text may be empty.",))
+        return _new_page(request, row, title, text, ("The title and the text must not be empty.",))
     number = request.db.run(
         "INSERT INTO threads (board_id, title, pinned, locked) VALUES (?, ?, 0, 0)", board_id, title
     )
     _add_post(request, number, user["id"], text)
-    return Redirect(f"/thread/{number}", "The thread is posted.")
+    return Redirect(f"/thread/{number}", "The thread has been posted.")
 
 
 def _add_post(request: Request, thread_id: int, user_id: int, text: str) -> None:
@@ -78,7 +78,7 @@ def _add_post(request: Request, thread_id: int, user_id: int, text: str) -> None
 
 @site.get("/thread/{}")
 def thread(request: Request, thread_id: int) -> Page:
-    """The posts of a thread."""
+    """Display the posts of a thread."""
     return _thread_page(request, thread_id)
 
 
@@ -97,7 +97,7 @@ def _thread_page(request: Request, thread_id: int, errors: tuple[str, ...] = ())
     )
     reply = form(f"/thread/{thread_id}/reply", area("Reply", "text", "", 4), button("Post reply"))
     body = join(
-        tag("p", "In the board ", link(row["board"], f"/board/{row['board_id']}"), ". ", _state(row)),
+        tag("p", "Board: ", link(row["board"], f"/board/{row['board_id']}"), ". ", _state(row)),
         _moderation(request, row) if is_moderator(user) else None,
         [_post(number, post, user) for number, post in enumerate(rows, skip + 1)],
         pages,
@@ -107,13 +107,13 @@ def _thread_page(request: Request, thread_id: int, errors: tuple[str, ...] = ())
 
 
 def _post(number: int, row: Row, user: Row | None) -> Html:
-    doing = [link(f"Report post {number}", f"/post/{row['id']}/report"), " "]
+    actions = [link(f"Report post {number}", f"/post/{row['id']}/report"), " "]
     if user and user["id"] == row["user_id"]:
-        doing += [link(f"Edit post {number}", f"/post/{row['id']}"), " "]
+        actions += [link(f"Edit post {number}", f"/post/{row['id']}"), " "]
     if user and (user["id"] == row["user_id"] or is_moderator(user)):
-        doing.append(link(f"Delete post {number}", f"/post/{row['id']}/delete"))
+        actions.append(link(f"Delete post {number}", f"/post/{row['id']}/delete"))
     heading = tag("h2", f"Post {number} by {row['name']}, {row['date']}")
-    return tag("article", heading, paragraphs(row["text"]), tag("p", doing))
+    return tag("article", heading, paragraphs(row["text"]), tag("p", actions))
 
 
 def _moderation(request: Request, row: Row) -> Html:
@@ -132,7 +132,7 @@ def _moderation(request: Request, row: Row) -> Html:
 
 @site.post("/thread/{}/reply")
 def reply(request: Request, thread_id: int) -> Reply:
-    """Reply."""
+    """Reply to a thread."""
     user, row = request.member(), request.one("SELECT * FROM threads WHERE id = ?", thread_id)
     text = request.form.text("text")
     if row["locked"]:
@@ -141,4 +141,4 @@ def reply(request: Request, thread_id: int) -> Reply:
         return _thread_page(request, thread_id, ("The reply must not be empty.",))
     _add_post(request, thread_id, user["id"], text)
     count = request.db.value("SELECT count(*) FROM posts WHERE thread_id = ?", thread_id)
-    return Redirect(f"/thread/{thread_id}?page={-(-count // 10)}", "Your reply is posted.")
+    return Redirect(f"/thread/{thread_id}?page={-(-count // 10)}", "Your reply has been posted.")

@@ -1,4 +1,4 @@
-"""The history of an article: its revisions, an old one, and going back to one. Revisions are numbered from 1."""
+"""The history of an article: list, display and restore revisions, which are numbered from 1."""
 
 from ..data import Row
 from ..html import join, link, table, tag
@@ -6,7 +6,7 @@ from ..web import Page, Redirect, Refused, Reply, Request, confirm, paged
 from .articles import current
 from .base import site
 from .editing import add_revision
-from .text import shown
+from .text import render
 
 
 def _revisions(request: Request, article_id: int) -> list[Row]:
@@ -19,7 +19,7 @@ def _revisions(request: Request, article_id: int) -> list[Row]:
 
 @site.get("/article/{}/history")
 def history(request: Request, article_id: int) -> Page:
-    """All revisions, newest first."""
+    """Display all revisions, newest first."""
     title, rows = current(request, article_id)["title"], _revisions(request, article_id)
     skip, pages = paged(request, len(rows))
     path = f"/article/{article_id}/revision"
@@ -31,7 +31,7 @@ def history(request: Request, article_id: int) -> Page:
         )
         for number, row in list(enumerate(rows, 1))[::-1][skip : skip + 10]
     ]
-    body = table("Revisions", ("Revision", "Date", "Who", "Summary", "Revert"), cells)
+    body = table("Revisions", ("Revision", "Date", "Author", "Summary", "Revert"), cells)
     return Page(
         f"History of {title}", join(tag("p", link("Back to the article", f"/article/{article_id}")), body, pages)
     )
@@ -46,16 +46,16 @@ def _revision(request: Request, article_id: int, number: int) -> Row:
 
 @site.get("/article/{}/revision/{}")
 def revision(request: Request, article_id: int, number: int) -> Page:
-    """An article as it was."""
+    """Display a revision."""
     title, row = current(request, article_id)["title"], _revision(request, article_id, number)
-    said = tag("p", f"By {row['name']}, {row['date']}: {row['summary']}")
+    origin = tag("p", f"By {row['name']}, {row['date']}: {row['summary']}")
     back = tag("p", link("Back to the history", f"/article/{article_id}/history"))
-    return Page(f"{title}, revision {number}", join(said, back, shown(request.db, row["text"])))
+    return Page(f"{title}, revision {number}", join(origin, back, render(request.db, row["text"])))
 
 
 @site.get("/article/{}/revision/{}/revert")
 def ask_revert(request: Request, article_id: int, number: int) -> Page:
-    """Ask before going back."""
+    """Ask for confirmation."""
     request.member()
     _revision(request, article_id, number)
     return confirm(f"Revert to revision {number}?", "Revert article", request.path, f"/article/{article_id}/history")
@@ -63,8 +63,8 @@ def ask_revert(request: Request, article_id: int, number: int) -> Page:
 
 @site.post("/article/{}/revision/{}/revert")
 def revert(request: Request, article_id: int, number: int) -> Reply:
-    """Go back to a revision, by a new one with its text."""
+    """Add a revision with the text of an old one."""
     request.member()
     text = _revision(request, article_id, number)["text"]
     add_revision(request, article_id, f"Reverted to revision {number}", text)
-    return Redirect(f"/article/{article_id}", f"The article is as in revision {number} again.")
+    return Redirect(f"/article/{article_id}", f"Reverted to revision {number}.")

@@ -1,4 +1,4 @@
-"""Private messages: those received and sent, writing one, and deleting one that was received."""
+"""Private messages: list, read, send, and delete received ones."""
 
 from ..data import Row
 from ..html import area, button, facts, field, form, join, link, paragraphs, table, tag
@@ -11,13 +11,13 @@ KINDS = {"received": ("receiver_id", "sender_id", "From"), "sent": ("sender_id",
 
 @site.get("/messages")
 def received(request: Request) -> Page:
-    """The messages received, newest first."""
+    """Display the received messages, newest first."""
     return _list(request, "received")
 
 
 @site.get("/messages/sent")
 def sent(request: Request) -> Page:
-    """The messages sent, newest first."""
+    """Display the sent messages, newest first."""
     return _list(request, "sent")
 
 
@@ -32,7 +32,7 @@ def _list(request: Request, kind: str) -> Page:
         user["id"],
         skip,
     )
-    # Many messages have the same subject.
+    # The id makes the link names unique; many messages share a subject.
     names = [f"{row['subject']} (message {row['id']})" for row in rows]
     cells = [
         (link(name, f"/messages/{row['id']}"), row["name"], row["date"]) for name, row in zip(names, rows, strict=True)
@@ -65,18 +65,18 @@ def _own(request: Request, message_id: int) -> Row:
 
 @site.get("/messages/{}")
 def message(request: Request, message_id: int) -> Page:
-    """One message."""
+    """Display a message."""
     row, user = _own(request, message_id), request.member()
-    said = facts([("From", row["sender"]), ("To", row["receiver"]), ("Date", row["date"])])
-    answer = "/messages/new" + query({"to": row["login"], "subject": f"Re: {row['subject']}"})
-    doing = [link("Answer", answer), " ", link("Delete message", f"/messages/{message_id}/delete")]
-    body = join(said, paragraphs(row["text"]), tag("p", doing) if row["receiver_id"] == user["id"] else None)
+    header = facts([("From", row["sender"]), ("To", row["receiver"]), ("Date", row["date"])])
+    reply = "/messages/new" + query({"to": row["login"], "subject": f"Re: {row['subject']}"})
+    actions = [link("Reply", reply), " ", link("Delete message", f"/messages/{message_id}/delete")]
+    body = join(header, paragraphs(row["text"]), tag("p", actions) if row["receiver_id"] == user["id"] else None)
     return Page(row["subject"], body)
 
 
 @site.get("/messages/new")
 def new(request: Request) -> Page:
-    """The form of a message."""
+    """Display the form of a message."""
     request.member()
     return _form(request.query.text("to"), request.query.text("subject"), "")
 
@@ -98,29 +98,29 @@ def send(request: Request) -> Reply:
     user, asked = request.member(), request.form
     to, subject, text = asked.text("to"), asked.text("subject"), asked.text("text")
     receiver = request.db.row("SELECT * FROM users WHERE login = ?", to.lower())
-    errors = [] if receiver else ["There is no such user."]
+    errors = [] if receiver else ["No user has this user name."]
     if not subject or not text:
-        errors.append("Neither the subject nor the message may be empty.")
+        errors.append("The subject and the message must not be empty.")
     if receiver is None or errors:
         return _form(to, subject, text, tuple(errors))
     request.db.run(
         "INSERT INTO messages (sender_id, receiver_id, subject, text, date) VALUES (?, ?, ?, ?, ?)",
         *(user["id"], receiver["id"], subject, text, request.today),
     )
-    return Redirect("/messages/sent", f"Your message to {receiver['name']} is sent.")
+    return Redirect("/messages/sent", f"Your message to {receiver['name']} has been sent.")
 
 
 @site.get("/messages/{}/delete")
 def ask_delete(request: Request, message_id: int) -> Page:
-    """Ask before a message is deleted."""
+    """Ask for confirmation."""
     row = _own(request, message_id)
     return confirm(f"Delete the message {row['subject']}?", "Delete message", request.path, f"/messages/{message_id}")
 
 
 @site.post("/messages/{}/delete")
 def delete(request: Request, message_id: int) -> Reply:
-    """Delete a message that was received."""
+    """Delete a received message."""
     user = request.member()
     row = request.one("SELECT * FROM messages WHERE id = ? AND receiver_id = ?", message_id, user["id"])
     request.db.run("DELETE FROM messages WHERE id = ?", message_id)
-    return Redirect("/messages", f"The message {row['subject']} is deleted.")
+    return Redirect("/messages", f"The message {row['subject']} has been deleted.")

@@ -1,13 +1,12 @@
-"""What is done with one post: editing, deleting, reporting in steps."""
+"""Post pages: edit, delete, and report in two steps."""
 
 from typing import Any
 
+from ..choices import REPORT_REASONS
 from ..data import Row
 from ..html import area, button, choice, facts, field, form, join, press, tag
 from ..web import Page, Redirect, Refused, Reply, Request, confirm
 from .base import is_moderator, site
-
-REASONS = ("Spam", "Rude", "Off topic", "Wrong board", "Copied without permission")
 
 
 def _post(request: Request, post_id: int) -> Row:
@@ -18,7 +17,7 @@ def _post(request: Request, post_id: int) -> Row:
 def _own(request: Request, post_id: int, moderators: bool = False) -> Row:
     user, row = request.member(), _post(request, post_id)
     if row["user_id"] != user["id"] and not (moderators and is_moderator(user)):
-        raise Refused("This is not your post.")
+        raise Refused("This post belongs to another user.")
     return row
 
 
@@ -28,23 +27,23 @@ def _form(request: Request, text: str, errors: tuple[str, ...] = ()) -> Page:
 
 @site.get("/post/{}")
 def edit(request: Request, post_id: int) -> Page:
-    """The form of a post."""
+    """Display the form of a post."""
     return _form(request, _own(request, post_id)["text"])
 
 
 @site.post("/post/{}")
 def save(request: Request, post_id: int) -> Reply:
-    """Change a post."""
+    """Save a post."""
     row, text = _own(request, post_id), request.form.text("text")
     if not text:
         return _form(request, text, ("The post must not be empty.",))
     request.db.run("UPDATE posts SET text = ? WHERE id = ?", text, post_id)
-    return Redirect(f"/thread/{row['thread_id']}", "The post is saved.")
+    return Redirect(f"/thread/{row['thread_id']}", "The post has been saved.")
 
 
 @site.get("/post/{}/delete")
 def ask_delete(request: Request, post_id: int) -> Page:
-    """Ask before a post is deleted."""
+    """Ask for confirmation."""
     row = _own(request, post_id, moderators=True)
     page = confirm("Delete this post?", "Delete post", request.path, f"/thread/{row['thread_id']}")
     return Page(page.title, join(tag("blockquote", row["text"]), page.body))
@@ -52,14 +51,14 @@ def ask_delete(request: Request, post_id: int) -> Page:
 
 @site.post("/post/{}/delete")
 def delete(request: Request, post_id: int) -> Reply:
-    """Delete a post with what was reported of it, and its thread if it was the only one."""
+    """Delete a post with its reports, and its thread if the thread has no other post."""
     row = _own(request, post_id, moderators=True)
     request.db.run("DELETE FROM reports WHERE post_id = ?", post_id)
     request.db.run("DELETE FROM posts WHERE id = ?", post_id)
     if request.db.row("SELECT 1 FROM posts WHERE thread_id = ?", row["thread_id"]):
-        return Redirect(f"/thread/{row['thread_id']}", "The post is deleted.")
+        return Redirect(f"/thread/{row['thread_id']}", "The post has been deleted.")
     request.db.run("DELETE FROM threads WHERE id = ?", row["thread_id"])
-    return Redirect("/forum", "The post was the only one of its thread, which is deleted too.")
+    return Redirect("/forum", "The thread has been deleted with its only post.")
 
 
 def _draft(request: Request, post_id: int) -> dict[str, Any]:
@@ -68,7 +67,7 @@ def _draft(request: Request, post_id: int) -> dict[str, Any]:
 
 @site.get("/post/{}/report")
 def choose_reason(request: Request, post_id: int) -> Page:
-    """Step 1."""
+    """Display step 1."""
     return _reason_page(request, post_id)
 
 
@@ -76,7 +75,7 @@ def _reason_page(request: Request, post_id: int, errors: tuple[str, ...] = ()) -
     row, draft = _post(request, post_id), _draft(request, post_id)
     body = form(
         f"/post/{post_id}/report",
-        choice("Reason", "reason", [(each, each) for each in REASONS], draft.get("reason", "")),
+        choice("Reason", "reason", [(each, each) for each in REPORT_REASONS], draft.get("reason", "")),
         field("Note for the moderators", "note", draft.get("note", "")),
         button("Continue to confirmation"),
     )
@@ -85,10 +84,10 @@ def _reason_page(request: Request, post_id: int, errors: tuple[str, ...] = ()) -
 
 @site.post("/post/{}/report")
 def keep_reason(request: Request, post_id: int) -> Reply:
-    """Keep the reason."""
+    """Store the reason in the draft."""
     _post(request, post_id)
     reason = request.form.text("reason")
-    if reason not in REASONS:
+    if reason not in REPORT_REASONS:
         return _reason_page(request, post_id, ("Choose a reason.",))
     _draft(request, post_id).update(reason=reason, note=request.form.text("note"))
     return Redirect(f"/post/{post_id}/report/confirm")
@@ -96,12 +95,12 @@ def keep_reason(request: Request, post_id: int) -> Reply:
 
 @site.get("/post/{}/report/confirm")
 def confirm_report(request: Request, post_id: int) -> Reply:
-    """Step 2."""
+    """Display step 2."""
     row, draft = _post(request, post_id), _draft(request, post_id)
     if "reason" not in draft:
         return Redirect(f"/post/{post_id}/report")
-    said = facts([("Post", row["text"]), ("Reason", draft["reason"]), ("Note", draft["note"] or "none")])
-    return Page("Report a post, step 2 of 2: confirm", join(said, press("Send report", request.path)))
+    summary = facts([("Post", row["text"]), ("Reason", draft["reason"]), ("Note", draft["note"] or "none")])
+    return Page("Report a post, step 2 of 2: confirm", join(summary, press("Submit report", request.path)))
 
 
 @site.post("/post/{}/report/confirm")

@@ -1,4 +1,4 @@
-"""The text of articles: lines, headings like ``== History ==``, and links like ``[[Aldbury]]``."""
+"""Article text: lines, headings such as ``== History ==``, and links such as ``[[Aldbury]]``."""
 
 import re
 
@@ -10,13 +10,13 @@ HEADING = re.compile(r"==\s*(.+?)\s*==")
 LINK = re.compile(r"\[\[([^\[\]\n]+)\]\]")
 
 
-def tidy(text: str) -> str:
-    """Text as it is stored: no empty lines, and no white space at the ends of lines."""
+def normalize(text: str) -> str:
+    """Return text as it is stored: no empty lines, and no white space at the ends of lines."""
     return "\n".join(line.strip() for line in text.split("\n") if line.strip())
 
 
 def sections(text: str) -> list[tuple[str, str]]:
-    """Heading and text of each section, the text with its heading; what comes before the first has the heading ""."""
+    """Return heading and text of each section; the text includes the heading line, which the first may lack."""
     found: list[tuple[str, list[str]]] = [("", [])]
     for line in text.split("\n"):
         heading = HEADING.fullmatch(line)
@@ -26,8 +26,8 @@ def sections(text: str) -> list[tuple[str, str]]:
     return [(heading, "\n".join(lines)) for heading, lines in found if lines]
 
 
-def shown(db: Data, text: str, article_id: int | None = None) -> Html:
-    """Text as HTML; with an article's id, each section has a link to edit it."""
+def render(db: Data, text: str, article_id: int | None = None) -> Html:
+    """Return text as HTML; with an article's id, each section has a link to edit it."""
     parts = list[Html]()
     for number, (heading, body) in enumerate(sections(text)):
         lines = body.split("\n")
@@ -42,7 +42,7 @@ def shown(db: Data, text: str, article_id: int | None = None) -> Html:
 
 def _linked(db: Data, line: str) -> Html:
     parts = list[object]()
-    # With one group, the odd pieces of a split are what the group matched.
+    # With one group in the pattern, the odd pieces of a split are the group's matches.
     for number, piece in enumerate(LINK.split(line)):
         row = db.row("SELECT * FROM articles WHERE title = ?", piece) if number % 2 else None
         parts.append(article_link(row) if row else piece)
@@ -50,6 +50,6 @@ def _linked(db: Data, line: str) -> Html:
 
 
 def contents(text: str) -> Html | None:
-    """The headings as a list, if there are several."""
+    """Return the headings as a list, or None if there are fewer than two."""
     headings = [heading for heading, _ in sections(text) if heading]
     return tag("nav", bullets(headings), aria_label="Contents") if len(headings) > 1 else None

@@ -1,7 +1,23 @@
-"""Home, categories, search and the page of a product."""
+"""Catalog pages: home, categories, search and products."""
 
 from ..data import Row
-from ..html import Html, bullets, button, choice, facts, field, form, join, link, paragraphs, press, select, table, tag
+from ..html import (
+    Html,
+    bullets,
+    button,
+    choice,
+    count_of,
+    facts,
+    field,
+    form,
+    join,
+    link,
+    paragraphs,
+    press,
+    select,
+    table,
+    tag,
+)
 from ..html import hidden as hidden_field
 from ..web import Page, Request, paged
 from .base import money, site
@@ -9,7 +25,7 @@ from .base import money, site
 SORTS = {
     "name": ("Name", "products.name"),
     "price": ("Price, lowest first", "products.price, products.name"),
-    "dearest": ("Price, highest first", "products.price DESC, products.name"),
+    "expensive": ("Price, highest first", "products.price DESC, products.name"),
     "rating": ("Rating, best first", "rating DESC, products.name"),
 }
 RATED = """
@@ -21,19 +37,21 @@ FROM products JOIN categories ON categories.id = category_id LEFT JOIN reviews O
 
 @site.get("/")
 def home(request: Request) -> Page:
-    """The categories."""
+    """Display the categories."""
     rows = request.db.rows(
         "SELECT categories.*, count(products.id) AS products FROM categories"
         " LEFT JOIN products ON category_id = categories.id GROUP BY categories.id ORDER BY categories.name"
     )
-    items = [join(link(row["name"], f"/category/{row['id']}"), f" ({row['products']} products)") for row in rows]
+    items = [
+        join(link(row["name"], f"/category/{row['id']}"), f" ({count_of(row['products'], 'product')})") for row in rows
+    ]
     search = form("/search", field("Search for", "text", kind="search"), button("Go"), method="get")
     return Page("Corner Shop", join(search, tag("h2", "Categories"), bullets(items)))
 
 
 @site.get("/category/{}")
 def category(request: Request, category_id: int) -> Page:
-    """The products of one category."""
+    """Display the products of a category."""
     row = request.one("SELECT * FROM categories WHERE id = ?", category_id)
     chosen = request.query.text("sort", "name")
     controls = form(request.path, _sort(chosen), button("Sort"), method="get")
@@ -42,7 +60,7 @@ def category(request: Request, category_id: int) -> Page:
 
 @site.get("/search")
 def search(request: Request) -> Page:
-    """Search with filters and an order."""
+    """Display the search form with its results."""
     asked = request.query
     groups = request.db.rows("SELECT * FROM categories ORDER BY name")
     brands = request.db.rows("SELECT DISTINCT brand FROM products ORDER BY brand")
@@ -110,7 +128,7 @@ def _list(request: Request, where: str, values: list[object], sort: str) -> Html
 
 
 def _rating(row: Row) -> str:
-    return f"{row['rating']} of 5 ({row['reviews']} reviews)" if row["reviews"] else "no reviews"
+    return f"{row['rating']} of 5 ({count_of(row['reviews'], 'review')})" if row["reviews"] else "no reviews"
 
 
 def _stock(row: Row) -> str:
@@ -119,12 +137,12 @@ def _stock(row: Row) -> str:
 
 @site.get("/product/{}")
 def product(request: Request, product_id: int) -> Page:
-    """A product: what it is, a form to buy it, and what others say."""
+    """Display a product."""
     return product_page(request, product_id)
 
 
 def product_page(request: Request, product_id: int, errors: tuple[str, ...] = ()) -> Page:
-    """The page of a product, with the errors of the form on it."""
+    """Return the page of a product: facts, the form to buy it with its errors, and reviews."""
     row = request.one(f"{RATED} WHERE products.id = ? GROUP BY products.id", product_id)
     user = request.user()
     body = join(
@@ -170,19 +188,19 @@ def _reviews(request: Request, product_id: int, user_id: int | None) -> Html:
         skip,
     )
     if not rows:
-        return tag("p", "Nobody has reviewed this yet.")
+        return tag("p", "No reviews yet.")
 
     def shown(row: Row) -> Html:
         own = None
         if row["user_id"] == user_id:
             edit = link(f"Edit review {row['title']}", f"/review/{row['id']}")
             own = tag("p", edit, " ", link(f"Delete review {row['title']}", f"/review/{row['id']}/delete"))
-        said = tag("p", f"{row['rating']} of 5, by {row['name']}, {row['date']}")
-        return tag("article", tag("h3", row["title"]), said, paragraphs(row["text"]), own)
+        rating = tag("p", f"{row['rating']} of 5, by {row['name']}, {row['date']}")
+        return tag("article", tag("h3", row["title"]), rating, paragraphs(row["text"]), own)
 
     return join([shown(row) for row in rows], pages)
 
 
 def choice_of_rating(chosen: object = "") -> Html:
-    """Radio buttons for one to five stars."""
-    return choice("Rating", "rating", [(n, f"{n} star{'s' if n > 1 else ''}") for n in range(1, 6)], chosen)
+    """Return radio buttons for one to five stars."""
+    return choice("Rating", "rating", [(n, count_of(n, "star")) for n in range(1, 6)], chosen)
