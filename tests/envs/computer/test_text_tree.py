@@ -1,4 +1,4 @@
-"""The page as text: bounded, in one order, and nothing a page says passes for what we say."""
+"""The page as text is bounded, in document order, and page text never poses as a message of the environment."""
 
 from typing import Any
 
@@ -33,14 +33,14 @@ TREE = [
 RECTS = {101: (0.0, 0.0, 90.0, 20.0), 102: (0.0, 30.0, 90.0, 20.0), 103: (0.0, 900.0, 90.0, 20.0)}
 
 
-def seen(numbers: Numbers, document: str = "1", clickable: frozenset[int] = frozenset()) -> str:
+def rendered(numbers: Numbers, document: str = "1", clickable: frozenset[int] = frozenset()) -> str:
     nodes = build_nodes(TREE, RECTS, set(clickable), 640, 480)
     numbers.assign(document, nodes)
     return render({"tabs": [["http://127.0.0.1/", "shop"]], "active": 0, "notes": [], "nodes": nodes})
 
 
-def test_a_page() -> None:
-    assert seen(Numbers()).splitlines() == [
+def test_a_page_is_tabs_and_nodes() -> None:
+    assert rendered(Numbers()).splitlines() == [
         "* tab 0: 'shop' http://127.0.0.1/",
         "[1] heading 'Lamps'",
         "text 'five left'",
@@ -48,21 +48,21 @@ def test_a_page() -> None:
     ]
 
 
-def test_what_hears_clicks_is_told_though_it_has_no_role() -> None:
-    assert "[2] clickable 'five left'" in seen(Numbers(), clickable=frozenset({102}))
+def test_a_node_with_a_click_listener_is_listed_without_a_role() -> None:
+    assert "[2] clickable 'five left'" in rendered(Numbers(), clickable=frozenset({102}))
 
 
-def test_numbers_stay_while_the_document_does_and_are_never_given_twice() -> None:
+def test_numbers_stay_within_a_document_and_are_never_used_twice() -> None:
     numbers = Numbers()
-    first = seen(numbers)
-    assert seen(numbers) == first
-    again = seen(numbers, document="2")
+    first = rendered(numbers)
+    assert rendered(numbers) == first
+    again = rendered(numbers, document="2")
     assert "[1]" not in again
     assert len(set(numbers.nodes)) == 6
 
 
 @given(st.text(max_size=80), st.text(max_size=80))
-def test_what_a_page_says_stays_on_its_line_and_in_its_quotes(name: str, title: str) -> None:
+def test_page_text_stays_on_its_line_and_in_its_quotes(name: str, title: str) -> None:
     nodes = build_nodes([node(1, "button", name, (), None)], {}, set(), 640, 480)
     Numbers().assign("1", nodes)
     tab, shown = render({"tabs": [["http://127.0.0.1/", title]], "nodes": nodes}).splitlines()
@@ -72,13 +72,13 @@ def test_what_a_page_says_stays_on_its_line_and_in_its_quotes(name: str, title: 
     assert not inner or (inner[0] == inner[-1] == "'" and "'" not in inner[1:-1].replace("\\\\", "").replace("\\'", ""))
 
 
-def test_what_is_told_of_a_page_is_bounded_in_all() -> None:
+def test_the_text_of_a_page_is_limited() -> None:
     nodes = [{"role": "textbox", "name": "x" * 600, "value": "y" * 400} for _ in range(10)]
     assert len(limit_text(nodes, 3999)) == 3
     assert limit_text(nodes, 10_000) == nodes
 
 
-def test_a_long_page_is_cut_at_a_line_and_says_so() -> None:
+def test_a_long_page_is_cut_at_a_line_end_with_a_count() -> None:
     nodes = [{"role": "button", "name": f"number {number}", "id": number, "depth": 0} for number in range(5000)]
     shown = render({"nodes": nodes}, max_chars=1000)
     assert len(shown) < 1040

@@ -1,4 +1,4 @@
-"""Sandboxes with a browser in them, told by name."""
+"""The fixture of sandboxes with a browser."""
 
 import subprocess
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from turnwise.sandbox.provider import InProcessProvider
 
 @pytest.fixture(scope="package")
 def browsers() -> Iterator[None]:
-    """Docker sandboxes of the image ``web`` for this process."""
+    """Provide Docker sandboxes of the image ``web`` to this process."""
     found = subprocess.run(["docker", "image", "inspect", "turnwise/web"], capture_output=True, check=False)
     if found.returncode:
-        pytest.fail("no image turnwise/web here: `turnwise sandbox build web` makes it, and so does `make test`")
-    source = InProcessProvider("docker", capacity=3, warm=0)
-    set_provider(source)
+        pytest.fail("the image `turnwise/web` is missing: run `turnwise sandbox build web`")
+    provider = InProcessProvider("docker", capacity=3, warm=0)
+    set_provider(provider)
     yield
     set_provider(None)
-    source.close()
+    provider.close()

@@ -1,4 +1,4 @@
-"""A site whose pages mean harm, each in a way of its own; and one that is harmless."""
+"""A site of hostile pages, each harmful in a different way, and a harmless one."""
 
 import re
 from typing import Any
@@ -91,29 +91,29 @@ http.server.ThreadingHTTPServer(("127.0.0.1", 8080), Handler).serve_forever()
 
 
 class HostileSite(CustomSiteEnv):
-    """The page of the name ``at``; success is what the title says."""
+    """A site that opens the page named ``at``; the answer ``right`` succeeds."""
 
     def __init__(self, at: str = "harmless", **settings: Any) -> None:
         super().__init__(**settings)
         self.at = at
 
     def task(self, seed: int, split: str) -> SiteTask:
-        """Open the page."""
+        """Return the task of opening the page."""
         files = {f"{name}.html": (HEAD + body).encode() for name, body in PAGES.items()}
         files |= {"server.py": SERVER, "big.bin": bytes(1 << 20)}
         return SiteTask("press", f"/{self.at}.html" if self.at in PAGES else f"/{self.at}", files)
 
     def server_command(self) -> str:
-        """The server with a redirect that never ends."""
+        """Return the command of a server with an endless redirect."""
         return "python3 -I server.py"
 
     def check(self, final: FinalState) -> bool:
-        """Whatever was answered."""
+        """Return whether the answer is ``right``."""
         return final.answer == "right"
 
 
 def number_of(observation: object, line: str) -> int:
-    """The number of the first line of an observation that holds this."""
+    """Return the number of the first matching line of an observation."""
     found = re.search(r"\[(\d+)\] " + re.escape(line), str(observation))
     assert found, observation
     return int(found.group(1))

@@ -119,5 +119,5 @@ def test_every_verb_has_a_usage() -> None:
     assert list(USAGE) == list(VERBS)
 
 
-def test_the_driver_executes_every_verb_but_the_answer() -> None:
+def test_the_driver_executes_every_verb_except_the_answer() -> None:
     assert set(VERBS) - {ANSWER} == set(act.VERBS)

@@ -1,4 +1,4 @@
-"""The page's own example of a site, as it stands there, in a real browser."""
+"""The example site of docs/web.md, unchanged, in a real browser."""
 
 import re
 from pathlib import Path
@@ -11,10 +11,10 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "web.md"
 
 
 class Lamps(CustomSiteEnv):
-    """Says nothing of its own."""
+    """A site that overrides nothing."""
 
 
-def test_what_is_not_written_is_named() -> None:
+def test_a_missing_method_is_named() -> None:
     env = Lamps()
     with pytest.raises(NotImplementedError, match=r"Lamps does not implement task\(seed, split\)"):
         env.reset(seed=0)
@@ -23,7 +23,7 @@ def test_what_is_not_written_is_named() -> None:
 
 
 @pytest.mark.usefixtures("browsers")
-def test_the_site_of_five_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_site_of_the_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (source,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     (tmp_path / "lamps.py").write_text(source)
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -1,4 +1,4 @@
-"""Pages that mean harm: each ends in bounded time with the right word, and the next episode is clean."""
+"""Hostile pages: each action ends in bounded time with the right message, and the next episode is clean."""
 
 import re
 import subprocess
@@ -73,7 +73,7 @@ def clean(site: HostileSite) -> None:
 
 
 @pytest.mark.parametrize("at", LOST)
-def test_a_page_that_does_not_answer_is_given_up(site: HostileSite, at: str) -> None:
+def test_a_page_that_does_not_respond_is_replaced(site: HostileSite, at: str) -> None:
     after, seconds = press(site, at)
     assert "error: the page" in after
     assert seconds < STEP_TIMEOUT_S + driver_client.RECOVERY_ALLOWANCE_S
@@ -83,14 +83,14 @@ def test_a_page_that_does_not_answer_is_given_up(site: HostileSite, at: str) -> 
 
 
 @pytest.mark.parametrize("at", ALIVE)
-def test_a_page_that_makes_trouble_goes_on(site: HostileSite, at: str) -> None:
+def test_a_troublesome_page_stays_usable(site: HostileSite, at: str) -> None:
     after, seconds = press(site, at)
     assert ALIVE[at] in after
     assert seconds < 2 * STEP_TIMEOUT_S + 3
     clean(site)
 
 
-def test_back_goes_back_where_the_document_stays(site: HostileSite) -> None:
+def test_go_back_works_within_a_document(site: HostileSite) -> None:
     site.at = "titled"
     seen, _ = site.reset(seed=1)
     site.step(f"click({number_of(seen, 'button')})")
@@ -100,7 +100,7 @@ def test_back_goes_back_where_the_document_stays(site: HostileSite) -> None:
     assert not site.step("go_back()")[4]["action_valid"]
 
 
-def test_a_long_text_is_typed_at_once(site: HostileSite) -> None:
+def test_a_long_text_is_inserted_in_one_piece(site: HostileSite) -> None:
     site.at = "field"
     seen, _ = site.reset(seed=1)
     site.step(f"click({number_of(seen, 'textbox')})")
@@ -110,7 +110,7 @@ def test_a_long_text_is_typed_at_once(site: HostileSite) -> None:
 
 
 @pytest.mark.parametrize("action", ['scroll("down")', 'press("PageDown")', 'press("End")', 'press("Space")'])
-def test_what_scrolls_is_seen_where_it_ends(site: HostileSite, action: str) -> None:
+def test_scrolling_is_observed_at_its_end(site: HostileSite, action: str) -> None:
     site.at = "lines"
     for _ in range(4):
         site.reset(seed=1)
@@ -119,7 +119,7 @@ def test_what_scrolls_is_seen_where_it_ends(site: HostileSite, action: str) -> N
         assert "text 'line 0' (out of view)" in after
 
 
-def test_what_was_selected_is_not_pasted_in_the_next_episode(site: HostileSite) -> None:
+def test_the_selection_is_not_pasted_in_the_next_episode(site: HostileSite) -> None:
     site.at = "field"
     seen, _ = site.reset(seed=1)
     field = number_of(seen, "textbox")
@@ -131,7 +131,7 @@ def test_what_was_selected_is_not_pasted_in_the_next_episode(site: HostileSite) 
     assert "remembered" not in after
 
 
-def test_a_sandbox_that_is_gone_is_no_outcome(site: HostileSite) -> None:
+def test_a_lost_sandbox_is_not_an_outcome(site: HostileSite) -> None:
     site.at = "harmless"
     site.reset(seed=1)
     assert site.browser.sandbox
@@ -142,7 +142,7 @@ def test_a_sandbox_that_is_gone_is_no_outcome(site: HostileSite) -> None:
     clean(site)
 
 
-def test_what_cannot_be_read_at_the_end_is_checked_by_nobody(site: HostileSite) -> None:
+def test_unreadable_files_at_the_end_fail_the_episode_without_a_check(site: HostileSite) -> None:
     site.at = "harmless"
     site.reset(seed=1)
     assert site.browser.sandbox
@@ -152,7 +152,7 @@ def test_what_cannot_be_read_at_the_end_is_checked_by_nobody(site: HostileSite) 
     clean(site)
 
 
-def test_a_site_may_be_large_but_not_too_large(site: HostileSite) -> None:
+def test_the_size_of_a_site_is_limited(site: HostileSite) -> None:
     class Large(HostileSite):
         size = 20
 
@@ -182,7 +182,7 @@ def test_a_site_may_be_large_but_not_too_large(site: HostileSite) -> None:
         ("link", ["drag_and_drop({0}, {0})"]),
     ],
 )
-def test_where_the_last_tab_closed_itself_there_is_another(site: HostileSite, at: str, actions: list[str]) -> None:
+def test_the_last_tab_that_closes_itself_is_replaced(site: HostileSite, at: str, actions: list[str]) -> None:
     press(site, "orphan")
     site.step("tab_close(0)")
     after = str(site.step("noop(1)")[0])
@@ -196,8 +196,8 @@ def test_where_the_last_tab_closed_itself_there_is_another(site: HostileSite, at
 
 
 @pytest.mark.parametrize("observation", ["text", "both"])
-def test_a_tab_that_closes_itself_costs_no_other_and_no_cookie(site: HostileSite, observation: ObservationMode) -> None:
-    # Anywhere between the click and the last look: so more than once.
+def test_a_tab_that_closes_itself_keeps_other_tabs_and_cookies(site: HostileSite, observation: ObservationMode) -> None:
+    # The tab closes anywhere between the click and the last observation: repeat.
     seeing = HostileSite("basket", observation=observation)
     seeing.browser = site.browser
     for _ in range(12):
@@ -210,7 +210,7 @@ def test_a_tab_that_closes_itself_costs_no_other_and_no_cookie(site: HostileSite
     clean(site)
 
 
-def test_no_number_is_given_twice_though_the_browser_is_another(site: HostileSite) -> None:
+def test_a_new_browser_reuses_no_number(site: HostileSite) -> None:
     site.at = "endless"
     seen = str(site.reset(seed=1)[0])
     site.step(f"click({number_of(seen, 'button')})")
@@ -220,7 +220,7 @@ def test_no_number_is_given_twice_though_the_browser_is_another(site: HostileSit
     assert not {*numbers.findall(seen)} & {*numbers.findall(again)}
 
 
-def test_a_kept_page_that_went_elsewhere_serves_nobody(site: HostileSite) -> None:
+def test_a_kept_page_that_navigated_away_is_not_reused(site: HostileSite) -> None:
     site.at = "harmless"
     site.reset(seed=1)
     begin = {"do": "open", "url": "http://127.0.0.1:8080/leaves.html", "reusable": True, "width": 640, "height": 480}
@@ -234,12 +234,12 @@ def test_a_kept_page_that_went_elsewhere_serves_nobody(site: HostileSite) -> Non
     assert again["tabs"][0][0].endswith("/leaves.html")
 
 
-def test_what_a_page_says_does_not_pass_for_the_harness(site: HostileSite) -> None:
+def test_page_text_does_not_pose_as_the_environment(site: HostileSite) -> None:
     after, _ = press(site, "impostor")
     assert not [line for line in after.splitlines() if line.startswith(("!", "error", "[1] button"))]
 
 
-def test_nothing_but_the_site_can_be_gone_to(site: HostileSite) -> None:
+def test_goto_stays_on_the_site(site: HostileSite) -> None:
     site.at = "harmless"
     site.reset(seed=1)
     for url in ("file:///etc/passwd", "javascript:document.title='won'", "http://169.254.169.254/", "about:blank"):
@@ -248,7 +248,7 @@ def test_nothing_but_the_site_can_be_gone_to(site: HostileSite) -> None:
         assert "'page' http://127.0.0.1:8080/harmless.html" in str(after)
 
 
-def test_an_episode_leaves_nothing_for_the_next(site: HostileSite) -> None:
+def test_an_episode_does_not_affect_the_next(site: HostileSite) -> None:
     site.at = "harmless"
     first = site.reset(seed=1)[0]
     site.step('goto("http://127.0.0.1:8080/other.html")')
@@ -256,7 +256,7 @@ def test_an_episode_leaves_nothing_for_the_next(site: HostileSite) -> None:
     assert site.reset(seed=1)[0] == first
 
 
-def test_what_was_copied_cannot_be_pasted_in_the_next_episode(site: HostileSite) -> None:
+def test_the_clipboard_is_empty_in_the_next_episode(site: HostileSite) -> None:
     site.at = "field"
     seen, _ = site.reset(seed=1)
     field = number_of(seen, "textbox")

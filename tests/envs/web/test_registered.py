@@ -1,4 +1,4 @@
-"""The web environments by their ids; nothing is started."""
+"""The web environments are registered by id; no sandbox is started."""
 
 from turnwise.envs import all_ids, make
 from turnwise.envs.web.apps.env import WebAppsEnv

@@ -1,4 +1,4 @@
-"""Episode after episode in one sandbox: what it holds does not grow, whatever the pages did."""
+"""A thousand episodes in one sandbox: its resources do not grow, whatever the pages do."""
 
 import os
 from collections.abc import Iterator
@@ -12,32 +12,32 @@ from turnwise.tests.envs.web.hostile_site import HostileSite, number_of
 
 EPISODES = int(os.environ.get("TURNWISE_WEB_EPISODES", "1000"))
 EVERY = 20
-"""One episode in so many is a hostile one."""
+"""One episode in this many is hostile."""
 PAGES = ("popups", "restless", "rewrites", "download", "endless", "confirm", "memory")
 TASKS = ("click-button", "enter-text", "login-user", "click-tab-2", "email-inbox")
-HOLDINGS = """
+RESOURCES_SCRIPT = """
 processes=$(ls -d /proc/[0-9]* | wc -l)
 files=$(ls /proc/[0-9]*/fd 2>/dev/null | wc -l)
 memory=$(cat /proc/[0-9]*/smaps_rollup 2>/dev/null | awk '/^Pss:/ {sum += $2} END {print int(sum / 1024)}')
 disk=$(du -sk /tmp /workspace 2>/dev/null | awk '{sum += $1} END {print sum}')
 echo "processes $processes files $files memory_mib $memory disk_kib $disk"
 """
-ROOM = {"processes": 4, "files": 60, "memory_mib": 120, "disk_kib": 6000, "host_files": 4}
-"""By how much the most of the last quarter may be above the most of the second."""
+ALLOWED_GROWTH = {"processes": 4, "files": 60, "memory_mib": 120, "disk_kib": 6000, "host_files": 4}
+"""How much the maximum of the last quarter may exceed the maximum of the second quarter."""
 
 pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("browsers"), pytest.mark.timeout(0)]
 
 
 @pytest.fixture
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_step_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver_client, "STEP_TIMEOUT_S", 3.0)
 
 
-def holdings(shared: BrowserSession) -> dict[str, int]:
-    """What the sandbox holds, and this process."""
+def resources(shared: BrowserSession) -> dict[str, int]:
+    """Return the resources of the sandbox and of this process."""
     assert shared.sandbox
-    said = shared.sandbox.exec(["sh", "-c", HOLDINGS], timeout_s=20).stdout.decode().split()
-    found = dict(zip(said[::2], map(int, said[1::2]), strict=True))
+    words = shared.sandbox.exec(["sh", "-c", RESOURCES_SCRIPT], timeout_s=20).stdout.decode().split()
+    found = dict(zip(words[::2], map(int, words[1::2]), strict=True))
     return found | {"host_files": len(list(Path("/proc/self/fd").iterdir()))}
 
 
@@ -48,14 +48,14 @@ def site(browsers: None) -> Iterator[HostileSite]:
     made.close()
 
 
-def test_a_thousand_episodes_leave_nothing_behind(patience: None, site: HostileSite) -> None:
+def test_a_thousand_episodes_leave_no_resources_behind(short_step_timeout: None, site: HostileSite) -> None:
     shared = BrowserSession([SERVER])
     site.browser = shared
     games = [MiniWoBEnv(task, observation="both") for task in TASKS]
     for game in games:
         game.browser = shared
-    told: list[dict[str, int]] = []
-    boxes = set()
+    samples: list[dict[str, int]] = []
+    sandboxes = set()
     try:
         for number in range(EPISODES):
             if number % EVERY == EVERY - 1:
@@ -69,13 +69,15 @@ def test_a_thousand_episodes_leave_nothing_behind(patience: None, site: HostileS
                 game.reset(seed=number)
                 game.step(f"click({next(node['id'] for node in game.nodes if 'id' in node)})")
             assert shared.sandbox
-            boxes.add(shared.sandbox.id)
+            sandboxes.add(shared.sandbox.id)
             if number % 10 == 0:
-                told.append(holdings(shared))
+                samples.append(resources(shared))
     finally:
         shared.close()
-    quarter = len(told) // 4
-    early, late = told[quarter : 2 * quarter], told[-quarter:]
-    grown = {key: max(one[key] for one in late) - max(one[key] for one in early) for key in ROOM}
-    print(f"{EPISODES} episodes in {len(boxes)} sandboxes; first {told[0]}, last {told[-1]}, grown {grown}")
-    assert all(grown[key] <= ROOM[key] for key in ROOM), (grown, told[::10])
+    quarter = len(samples) // 4
+    early, late = samples[quarter : 2 * quarter], samples[-quarter:]
+    grown = {key: max(one[key] for one in late) - max(one[key] for one in early) for key in ALLOWED_GROWTH}
+    print(
+        f"{EPISODES} episodes in {len(sandboxes)} sandsandboxes; first {samples[0]}, last {samples[-1]}, grown {grown}"
+    )
+    assert all(grown[key] <= ALLOWED_GROWTH[key] for key in ALLOWED_GROWTH), (grown, samples[::10])

@@ -278,12 +278,12 @@ def remark(draws: SeededDraws, world: World) -> Plan:
     expected = world.expected_state()
     expected.add("talk", article_id=article["id"], user_id=user["id"], date=world.today, text=text)
 
-    def said(article: Row, text: str) -> Acts:
+    def added(article: Row, text: str) -> Acts:
         return (*log_in(user), *open_article(article), link("Talk"), fill("Your remark", text), button("Add remark"))
 
     return Plan(
         f"{as_user(user)} and add the remark '{text}' to the talk page of the article {article['title']}.",
-        said(article, text),
-        (said(other, text), said(article, wrong), said(article, text)[:-1]),
+        added(article, text),
+        (added(other, text), added(article, wrong), added(article, text)[:-1]),
         expected,
     )

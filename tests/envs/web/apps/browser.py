@@ -1,4 +1,4 @@
-"""A browser without pictures: real HTTP, cookies, links and forms, driven by ``Act``s."""
+"""A browser without rendering: real HTTP, cookies, links and forms, driven by ``Act``s."""
 
 import http.client
 import urllib.parse
@@ -14,7 +14,7 @@ class Browser:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
         self.cookies: dict[str, str] = {}
         self.pages: list[str] = []
-        """Every page seen, as the server sent it."""
+        """Every page as the server sent it."""
         self.statuses: list[int] = []
         self.answer: str | None = None
         self.get(path)
@@ -53,7 +53,7 @@ class Browser:
     def find(self, act: Act) -> Element:
         found = [each for role, name, each in self.page.controls() if (role, name) == (act.role, act.name)]
         assert found, f"{act} is not on {self.target}: {self.page.names()}"
-        assert len(found) == 1 or act.nth, f"{act} means {len(found)} things on {self.target}"
+        assert len(found) == 1 or act.nth, f"{act} matches {len(found)} elements on {self.target}"
         return found[act.nth]
 
     def _do(self, act: Act) -> None:

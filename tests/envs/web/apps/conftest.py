@@ -1,4 +1,4 @@
-"""One process of each site, shared by the tests of a session; each test begins it anew."""
+"""One server process per app, shared by the tests of a session; each test restarts it with its own world."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

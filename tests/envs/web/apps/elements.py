@@ -1,5 +1,6 @@
-"""HTML as a person sees it: the elements one can act on, by ARIA role and name. Stricter than a browser: a tag that is
-not closed, a field without a label and a name that means two things are failures.
+"""Parse HTML into the elements that accept actions, by ARIA role and name.
+
+Stricter than a browser: an unclosed tag, a field without a label and an ambiguous name are failures.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ class Element:
 
     @property
     def text(self) -> str:
-        said = "".join(child if isinstance(child, str) else f" {child.text} " for child in self.children)
-        return " ".join(said.split())
+        text = "".join(child if isinstance(child, str) else f" {child.text} " for child in self.children)
+        return " ".join(text.split())
 
     @property
     def raw(self) -> str:
@@ -91,7 +92,7 @@ class Document(HTMLParser):
         return labels[0]
 
     def controls(self) -> list[tuple[str, str, Element]]:
-        """Role, name and element of all one can act on."""
+        """Return role, name and element of everything that accepts actions."""
         return [(each.role, self.name(each), each) for each in self.all if each.role]
 
     def names(self) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""A site as it runs in the box: a process of its own on a SQLite file, started as a plain file."""
+"""Run an app as the sandbox does: as a process on a SQLite file, started as a plain file."""
 
 import json
 import sqlite3
@@ -18,7 +18,7 @@ START = Path(turnwise.envs.web.apps.server.__file__).parent / "start.py"
 
 
 class Served:
-    """One process, begun anew for each world."""
+    """The process of one app, restarted for each world."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -26,7 +26,7 @@ class Served:
         self.begun = 0
 
     def begin(self, world: Mapping[str, Any]) -> int:
-        """The port of the site, which begins with this world."""
+        """Start the app with a world and return its port."""
         self.database.unlink(missing_ok=True)
         self.begun += 1
         file = self.folder / "world.json"
@@ -48,7 +48,7 @@ class Served:
         return self.folder / f"{self.begun}.db"
 
     def play(self, task: AppTask, acts: tuple[Act, ...]) -> tuple[bool, Browser]:
-        """Whether these acts solve the task, judged on the end state; and the browser, closed."""
+        """Return whether the acts solve the task, by the end state, and the closed browser."""
         with closing(Browser(self.begin(task.world), task.start)) as browser:
             browser.do(*acts)
         return self.judge(task, browser.answer), browser

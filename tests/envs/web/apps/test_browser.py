@@ -1,4 +1,4 @@
-"""The browser that the tests drive, where the templates do not need all it can do."""
+"""The tests' own browser: features that no template uses."""
 
 from contextlib import closing
 
@@ -21,11 +21,11 @@ def test_enter_submits_the_form_of_a_field(sites: dict[str, Served]) -> None:
         assert browser.page.first("h1").text == name
 
 
-def test_of_two_alike_one_is_told_by_its_number() -> None:
+def test_nth_selects_among_equal_elements() -> None:
     browser = Browser.__new__(Browser)
     browser.page, browser.target = Document(TWO), "/"
     assert browser.find(Act("click", "link", "Open", nth=1)).attributes["href"] == "/2"
-    with pytest.raises(AssertionError, match="means 2 things"):
+    with pytest.raises(AssertionError, match="matches 2 elements"):
         browser.find(Act("click", "link", "Open"))
     with pytest.raises(AssertionError, match="is not on"):
         browser.find(fill("Open", "x"))

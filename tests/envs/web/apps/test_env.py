@@ -1,4 +1,4 @@
-"""The sites in a real browser: what solves a task in it succeeds, and nothing else does."""
+"""The apps in a real browser: the oracle succeeds and near misses fail."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from turnwise.envs.web.apps.tasks.catalog import TEMPLATES
 
 SEEDS = int(os.environ.get("TURNWISE_BROWSED_SEEDS", "1"))
 EVERY = int(os.environ.get("TURNWISE_BROWSED_EVERY", "6"))
-"""One template in so many is tried."""
+"""One template in this many is tested."""
 
 pytestmark = pytest.mark.usefixtures("browsers")
 
@@ -24,7 +24,7 @@ def env(browsers: None) -> Iterator[WebAppsEnv]:
 
 
 def solved(env: WebAppsEnv, seed: int) -> list[str]:
-    """What the oracle sees on its way, which must succeed."""
+    """Return the observations of the oracle, which must succeed."""
     seen = [str(env.reset(seed=seed)[0])]
     over = False
     while not over:

@@ -1,4 +1,4 @@
-"""The pages of the sites: the same every time, accessible, and proof against what users type."""
+"""The pages of the apps are reproducible, accessible, and safe against user input."""
 
 import re
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def user_of(site: str, number: int = 0) -> dict[str, str]:
     return dict(WORLDS[site](5)["tables"]["users"][number])
 
 
-def said(browser: Browser, role: str) -> str:
+def message(browser: Browser, role: str) -> str:
     return " ".join(each.text for each in browser.page.all if each.attributes.get("role") == role)
 
 
@@ -43,7 +43,7 @@ def test_two_runs_of_a_seed_give_the_same_pages(site: str, sites: dict[str, Serv
 
 
 @pytest.mark.parametrize("name", list(TEMPLATES)[::2])
-def test_what_one_can_act_on_has_names_of_its_own(name: str, sites: dict[str, Served]) -> None:
+def test_every_control_has_a_unique_name(name: str, sites: dict[str, Served]) -> None:
     task = draw(name, 3)
     _, browser = sites[task.site].play(task, task.oracle)
     for text in browser.pages:
@@ -58,7 +58,7 @@ def test_what_one_can_act_on_has_names_of_its_own(name: str, sites: dict[str, Se
 
 
 def kinds_of_pages(browser: Browser) -> set[str]:
-    """The paths of all pages that links lead to, with any number as 0."""
+    """Return the paths of all linked pages, with every number replaced by 0."""
     found, seen, todo = set[str](), set[str](), ["/"]
     while todo:
         path = todo.pop()
@@ -83,19 +83,19 @@ def test_every_link_leads_somewhere(site: str, sites: dict[str, Served]) -> None
 
 
 @pytest.mark.parametrize("site", SITES)
-def test_a_wrong_password_is_told_and_logs_nobody_in(site: str, sites: dict[str, Served]) -> None:
+def test_a_wrong_password_is_reported_and_does_not_log_in(site: str, sites: dict[str, Served]) -> None:
     user = user_of(site)
     with opened(sites, site) as browser:
         browser.do(*log_in({**user, "password": "wrong"}))
-        assert said(browser, "alert") == "The user name or password is incorrect."
+        assert message(browser, "alert") == "The user name or password is incorrect."
         assert browser.page.first("h1").text == "Log in"
         browser.do(fill("Password", user["password"]), button("Log in"))
-        assert said(browser, "status") == f"Welcome, {user['name']}."
+        assert message(browser, "status") == f"Welcome, {user['name']}."
         browser.do(button("Log out"), link("Log in"))
-        assert said(browser, "status") == ""
+        assert message(browser, "status") == ""
 
 
-def test_what_a_user_types_is_shown_as_text(sites: dict[str, Served]) -> None:
+def test_user_input_is_displayed_as_text(sites: dict[str, Served]) -> None:
     with opened(sites, "shop") as browser:
         browser.do(*log_in(user_of("shop")))
         product = WORLDS["shop"](5)["tables"]["products"][0]["name"]
@@ -109,7 +109,7 @@ def test_what_a_user_types_is_shown_as_text(sites: dict[str, Served]) -> None:
         assert browser.find(Act("fill", "searchbox", "Search for")).value == HOSTILE
 
 
-def test_text_of_several_lines_comes_back_as_it_was(sites: dict[str, Served]) -> None:
+def test_multi_line_text_round_trips(sites: dict[str, Served]) -> None:
     with opened(sites, "tracker") as browser:
         project = WORLDS["tracker"](5)["tables"]["projects"][0]["name"]
         browser.do(*log_in(user_of("tracker")), link(project), link("New issue"))
@@ -118,12 +118,12 @@ def test_text_of_several_lines_comes_back_as_it_was(sites: dict[str, Served]) ->
         assert browser.find(Act("fill", "textbox", "Description")).value == text
 
 
-def test_errors_are_told_where_they_are_made(sites: dict[str, Served]) -> None:
+def test_errors_are_displayed_on_their_form(sites: dict[str, Served]) -> None:
     with opened(sites, "tracker") as browser:
         project = WORLDS["tracker"](5)["tables"]["projects"][0]["name"]
         browser.do(*log_in(user_of("tracker")), link(project), link("New issue"))
         browser.do(fill("Description", "kept"), choose("Priority", "high"), button("Save issue"))
-        assert said(browser, "alert") == "The title must not be empty."
+        assert message(browser, "alert") == "The title must not be empty."
         assert browser.find(Act("fill", "textbox", "Description")).value == "kept"
     products = WORLDS["shop"](5)["tables"]["products"]
     empty = next(row for row in products if not row["stock"] and not row["colors"] and not row["sizes"])
@@ -133,10 +133,10 @@ def test_errors_are_told_where_they_are_made(sites: dict[str, Served]) -> None:
         browser.get("/")
         browser.do(*log_in(user_of("shop")), link("Search"), search_for(empty["name"]), button("Search"))
         browser.do(link(empty["name"]), button("Add to cart"))
-        assert said(browser, "alert") == "This product is out of stock."
+        assert message(browser, "alert") == "This product is out of stock."
 
 
-def test_what_belongs_to_another_user_is_out_of_reach(sites: dict[str, Served]) -> None:
+def test_data_of_other_users_is_not_accessible(sites: dict[str, Served]) -> None:
     tables = WORLDS["shop"](5)["tables"]
     user = tables["users"][0]
     order = next(row for row in tables["orders"] if row["user_id"] != user["id"])
@@ -157,7 +157,7 @@ def test_what_belongs_to_another_user_is_out_of_reach(sites: dict[str, Served]) 
 
 
 @pytest.mark.parametrize("site", SITES)
-def test_what_no_page_leads_to_is_answered_in_order(site: str, sites: dict[str, Served]) -> None:
+def test_unlinked_paths_get_a_regular_response(site: str, sites: dict[str, Served]) -> None:
     with opened(sites, site) as browser:
         for path in ("/nowhere", "/login/", "/users/999999999", "/%00", "/?page=-1", "/search?page=99999999", "/..%2f"):
             browser.get(path)
@@ -168,7 +168,7 @@ def test_what_no_page_leads_to_is_answered_in_order(site: str, sites: dict[str, 
         assert browser.target == "/"
 
 
-def test_a_task_that_asks_for_an_answer_fails_without_one(sites: dict[str, Served]) -> None:
+def test_a_task_with_an_answer_fails_without_one(sites: dict[str, Served]) -> None:
     task = draw("wiki/fact", 0)
     acts = task.oracle[:-1]
     assert not sites["wiki"].play(task, acts)[0]

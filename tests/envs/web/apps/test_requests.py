@@ -1,4 +1,4 @@
-"""Forms, queries and cookies: what was sent is what is read, and nothing that is sent breaks the server."""
+"""Forms, queries and cookies round-trip, and no input breaks the parser."""
 
 import urllib.parse
 
@@ -14,7 +14,7 @@ PRINTED = st.text(st.characters(blacklist_categories=("Cc", "Cs")), max_size=40)
 
 
 @given(st.lists(st.tuples(NAMES, PRINTED), max_size=12))
-def test_a_form_comes_back(pairs: list[tuple[str, str]]) -> None:
+def test_a_form_round_trips(pairs: list[tuple[str, str]]) -> None:
     form = parse_form(urllib.parse.urlencode(pairs))
     wanted: dict[str, list[str]] = {}
     for name, value in pairs:
@@ -47,7 +47,7 @@ def test_a_form_of_too_many_fields_is_refused() -> None:
 
 
 @given(st.dictionaries(NAMES, st.text("abcXYZ0123456789=-_", max_size=12), max_size=5))
-def test_cookies_come_back(cookies: dict[str, str]) -> None:
+def test_cookies_round_trip(cookies: dict[str, str]) -> None:
     assert parse_cookies("; ".join(f"{name}={value}" for name, value in cookies.items())) == cookies
 
 
@@ -57,7 +57,7 @@ def test_any_header_is_cookies(header: str) -> None:
 
 
 @given(st.dictionaries(NAMES, PRINTED, max_size=4))
-def test_a_query_says_what_is_not_empty(values: dict[str, str]) -> None:
+def test_a_query_contains_the_values_that_are_not_empty(values: dict[str, str]) -> None:
     read = parse_form(query(values).removeprefix("?"))
     assert {name: read.text(name) for name in read} == {name: value.strip() for name, value in values.items() if value}
 

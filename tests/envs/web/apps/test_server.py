@@ -1,4 +1,4 @@
-"""What runs in the box needs nothing but the standard library, and runs wherever it is copied."""
+"""The server imports the standard library only, and runs from any folder."""
 
 import ast
 import json
@@ -30,7 +30,7 @@ def test_only_the_standard_library_and_itself_are_imported(path: Path) -> None:
             assert all(name.name.partition(".")[0] in sys.stdlib_module_names for name in node.names)
 
 
-def test_it_runs_wherever_it_is_copied(tmp_path: Path) -> None:
+def test_it_runs_from_any_folder(tmp_path: Path) -> None:
     shutil.copytree(FOLDER, tmp_path / "copied_here", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "world.json").write_text(json.dumps(world_wiki.world(1)))
     argv = [sys.executable, "-I", str(tmp_path / "copied_here/start.py"), "wiki", "0", str(tmp_path / "site.db")]

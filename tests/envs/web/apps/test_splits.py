@@ -1,4 +1,4 @@
-"""Splits: what is held out is never trained on."""
+"""Splits: held-out tasks are never trained on."""
 
 import pytest
 from turnwise.envs.web.apps.splits import BY, Instance, held_out_templates, instance, templates_of
@@ -37,7 +37,7 @@ def test_by_site_one_site_is_held_out(site: str) -> None:
     assert {TEMPLATES[name].site for name in templates_of("site", "train", site)} == set(SITES) - {site}
 
 
-def test_what_is_unknown_is_refused() -> None:
+def test_unknown_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="unknown `by` 'color'"):
         templates_of("color", "train")
     with pytest.raises(ValueError, match="unknown site"):

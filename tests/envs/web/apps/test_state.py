@@ -1,4 +1,4 @@
-"""Ends are compared whole: by value, with new rows alike whatever their ids."""
+"""End states are compared completely, and new rows without their ids."""
 
 import sqlite3
 from contextlib import closing
@@ -17,19 +17,19 @@ def end(number: int, who: str = "b", what: str = "y") -> Tables:
     return {"orders": orders, "lines": [{"order_id": number, "what": what}, *START["lines"]]}
 
 
-def test_the_id_of_a_new_row_does_not_count() -> None:
+def test_the_ids_of_new_rows_are_ignored() -> None:
     assert states_equal(end(2), end(9), START, REFERENCES)
     assert not states_equal(end(2), end(9, who="c"), START, REFERENCES)
     assert not states_equal(end(2), end(9, what="z"), START, REFERENCES)
     assert not states_equal(end(2), START, START, REFERENCES)
 
 
-def test_a_new_row_is_none_that_was_there() -> None:
+def test_a_new_row_never_replaces_an_initial_one() -> None:
     again: Tables = {"orders": [{"id": 2, "who": "a"}], "lines": [{"order_id": 2, "what": "x"}]}
     assert not states_equal(START, again, START, REFERENCES)
 
 
-def test_lines_stay_with_their_order() -> None:
+def test_references_to_new_rows_are_compared() -> None:
     def two(first: str, second: str) -> Tables:
         orders = [*START["orders"], {"id": 2, "who": "b"}, {"id": 3, "who": "c"}]
         return {"orders": orders, "lines": [{"order_id": 2, "what": first}, {"order_id": 3, "what": second}]}
@@ -37,7 +37,7 @@ def test_lines_stay_with_their_order() -> None:
     assert not states_equal(two("y", "z"), two("z", "y"), START, REFERENCES)
 
 
-def test_a_database_is_read_whole() -> None:
+def test_every_table_is_read() -> None:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(
             "CREATE TABLE orders (id INTEGER PRIMARY KEY AUTOINCREMENT, who TEXT);"
@@ -51,7 +51,7 @@ def test_a_database_is_read_whole() -> None:
         assert not Check(START, end(2), "yes")(connection, None)
 
 
-def test_a_wanted_end_is_made_of_the_start() -> None:
+def test_the_expected_state_changes_a_copy() -> None:
     world = World({"today": "2031-06-03", "tables": START})
     expected = world.expected_state()
     assert expected.add("orders", who="b") == 2
@@ -66,12 +66,12 @@ def test_a_wanted_end_is_made_of_the_start() -> None:
 
 
 @pytest.mark.parametrize("given", ["12.50", "$12.5", " 12.50 ", '"12.50"', "12.500"])
-def test_an_answer_may_be_written_in_several_ways(given: str) -> None:
+def test_equivalent_answers_are_accepted(given: str) -> None:
     assert same_answer("12.50", given)
 
 
 @pytest.mark.parametrize("given", [None, "", "12.51", "1250", "12.50 or 13", "nan", "1e999999999", "12.50, 12.50"])
-def test_another_answer_is_wrong(given: str | None) -> None:
+def test_other_answers_are_rejected(given: str | None) -> None:
     assert not same_answer("12.50", given)
 
 

@@ -1,4 +1,4 @@
-"""A check sees the whole end: of what a site holds, no value may differ from what is wanted."""
+"""A check compares the complete end state: any other changed value fails the task."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from turnwise.tests.envs.web.apps.running import Served
 
 
 def changes(connection: sqlite3.Connection) -> Iterator[str]:
-    """Statements that each change one value, or one row, of what is there."""
+    """Yield statements that each change one value or delete one row."""
     tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
     for (table,) in tables.fetchall():
-        ends = connection.execute(f"SELECT min(rowid), max(rowid) FROM {table}").fetchone()  # noqa: S608 - a test's own
+        ends = connection.execute(f"SELECT min(rowid), max(rowid) FROM {table}").fetchone()  # noqa: S608 - a name from the database
         columns = connection.execute(f"PRAGMA table_info({table})").fetchall()
         for row in sorted({number for number in ends if number is not None}):
             yield f"DELETE FROM {table} WHERE rowid = {row}"  # noqa: S608

@@ -1,4 +1,4 @@
-"""The worlds of the sites: pure functions of the seed, JSON values, and whole."""
+"""The worlds of the apps are pure functions of the seed, JSON values, and complete."""
 
 import json
 from datetime import date
@@ -28,13 +28,13 @@ def dates(value: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("site", WORLDS)
-def test_every_date_is_one(site: str) -> None:
+def test_every_date_is_valid(site: str) -> None:
     for seed in range(5):
         world = WORLDS[site](seed)
         assert all(date.fromisoformat(text) for text in (*dates(world), world["today"]))
 
 
-def test_no_seed_is_without_a_task() -> None:
+def test_every_seed_has_a_task() -> None:
     for name in TEMPLATES:
         for seed in range(200, 208):
             assert draw(name, seed).goal

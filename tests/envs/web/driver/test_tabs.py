@@ -1,4 +1,4 @@
-"""What a tab is waited for, by what the browser tells of it."""
+"""A tab's loading state, by the events of the browser."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,23 +7,23 @@ from turnwise.envs.web.driver.tabs import Tab
 
 def tab(document: str = "a") -> Tab:
     made = Tab(None, None)
-    shows(made, document)
+    displays(made, document)
     return made
 
 
-def asks(made: Tab, document: str, frame: str = "main", kind: str = "Document") -> None:
+def requests(made: Tab, document: str, frame: str = "main", kind: str = "Document") -> None:
     made.on_request({"requestId": document, "loaderId": document, "frameId": frame, "type": kind})
 
 
-def shows(made: Tab, document: str) -> None:
+def displays(made: Tab, document: str) -> None:
     made.on_navigated({"id": "main", "loaderId": document})
     made.on_lifecycle({"name": "DOMContentLoaded", "loaderId": document})
 
 
-def test_a_document_is_waited_for_until_it_is_read() -> None:
+def test_a_document_is_awaited_until_it_is_parsed() -> None:
     made = tab()
     assert not made.navigating
-    asks(made, "b")
+    requests(made, "b")
     assert made.navigating
     made.on_navigated({"id": "main", "loaderId": "b"})
     assert made.navigating
@@ -33,29 +33,29 @@ def test_a_document_is_waited_for_until_it_is_read() -> None:
     assert not made.navigating
 
 
-def test_a_redirect_is_one_document_and_a_failure_is_none() -> None:
+def test_a_redirect_is_one_document_and_a_failure_ends_the_wait() -> None:
     made = tab()
-    asks(made, "b")
-    asks(made, "b")
+    requests(made, "b")
+    requests(made, "b")
     made.on_failed({"requestId": "b"})
     assert not made.navigating
 
 
-def test_a_page_that_sends_on_at_once_is_not_shown_between() -> None:
+def test_an_immediate_second_navigation_extends_the_wait() -> None:
     made = tab()
-    asks(made, "b")
+    requests(made, "b")
     made.on_navigated({"id": "main", "loaderId": "b"})
-    asks(made, "c")
+    requests(made, "c")
     made.on_lifecycle({"name": "DOMContentLoaded", "loaderId": "b"})
     assert made.navigating
-    shows(made, "c")
+    displays(made, "c")
     assert not made.navigating
 
 
-def test_frames_inside_and_pictures_are_no_documents() -> None:
+def test_inner_frames_and_images_are_not_documents() -> None:
     made = tab()
-    asks(made, "b", frame="inner")
-    asks(made, "c", kind="Image")
+    requests(made, "b", frame="inner")
+    requests(made, "c", kind="Image")
     made.on_navigated({"id": "inner", "parentId": "main", "loaderId": "b"})
     assert not made.navigating
     assert made.fetching == {"c"}
@@ -63,21 +63,23 @@ def test_frames_inside_and_pictures_are_no_documents() -> None:
     assert not made.fetching
 
 
-@given(st.lists(st.tuples(st.sampled_from(["asks", "moves", "reads", "fails"]), st.integers(0, 5)), max_size=30))
-def test_whatever_happened_the_last_document_ends_the_wait(events: list[tuple[str, int]]) -> None:
+@given(
+    st.lists(st.tuples(st.sampled_from(["requests", "navigates", "parses", "fails"]), st.integers(0, 5)), max_size=30)
+)
+def test_the_last_document_ends_the_wait_after_any_events(events: list[tuple[str, int]]) -> None:
     made = tab()
-    for what, number in events:
+    for event, number in events:
         document = f"d{number}"
-        match what:
-            case "asks":
-                asks(made, document)
-            case "moves":
+        match event:
+            case "requests":
+                requests(made, document)
+            case "navigates":
                 made.on_navigated({"id": "main", "loaderId": document})
-            case "reads":
+            case "parses":
                 made.on_lifecycle({"name": "DOMContentLoaded", "loaderId": document})
             case _:
                 made.on_failed({"requestId": document})
-    asks(made, "last")
+    requests(made, "last")
     assert made.navigating
-    shows(made, "last")
+    displays(made, "last")
     assert not made.navigating

@@ -1,7 +1,6 @@
-"""What to do in twenty MiniWoB tasks, as a script of acts on elements told by role, name and place.
+"""Scripts for twenty MiniWoB tasks: acts on elements, addressed by role, name and position.
 
-A script is made from what one side sees and can be played on either. ``wrong`` asks for one that does what was not
-asked: as many scripts that should fail as that should succeed.
+A script is made from the nodes of one side and can be played on either. ``wrong`` requests a script that must fail.
 """
 
 import re
@@ -14,7 +13,7 @@ Nodes = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """``text`` is what a ``fill`` or a ``select_option`` takes."""
+    """One act; ``text`` is the argument of ``fill`` or ``select_option``."""
 
     verb: str
     role: str
@@ -23,7 +22,7 @@ class Act:
     text: str = ""
 
     def find(self, nodes: Nodes) -> Any:
-        """The id of its element."""
+        """Return the id of its element."""
         return [node["id"] for node in nodes if (node["role"], node["name"]) == (self.role, self.name)][self.nth]
 
 
@@ -31,34 +30,34 @@ Script = list[Act]
 
 
 def act(nodes: Nodes, node: Mapping[str, Any], verb: str = "click", text: str = "") -> Act:
-    """An act on a node."""
+    """Return an act on a node."""
     alike = [one["id"] for one in nodes if (one["role"], one["name"]) == (node["role"], node["name"])]
     return Act(verb, node["role"], node["name"], alike.index(node["id"]), text)
 
 
 def of(nodes: Nodes, *roles: str) -> list[Mapping[str, Any]]:
-    """The nodes of these roles that have an id."""
+    """Return the nodes of these roles that have an id."""
     return [node for node in nodes if node["role"] in roles and "id" in node]
 
 
 def named(nodes: Nodes, roles: Sequence[str], name: str, wrong: bool) -> Act:
-    """A click on the one with this name, whatever its case; or on one with another."""
+    """Return a click on the node with this name in any case, or on another one if ``wrong``."""
     fit = [node for node in of(nodes, *roles) if (node["name"].lower() == name.lower()) != wrong]
     return act(nodes, fit[0] if fit else of(nodes, *roles)[0])
 
 
 def quoted(goal: str) -> list[str]:
-    """What stands in quotes."""
+    """Return the quoted strings."""
     return re.findall(r'"(.*?)"', goal)
 
 
 def submit(nodes: Nodes) -> Act:
-    """A click on the last button."""
+    """Return a click on the last button."""
     return act(nodes, of(nodes, "button")[-1])
 
 
 def fields(nodes: Nodes, texts: Sequence[str], wrong: bool) -> Script:
-    """Each text into its field, then submit."""
+    """Return acts that fill each field and submit."""
     boxes = of(nodes, "textbox")
     filled = [act(nodes, box, "fill", text + "x" * wrong) for box, text in zip(boxes, texts, strict=False)]
     return [*filled, submit(nodes)]
@@ -75,8 +74,8 @@ def sequence(goal: str, nodes: Nodes, wrong: bool) -> Script:
 
 
 def arithmetic(goal: str, nodes: Nodes, wrong: bool) -> Script:
-    said = " ".join(str(node["name"]) for node in nodes)
-    one, sign, other = re.search(r"(\d+) ([-+x]) (\d+)", said).groups()  # type: ignore[union-attr]
+    text = " ".join(str(node["name"]) for node in nodes)
+    one, sign, other = re.search(r"(\d+) ([-+x]) (\d+)", text).groups()  # type: ignore[union-attr]
     value = {"+": int(one) + int(other), "-": int(one) - int(other), "x": int(one) * int(other)}[sign]
     return fields(nodes, [str(value)], wrong)
 
@@ -113,7 +112,7 @@ def cased(goal: str, nodes: Nodes, wrong: bool) -> Script:
 
 
 def pick(*roles: str) -> Callable[[str, Nodes, bool], Script]:
-    """A click on what the goal names in quotes."""
+    """Return a script that clicks the node that the goal quotes."""
     return lambda goal, nodes, wrong: [named(nodes, roles, quoted(goal)[0], wrong)]
 
 

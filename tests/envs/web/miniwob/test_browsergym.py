@@ -1,7 +1,7 @@
-"""Twenty tasks beside BrowserGym's: the same page seed and the same acts get the same goal and the same reward.
+"""Twenty tasks compared with BrowserGym: the same page seed and acts give the same goal and reward.
 
-Its half runs in an environment of its own (``tools/browsergym.sh``), without slow_mo, for that is two minutes an
-episode's worth of waiting for nothing, but with its wait before each observation, in which the page may yet judge.
+BrowserGym runs in a separate virtual environment (``tools/browsergym.sh``), without slow_mo, which only costs time, but
+with its wait before each observation, during which the page may still score.
 """
 
 import os
@@ -22,8 +22,8 @@ SEEDS = int(os.environ.get("TURNWISE_BROWSERGYM_SEEDS", "2"))
 pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("browsers")]
 
 
-class AsTheirs(MiniWoBEnv):
-    """With the page seeds that BrowserGym draws."""
+class BrowserGymSeeds(MiniWoBEnv):
+    """MiniWoB++ with the page seeds that BrowserGym draws."""
 
     def start_episode(self, seed: int, split: str) -> EpisodeStart:
         return self.open_instance(int(np.random.RandomState(seed).randint(0, 1_000_000)))
@@ -46,14 +46,14 @@ def browser(browsers: None) -> Iterator[BrowserSession]:
 
 
 def written(act: Act, bid: object) -> str:
-    """The action's text; the verbs are the same on both sides."""
+    """Return an act as an action; both sides have the same verbs."""
     return f"{act.verb}('{bid}', {act.text!r})" if act.text else f"{act.verb}('{bid}')"
 
 
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("task", SCRIPTS)
 def test_the_same_acts_get_the_same_reward(browser: BrowserSession, peer: Peer, task: str) -> None:
-    env = AsTheirs(task)
+    env = BrowserGymSeeds(task)
     env.browser = browser
     rewards = []
     for seed in range(SEEDS):
@@ -71,7 +71,7 @@ def test_the_same_acts_get_the_same_reward(browser: BrowserSession, peer: Peer, 
 
 
 Ending = tuple[float, bool, list[str]]
-"""The last reward, whether the episode is over, and which actions were refused (an element that another lies over)."""
+"""The last reward, whether the episode is over, and the refused actions (on an element that another one covers)."""
 
 
 def played_here(env: MiniWoBEnv, script: Script) -> Ending:
@@ -87,7 +87,7 @@ def played_here(env: MiniWoBEnv, script: Script) -> Ending:
 
 
 def played_there(peer: Peer, script: Script, nodes: list[dict[str, object]]) -> Ending:
-    """The same of BrowserGym."""
+    """Play the script in BrowserGym."""
     reward, over = 0.0, False
     refused = []
     actions = [(act, written(act, act.find([{**node, "role": _role(node)} for node in nodes]))) for act in script]

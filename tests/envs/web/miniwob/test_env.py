@@ -1,4 +1,4 @@
-"""MiniWoB++ in the browser: its tasks open, are the same twice, and are scored as BrowserGym scores them."""
+"""MiniWoB++ in the browser: tasks open, are reproducible, and are scored as in BrowserGym."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from turnwise.envs.web.miniwob.env import SERVER, MiniWoBEnv
 from turnwise.envs.web.miniwob.tasks import TASKS
 
 EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "13"))
-"""One task in so many is tried."""
+"""One task in this many is tested."""
 
 pytestmark = pytest.mark.usefixtures("browsers")
 
@@ -30,7 +30,7 @@ def task(name: str, browser: BrowserSession) -> MiniWoBEnv:
 
 
 def wanted(seen: object) -> tuple[str, int]:
-    """The label that click-button asks for, and the number of a button that has it."""
+    """Return the label in the goal of click-button, and the number of a button with it."""
     asked = re.search(r'"(.*)" button', str(seen).splitlines()[0])
     assert asked
     found = re.search(rf"\[(\d+)\] button '{re.escape(asked.group(1))}'", str(seen))
@@ -39,14 +39,14 @@ def wanted(seen: object) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize("name", TASKS[::EVERY])
-def test_a_task_opens_is_the_same_twice_and_ends(browser: BrowserSession, name: str) -> None:
+def test_a_task_opens_is_reproducible_and_ends(browser: BrowserSession, name: str) -> None:
     env = task(name, browser)
     first, info = env.reset(seed=3)
     assert re.match(r"goal: \S.{8,}", str(first).splitlines()[0])
     assert info["extras"]["sandbox"]["image"] == "web"
     if env.deterministic:
         assert env.reset(seed=3)[0] == first
-        # Nothing in it moves while an agent thinks.
+        # Nothing on the page changes while the agent thinks.
         sleep(0.9)
     seen, _, over, _, _ = env.step("noop(1)")
     assert not over
@@ -61,7 +61,7 @@ def test_the_right_button_succeeds_and_a_wrong_one_fails(browser: BrowserSession
     for seed in range(4):
         seen, _ = env.reset(seed=seed)
         label, right = wanted(seen)
-        others = [int(n) for n, said in re.findall(r"\[(\d+)\] button '(.*?)'", str(seen)) if said != label]
+        others = [int(n) for n, name in re.findall(r"\[(\d+)\] button '(.*?)'", str(seen)) if name != label]
         if others:
             _, reward, over, _, info = env.step(f"click({others[0]})")
             assert (reward, over, info["success"]) == (0.0, True, False)
@@ -70,21 +70,21 @@ def test_the_right_button_succeeds_and_a_wrong_one_fails(browser: BrowserSession
         assert (reward, over, info["success"]) == (1.0, True, True)
 
 
-def test_whoever_leaves_the_page_has_lost(browser: BrowserSession) -> None:
+def test_leaving_the_page_is_a_failure(browser: BrowserSession) -> None:
     env = task("click-button", browser)
     env.reset(seed=1)
     _, reward, over, _, info = env.step('goto("http://127.0.0.1:8081/miniwob/click-test.html")')
     assert (reward, over, info["success"]) == (0.0, True, False)
 
 
-def test_whoever_loads_the_page_again_to_draw_an_easier_task_has_lost(browser: BrowserSession) -> None:
+def test_reloading_the_page_to_draw_an_easier_instance_is_a_failure(browser: BrowserSession) -> None:
     env = task("click-button", browser)
     env.reset(seed=1)
     _, reward, over, _, info = env.step(f'goto("{env.url}")')
     assert (reward, over, info["success"]) == (0.0, True, False)
 
 
-def test_leaving_costs_the_episode_and_not_the_browser(browser: BrowserSession) -> None:
+def test_leaving_the_page_fails_the_episode_and_keeps_the_browser(browser: BrowserSession) -> None:
     env = task("click-button", browser)
     env.reset(seed=1)
     seen, _, over, _, info = env.step("go_back()")
@@ -105,7 +105,7 @@ def test_leaving_costs_the_episode_and_not_the_browser(browser: BrowserSession) 
         'send_msg_to_user("core.endEpisode(1)")',
     ],
 )
-def test_the_reward_in_the_page_cannot_be_forged_through_it(browser: BrowserSession, action: str) -> None:
+def test_an_action_cannot_set_the_reward_in_the_page(browser: BrowserSession, action: str) -> None:
     env = task("click-button", browser)
     env.reset(seed=1)
     _, reward, _, _, info = env.step(action)
@@ -125,13 +125,13 @@ MARKUP = (
 
 
 @pytest.mark.parametrize("text", MARKUP)
-def test_what_is_written_into_a_page_is_no_markup(browser: BrowserSession, text: str) -> None:
+def test_typed_text_is_not_markup(browser: BrowserSession, text: str) -> None:
     env = task("terminal", browser)
     env.reset(seed=3)
     for action in ("click(60, 80)", f"keyboard_type({text!r})", 'press("Enter")', "noop(500)"):
         seen, reward, over, _, _ = env.step(action)
         assert (reward, over) == (0.0, False), seen
-    # All of it is read as text but for its "<"; what is seen is quoted.
+    # Everything except "<" appears as text; the observation quotes it.
     assert max(text.translate(QUOTES).split(), key=len) in str(seen).translate(QUOTES)
 
 
@@ -140,7 +140,7 @@ def test_the_splits_share_no_instance(browser: BrowserSession) -> None:
     assert env.start_episode(5, "train").scripts != env.start_episode(5, "test").scripts
 
 
-def test_a_policy_that_sees_clicks_where_it_sees(browser: BrowserSession) -> None:
+def test_coordinates_of_the_screenshot_can_be_clicked(browser: BrowserSession) -> None:
     env = MiniWoBEnv("click-test", observation="both")
     env.browser = browser
     seen, _ = env.reset(seed=1)

@@ -1,7 +1,7 @@
-"""A page that serves one episode after another shows and judges each as a page that was just opened does.
+"""A page that is reset in place displays and scores an episode like a page that was just opened.
 
-What ``IN_PLACE`` names is held to that here: two environments play the same episodes, with the same actions, one in a
-new context each, one on a page that stays; every observation, picture and reward is the same.
+Two environments play the same episodes of the tasks in ``IN_PLACE`` with the same actions, one in a new context each,
+one on a page that stays; every observation, screenshot and reward must be equal.
 """
 
 import os
@@ -21,14 +21,12 @@ EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "30"))
 EPISODES = int(os.environ.get("TURNWISE_IN_PLACE_EPISODES", "5"))
 ACTS = 3
 LAST = ("Tab", "Shift+Tab", "Control+a", "Control+End", "Control+v", "Control+z", "Control+Shift+z", "Enter")
-"""Keys that show where an earlier episode left the focus, the selection, the clipboard, what could be undone; no page
-stays after one.
-"""
+"""Keys that reveal focus, selection, clipboard and undo history of an earlier episode; no page is reused after one."""
 CLICKED = ("button", "link", "clickable", "radio", "checkbox", "tab", "textbox", "option", "menuitem", "listitem")
 
 
 class Fresh(MiniWoBEnv):
-    """Opens its page for every episode."""
+    """MiniWoB++ with a new context for each episode."""
 
     def start_episode(self, seed: int, split: str) -> EpisodeStart:
         return replace(super().start_episode(seed, split), reusable=False)
@@ -42,14 +40,14 @@ def browser(browsers: None) -> Iterator[BrowserSession]:
 
 
 def last(env: BrowserEnv, rng: random.Random) -> str:
-    """The action that ends an episode: it shows what earlier ones left behind."""
+    """Return the last action of an episode, which reveals what earlier ones left behind."""
     fields = [node["id"] for node in env.nodes if node["role"] == "textbox" and in_viewport(node)]
     undone = [f'press({rng.choice(fields)}, "Control+{key}")' for key in ("z", "Shift+z")] if fields else []
     return rng.choice([*undone, *(f'press("{key}")' for key in LAST), 'keyboard_type("hello")', 'scroll("down")'])
 
 
 def drawn(env: BrowserEnv, rng: random.Random) -> str:
-    """An action at random, of those that a page most likely hears."""
+    """Return a random action that the page probably reacts to."""
     nodes = [node for node in env.nodes if node["role"] in CLICKED and in_viewport(node)]
     if not nodes:
         return "noop(1)"
@@ -63,7 +61,7 @@ Played = list[tuple[str, bytes, float, bool]]
 
 
 def played(env: BrowserEnv, seed: int) -> Played:
-    """What an episode showed."""
+    """Play an episode and return its observations and rewards."""
     rng = random.Random(seed)
     seen, _ = env.reset(seed=seed)
     out: Played = []
@@ -78,7 +76,7 @@ def played(env: BrowserEnv, seed: int) -> Played:
 
 
 @pytest.mark.parametrize("name", sorted(IN_PLACE | LATE_ICONS)[::EVERY])
-def test_a_page_that_stays_is_as_one_just_opened(browser: BrowserSession, name: str) -> None:
+def test_a_reset_page_equals_a_new_page(browser: BrowserSession, name: str) -> None:
     observation: ObservationMode = "both" if name in IN_PLACE else "text"
     fresh, kept = Fresh(name, observation), MiniWoBEnv(name, observation)
     fresh.browser = kept.browser = browser

@@ -1,4 +1,4 @@
-"""``turnwise/TinyWeb-v0``: a page in few words, in a real browser."""
+"""``turnwise/TinyWeb-v0``: pages in few words, in a real browser."""
 
 from collections.abc import Iterator
 
@@ -21,13 +21,13 @@ def closed(seen: object) -> None:
     assert set(str(seen).split()) <= set(VOCABULARY)
 
 
-def test_what_is_held_out_is_not_trained_on() -> None:
+def test_held_out_tasks_are_not_trained_on() -> None:
     assert not set(TRAINED) & set(HELD_OUT)
     with pytest.raises(ValueError, match="choose from instance"):
         TinyWebEnv(by="template-")
 
 
-def test_words_that_are_not_known_are_numbered_as_they_appear(env: TinyWebEnv) -> None:
+def test_unknown_words_are_numbered_in_order_of_appearance(env: TinyWebEnv) -> None:
     for seed in SEEDS:
         seen, _ = env.reset(seed=seed)
         closed(seen)
@@ -36,7 +36,7 @@ def test_words_that_are_not_known_are_numbered_as_they_appear(env: TinyWebEnv) -
         assert first == [f"w{number}" for number in range(1, len(first) + 1)]
 
 
-def test_its_oracle_succeeds_in_every_task_trained_on(env: TinyWebEnv) -> None:
+def test_the_oracle_succeeds_in_every_trained_task(env: TinyWebEnv) -> None:
     played = set()
     for seed in SEEDS:
         env.reset(seed=seed)
@@ -51,7 +51,7 @@ def test_its_oracle_succeeds_in_every_task_trained_on(env: TinyWebEnv) -> None:
     assert played == {"Click", "Select", "Enter"}
 
 
-def test_a_wrong_end_costs_and_so_does_what_is_no_action(env: TinyWebEnv) -> None:
+def test_a_failure_and_an_invalid_action_have_a_cost(env: TinyWebEnv) -> None:
     seed = next(seed for seed in SEEDS if '"x"' not in env.reset(seed=seed)[0] and "Select" in env.env.goal)
     env.reset(seed=seed)
     for bad in ("fill", "click other", "click", "fill w99 textbox", "fill w1 other"):
@@ -62,7 +62,7 @@ def test_a_wrong_end_costs_and_so_does_what_is_no_action(env: TinyWebEnv) -> Non
 
 
 @pytest.mark.parametrize("by", BY)
-def test_every_way_to_hold_out_can_be_played(browsers: None, by: str) -> None:
+def test_every_split_can_be_played(browsers: None, by: str) -> None:
     made = TinyWebEnv(by=by)
     try:
         for seed in range(3):
@@ -75,7 +75,7 @@ def test_every_way_to_hold_out_can_be_played(browsers: None, by: str) -> None:
         made.close()
 
 
-def test_logging_in_on_a_site_succeeds_once_the_page_says_so(browsers: None) -> None:
+def test_a_login_succeeds_once_the_page_confirms_it(browsers: None) -> None:
     env = LoginEnv()
     try:
         for seed in range(2):
