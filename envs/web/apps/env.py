@@ -19,7 +19,6 @@ from ...computer.elements import Node
 from ..actions import ANSWER
 from ..custom_site import PORT, CustomSiteEnv, FinalState, SiteTask
 from ..env import ObservationMode
-from . import server
 from .splits import BY, HELD_OUT_SITE, instance, templates_of
 from .tasks.catalog import draw
 from .tasks.template import Act, AppTask
@@ -144,5 +143,5 @@ def _same_text(one: str, other: str) -> bool:
 
 
 def _server_files() -> dict[str, bytes]:
-    root = Path(server.__file__).parent
+    root = Path(__file__).parent / "server"
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*.py"))}
