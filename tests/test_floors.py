@@ -12,12 +12,13 @@ ROOT = Path(__file__).resolve().parent.parent
 MAY_IMPORT = {
     "records": set[str](),
     "errors": set[str](),
-    "sandbox": {"records", "errors"},
+    "circuit_breaker": set[str](),
+    "sandbox": {"records", "errors", "circuit_breaker"},
     "store": {"records", "errors", "migrations"},
     "migrations": {"records", "errors", "store"},
     "envs": {"records", "errors", "sandbox"},
     "agents": {"records", "errors", "envs", "store"},
-    "trainer": {"records", "errors", "envs", "store", "agents"},
+    "trainer": {"records", "errors", "circuit_breaker", "envs", "store", "agents"},
     "console": {"records", "errors", "sandbox", "envs", "store", "agents", "trainer"},
 }
 HEAVY = {"torch", "vllm", "ray", "transformers", "playwright"}

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
+from ...circuit_breaker import CircuitBreaker
 from ..backends.registry import Backend
 from ..errors import LeaseTimeout, NoEngine, NoImage, NotTrusted, SandboxError, classify
 from ..sandbox import Sandbox
 from ..spec import SandboxSpec
-from .circuit_breaker import CircuitBreaker
 from .health import PoolHealth
 
 RESET_TIMEOUT_S = 10.0
@@ -132,7 +132,7 @@ class Pool:
             waiting=len(self._waiting),
             loop_lag_ms=round(self._loop_lag_ms, 1),
             breaker_open=self.breaker.is_open,
-            last_failure=self.breaker.reason,
+            last_failure=self.breaker.last_error,
             **self._counts,
         )
 
@@ -239,10 +239,10 @@ class Pool:
             return
         except Exception as error:
             self._counts["start_failures"] += 1
-            self.breaker.failed(str(classify(error, f"starting a sandbox of image {spec.image}")))
+            self.breaker.record_failure(str(classify(error, f"starting a sandbox of image {spec.image}")))
         else:
             self._counts["started"] += 1
-            self.breaker.succeeded()
+            self.breaker.record_success()
         finally:
             self._starting[spec] -= 1
         if sandbox is not None:
@@ -313,5 +313,5 @@ class Pool:
             f"{now.idle} idle; {now.waiting} other requests wait"
         )
         if now.breaker_open:
-            return f"{text}; the last {self.breaker.failures} starts failed: {self.breaker.reason}"
-        return f"{text}; last failure: {self.breaker.reason}" if self.breaker.reason else text
+            return f"{text}; the last {self.breaker.failures} starts failed: {self.breaker.last_error}"
+        return f"{text}; last failure: {self.breaker.last_error}" if self.breaker.last_error else text

@@ -16,7 +16,7 @@ from sqlalchemy import text
 from turnwise.store.database import open_database
 from turnwise.store.queries import lists as queries
 from turnwise.tests.chaos.harness import Launch, check_finished, descendants, url
-from turnwise.trainer.rollout.circuit_breaker import GIVE_UP_AFTER
+from turnwise.trainer.rollout.circuit_breaker import FAILURES_TO_GIVE_UP
 
 WORLDS = """
 import itertools
@@ -160,12 +160,12 @@ def test_bad_worlds_beside_healthy_ones(tmp_path: Path) -> None:
 def test_nothing_but_bad_worlds_ends_the_run_with_the_reason(tmp_path: Path) -> None:
     launch = Launch.of(tmp_path, config=config(tmp_path, "step", "nan", warmup=0))
     assert launch.wait(300) == 2, launch.log()
-    assert f"{GIVE_UP_AFTER} groups in a row failed" in launch.log()
-    assert "Traceback" not in launch.log().rpartition("in a row failed")[0]
+    assert f"{FAILURES_TO_GIVE_UP} consecutive groups failed" in launch.log()
+    assert "Traceback" not in launch.log().rpartition("consecutive groups failed")[0]
     with open_database(url(tmp_path)).read() as conn:
         row = queries.run_row(conn, "small")
         assert row["status"] == "failed"
-        assert "groups in a row failed" in row["error"]
+        assert "consecutive groups failed" in row["error"]
         assert conn.execute(text("SELECT count(*) FROM train_batch")).scalar_one() == 0
 
 

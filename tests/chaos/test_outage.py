@@ -110,7 +110,7 @@ def test_in_an_outage_nothing_is_learned_and_the_run_comes_back(
         run.until_update(before + 5, 90)
         run.process.send_signal(signal.SIGTERM)
         assert run.wait(120) == 128 + signal.SIGTERM, run.log()
-        assert "only one at a time is tried" in (tmp_path / "log.txt").read_text()
+        assert "probing one group at a time" in (tmp_path / "log.txt").read_text()
     finally:
         if run.process.poll() is None:
             run.kill()

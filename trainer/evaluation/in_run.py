@@ -19,7 +19,7 @@ from .heldout import EvalResult, groups_of, held_out, summarise
 MAX_FAILED = 0.05
 """Share of the episodes that may fail before a rate over the others says nothing."""
 PAUSES = (5.0, 15.0, 45.0, 135.0, 300.0, 600.0, 700.0)
-"""Seconds before what failed is played again: half an hour in all, as ``outage.OUTAGE_SECONDS``."""
+"""Seconds before what failed is played again: half an hour in all, as ``rollout.circuit_breaker.OUTAGE_MAX_S``."""
 
 
 class Evaluator:

@@ -1,64 +1,58 @@
-"""When the world fails, not the policy: how to wait for it to come back.
+"""When groups fail: a broken environment ends the run, an outage pauses it.
 
-An environment that never worked is broken, and a run on it ends after ``GIVE_UP_AFTER`` groups failed in a row. One
-that did work has an outage: after ``PAUSE_AFTER`` failures in a row new groups wait, but for one at a time to try, more
-and more seldom, until one succeeds or ``OUTAGE_SECONDS`` have passed. No failed group ever reaches the learner, so
-nothing is learned from an outage.
+No failed group reaches the learner, so a run learns nothing from an outage.
 """
 
-from dataclasses import dataclass
 from time import monotonic
 
-GIVE_UP_AFTER = 24
-PAUSE_AFTER = 8
-OUTAGE_SECONDS = 1800.0
-FIRST_PROBE = 2.0
-"""Seconds from a failure to the next try; doubles with each, up to ``SELDOM``."""
-SELDOM = 30.0
+from ...circuit_breaker import CircuitBreaker
+
+FAILURES_TO_OPEN = 8
+"""Consecutive failed groups after which only probes are opened."""
+FAILURES_TO_GIVE_UP = 24
+"""Consecutive failed groups that end a run in which no group ever succeeded."""
+OUTAGE_MAX_S = 1800.0
+"""Seconds without a successful group that end a run in which one succeeded before."""
+PROBE_INTERVAL_S = 2.0
+PROBE_INTERVAL_MAX_S = 30.0
 
 
-@dataclass(slots=True)
-class Outage:
-    """What the last groups of a run say of the world."""
+class RolloutCircuitBreaker(CircuitBreaker):
+    """Decide how many groups may open, and when failures end the run.
 
-    failed: int = 0
-    """Groups in a row."""
-    reason: str = ""
-    """Why the last one failed."""
-    worked: bool = False
-    since: float = 0.0
-    """When the first of the row failed."""
-    probe_at: float = 0.0
+    * No group succeeded so far: the environment is broken. The breaker stays closed, and the run ends after
+      ``FAILURES_TO_GIVE_UP`` consecutive failures.
+    * A group succeeded before: this is an outage. The breaker opens after ``FAILURES_TO_OPEN`` consecutive failures;
+      then one probe at a time is opened, at exponentially growing intervals, until a probe succeeds or
+      ``OUTAGE_MAX_S`` seconds have passed.
+    """
 
-    def succeeded(self) -> None:
-        """A group had enough survivors."""
-        self.failed, self.worked = 0, True
-
-    def happened(self, reason: str, now: float | None = None) -> None:
-        """A group failed."""
-        now = monotonic() if now is None else now
-        self.since = self.since if self.failed else now
-        self.failed += 1
-        self.reason = reason
-        self.probe_at = now + min(FIRST_PROBE * 2 ** max(0, self.failed - PAUSE_AFTER), SELDOM)
+    def __init__(self, *, has_succeeded: bool = False) -> None:
+        super().__init__(FAILURES_TO_OPEN, PROBE_INTERVAL_S, PROBE_INTERVAL_MAX_S)
+        self.has_succeeded = has_succeeded
+        """Whether any group of the run ever succeeded."""
 
     @property
-    def lasts(self) -> bool:
-        """Whether new groups wait."""
-        return self.worked and self.failed >= PAUSE_AFTER
+    def is_open(self) -> bool:
+        """Whether only probes are opened."""
+        return self.has_succeeded and super().is_open
 
-    def room(self, wanted: int, under_way: int, now: float | None = None) -> int:
-        """How many of ``wanted`` groups to open while ``under_way`` are open: all, or in an outage one to try."""
-        if not self.lasts:
+    def record_success(self) -> None:
+        """Close the breaker: enough members of a group survived."""
+        super().record_success()
+        self.has_succeeded = True
+
+    def allowed(self, wanted: int, running: int, now: float | None = None) -> int:
+        """Return how many of ``wanted`` groups to open while ``running`` are: all, or at most one probe."""
+        if not self.is_open:
             return wanted
-        now = monotonic() if now is None else now
-        return min(wanted, 1) if under_way == 0 and now >= self.probe_at else 0
+        return 1 if wanted and not running and self.allows(now) else 0
 
-    def hopeless(self, now: float | None = None) -> str:
-        """Why the run should end; empty while there is hope."""
+    def give_up_reason(self, now: float | None = None) -> str:
+        """Return why the run must end; empty while it may go on."""
         now = monotonic() if now is None else now
-        if self.failed and not self.worked and self.failed >= GIVE_UP_AFTER:
-            return f"{self.failed} groups in a row failed, the last because {self.reason}"
-        if self.lasts and now - self.since > OUTAGE_SECONDS:
-            return f"no group succeeded for {now - self.since:.0f} s; the last failed because {self.reason}"
+        if not self.has_succeeded and self.failures >= FAILURES_TO_GIVE_UP:
+            return f"{self.failures} consecutive groups failed; last error: {self.last_error}"
+        if self.is_open and now - self.failing_since > OUTAGE_MAX_S:
+            return f"no group succeeded for {now - self.failing_since:.0f} s; last error: {self.last_error}"
         return ""

@@ -19,7 +19,7 @@ from ..algorithms.protocols import GroupOutcome
 from ..algorithms.random_streams import Streams
 from ..config.schema import RunConfig
 from ..learner.batch import SURVIVORS
-from .circuit_breaker import Outage
+from .circuit_breaker import RolloutCircuitBreaker
 from .worker_pool import WorkerLost, Workers
 
 LIVES = 3
@@ -58,7 +58,7 @@ class Dispatcher:
         self._scaffold_stream = streams.of("prompt_scaffold")
         self._tasks: set[asyncio.Task[None]] = set()
         self._open: set[str] = set()
-        self.outage = Outage()
+        self.breaker = RolloutCircuitBreaker()
         self._opening = asyncio.Lock()
         self.next_group = first_group
         """Number of the next group; group ids are never used twice."""
@@ -91,7 +91,7 @@ class Dispatcher:
                 staleness=rollout.staleness,
                 batch=rollout.groups_per_batch,
             )
-            room = self.outage.room(room, len(self._open))
+            room = self.breaker.allowed(room, len(self._open))
             groups = [self._draw() for _ in range(room)]
             await to_the_end(self._begin(groups))
             for group in [] if self._ended else groups:
@@ -163,10 +163,10 @@ class Dispatcher:
         elif state is GroupState.READY:
             self.filtered_in_a_row = 0
         if state is GroupState.FAILED:
-            self.outage.happened(reason)
+            self.breaker.record_failure(reason)
         else:
-            self.outage.succeeded()
-        if why := self.outage.hopeless():
+            self.breaker.record_success()
+        if why := self.breaker.give_up_reason():
             raise TurnwiseError(why)
         await self.fill()
 

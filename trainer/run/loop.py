@@ -77,7 +77,7 @@ class Loop:
         """
         run, dispatcher = self._run, self._dispatcher
         dispatcher.update = run.version.update
-        dispatcher.outage.worked = run.version.update > 0
+        dispatcher.breaker.has_succeeded = run.version.update > 0
         dispatcher.paused = False
         await dispatcher.fill()
         last = waiting = monotonic()
@@ -131,8 +131,8 @@ class Loop:
             if now - noted > NOTE_EVERY:
                 noted = now
                 known = await statuses(run.database, run.name)
-                if known != episodes or dispatcher.outage.lasts:
-                    # An outage has a deadline of its own.
+                if known != episodes or dispatcher.breaker.is_open:
+                    # The circuit breaker bounds an outage.
                     episodes, deadline = known, now + patience
                 await self._note_wait(now - since, dispatcher.tally - before)
             if now > deadline:
@@ -164,7 +164,7 @@ class Loop:
             Note(
                 f"the learner waits for groups, {seconds:.0f} s so far: {counts.get(GroupState.READY, 0)} ready, "
                 f"{counts.get(GroupState.OPEN, 0)} running, {closed[GroupState.FILTERED]} filtered, "
-                f"{closed[GroupState.FAILED]} failed" + self._outage()
+                f"{closed[GroupState.FAILED]} failed" + self._breaker_state()
             )
         )
 
@@ -182,11 +182,14 @@ class Loop:
         if self._in_vain >= IN_VAIN:
             raise TurnwiseError(f"{self._in_vain} batches in a row taught nothing; the last: {self._learning.nothing}")
 
-    def _outage(self) -> str:
-        outage = self._dispatcher.outage
-        if not outage.lasts:
+    def _breaker_state(self) -> str:
+        breaker = self._dispatcher.breaker
+        if not breaker.is_open:
             return ""
-        return f"; {outage.failed} groups in a row failed, so only one at a time is tried; the last: {outage.reason}"
+        return (
+            f"; circuit breaker open after {breaker.failures} consecutive failed groups, probing one group at a time; "
+            f"last error: {breaker.last_error}"
+        )
 
     async def _publish(self, trained: Trained) -> None:
         """The engines get the new weights before another group opens."""

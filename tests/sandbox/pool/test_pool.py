@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from turnwise.circuit_breaker import CircuitBreaker
 from turnwise.sandbox.backends.bubblewrap import BubblewrapBackend
 from turnwise.sandbox.errors import LeaseTimeout, NoImage, NotTrusted, SandboxError, SandboxLost, StartFailed
 from turnwise.sandbox.pool import pool as pool_module
-from turnwise.sandbox.pool.circuit_breaker import CircuitBreaker
 from turnwise.sandbox.pool.pool import Pool
 from turnwise.sandbox.sandbox import Sandbox
 from turnwise.sandbox.spec import SandboxSpec
