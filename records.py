@@ -8,7 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Column: TypeAlias = Sequence[Any] | NDArray[Any]
+"""One value per token: a list where tokens are sampled, a numpy array where they come from the store."""
 
 NO_VERSION = -1
 """Policy version of a token that no policy of this run sampled."""
@@ -116,10 +122,14 @@ class Message:
     parent: int | None
     role: Role
     source: Source
-    tokens: Sequence[int]
-    mask: Sequence[int]
-    logprobs: Sequence[float]
-    versions: Sequence[int]
+    tokens: Column
+    """int32"""
+    mask: Column
+    """uint8"""
+    logprobs: Column
+    """float32"""
+    versions: Column
+    """int32"""
     images: Sequence[str] = ()
     """Blob hashes of the images this message shows."""
 
@@ -235,9 +245,9 @@ class Sample:
     """
 
     trajectory: str
-    tokens: Sequence[int]
-    mask: Sequence[int]
-    logprobs: Sequence[float]
-    versions: Sequence[int]
-    turns: Sequence[int]
+    tokens: NDArray[np.int32]
+    mask: NDArray[np.uint8]
+    logprobs: NDArray[np.float32]
+    versions: NDArray[np.int32]
+    turns: NDArray[np.int32]
     images: Sequence[str] = ()

@@ -9,6 +9,7 @@ from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...records import Message
 
@@ -18,12 +19,12 @@ _FORMATS = [struct.Struct("<" + "ifiB" * n) for n in range(_SHORT + 1)]
 
 
 class Tokens(NamedTuple):
-    """The four token columns of a message, of one length."""
+    """The four token columns of a message: read-only views of one record array."""
 
-    tokens: list[int]
-    mask: list[int]
-    logprobs: list[float]
-    versions: list[int]
+    tokens: NDArray[np.int32]
+    mask: NDArray[np.uint8]
+    logprobs: NDArray[np.float32]
+    versions: NDArray[np.int32]
 
 
 def encode(message: Message) -> bytes:
@@ -64,6 +65,4 @@ def decode(data: bytes) -> Tokens:
     if len(data) % RECORD.itemsize:
         raise ValueError(f"{len(data)} bytes are no whole number of {RECORD.itemsize}-byte token records")
     records = np.frombuffer(data, RECORD)
-    return Tokens(
-        records["id"].tolist(), records["mask"].tolist(), records["logprob"].tolist(), records["version"].tolist()
-    )
+    return Tokens(records["id"], records["mask"], records["logprob"], records["version"])

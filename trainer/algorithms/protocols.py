@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ...records import Group, GroupState, Horizon, Outcome, Sample, Source, Task
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from torch import Tensor
     from torch.nn import Module
 
@@ -121,10 +123,10 @@ class TrainSample:
     sample: Sample
     group: str
     source: Source
-    advantages: Sequence[float]
-    weights: Sequence[float]
+    advantages: NDArray[np.float32]
+    weights: NDArray[np.float32]
     """0 where the token is not trained on: not sampled, swept for its age, or filtered."""
-    staleness: Sequence[int]
+    staleness: NDArray[np.int32]
     """Updates between the version that sampled the token and the one being updated; -1 where not sampled."""
 
 

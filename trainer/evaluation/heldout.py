@@ -12,7 +12,8 @@ from ...agents.rollout.group_runner import kind, kind_of
 from ...envs.tasks import make_task
 from ...records import SCORED_STATUSES, Group, Horizon, Outcome, Purpose, Task
 from ..config.schema import EnvironmentConfig
-from .intervals import success_rate, wilson
+from ..learner.batch_stats import success_rate
+from .intervals import wilson
 
 SEED = 1_000_003
 """Held-out tasks are numbered from here, the same ones for every policy and every run."""

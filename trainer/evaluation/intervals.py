@@ -1,6 +1,5 @@
 """Success rates and their differences, with their intervals."""
 
-from collections.abc import Sequence
 from math import hypot, nan, sqrt
 
 Z95 = 1.959963984540054
@@ -25,10 +24,3 @@ def newcombe(before: tuple[float, float, float], after: tuple[float, float, floa
     """
     (p1, l1, u1), (p2, l2, u2) = before, after
     return p2 - p1 - hypot(p2 - l2, u1 - p1), p2 - p1 + hypot(u2 - p2, p1 - l1)
-
-
-def success_rate(verdicts: Sequence[bool | None]) -> float:
-    """Share of True; NaN where no verdict was ever given. A missing verdict beside given ones is no success."""
-    if not any(verdict is not None for verdict in verdicts):
-        return nan
-    return sum(verdict is True for verdict in verdicts) / len(verdicts)

@@ -9,6 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from random import Random
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ...records import SCORED_STATUSES, Group, PolicyVersion, Source
 from ..algorithms.protocols import AdvantageEstimator, PerTurn, PolicyLoss, RewardShaper, SampleFilter, TrainSample
 from .samples import samples
@@ -58,6 +61,11 @@ def survivors(group: Group) -> Group:
     return replace(group, trajectories=[one for one in group.trajectories if one.status in SCORED_STATUSES])
 
 
+def per_token(turns: Sequence[float], turn_of: NDArray[np.int32]) -> NDArray[np.float32]:
+    """Return the value of each token's turn, and 0 where ``turn_of`` is -1. Shape (tokens,)."""
+    return np.asarray([*turns, 0.0], np.float32)[turn_of]
+
+
 def assemble(
     groups: Sequence[Group],
     history: Mapping[int, PolicyVersion],
@@ -101,7 +109,7 @@ def assemble(
             for sample in samples(trajectory):
                 ages = staleness(sample.versions, history, update)
                 weights = sweep(ages, sample.mask, bound)
-                total, left = sum(sample.mask), int(sum(weights))
+                total, left = int(sample.mask.sum()), int(weights.sum())
                 old, seen = by_turns.get(len(trajectory.steps), (0, 0))
                 by_turns[len(trajectory.steps)] = (old + total - left, seen + total)
                 sampled += total
@@ -109,7 +117,7 @@ def assemble(
                 if not left:
                     continue
                 trainable = True
-                values = [turns[turn] if turn >= 0 else 0.0 for turn in sample.turns]
+                values = per_token(turns, sample.turns)
                 kept.append(TrainSample(sample, group.id, Source(trajectory.source), values, weights, ages))
         (trained if trainable else expired).append(group.id)
     for one, stream in zip(filters, streams, strict=True):

@@ -6,8 +6,11 @@ flat position *before* it. A sample's first token has nothing before it and is n
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..algorithms.protocols import TrainSample
@@ -50,32 +53,24 @@ def chunks(samples: Sequence[TrainSample], limit: int) -> list[list[TrainSample]
 
 def pack(samples: Sequence[TrainSample], device: str = "cpu") -> Pass:
     """The tensors of one pass over these samples."""
-    ids: list[int] = []
-    positions: list[int] = []
-    at: list[int] = []
-    targets: list[int] = []
-    behavior: list[float] = []
-    advantages: list[float] = []
-    weights: list[float] = []
-    for one in samples:
-        start = len(ids)
-        tokens = one.sample.tokens
-        for i, weight in enumerate(one.weights):
-            if weight != 0.0 and i > 0:
-                at.append(start + i - 1)
-                targets.append(tokens[i])
-                behavior.append(one.sample.logprobs[i])
-                advantages.append(one.advantages[i])
-                weights.append(weight)
-        ids += tokens
-        positions += range(len(tokens))
+    lengths = [len(one.sample.tokens) for one in samples]
+    starts = np.cumsum([0, *lengths[:-1]])
+    trained = [np.flatnonzero(one.weights[1:]) + 1 for one in samples]
+
+    def column(values: Sequence[NDArray[Any]], dtype: torch.dtype) -> Tensor:
+        picked = [value[index] for value, index in zip(values, trained, strict=True)]
+        return torch.as_tensor(np.concatenate(picked), dtype=dtype, device=device)
+
+    at = np.concatenate([start + index - 1 for start, index in zip(starts, trained, strict=True)])
+    tokens = [one.sample.tokens for one in samples]
+    positions = np.concatenate([np.arange(length) for length in lengths])
     return Pass(
-        ids=torch.tensor([ids], device=device),
-        positions=torch.tensor([positions], device=device),
-        lengths=[len(one.sample.tokens) for one in samples],
-        at=torch.tensor(at, dtype=torch.int64, device=device),
-        targets=torch.tensor(targets, dtype=torch.int64, device=device),
-        behavior=torch.tensor(behavior, dtype=torch.float32, device=device),
-        advantages=torch.tensor(advantages, dtype=torch.float32, device=device),
-        weights=torch.tensor(weights, dtype=torch.float32, device=device),
+        ids=torch.as_tensor(np.concatenate(tokens), dtype=torch.int64, device=device)[None],
+        positions=torch.as_tensor(positions, device=device)[None],
+        lengths=lengths,
+        at=torch.as_tensor(at, dtype=torch.int64, device=device),
+        targets=column(tokens, torch.int64),
+        behavior=column([one.sample.logprobs for one in samples], torch.float32),
+        advantages=column([one.advantages for one in samples], torch.float32),
+        weights=column([one.weights for one in samples], torch.float32),
     )

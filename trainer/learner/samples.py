@@ -1,17 +1,21 @@
-"""From a trajectory's message tree to what the learner trains on: its root-to-leaf paths.
+"""Training samples of a trajectory: the root-to-leaf paths of its message tree.
 
-Pure. A message that several leaves share (a branch point) is trained on once: in the first path that holds it; in the
-others its tokens stay as context with mask 0.
+Pure. A message that several leaves share (a branch point) is trained on once, in the first path that holds it; in the
+other paths its tokens are context with mask 0.
 """
+
+from collections.abc import Sequence
+
+import numpy as np
 
 from ...records import Message, Sample, Trajectory
 
 
-def paths(messages: list[Message]) -> list[list[Message]]:
-    """Root-to-leaf paths, in the order of their leaves."""
+def paths(messages: Sequence[Message]) -> list[list[Message]]:
+    """Return the root-to-leaf paths, in the order of their leaves."""
     by_index = {message.index: message for message in messages}
     parents = {message.parent for message in messages}
-    out = []
+    found = []
     for leaf in messages:
         if leaf.index in parents:
             continue
@@ -19,35 +23,39 @@ def paths(messages: list[Message]) -> list[list[Message]]:
         while node.parent is not None:
             node = by_index[node.parent]
             path.append(node)
-        out.append(path[::-1])
-    return out
+        found.append(path[::-1])
+    return found
 
 
 def samples(trajectory: Trajectory) -> list[Sample]:
-    """The samples of a trajectory. A trailing message nobody answered (an observation after the last action) is left
-    out.
+    """Return the samples of a trajectory.
+
+    Messages after the last sampled one (an observation without an answer) are dropped.
     """
     turn_of = {step.message: step.index for step in trajectory.steps if step.message is not None}
     trained: set[int] = set()
-    out = []
-    for path in paths(list(trajectory.messages)):
-        while path and not any(path[-1].mask):
+    found = []
+    for path in paths(trajectory.messages):
+        while path and not np.any(path[-1].mask):
             path = path[:-1]
-        tokens: list[int] = []
-        mask: list[int] = []
-        logprobs: list[float] = []
-        versions: list[int] = []
-        turns: list[int] = []
-        for message in path:
-            turn = turn_of.get(message.index, -1)
-            fresh = turn >= 0 and message.index not in trained
-            trained.add(message.index)
-            tokens += message.tokens
-            mask += message.mask if fresh else [0] * len(message.tokens)
-            logprobs += message.logprobs
-            versions += message.versions
-            turns += [turn if bit else -1 for bit in message.mask]
-        if any(mask):
-            images = [image for message in path for image in message.images]
-            out.append(Sample(trajectory.id, tokens, mask, logprobs, versions, turns, images))
-    return out
+        if not path:
+            continue
+        sizes = [len(message.tokens) for message in path]
+        turns = [turn_of.get(message.index, -1) for message in path]
+        fresh = [turn >= 0 and message.index not in trained for turn, message in zip(turns, path, strict=True)]
+        trained.update(message.index for message in path)
+        sampled = np.concatenate([np.asarray(message.mask, np.uint8) for message in path])
+        mask = sampled * np.repeat(np.asarray(fresh, np.uint8), sizes)
+        if mask.any():
+            found.append(
+                Sample(
+                    trajectory.id,
+                    np.concatenate([np.asarray(message.tokens, np.int32) for message in path]),
+                    mask,
+                    np.concatenate([np.asarray(message.logprobs, np.float32) for message in path]),
+                    np.concatenate([np.asarray(message.versions, np.int32) for message in path]),
+                    np.where(sampled, np.repeat(np.asarray(turns, np.int32), sizes), np.int32(-1)),
+                    [image for message in path for image in message.images],
+                )
+            )
+    return found

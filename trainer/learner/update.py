@@ -6,27 +6,24 @@ nothing twice.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from time import monotonic
 from typing import Any
 
 from ...agents.store_client import Journal
 from ...errors import TurnwiseError
-from ...records import SCORED_STATUSES, Group, GroupState, PolicyVersion
+from ...records import Group, GroupState, PolicyVersion
 from ...store.database import Database
-from ...store.operations.leases import BatchItem
 from ...store.queries.lists import load_groups
 from ...store.retry import retried
 from ..algorithms.algorithm_set import Extensions
 from ..algorithms.random_streams import Streams
 from ..config.schema import RunConfig
-from ..evaluation.intervals import success_rate
 from ..failpoints import point
 from ..telemetry.events import UpdateDone
-from .batch import Batch, assemble
+from .batch import assemble
+from .batch_stats import batch_items, batch_metrics
 from .local import Learner
 
 LEASE_SECONDS = 600.0
@@ -128,7 +125,7 @@ class Learning:
         point("after_optimizer")
         metrics = {
             **trained,
-            **described(groups, batch),
+            **batch_metrics(groups, batch),
             "waited_s": waited,
             "assemble_s": assembled - started,
             "learn_s": monotonic() - assembled,
@@ -142,7 +139,7 @@ class Learning:
             groups=[group for group in batch.groups if group in fresh],
             update=update,
             parent=parent.id,
-            items=items(batch, fresh),
+            items=batch_items(batch, fresh),
             metrics=metrics,
         )
         point("after_acknowledge")
@@ -170,53 +167,3 @@ def update_done(trained: Trained, seconds: float, total: float, groups: Mapping[
         entropy=values.get("entropy", float("nan")),
         seconds=total,
     )
-
-
-def items(batch: Batch, fresh: Collection[str]) -> list[BatchItem]:
-    """What each trajectory gave to the update; those of groups not in ``fresh`` are declared as reuse."""
-    tokens: Counter[str] = Counter()
-    oldest: dict[str, int] = {}
-    reused: dict[str, bool] = {}
-    advantages: dict[str, list[float]] = {}
-    for one in batch.samples:
-        key = one.sample.trajectory
-        for weight, age, advantage in zip(one.weights, one.staleness, one.advantages, strict=True):
-            if weight > 0:
-                reused[key] = one.group not in fresh
-                tokens[key] += 1
-                oldest[key] = max(oldest.get(key, 0), age)
-                advantages.setdefault(key, []).append(advantage)
-    return [
-        BatchItem(key, count, oldest[key], fmean(advantages[key]), not reused[key]) for key, count in tokens.items()
-    ]
-
-
-def described(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
-    """Numbers about the batch of an update."""
-    members = [one for group in groups for one in group.trajectories if one.status in SCORED_STATUSES]
-    ages = Counter(
-        age for one in batch.samples for weight, age in zip(one.weights, one.staleness, strict=True) if weight > 0
-    )
-    total = sum(ages.values())
-    steps = [step for one in members for step in one.steps]
-    return {
-        "success": success_rate([one.success for one in members]),
-        "reward": fmean([one.reward for one in members]) if members else 0.0,
-        "trajectories": len(members),
-        "turns": len(steps),
-        "invalid": sum(not step.action_valid for step in steps) / max(len(steps), 1),
-        "horizon_turns": max(group.horizon.max_turns for group in groups),
-        "staleness_mean": sum(age * count for age, count in ages.items()) / max(total, 1),
-        "staleness_max": max(ages, default=0),
-        "staleness_tokens": _by_name(ages),
-        "swept": batch.swept_tokens / max(batch.sampled_tokens, 1),
-        "swept_by_turns": {
-            str(turns): old / max(seen, 1) for turns, (old, seen) in batch.swept_by_turns.items() if old
-        },
-        "groups_expired": len(batch.expired),
-        "unscored": batch.unscored,
-    }
-
-
-def _by_name(counts: Mapping[int, int]) -> dict[str, int]:
-    return {str(key): count for key, count in sorted(counts.items())}

@@ -52,8 +52,8 @@ def test_an_episode_comes_back_as_it_was_stored(database: Database) -> None:
     stored = load_trajectory(database, "g-0")
     expected = [turn(index) for index in range(2)]
     assert list(stored.steps) == [step for one in expected for step in one["steps"]]
-    assert [message.tokens for message in stored.messages] == [
-        message.tokens for one in expected for message in one["messages"]
+    assert [list(message.tokens) for message in stored.messages] == [
+        list(message.tokens) for one in expected for message in one["messages"]
     ]
     assert [message.parent for message in stored.messages] == [None, 0, 1, 2]
     assert stored.status is Status.COMPLETED

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from random import Random
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from turnwise.records import (
@@ -23,10 +24,10 @@ from turnwise.trainer.algorithms.filters.negative_advantage_weight import Negati
 from turnwise.trainer.algorithms.losses.decoupled_ppo import Decoupled
 from turnwise.trainer.algorithms.protocols import TrainSample
 from turnwise.trainer.learner.batch import assemble
+from turnwise.trainer.learner.batch_stats import batch_items
 from turnwise.trainer.learner.packing import chunks, pack
 from turnwise.trainer.learner.samples import samples
 from turnwise.trainer.learner.staleness import staleness, sweep
-from turnwise.trainer.learner.update import items
 
 NAN = float("nan")
 
@@ -87,37 +88,37 @@ def assembled(groups: list[Group], update: int = 2, bound: int = 1, filters=()):
 
 def test_a_path_of_messages_is_one_sample() -> None:
     (one,) = samples(trajectory("a", 0.0, 1.0))
-    assert one.tokens == [1, 2, 3, 4, 1, 2, 3, 4]
-    assert one.mask == [0, 0, 1, 1, 0, 0, 1, 1]
-    assert one.turns == [-1, -1, 0, 0, -1, -1, 1, 1]
+    assert one.tokens.tolist() == [1, 2, 3, 4, 1, 2, 3, 4]
+    assert one.mask.tolist() == [0, 0, 1, 1, 0, 0, 1, 1]
+    assert one.turns.tolist() == [-1, -1, 0, 0, -1, -1, 1, 1]
 
 
 def test_an_observation_nobody_answered_is_left_out() -> None:
     whole = trajectory("a", 0.0)
     longer = replace(whole, messages=[*whole.messages, seen(2, 1, 7, 8)])
-    assert samples(longer)[0].tokens == [1, 2, 3, 4]
+    assert samples(longer)[0].tokens.tolist() == [1, 2, 3, 4]
 
 
 def test_a_shared_message_is_trained_on_once() -> None:
     tree = [seen(0, None, 1), said(1, 0, 0, 2), seen(2, 1, 3), said(3, 2, 0, 4), seen(4, 1, 5), said(5, 4, 0, 6)]
     two = Trajectory("a", "r", "g", 0, 0, steps=[step(0, 1), step(1, 3), step(2, 5)], messages=tree)
     first, second = samples(two)
-    assert (first.tokens, first.mask) == ([1, 2, 3, 4], [0, 1, 0, 1])
-    assert (second.tokens, second.mask) == ([1, 2, 5, 6], [0, 0, 0, 1])
+    assert (first.tokens.tolist(), first.mask.tolist()) == ([1, 2, 3, 4], [0, 1, 0, 1])
+    assert (second.tokens.tolist(), second.mask.tolist()) == ([1, 2, 5, 6], [0, 0, 0, 1])
 
 
 def test_a_new_root_is_a_new_sample() -> None:
     tree = [seen(0, None, 1), said(1, 0, 0, 2), seen(2, None, 1, 9), said(3, 2, 0, 4)]
     two = Trajectory("a", "r", "g", 0, 0, steps=[step(0, 1), step(1, 3)], messages=tree)
-    assert [one.tokens for one in samples(two)] == [[1, 2], [1, 9, 4]]
+    assert [one.tokens.tolist() for one in samples(two)] == [[1, 2], [1, 9, 4]]
 
 
 def test_staleness_counts_updates_of_the_surviving_history() -> None:
-    ages = staleness([0, 1, 2, 3, NO_VERSION], HISTORY, 2)
-    assert ages[:2] == [2, 1]
+    ages = staleness(np.array([0, 1, 2, 3, NO_VERSION], np.int32), HISTORY, 2)
+    assert ages[:2].tolist() == [2, 1]
     assert ages[2] > 1000
-    assert ages[3:] == [0, -1]
-    assert sweep(ages, [1, 1, 1, 1, 0], 1) == [0, 1, 0, 1, 0]
+    assert ages[3:].tolist() == [0, -1]
+    assert sweep(ages, np.array([1, 1, 1, 1, 0], np.uint8), 1).tolist() == [0, 1, 0, 1, 0]
 
 
 def test_old_tokens_are_masked_and_their_trajectory_stays_in_the_baseline() -> None:
@@ -136,8 +137,8 @@ def test_a_group_with_nothing_left_to_train_on_expires() -> None:
 def test_a_trajectory_over_two_versions_keeps_its_fresh_tokens() -> None:
     made = assembled([group(trajectory("a", 0.0, 1.0, versions=(0, 3)), trajectory("b", 0.0, versions=(3,)))])
     first = next(one for one in made.samples if one.sample.trajectory == "a")
-    assert first.weights == [0, 0, 0, 0, 0, 0, 1, 1]
-    assert {item.trajectory: (item.tokens_trained, item.max_staleness) for item in items(made, {"g"})} == {
+    assert first.weights.tolist() == [0, 0, 0, 0, 0, 0, 1, 1]
+    assert {item.trajectory: (item.tokens_trained, item.max_staleness) for item in batch_items(made, {"g"})} == {
         "a": (2, 0),
         "b": (2, 0),
     }
@@ -155,13 +156,15 @@ def test_a_sample_filter_changes_weights_only() -> None:
     assert [max(one.weights) for one in made.samples] == [1.0, 0.25]
 
 
+NONE, AGES = np.empty(0, np.float32), np.empty(0, np.int32)
 LENGTHS = st.lists(st.integers(1, 30), max_size=20)
 
 
 @given(LENGTHS, st.integers(1, 40))
 def test_chunks_keep_every_sample_in_order_within_the_limit(lengths: list[int], limit: int) -> None:
     made = [
-        TrainSample(samples(trajectory("a", *[0.0] * length))[0], "g", Source.POLICY, [], [], []) for length in lengths
+        TrainSample(samples(trajectory("a", *[0.0] * length))[0], "g", Source.POLICY, NONE, NONE, AGES)
+        for length in lengths
     ]
     parts = chunks(made, limit)
     assert [one for part in parts for one in part] == made

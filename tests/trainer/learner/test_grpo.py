@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
@@ -191,7 +192,7 @@ def test_a_step_without_trained_tokens_changes_nothing(model: Path) -> None:
     slots, made = assembled(batch(1, policy))
     learner = Learner(model, LEARNER.model_copy(update={"max_kl": 1e-3}), slots.loss, slots.proximal, 1.0)
     before = weights(learner)
-    filtered = [replace(one, weights=[0.0] * len(one.weights)) for one in made.samples]
+    filtered = [replace(one, weights=np.zeros_like(one.weights)) for one in made.samples]
     metrics = learner.update(filtered, 0.0, 0)
     assert (metrics["tokens"], metrics["step_share"]) == (0.0, 1.0)
     assert all(torch.equal(a, b) for a, b in zip(before, weights(learner), strict=True))
@@ -202,7 +203,7 @@ def test_a_step_that_is_not_finite_is_named_and_not_applied(model: Path) -> None
     slots, made = assembled(batch(1, policy))
     config = LEARNER.model_copy(update={"steps_per_batch": 2})
     first, second = split(made.samples, 2)
-    broken = [*first, *(replace(one, advantages=[NAN] * len(one.advantages)) for one in second)]
+    broken = [*first, *(replace(one, advantages=np.full_like(one.advantages, np.nan)) for one in second)]
     learner, reference = (Learner(model, config, slots.loss, slots.proximal, 1.0) for _ in range(2))
     with pytest.raises(NotFinite, match="in optimizer step 2 of 2 of the batch: the step is not applied"):
         learner.update(broken, 0.0, 0)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
+import numpy as np
 from pydantic import Field
 
 from ..protocols import TrainSample
@@ -20,8 +21,6 @@ class NegativeWeight(Extension):
     def __call__(self, batch: Sequence[TrainSample], rng: Random) -> list[TrainSample]:
         """See ``protocols.SampleFilter``."""
         return [
-            replace(
-                one, weights=[w * self.weight if a < 0 else w for w, a in zip(one.weights, one.advantages, strict=True)]
-            )
+            replace(one, weights=np.where(one.advantages < 0, one.weights * np.float32(self.weight), one.weights))
             for one in batch
         ]

@@ -1,0 +1,74 @@
+"""Numbers about the batch of an update: what each trajectory contributed, and the batch's metrics."""
+
+from collections.abc import Collection, Sequence
+from math import nan
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...records import SCORED_STATUSES, Group
+from ...store.operations.leases import BatchItem
+from .batch import Batch
+
+
+class _Contribution(NamedTuple):
+    tokens: int
+    advantage: float
+    """Sum over the trained tokens."""
+    max_staleness: int
+    fresh: bool
+
+
+def batch_items(batch: Batch, fresh: Collection[str]) -> list[BatchItem]:
+    """Return one item per trajectory with a trained token; groups outside ``fresh`` are declared as reuse."""
+    found: dict[str, _Contribution] = {}
+    for one in batch.samples:
+        trained = one.weights > 0
+        count = int(trained.sum())
+        if not count:
+            continue
+        key = one.sample.trajectory
+        before = found.get(key, _Contribution(0, 0.0, 0, True))
+        found[key] = _Contribution(
+            before.tokens + count,
+            before.advantage + float(one.advantages[trained].sum(dtype=np.float64)),
+            max(before.max_staleness, int(one.staleness[trained].max())),
+            one.group in fresh,
+        )
+    return [
+        BatchItem(key, one.tokens, one.max_staleness, one.advantage / one.tokens, one.fresh)
+        for key, one in found.items()
+    ]
+
+
+def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
+    """Return the metrics of a batch by name; docs/metrics.md explains each."""
+    members = [one for group in groups for one in group.trajectories if one.status in SCORED_STATUSES]
+    steps = [step for one in members for step in one.steps]
+    ages = np.concatenate([np.empty(0, np.int32), *(one.staleness[one.weights > 0] for one in batch.samples)])
+    values, counts = np.unique(ages, return_counts=True)
+    return {
+        "success": success_rate([one.success for one in members]),
+        "reward": fmean([one.reward for one in members]) if members else 0.0,
+        "trajectories": len(members),
+        "turns": len(steps),
+        "invalid": sum(not step.action_valid for step in steps) / max(len(steps), 1),
+        "horizon_turns": max(group.horizon.max_turns for group in groups),
+        "staleness_mean": float(ages.mean()) if len(ages) else 0.0,
+        "staleness_max": int(ages.max(initial=0)),
+        "staleness_tokens": {str(age): int(count) for age, count in zip(values, counts, strict=True)},
+        "swept": batch.swept_tokens / max(batch.sampled_tokens, 1),
+        "swept_by_turns": {
+            str(turns): old / max(seen, 1) for turns, (old, seen) in batch.swept_by_turns.items() if old
+        },
+        "groups_expired": len(batch.expired),
+        "unscored": batch.unscored,
+    }
+
+
+def success_rate(verdicts: Sequence[bool | None]) -> float:
+    """Return the share of True; NaN if no verdict was given at all. A missing verdict among others counts as False."""
+    if not any(verdict is not None for verdict in verdicts):
+        return nan
+    return sum(verdict is True for verdict in verdicts) / len(verdicts)
