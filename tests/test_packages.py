@@ -1,5 +1,6 @@
 """What pyproject.toml lists is what the tree holds: a part that is not listed is missing from the wheel."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -43,17 +44,35 @@ def test_every_other_file_of_a_package_is_package_data() -> None:
     assert forgotten == []
 
 
+def locked() -> dict[str, tuple[str, list[str]]]:
+    """Return the version and the hashes of each package of the lock, in the lock's order."""
+    text = (ROOT / "requirements.lock").read_text().replace(" \\\n", " ")
+    entries = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    found = {}
+    for pin, *hashes in entries:
+        name, version = pin.split("==")
+        assert name not in found
+        found[name] = (version, hashes)
+    return found
+
+
 def test_lock_pins_every_dependency() -> None:
-    lines = [line for line in (ROOT / "requirements.lock").read_text().splitlines() if not line.startswith("#")]
-    assert lines == sorted(lines, key=lambda line: line.split("==")[0].lower())
-    pinned = dict(line.split("==") for line in lines)
-    locked = {canonicalize_name(name): version for name, version in pinned.items()}
+    lock = locked()
+    assert list(lock) == sorted(lock, key=str.lower)
+    versions = {canonicalize_name(name): version for name, (version, _) in lock.items()}
     extras = PROJECT["project"]["optional-dependencies"]
     wanted = [*PROJECT["project"]["dependencies"]]
     for extra in ("train", "cpu", "postgres", "tensorboard", "dev"):
         wanted += [text for text in extras[extra] if not text.startswith("turnwise[")]
     for requirement in map(Requirement, wanted):
-        version = locked.get(canonicalize_name(requirement.name))
+        version = versions.get(canonicalize_name(requirement.name))
         assert version is not None, f"{requirement.name} is not in requirements.lock: run `make lock`"
         assert requirement.specifier.contains(version), f"{requirement} is not met by {version}: run `make lock`"
-    assert not {"torchvision", "torchaudio", "torchcodec"} & set(locked)
+    assert not {"torchvision", "torchaudio", "torchcodec"} & set(versions)
+
+
+def test_lock_holds_hashes_of_every_package_but_torch() -> None:
+    lock = locked()
+    assert {name for name, (_, hashes) in lock.items() if not hashes} == {"torch"}
+    assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for _, hashes in lock.values() for one in hashes)
+    assert len(lock["numpy"][1]) >= 4, "compiled packages need the hashes of more than one platform"

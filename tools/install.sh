@@ -53,7 +53,10 @@ fi
 
 total=$(grep -c '^[A-Za-z]' requirements.lock)
 echo "==> 3/4 $total packages of requirements.lock"
-quiet_pip install --no-deps -r requirements.lock || die "a package of requirements.lock could not be installed (see above). The log is $log."
+hashed=.venv/requirements.hashed
+grep -v '^torch==' requirements.lock >"$hashed"
+quiet_pip install --no-deps --require-hashes -r "$hashed" ||
+    die "a package of requirements.lock could not be installed (see above). The log is $log."
 
 echo "==> 4/4 turnwise itself"
 quiet_pip install --no-deps --no-build-isolation --editable . || die "turnwise itself could not be installed. The log is $log."
