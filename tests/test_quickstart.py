@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = str(Path(sys.executable).with_name("turnwise"))
 SECONDS = 60
 
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
+
 
 def turnwise(*arguments: str, status: int = 0) -> str:
     done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=400, check=False)
@@ -43,7 +45,6 @@ def database(url: str, said: dict[str, Any]) -> Database:
     return open_database(url)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(500)
 def test_it_learns_within_its_staleness_bound(said: dict[str, Any]) -> None:
     assert said["status"] == "finished"
@@ -64,7 +65,6 @@ def ended(database: Database) -> list[str]:
     return [row["id"] for row in rows]
 
 
-@pytest.mark.slow
 def test_fifty_random_trajectories_of_it_replay(url: str, database: Database) -> None:
     chosen = Random(0).sample(ended(database), 50)
     reports = json.loads(turnwise("replay", *chosen, "--json", "--store", url))
@@ -79,7 +79,6 @@ def blobs(database: Database, trajectory: str) -> list[str]:
         return list(conn.execute(query, {"id": trajectory}).scalars())
 
 
-@pytest.mark.slow
 def test_an_altered_observation_is_found_and_its_step_named(url: str, database: Database) -> None:
     # A step's observation may be that of an earlier one: the same blob.
     chosen = ((one, blobs(database, one)) for one in ended(database))

@@ -8,6 +8,8 @@ import pytest
 from turnwise.store.database import open_database
 from turnwise.tests.chaos.harness import CONFIG, PROGRAM, sizes, url
 
+pytestmark = pytest.mark.slow
+
 
 def train(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [PROGRAM, "train", *arguments, "--store", url(folder)]

@@ -14,6 +14,8 @@ from turnwise.store.database import open_database
 from turnwise.tests.chaos.harness import Launch, check_finished, url
 from turnwise.tests.sandbox.backends.test_frozen_engine import STALL, engine
 
+pytestmark = pytest.mark.docker
+
 GONE_SECONDS = 60
 OVERRIDES = (
     'environments=[{ id = "turnwise/TinyCode-v0" }]',

@@ -42,6 +42,7 @@ PAGES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("groups", "seconds"), [(60, 0.3), pytest.param(10_000, 0.3, marks=[pytest.mark.soak, pytest.mark.timeout(0)])]
 )

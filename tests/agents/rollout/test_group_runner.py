@@ -28,6 +28,8 @@ from turnwise.tests.agents.players import (
 )
 from turnwise.tests.envs.faulty import FAULTY, HANG
 
+pytestmark = pytest.mark.alone
+
 
 def failing(attempts: int) -> Script:
     """A script of member 0 that fails its first ``attempts`` attempts, and does what is right otherwise."""

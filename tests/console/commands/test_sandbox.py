@@ -12,6 +12,8 @@ import pytest
 from turnwise.sandbox.backends.listing import describe
 from turnwise.sandbox.backends.ownership import EXPIRES, HOST, PID, RUN, labels
 
+pytestmark = pytest.mark.docker
+
 PROGRAM = Path(sys.executable).with_name("turnwise")
 
 

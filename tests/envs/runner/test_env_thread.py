@@ -88,6 +88,7 @@ def test_a_broken_reset_is_named() -> None:
         asyncio.run(fault("type", "reset"))
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("where", ["make", "reset", "step"])
 def test_a_hang_ends_at_the_deadline_and_the_thread_is_given_up(where: str) -> None:
     async def hang() -> tuple[float, str]:
@@ -175,6 +176,7 @@ def test_a_thread_that_comes_back_closes_its_environment() -> None:
     assert env.closed
 
 
+@pytest.mark.alone
 def test_a_hang_holds_nobody_else_up() -> None:
     async def play() -> float:
         hung = asyncio.ensure_future(fault("hang", timeout_s=0.5))

@@ -99,6 +99,7 @@ def registered() -> Iterator[None]:
     HANG.set()
 
 
+@pytest.mark.alone
 def test_the_site_passes_without_a_warning() -> None:
     report = check("turnwise/Site-v0")
     assert failed(report) == {}

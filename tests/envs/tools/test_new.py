@@ -18,6 +18,7 @@ def test_the_environment_is_short(tmp_path: Path) -> None:
     assert env_id("two-words") == "two_words/TwoWords-v0"
 
 
+@pytest.mark.slow
 def test_it_installs_registers_by_entry_point_and_passes_its_own_tests(tmp_path: Path) -> None:
     root = new("scaffolded", tmp_path)
     site = tmp_path / "site"

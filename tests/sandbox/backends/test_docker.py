@@ -21,6 +21,8 @@ from turnwise.sandbox.errors import NoEngine, NoImage, NotTrusted, SandboxLost, 
 from turnwise.sandbox.pool.pool import Pool
 from turnwise.sandbox.spec import SandboxSpec
 
+pytestmark = pytest.mark.docker
+
 SPEC = SandboxSpec(memory_mib=160, cpus=0.5, pids=48, disk_mib=16, inodes=512)
 IMAGE = "turnwise/code:latest"
 OWNER = """

@@ -34,6 +34,8 @@ async def worst_stall(ends: asyncio.Event) -> float:
     return worst
 
 
+@pytest.mark.alone
+@pytest.mark.docker
 @pytest.mark.chaos
 def test_a_frozen_engine_stalls_nothing_and_is_waited_for() -> None:
     async def main() -> None:

@@ -45,6 +45,7 @@ async def used(box: Sandbox, text: str = "true") -> str:
     return done.stdout.decode().strip()
 
 
+@pytest.mark.alone
 def test_a_warm_lease_is_immediate_and_clean() -> None:
     async def work() -> float:
         async with opened(capacity=4, warm=1) as (pool, _):

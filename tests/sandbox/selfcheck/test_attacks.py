@@ -7,7 +7,7 @@ from turnwise.sandbox.backends.registry import make_backend
 from turnwise.sandbox.selfcheck.attack import AttackResult, Verdict
 from turnwise.sandbox.selfcheck.attacks.run import ATTACKS, run_attacks
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.docker, pytest.mark.alone]
 NAMES = [each.name for each in ATTACKS if not each.name.startswith("left:")]
 """What is left over after a reset is ``test_conformance``'s."""
 LOSES_ITS_BOX = {"hiding from the killer"}

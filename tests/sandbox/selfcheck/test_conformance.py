@@ -7,7 +7,7 @@ from turnwise.sandbox.backends.registry import make_backend
 from turnwise.sandbox.selfcheck.conformance.run import CASES, run_conformance
 from turnwise.sandbox.selfcheck.harness import CaseResult
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.docker]
 
 
 def results_of(name: str) -> dict[str, CaseResult]:

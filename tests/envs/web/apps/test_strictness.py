@@ -8,6 +8,8 @@ import pytest
 from turnwise.envs.web.apps.tasks.catalog import TEMPLATES, draw
 from turnwise.tests.envs.web.apps.running import Served
 
+pytestmark = pytest.mark.slow
+
 
 def changes(connection: sqlite3.Connection) -> Iterator[str]:
     """Yield statements that each change one value or delete one row."""

@@ -8,6 +8,8 @@ from turnwise.envs.web.apps.tasks.catalog import SITES, TEMPLATES, draw
 from turnwise.envs.web.apps.tasks.template import Act
 from turnwise.tests.envs.web.apps.running import Served
 
+pytestmark = pytest.mark.slow
+
 SEEDS = int(os.environ.get("TURNWISE_SITE_SEEDS", "1"))
 KINDS = {"lookup", "search", "create", "edit", "delete", "wizard", "compound"}
 

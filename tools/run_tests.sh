@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Runs every test but the soak tests, in two phases: first, one after the other, the tests marked `alone`, which need the
+# machine for themselves; then the others in LANES processes (2). Every argument goes to both. Both phases run even if
+# the first fails. The last line is pytest's own if both pass. Durations are printed, and kept in build/tests-*.xml.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mkdir -p build
+export OMP_NUM_THREADS=1
+
+failed=()
+phase() { # phase NAME MARKERS OPTION...
+    local name=$1 markers=$2
+    shift 2
+    echo "==> tests: $name"
+    .venv/bin/python -m pytest -m "$markers and not soak" --durations=30 --durations-min=1 \
+        --junitxml="build/tests-$name.xml" -o junit_family=xunit2 "$@" || failed+=("$name")
+}
+
+phase alone alone "$@"
+phase lanes "not alone" --numprocesses "${LANES:-2}" --dist loadgroup --no-loadscope-reorder "$@"
+[ ${#failed[@]} -eq 0 ] || { echo "tests failed in: ${failed[*]}"; exit 1; }
