@@ -1,47 +1,57 @@
-# Everything a person or CI runs. `make install` first; the rest calls it where it must.
+# Everything a person or CI runs. `make` lists the targets; those that need the environment install it first.
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-.PHONY: install quickstart test soak up down lint format lock clean
+.DEFAULT_GOAL := help
+.PHONY: help install quickstart images test test-fast soak up down lint format lock clean
 
 VENV := .venv/bin
 PYTEST := OMP_NUM_THREADS=1 $(VENV)/python -m pytest
+FAST := not slow and not chaos and not docker and not postgres and not alone and not soak
 
-install: .venv/installed
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: .venv/installed ## create .venv/ from requirements.lock
 
 .venv/installed: requirements.lock pyproject.toml tools/install.sh
 	@bash tools/install.sh
 
-quickstart: install ## a tiny policy trained until it visibly succeeds
+quickstart: install ## train a tiny policy until it visibly succeeds; three minutes
 	$(VENV)/turnwise train examples/quickstart.toml $(ARGS)
 
-test: install ## the system parts where missing, and every kind of test
+images: install ## install missing system packages and build the sandbox images
 	@bash tools/system_parts.sh test
 	@$(VENV)/turnwise sandbox build code web
-	$(PYTEST) $(ARGS)
 
-soak: install ## the same properties at full counts; long
-	@bash tools/system_parts.sh test
-	@$(VENV)/turnwise sandbox build code web
+test: images ## run every test, or some: ARGS="tests/store -x"
+	@$(if $(ARGS),$(PYTEST) $(ARGS),bash tools/run_tests.sh)
+
+test-fast: install ## run the tests that need no Docker, PostgreSQL, engine or minutes; under a minute
+	$(PYTEST) -m "$(FAST)" --numprocesses 2 --dist loadgroup $(ARGS)
+
+soak: images ## run the properties at full counts; hours
 	OMP_NUM_THREADS=1 $(VENV)/python tests/soak/soak.py $(ARGS)
 
-up: install ## compose.yaml: secrets and images made, everything started
+up: install ## create secrets and images, and start everything in compose.yaml
 	@bash tools/compose/up.sh $(ARGS)
 
-down: ## ends what `up` started; volumes and secrets stay
+down: ## stop what `make up` started; volumes and secrets stay
 	docker-compose down $(ARGS)
 
-lint: install
+lint: install ## check style, types and shell scripts
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
+	@bash tools/shellcheck.sh
+	@$(VENV)/python tools/check_files.py
 	@bash tools/mypy.sh
 
-format: install
+format: install ## apply the fixes and the format of ruff
 	$(VENV)/ruff check --fix .
 	$(VENV)/ruff format .
 
-lock:
+lock: ## write requirements.lock: every dependency with its version and hashes
 	$(VENV)/python tools/lock.py $(ARGS)
 
-clean: ## build leftovers and caches; never .venv or runs
+clean: ## delete build output and caches; .venv and runs stay
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
