@@ -1,4 +1,4 @@
-"""``turnwise/Site-v0`` behind a slow and heavy-tailed world: each turn waits as a real page would.
+"""``turnwise/TextSite-v0`` behind a slow and heavy-tailed world: each turn waits as a real page would.
 
 The wait of a turn is lognormal (mean ``mean_ms``, σ = 1); one episode in twenty waits ten times as long. What is seen
 and rewarded is the site's own, so the world stays deterministic in all but time.
@@ -11,14 +11,14 @@ from typing import Any
 
 import gymnasium
 from turnwise.envs.base import Info, Obs
-from turnwise.envs.text.env import SiteEnv
+from turnwise.envs.text.env import TextSiteEnv
 
 SIGMA = 1.0
 SLOW_SHARE = 0.05
 SLOW_FACTOR = 10.0
 
 
-class DelayedSite(SiteEnv):
+class DelayedSite(TextSiteEnv):
     """The site, late."""
 
     def __init__(self, family: str = "mix", mean_ms: float = 100.0) -> None:

@@ -1,8 +1,7 @@
-"""What an environment's owner thread adds to a step of ``turnwise/Site-v0``; the floor is the bare step, in the same
-run.
+"""Measure the overhead of an environment thread per step of ``turnwise/TextSite-v0``.
 
-Prints one JSON line last: ``step_us`` (bare), ``owned_step_us`` (through the owner thread, checked and hashed),
-``hop_us`` (their difference) and ``ratio``.
+The floor is the bare step, measured in the same run. Prints one JSON line last: ``step_us`` (bare), ``owned_step_us``
+(through the environment's thread, checked and hashed), ``hop_us`` (their difference) and ``ratio``.
 """
 
 import asyncio
@@ -10,14 +9,14 @@ import json
 import time
 
 from turnwise.envs.runner.env_thread import EnvThread
-from turnwise.envs.text.env import SiteEnv
+from turnwise.envs.text.env import TextSiteEnv
 
 ROUNDS, STEPS = 40, 100
 
 
 def bare() -> float:
     """Best seconds a step, called directly."""
-    env = SiteEnv()
+    env = TextSiteEnv()
     best = float("inf")
     for seed in range(ROUNDS):
         env.reset(seed=seed)
@@ -30,7 +29,7 @@ def bare() -> float:
 
 async def owned() -> float:
     """Best seconds a step, through the owner."""
-    owner = EnvThread("turnwise/Site-v0")
+    owner = EnvThread("turnwise/TextSite-v0")
     await owner.make(5)
     best = float("inf")
     for seed in range(ROUNDS):

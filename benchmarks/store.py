@@ -77,7 +77,7 @@ def through_writer(url: str, turns: int, batch: int, linger_ms: float) -> tuple[
             if index == 0:
                 group = f"g{episode:06d}-{n % ACTIVE // 8}"
                 if n % 8 == 0:
-                    task = Task(f"task{episode}-{n % ACTIVE}", "turnwise/Site-v0", "1", n, "train")
+                    task = Task(f"task{episode}-{n % ACTIVE}", "turnwise/TextSite-v0", "1", n, "train")
                     horizon = Horizon(TURNS, 8, 64, 512)
                     futures.append(writer.submit("open_group", group=Group(group, "r", task, horizon, 8)))
                 head = Trajectory(name, "r", group, n % 8, 0)

@@ -26,9 +26,9 @@ from .errors import EnvironmentFailed, UnknownEnvironment
 from .web.miniwob.tasks import TASKS
 
 ENTRY_POINTS = "turnwise.envs"
-SITE = "turnwise/Site-v0"
+SITE = "turnwise/TextSite-v0"
 OURS = {
-    SITE: "turnwise.envs.text.env:SiteEnv",
+    SITE: "turnwise.envs.text.env:TextSiteEnv",
     "turnwise/Code-v0": "turnwise.envs.code.env:CodeEnv",
     "turnwise/TinyCode-v0": "turnwise.envs.code.tiny.env:TinyCodeEnv",
     "turnwise/WebApps-v0": "turnwise.envs.web.apps.env:WebAppsEnv",

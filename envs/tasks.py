@@ -27,7 +27,7 @@ def task_id(env_id: str, env_version: str, seed: int, split: str, options: Mappi
 
 @lru_cache(maxsize=64)
 def env_version(env_id: str) -> str:
-    """The version in the id: ``0`` of ``turnwise/Site-v0``; empty if it has none.
+    """The version in the id: ``0`` of ``turnwise/TextSite-v0``; empty if it has none.
 
     Raises:
         UnknownEnvironment: no such id.

@@ -13,7 +13,7 @@ from ..terminal.sanitize import indented
 
 app = typer.Typer(help="Environments.", no_args_is_help=True)
 
-EnvId = Annotated[str, typer.Argument(metavar="ID", help="Such as turnwise/Site-v0, or my_pkg.envs:Id-v0.")]
+EnvId = Annotated[str, typer.Argument(metavar="ID", help="Such as turnwise/TextSite-v0, or my_pkg.envs:Id-v0.")]
 EnvOptions = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="KEY=VALUE", help="An option of the environment's constructor; repeat for more."),

@@ -1,15 +1,20 @@
-"""``turnwise/Site-v0``: a small web site, drawn from the seed, seen as a compact accessibility tree in text.
+"""``turnwise/TextSite-v0``: a small site drawn from the seed and observed as a compact accessibility tree in text.
 
-Three families of tasks: **find** a price that many sections name and one confirms; **login** with the values of the
-task, then open a section; **open** a section. Actions: ``click NAME``, ``fill FIELD VALUE``, ``back``, ``answer
-NUMBER``, ``done``. Only the first observation tells the task, so that it must be remembered. A page lists what can be
-done on it: while searching, the links not yet read (all anew once all are); of a form, what is left to fill, then
-``submit``. A list begins with the word that begins the action, and the kind of page comes last: a small policy finds
-both by their words, and cannot otherwise tell where a list of unknown length ends.
+Families of tasks:
 
-Reward: 1 for success; -.3 for a wrong answer or a ``done`` elsewhere than at the goal; +.2 once each for the right
-user, the right password, being logged in and reaching the goal page; -.05 for what does not parse or apply (a free
-no-op would invite it).
+* **find**: report the price of an item that several sections name and one section confirms;
+* **login**: log in with the user and password of the task, then open a section;
+* **open**: open a section.
+
+Actions: ``click NAME``, ``fill FIELD VALUE``, ``back``, ``answer NUMBER``, ``done``.
+
+Only the first observation states the task, so the policy must remember it. A page lists the actions that apply on it:
+in a search, the unread links (all of them again once all are read); on a form, the empty fields, then ``submit``. A
+list begins with the word that begins the action and ends with the kind of page, because a small policy finds both by
+their words and cannot tell where a list of unknown length ends.
+
+Reward: 1 for success; -.3 for a wrong answer, or ``done`` anywhere but at the goal; +.2 once each for the right user,
+the right password, the login and the goal page; -.05 for an action that does not parse or apply.
 """
 
 from typing import Any
@@ -21,16 +26,16 @@ from .instances import FAMILIES, FIELDS, NUMBERS, PASSWORDS, SPLITS, USERS, VOCA
 HOME = "home"
 FORM = "form"
 STEP_REWARD = 0.2
-WRONG = -0.3
-INVALID = -0.05
+WRONG_REWARD = -0.3
+INVALID_REWARD = -0.05
 MAX_CHARS = 400
 
 _VALUES = frozenset(USERS + PASSWORDS)
 _NUMBERS = frozenset(NUMBERS)
 
 
-class SiteEnv(TurnEnv):
-    """The site. ``family``: ``mix``, or one of ``find``, ``login``, ``open``.
+class TextSiteEnv(TurnEnv):
+    """The site of a seed. ``family`` is ``mix`` or one of ``find``, ``login``, ``open``.
 
     Raises:
         ValueError: the family or, at reset, the split is unknown.
@@ -38,7 +43,8 @@ class SiteEnv(TurnEnv):
 
     def __init__(self, family: str = "mix") -> None:
         if family != "mix" and family not in FAMILIES:
-            raise ValueError(f"unknown family {family!r} of turnwise/Site-v0; choose from mix, {', '.join(FAMILIES)}")
+            known = ", ".join(("mix", *FAMILIES))
+            raise ValueError(f"unknown family {family!r} of `turnwise/TextSite-v0`; choose from {known}")
         self.family = family
         self.action_space = FreeText(words=VOCABULARY)
         self.observation_space = FreeText(MAX_CHARS, words=VOCABULARY)
@@ -46,21 +52,25 @@ class SiteEnv(TurnEnv):
 
     @property
     def site(self) -> Site:
-        """The current instance.
+        """Return the current instance.
 
         Raises:
             RuntimeError: before the first reset.
         """
         if self._site is None:
-            raise RuntimeError("turnwise/Site-v0 was stepped before its first reset")
+            raise RuntimeError("`turnwise/TextSite-v0` was stepped before its first reset; call `reset` first")
         return self._site
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
-        """Draw an instance of ``options["split"]`` (default ``train``)."""
+        """Draw an instance of ``options["split"]`` (default ``train``).
+
+        Raises:
+            ValueError: the split is unknown.
+        """
         super().reset(seed=seed)
         split = (options or {}).get("split", "train")
         if split not in SPLITS:
-            raise ValueError(f"unknown split {split!r} of turnwise/Site-v0; choose from {', '.join(SPLITS)}")
+            raise ValueError(f"unknown split {split!r} of `turnwise/TextSite-v0`; choose from {', '.join(SPLITS)}")
         number = int(self.np_random.integers(2**31)) if seed is None else seed
         self._site = draw(number, split, self.family)
         self._page = HOME
@@ -73,7 +83,7 @@ class SiteEnv(TurnEnv):
         return f"{self._site.task} {self._view()}", self._info(True, {})
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
-        """Apply one action's text."""
+        """Apply the text of one action; after the end every action gives "ended" and reward 0."""
         site = self.site
         words = action.split()
         parts: dict[str, float] = {}
@@ -94,7 +104,7 @@ class SiteEnv(TurnEnv):
             case ["fill", field, value] if self._page == FORM and value in _VALUES and field in self._left():
                 note = self._fill(field, value, parts)
         if note == "invalid":
-            parts["invalid"] = INVALID
+            parts["invalid"] = INVALID_REWARD
         text = f"{note} {self._view()}" if note else self._view()
         return text, sum(parts.values()), False, False, self._info(note != "invalid", parts)
 
@@ -135,7 +145,7 @@ class SiteEnv(TurnEnv):
 
     def _end(self, success: bool) -> tuple[Obs, float, bool, bool, Info]:
         self._over = True
-        parts = {"success": 1.0} if success else {"wrong": WRONG}
+        parts = {"success": 1.0} if success else {"wrong": WRONG_REWARD}
         info = self._info(True, parts)
         info["success"] = success
         return "right" if success else "wrong", sum(parts.values()), True, False, info
@@ -149,7 +159,7 @@ class SiteEnv(TurnEnv):
             return " ".join(["fill", *left, FORM]) if left else "click submit filled"
         if site.family == "find":
             price = site.prices[site.links.index(self._page)]
-            return f"{site.item} {price} {'confirmed' if self._at_goal() else 'rumour'}"
+            return f"{site.item} {price} {'confirmed' if self._at_goal() else 'rumor'}"
         return f"{self._page} page"
 
     def _left(self) -> list[str]:
@@ -160,7 +170,7 @@ class SiteEnv(TurnEnv):
         return {"action_valid": valid, "state_key": key, "env_error": None, "success": False, "reward_parts": parts}
 
     def valid_actions(self) -> list[tuple[str, float]]:
-        """What applies on this page; ending the episode has half the weight."""
+        """Return the actions that apply on this page; actions that end the episode have half the weight."""
         site = self.site
         done = [] if site.family == "find" else [("done", 0.5)]
         if self._page == HOME:
@@ -174,7 +184,7 @@ class SiteEnv(TurnEnv):
         return actions
 
     def oracle(self) -> str:
-        """The right next action of one who reads every page: it knows nothing the pages have not shown."""
+        """Return the right next action, from what the pages visited so far have shown."""
         site = self.site
         if self._page == FORM:
             left = self._left()
@@ -186,5 +196,5 @@ class SiteEnv(TurnEnv):
         return "done" if self._at_goal() else "back"
 
     def vocabulary(self) -> list[str]:
-        """The closed set of words of every observation and valid action."""
+        """Return every word of the observations and valid actions."""
         return list(VOCABULARY)

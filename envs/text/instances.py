@@ -1,9 +1,9 @@
-"""The instances of ``turnwise/Site-v0``: which site, which task, which words.
+"""Instances of ``turnwise/TextSite-v0``: the site, the task and the words of a seed.
 
 An instance is a pure function of (seed, split, family). Draws use only ``random.Random.random``, the one generator
-method Python promises to keep, so that a stored trajectory replays under any later Python. Whether a combination
-(item and price; user and password; target and set of links) is held out is a function of it: the two splits share no
-combination, whatever the seed.
+method that Python promises to keep, so a stored trajectory replays under any later Python. A combination (item and
+price; user and password; target and set of links) decides by itself whether it is held out, so the two splits share no
+combination for any seed.
 """
 
 import random
@@ -14,9 +14,11 @@ from typing import TypeVar
 FAMILIES = ("find", "login", "open")
 SPLITS = ("train", "test")
 HELD_OUT_SHARE = 5
-"""One combination in this many is of the test split."""
+"""One of this many combinations belongs to the test split."""
 HELD_OUT_DIAGONALS = 4
-"""Of users and passwords, so few that a hash would hold out nearly all of one word's, one diagonal in this many."""
+"""One of this many diagonals of users and passwords belongs to the test split. With so few combinations, a hash could
+hold out nearly all combinations of one word.
+"""
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -30,7 +32,7 @@ PASSWORDS = _words("oak elm fig ash fir yew pine palm")
 FIELDS = ("user", "password")
 NUMBERS = tuple(str(number) for number in range(10, 100))
 GRAMMAR = _words(
-    "task find price of open as home page confirmed rumour form filled submit wrong invalid welcome"
+    "task find price of open as home page confirmed rumor form filled submit wrong invalid welcome"
     " click fill back answer done ended right"
 )
 VOCABULARY = GRAMMAR + FIELDS + ITEMS + SECTIONS + USERS + PASSWORDS + NUMBERS
@@ -40,21 +42,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One instance: what is asked, and the site it is asked of."""
+    """One instance: the task and the site."""
 
     family: str
     task: str
     links: tuple[str, ...]
-    """What the home page lists, in its order."""
+    """Sections in the order of the home page."""
     target: str
     """The section that holds the goal."""
     item: str = ""
     prices: tuple[str, ...] = ()
-    """Aligned with ``links``: what each section says the item costs; only the target's is confirmed."""
+    """The price of the item per section, aligned with ``links``; only the price at ``target`` is confirmed."""
     secrets: tuple[str, str] = ("", "")
-    """The right user and password."""
+    """User and password that log in."""
     form: tuple[str, ...] = ()
-    """The fields of the login form, in its order."""
+    """Fields in the order of the login form."""
 
 
 def _pick(rng: random.Random, options: tuple[T, ...], count: int) -> tuple[T, ...]:
@@ -95,7 +97,7 @@ _BUILD = {"find": _find, "login": _login, "open": _open}
 
 
 def draw(seed: int, split: str, family: str) -> Site:
-    """The instance of this seed; ``family`` is one of ``FAMILIES``, or ``mix`` to let the seed choose."""
+    """Return the instance of a seed; ``family`` is one of ``FAMILIES``, or ``mix`` to let the seed choose."""
     rng = random.Random(f"{split} {seed} {family}")  # noqa: S311 - a game, not a secret
     chosen = FAMILIES[int(rng.random() * len(FAMILIES))] if family == "mix" else family
     while True:

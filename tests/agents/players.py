@@ -18,7 +18,7 @@ from turnwise.envs.tasks import make_task
 from turnwise.records import Group, Horizon, Message, Outcome, Role, Source, Task, Trajectory
 from turnwise.store.database import Database, open_database
 
-SITE = "turnwise/Site-v0"
+SITE = "turnwise/TextSite-v0"
 HORIZON = Horizon(max_turns=6, max_tokens_per_turn=8, max_tokens_per_episode=64, max_context=512)
 QUICK = Deadlines(reset=5.0, step=1.0, turn=5.0, group=20.0)
 

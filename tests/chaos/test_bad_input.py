@@ -19,7 +19,7 @@ def train(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--set", 'environments.0.id="turnwise/Sit-v0"'], "did you mean 'turnwise/Site-v0'?"),
+        (["--set", 'environments.0.id="turnwise/Sit-v0"'], "did you mean 'turnwise/TextSite-v0'?"),
         (["--set", 'environments.0.id="no_such_module:Id-v0"'], "cannot import 'no_such_module'"),
         (["--set", "rollout.stalenes=1"], "staleness"),
         (["--set", 'loss.name="decouple"'], "decoupled"),

@@ -76,7 +76,7 @@ UPDATES = 3
 
 def environment(fault: str) -> str:
     options = f'fault = "{fault}"' if fault else 'family = "find"'
-    env_id = "faulty_mod:World-v0" if fault else "turnwise/Site-v0"
+    env_id = "faulty_mod:World-v0" if fault else "turnwise/TextSite-v0"
     return f'[[environments]]\nid = "{env_id}"\noptions = {{ {options} }}\nweight = {KINDS[fault]}\n'
 
 

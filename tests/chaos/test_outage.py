@@ -18,12 +18,12 @@ import random
 from pathlib import Path
 
 import gymnasium
-from turnwise.envs.text.env import SiteEnv
+from turnwise.envs.text.env import TextSiteEnv
 
 dice = random.Random()
 
 
-class Flaky(SiteEnv):
+class Flaky(TextSiteEnv):
     def __init__(self, rate, family="find"):
         super().__init__(family)
         self._rate = Path(rate)

@@ -79,7 +79,7 @@ def test_the_death_of_a_daemon_of_ray_ends_the_run(tmp_path: Path, daemon: str) 
 
 @pytest.mark.parametrize(("number", "group"), [(TERM, GROUP), pytest.param(INT, PROCESS, marks=pytest.mark.soak)])
 def test_a_signal_ends_an_evaluation_in_order(tmp_path: Path, number: signal.Signals, group: bool) -> None:
-    program = Program.of(tmp_path, "eval", "--env", "turnwise/Site-v0", "--policy", "random", "--tasks", "100000")
+    program = Program.of(tmp_path, "eval", "--env", "turnwise/TextSite-v0", "--policy", "random", "--tasks", "100000")
     program.until_rows("step", 1)
     program.send(number, group)
     assert program.wait(ENDS_WITHIN_S) == 128 + number

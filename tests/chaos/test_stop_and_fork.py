@@ -80,7 +80,7 @@ def test_a_run_is_stopped_refused_forked_and_resumed(tmp_path: Path) -> None:
     with open_database(url(tmp_path)).read() as conn:
         last = queries.latest_checkpoint(conn, "small")
     assert last is not None
-    asked = ["--policy", str(last.checkpoint), "--env", "turnwise/Site-v0", "--tasks", "2", "--json"]
+    asked = ["--policy", str(last.checkpoint), "--env", "turnwise/TextSite-v0", "--tasks", "2", "--json"]
     evaluated = command(tmp_path, "eval", *asked, seconds=200)
     assert evaluated.returncode == 0, evaluated.stderr[-4000:]
     with open_database(url(tmp_path)).read() as conn:

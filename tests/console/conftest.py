@@ -13,7 +13,7 @@ from turnwise.records import Group, Horizon, Status, Step, Trajectory
 from turnwise.store import operations
 from turnwise.store.database import open_database
 
-ENV = "turnwise/Site-v0"
+ENV = "turnwise/TextSite-v0"
 HOSTILE = "\x1b[2J\x1b]0;owned\x07[red]click[/red] home"
 
 

@@ -14,7 +14,7 @@ from turnwise.envs import EnvironmentFailed, TurnEnv, UnknownEnvironment, all_id
 from turnwise.envs.base import Adapted
 from turnwise.envs.sandboxes import any_sandboxed
 from turnwise.envs.tasks import env_package, task_id
-from turnwise.envs.text.env import SiteEnv
+from turnwise.envs.text.env import TextSiteEnv
 from turnwise.tests.envs.faulty import FAULTY, FaultyEnv
 
 
@@ -42,7 +42,7 @@ def plain() -> Iterator[str]:
 
 
 def test_ours_are_listed_and_gymnasiums_are_not(plain: str) -> None:
-    assert {"turnwise/Site-v0", plain} <= set(all_ids())
+    assert {"turnwise/TextSite-v0", plain} <= set(all_ids())
     assert not any(each.startswith(("CartPole", "Ant", "phys2d")) for each in all_ids())
 
 
@@ -59,7 +59,7 @@ def test_the_package_of_an_environment_is_named(tmp_path: Path, monkeypatch: pyt
         (info / "entry_points.txt").write_text(f"[turnwise.envs]\nany = {module}\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert env_package(f"{module}:{module}/E-v0") == f"{package} 2.3"
-    assert env_package("turnwise/Site-v0") == f"turnwise {__version__}"
+    assert env_package("turnwise/TextSite-v0") == f"turnwise {__version__}"
 
 
 def test_an_environment_outside_of_packages_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def test_an_environment_outside_of_packages_has_none(tmp_path: Path, monkeypatch
 
 
 def test_environments_are_bare() -> None:
-    assert type(make("turnwise/Site-v0", family="find")) is SiteEnv
+    assert type(make("turnwise/TextSite-v0", family="find")) is TextSiteEnv
     assert type(make(FAULTY)) is FaultyEnv
 
 
@@ -89,12 +89,12 @@ def test_any_gymnasium_environment_of_text_is_adapted(plain: str) -> None:
 
 
 def test_a_wrapped_environment_keeps_its_methods() -> None:
-    env = Adapted(gymnasium.wrappers.TimeLimit(SiteEnv("open"), 1))
+    env = Adapted(gymnasium.wrappers.TimeLimit(TextSiteEnv("open"), 1))
     env.reset(seed=0)
     assert env.deterministic
     assert env.oracle().startswith("click ")
     assert env.valid_actions()
-    assert env.vocabulary() == SiteEnv().vocabulary()
+    assert env.vocabulary() == TextSiteEnv().vocabulary()
     assert env.normalize("a") == "a"
     assert env.instructions() == ""
     assert env.step(env.oracle())[3]
@@ -102,7 +102,7 @@ def test_a_wrapped_environment_keeps_its_methods() -> None:
 
 @pytest.mark.parametrize("env_id", ["turnwise/Sight-v0", "Site-v0", "turnwise/Site-v1"])
 def test_an_unknown_id_names_the_nearest(env_id: str) -> None:
-    with pytest.raises(UnknownEnvironment, match=r"did you mean 'turnwise/Site-v0'\?.*turnwise envs list"):
+    with pytest.raises(UnknownEnvironment, match=r"did you mean 'turnwise/TextSite-v0'\?.*turnwise envs list"):
         make(env_id)
 
 
@@ -122,7 +122,7 @@ def test_an_id_of_a_module_is_proposed_with_it() -> None:
     module = FAULTY.partition(":")[0]
     with pytest.raises(UnknownEnvironment, match=f"did you mean '{FAULTY}'"):
         make(f"{module}:faults/Fault-v0")
-    with pytest.raises(UnknownEnvironment, match=r"did you mean 'turnwise/Site-v0'"):
+    with pytest.raises(UnknownEnvironment, match=r"did you mean 'turnwise/TextSite-v0'"):
         make("turnwise.envs:turnwise/Sight-v0")
 
 
@@ -147,12 +147,12 @@ def test_a_module_that_does_not_import_is_told_by_file_and_line(
 
 
 def test_a_wrong_option_is_named() -> None:
-    with pytest.raises(EnvironmentFailed, match=r"Site-v0 has no option 'famly' \(did you mean 'family'\?\)$"):
-        make("turnwise/Site-v0", famly="find")
+    with pytest.raises(EnvironmentFailed, match=r"TextSite-v0 has no option 'famly' \(did you mean 'family'\?\)$"):
+        make("turnwise/TextSite-v0", famly="find")
     with pytest.raises(EnvironmentFailed, match=r"has no option 'color' \(known: fault, where\)"):
         make(FAULTY, color="red")
     with pytest.raises(EnvironmentFailed, match="choose from mix, find, login, open"):
-        make("turnwise/Site-v0", family="fly")
+        make("turnwise/TextSite-v0", family="fly")
 
 
 def test_an_option_is_not_judged_where_the_constructor_takes_any() -> None:
@@ -167,15 +167,15 @@ def test_an_option_is_not_judged_where_the_constructor_takes_any() -> None:
 
 
 def test_a_task_is_its_hash_in_every_process() -> None:
-    task = make_task("turnwise/Site-v0", 3, "test", {"family": "find"})
+    task = make_task("turnwise/TextSite-v0", 3, "test", {"family": "find"})
     assert (task.env_version, task.split, dict(task.options)) == ("0", "test", {"family": "find"})
-    assert task.id == task_id("turnwise/Site-v0", "0", 3, "test", {"family": "find"})
-    script = (
-        "from turnwise.envs import make_task; print(make_task('turnwise/Site-v0', 3, 'test', {'family': 'find'}).id)"
-    )
+    assert task.id == task_id("turnwise/TextSite-v0", "0", 3, "test", {"family": "find"})
+    made = "make_task('turnwise/TextSite-v0', 3, 'test', {'family': 'find'})"
+    script = f"from turnwise.envs import make_task; print({made}.id)"
     other = subprocess.run([sys.executable, "-c", script], check=True, timeout=60, capture_output=True, text=True)
     assert other.stdout.strip() == task.id
-    others = [make_task("turnwise/Site-v0", 4, "test"), make_task("turnwise/Site-v0", 3), make_task(FAULTY, 3, "test")]
+    site = "turnwise/TextSite-v0"
+    others = [make_task(site, 4, "test"), make_task(site, 3), make_task(FAULTY, 3, "test")]
     assert len({task.id, *(each.id for each in others)}) == 4
 
 
@@ -194,9 +194,9 @@ def test_the_base_is_a_gymnasium_environment() -> None:
 
 
 def test_a_run_knows_which_environments_need_sandboxes() -> None:
-    assert any_sandboxed(["turnwise/Site-v0", "turnwise/TinyCode-v0"])
+    assert any_sandboxed(["turnwise/TextSite-v0", "turnwise/TinyCode-v0"])
     assert any_sandboxed(["turnwise/Code-v0"])
-    assert not any_sandboxed(["turnwise/Site-v0"])
+    assert not any_sandboxed(["turnwise/TextSite-v0"])
 
 
 def test_what_a_plain_gymnasium_environment_has_is_used_and_what_it_lacks_is_told_of_it() -> None:

@@ -44,7 +44,7 @@ def start(database: Database) -> None:
 
 
 def task(seed: int = 0) -> Task:
-    return Task(f"task-{seed}", "turnwise/Site-v0", "1", seed, "train", {"pages": 4})
+    return Task(f"task-{seed}", "turnwise/TextSite-v0", "1", seed, "train", {"pages": 4})
 
 
 def group(name: str = "g", run: str = "r", size: int = 2, purpose: Purpose = Purpose.TRAIN, seed: int = 0) -> Group:

@@ -37,7 +37,7 @@ PAGES: list[dict[str, Any]] = [
     {},
     {"run": "r"},
     {"run": "r", "status": "env_error"},
-    {"env": "turnwise/Site-v0"},
+    {"env": "turnwise/TextSite-v0"},
     {"run": "r", "group": "g000001"},
 ]
 

@@ -5,9 +5,9 @@ Some part of the program is at fault. **repair**: it calls the wrong function; *
 looking. Actions: ``run`` the program, which names the first part that fails; ``open PART``; ``put FIELD WORD`` into the
 open part; ``done``. Each is a command in the sandbox, and what it prints is what is shown. Two parts may be at fault.
 
-Observations are shaped as those of ``turnwise/Site-v0``: a list begins with the word that begins the action, and the
-kind of page comes last. An open part shows each word before its field, so that a field is followed by a word only where
-the task tells it; a field that was put is not listed again.
+Observations have the shape of those of ``turnwise/TextSite-v0``: a list begins with the word that begins the action,
+and the kind of page comes last. An open part shows each word before its field, so that a word follows a field only in
+the task; a field that was put is not listed again.
 
 Reward: 1 for success, as the hidden case finds it in a fresh sandbox; -.3 for a ``done`` too early; +.2 once each for
 opening a part at fault and for each right word put there; -.05 for what does not parse or apply.

@@ -216,7 +216,7 @@ def test_reset_works_after_a_failure(kind: str) -> None:
 
 def test_what_is_seen_is_complete() -> None:
     async def look() -> Any:
-        owner = EnvThread.of(make_task("turnwise/Site-v0", 3, "test", {"family": "open"}))
+        owner = EnvThread.of(make_task("turnwise/TextSite-v0", 3, "test", {"family": "open"}))
         await owner.make(5)
         first = await owner.reset(3, "test", 5)
         action = await owner.run("oracle", lambda env: env.oracle(), 5)
@@ -237,7 +237,7 @@ def test_what_is_seen_is_complete() -> None:
 
 
 def test_unknown_id_passes_through() -> None:
-    with pytest.raises(UnknownEnvironment, match="did you mean 'turnwise/Site-v0'"):
+    with pytest.raises(UnknownEnvironment, match="did you mean 'turnwise/TextSite-v0'"):
         asyncio.run(EnvThread("turnwise/Sit-v0").make(5))
 
 

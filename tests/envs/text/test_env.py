@@ -1,4 +1,4 @@
-"""``turnwise/Site-v0`` is the world its docstring says: what each policy earns in it, and what must never happen."""
+"""``turnwise/TextSite-v0`` behaves as its docstring states: the reward of each policy, and the limits of the world."""
 
 import random
 from collections.abc import Callable
@@ -8,14 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from turnwise.envs import make
 from turnwise.envs.runner.observations import observation_hash
-from turnwise.envs.text.env import MAX_CHARS, SiteEnv
+from turnwise.envs.text.env import MAX_CHARS, TextSiteEnv
 from turnwise.envs.text.instances import FAMILIES, VOCABULARY, Site, draw
 
-Policy = Callable[[SiteEnv], str]
+Policy = Callable[[TextSiteEnv], str]
 WORDS = frozenset(VOCABULARY)
 
 
-def episode(env: SiteEnv, seed: int, policy: Policy, horizon: int = 12, split: str = "test") -> tuple[bool, int, float]:
+def episode(
+    env: TextSiteEnv, seed: int, policy: Policy, horizon: int = 12, split: str = "test"
+) -> tuple[bool, int, float]:
     env.reset(seed=seed, options={"split": split})
     total = 0.0
     for turn in range(1, horizon + 1):
@@ -27,25 +29,25 @@ def episode(env: SiteEnv, seed: int, policy: Policy, horizon: int = 12, split: s
 
 
 def rate(policy: Policy, family: str = "mix", horizon: int = 12, tasks: int = 200) -> float:
-    env = SiteEnv(family)
+    env = TextSiteEnv(family)
     return sum(episode(env, seed, policy, horizon)[0] for seed in range(tasks)) / tasks
 
 
 def uniform(seed: int = 0) -> Policy:
     rng = random.Random(seed)
 
-    def choose(env: SiteEnv) -> str:
+    def choose(env: TextSiteEnv) -> str:
         actions = env.valid_actions()
         return rng.choices([action for action, _ in actions], [weight for _, weight in actions])[0]
 
     return choose
 
 
-def oracle(env: SiteEnv) -> str:
+def oracle(env: TextSiteEnv) -> str:
     return env.oracle()
 
 
-def first_page(env: SiteEnv) -> str:
+def first_page(env: TextSiteEnv) -> str:
     """Answers the first number it sees."""
     answers = [action for action, _ in env.valid_actions() if action.startswith("answer")]
     return answers[0] if answers else env.valid_actions()[0][0]
@@ -57,7 +59,7 @@ def test_uniform_random_is_at_most_a_fifth(seed: int) -> None:
 
 
 def test_oracle_always_succeeds_in_about_four_turns() -> None:
-    env = SiteEnv()
+    env = TextSiteEnv()
     played = [episode(env, seed, oracle) for seed in range(200)]
     assert all(success for success, _, _ in played)
     assert 3.8 <= sum(turns for _, turns, _ in played) / 200 <= 4.8
@@ -77,7 +79,7 @@ def test_a_longer_horizon_helps(family: str) -> None:
 
 
 def test_oracle_recovers_from_any_state() -> None:
-    env = SiteEnv()
+    env = TextSiteEnv()
     stray = uniform(1)
     for seed in range(300):
         env.reset(seed=seed)
@@ -94,7 +96,7 @@ def test_oracle_recovers_from_any_state() -> None:
 
 
 def test_each_reward_is_paid_once() -> None:
-    env = SiteEnv("login")
+    env = TextSiteEnv("login")
     env.reset(seed=5)
     site = env.site
     user, password = site.secrets
@@ -114,7 +116,7 @@ def test_each_reward_is_paid_once() -> None:
 
 @pytest.mark.parametrize(("family", "action"), [("find", "done"), ("open", "answer 20"), ("login", "done")])
 def test_a_wrong_end_costs(family: str, action: str) -> None:
-    env = SiteEnv(family)
+    env = TextSiteEnv(family)
     env.reset(seed=1)
     _, reward, terminated, truncated, info = env.step(action)
     assert (reward, terminated, truncated, info["success"]) == (-0.3, True, False, False)
@@ -143,15 +145,15 @@ def test_families_are_balanced() -> None:
 
 def test_unknown_family_and_split_are_refused() -> None:
     with pytest.raises(ValueError, match="choose from mix, find, login, open"):
-        SiteEnv("fly")
+        TextSiteEnv("fly")
     with pytest.raises(ValueError, match="unknown split 'dev'"):
-        SiteEnv().reset(seed=0, options={"split": "dev"})
+        TextSiteEnv().reset(seed=0, options={"split": "dev"})
     with pytest.raises(RuntimeError, match="before its first reset"):
-        SiteEnv().step("back")
+        TextSiteEnv().step("back")
 
 
 def test_a_finished_episode_stays_finished() -> None:
-    env = SiteEnv("open")
+    env = TextSiteEnv("open")
     env.reset(seed=0)
     env.step("done")
     observation, reward, terminated, _, info = env.step("done")
@@ -159,7 +161,7 @@ def test_a_finished_episode_stays_finished() -> None:
 
 
 def test_only_the_first_observation_tells_the_task() -> None:
-    env = SiteEnv()
+    env = TextSiteEnv()
     lengths = []
     for seed in range(300):
         first, _ = env.reset(seed=seed)
@@ -189,7 +191,7 @@ families = st.sampled_from(["mix", *FAMILIES])
 @settings(max_examples=150, deadline=None)
 @given(seed=seeds, family=families, actions=st.lists(action_texts, max_size=12))
 def test_never_raises_and_stays_within_its_words(seed: int, family: str, actions: list[str]) -> None:
-    env = SiteEnv(family)
+    env = TextSiteEnv(family)
     observation, _ = env.reset(seed=seed)
     earned = 0.0
     for action in [None, *actions]:
@@ -214,7 +216,7 @@ def test_never_raises_and_stays_within_its_words(seed: int, family: str, actions
 @given(seed=seeds, actions=st.lists(action_texts, max_size=12), split=st.sampled_from(["train", "test"]))
 def test_replay_is_exact(seed: int, actions: list[str], split: str) -> None:
     def play() -> list[object]:
-        env = make("turnwise/Site-v0")
+        env = make("turnwise/TextSite-v0")
         observation, info = env.reset(seed=seed, options={"split": split})
         seen: list[object] = [observation_hash(env, observation), info]
         for action in actions:
@@ -228,7 +230,7 @@ def test_replay_is_exact(seed: int, actions: list[str], split: str) -> None:
 @settings(max_examples=100, deadline=None)
 @given(seed=seeds, choices=st.lists(st.floats(0, 1, exclude_max=True), max_size=12))
 def test_every_valid_action_is_valid(seed: int, choices: list[float]) -> None:
-    env = SiteEnv()
+    env = TextSiteEnv()
     env.reset(seed=seed)
     for choice in choices:
         actions = env.valid_actions()

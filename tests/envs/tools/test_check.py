@@ -9,7 +9,7 @@ import pytest
 from turnwise.envs import TurnEnv, UnknownEnvironment
 from turnwise.envs.base import Info, Obs
 from turnwise.envs.runner.env_thread import lost_threads
-from turnwise.envs.text.env import SiteEnv
+from turnwise.envs.text.env import TextSiteEnv
 from turnwise.envs.tools.check import Report, Verdict, check
 from turnwise.envs.tools.checks import Skipped, Subject, oracle_succeeds
 from turnwise.tests.envs.faulty import FAULTY, HANG
@@ -19,7 +19,7 @@ def failed(report: Report) -> dict[str, str]:
     return {finding.check: finding.detail for finding in report.findings if finding.verdict is Verdict.FAILED}
 
 
-class Drifting(SiteEnv):
+class Drifting(TextSiteEnv):
     """Tells the time of day."""
 
     calls = 0
@@ -36,7 +36,7 @@ class Moody(Drifting):
     deterministic = False
 
 
-class Silent(SiteEnv):
+class Silent(TextSiteEnv):
     """Tells no state key."""
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
@@ -45,7 +45,7 @@ class Silent(SiteEnv):
         return (*rest, info)  # type: ignore[return-value]
 
 
-class Sticky(SiteEnv):
+class Sticky(TextSiteEnv):
     """Keeps what was visited over a reset."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
@@ -59,21 +59,21 @@ class Sticky(SiteEnv):
         return super().step(action)
 
 
-class Wordy(SiteEnv):
+class Wordy(TextSiteEnv):
     """Uses a word it does not list."""
 
     def vocabulary(self) -> list[str]:
         return [word for word in super().vocabulary() if word != "home"]
 
 
-class Wrong(SiteEnv):
+class Wrong(TextSiteEnv):
     """Its oracle is none."""
 
     def oracle(self) -> str:
         return "answer 10"
 
 
-class Unguided(SiteEnv):
+class Unguided(TextSiteEnv):
     """Has no oracle, and counts its resets."""
 
     oracle = TurnEnv.oracle
@@ -101,7 +101,7 @@ def registered() -> Iterator[None]:
 
 @pytest.mark.alone
 def test_the_site_passes_without_a_warning() -> None:
-    report = check("turnwise/Site-v0")
+    report = check("turnwise/TextSite-v0")
     assert failed(report) == {}
     assert report.ok
     assert [finding.verdict for finding in report.findings] == [Verdict.PASSED] * 11

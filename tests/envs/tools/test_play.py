@@ -15,7 +15,7 @@ def nowhere(picture: Image) -> str:
 
 def test_an_episode_is_played_to_its_end() -> None:
     written: list[str] = []
-    env = make("turnwise/Site-v0", family="open")
+    env = make("turnwise/TextSite-v0", family="open")
     goal = env.reset(seed=4, options={"split": "test"})[0].split()[2]
     lines = iter([":hint", ":actions", f" click {goal}\n", "done", "never"])
     played = play(env, lines, written.append, nowhere, seed=4, split="test")
@@ -31,7 +31,7 @@ def test_an_episode_is_played_to_its_end() -> None:
 def test_leaving_is_not_an_end() -> None:
     for lines in ([":quit", "done"], []):
         written: list[str] = []
-        played = play(make("turnwise/Site-v0"), iter(lines), written.append, nowhere)
+        played = play(make("turnwise/TextSite-v0"), iter(lines), written.append, nowhere)
         assert (played.turns, played.ended, played.success) == (0, False, None)
         assert written[-1].startswith("left after 0 turns")
 

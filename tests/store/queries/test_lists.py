@@ -86,7 +86,7 @@ def test_filters_narrow(database: Database) -> None:
     with database.read() as conn:
         assert {row["id"] for row in list_trajectories(conn, status="env_error")} == {"o-0"}
         assert {row["id"] for row in list_trajectories(conn, status=["env_error", "running"])} == {"o-0", "o-2"}
-        assert len(list_trajectories(conn, env="turnwise/Site-v0", purpose="train", success=True)) == 5
+        assert len(list_trajectories(conn, env="turnwise/TextSite-v0", purpose="train", success=True)) == 5
         assert list_trajectories(conn, policy="oracle") == []
 
 

@@ -10,7 +10,7 @@ from turnwise.trainer.algorithms.curriculum.mixture import Mixture
 from turnwise.trainer.algorithms.protocols import GroupOutcome
 from turnwise.trainer.config.schema import EnvironmentConfig
 
-SITE = "turnwise/Site-v0"
+SITE = "turnwise/TextSite-v0"
 BOTH = [
     EnvironmentConfig(id=SITE, options={"family": "find"}, weight=3),
     EnvironmentConfig(id=SITE, options={"family": "open"}),

@@ -15,7 +15,7 @@ from turnwise.trainer.config.schema import parse_config
 
 CONFIG = {
     "name": "r",
-    "environments": [{"id": "turnwise/Site-v0"}],
+    "environments": [{"id": "turnwise/TextSite-v0"}],
     "engine": {"max_context": 256, "kv_cache_mib": 32},
     "horizon": {"context": 256},
 }

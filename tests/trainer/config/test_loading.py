@@ -17,7 +17,7 @@ from turnwise.trainer.config.schema import (
     parse_config,
 )
 
-MINIMAL = {"name": "t", "environments": [{"id": "turnwise/Site-v0"}]}
+MINIMAL = {"name": "t", "environments": [{"id": "turnwise/TextSite-v0"}]}
 QUICKSTART = Path(__file__).parents[3] / "examples" / "quickstart.toml"
 
 
@@ -157,7 +157,7 @@ JUDGE = {"name": "judge", "url": "http://a/v1", "model": "m", "rubric": "r"}
         {"checkpoint": {"keep": 9}},
         {"rollout": {"workers": 3, "group_deadline": 9}},
         {"engine": {"kv_cache_mib": 999}},
-        {"environments": [{"id": "turnwise/Site-v0", "concurrency": 3}]},
+        {"environments": [{"id": "turnwise/TextSite-v0", "concurrency": 3}]},
         {"learner": {"threads": 3}},
         {"reward_shapers": [JUDGE | {"url": "http://b/v1", "at_once": 3}]},
         {"horizon": {"name": "constant", "turns": 12}},
@@ -173,7 +173,7 @@ def test_a_resumed_run_may_change_how_it_runs(changes: dict) -> None:
     [
         {"seed": 1},
         {"model": {"new": {"hidden": 256}}},
-        {"environments": [{"id": "turnwise/Site-v0", "options": {"family": "find"}}]},
+        {"environments": [{"id": "turnwise/TextSite-v0", "options": {"family": "find"}}]},
         {"rollout": {"staleness": 0}},
         {"learner": {"learning_rate": 0.5}},
         {"engine": {"dtype": "bfloat16"}},

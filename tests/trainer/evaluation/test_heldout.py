@@ -6,7 +6,7 @@ import pytest
 from turnwise.trainer.config.schema import EnvironmentConfig
 from turnwise.trainer.evaluation.heldout import labels
 
-SITE, TINY = "turnwise/Site-v0", "turnwise/TinyWeb-v0"
+SITE, TINY = "turnwise/TextSite-v0", "turnwise/TinyWeb-v0"
 
 
 @pytest.mark.parametrize(

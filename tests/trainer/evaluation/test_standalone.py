@@ -21,7 +21,7 @@ def test_a_server_is_called_for_all_episodes_at_once_over_kept_connections(tmp_p
     counter = Counter("back", together=EPISODES, patience_s=10)
     with serving(counter) as url:
         result = evaluate(
-            url, "turnwise/Site-v0", tasks=EPISODES, turns=TURNS, store_url=f"sqlite:///{tmp_path}/turnwise.db"
+            url, "turnwise/TextSite-v0", tasks=EPISODES, turns=TURNS, store_url=f"sqlite:///{tmp_path}/turnwise.db"
         )
     assert (result.tasks, result.failed, result.turns) == (EPISODES, 0, TURNS)
     assert counter.arrived == EPISODES * TURNS
@@ -33,7 +33,7 @@ def test_a_checkpoint_plays_the_game_of_its_run(tmp_path: Path) -> None:
     run = parse_config(
         {
             "name": "r",
-            "environments": [{"id": "turnwise/Site-v0"}],
+            "environments": [{"id": "turnwise/TextSite-v0"}],
             "rollout": {"temperature": 0.5, "step_deadline": 7, "turn_deadline": 8, "workers": 3},
             "horizon": {
                 "name": "staged",

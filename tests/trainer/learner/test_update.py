@@ -21,7 +21,7 @@ from turnwise.trainer.algorithms.registry import Extension
 from turnwise.trainer.config.schema import parse_config
 from turnwise.trainer.learner.update import Learning, Trained
 
-SITE = {"id": "turnwise/Site-v0", "options": {"family": "find"}}
+SITE = {"id": "turnwise/TextSite-v0", "options": {"family": "find"}}
 BATCH = {"groups_per_batch": 1, "max_running": 4}
 
 

@@ -124,7 +124,7 @@ async def next_batch(stage: Stage, made: Loop) -> list[Group]:
 
 
 def config(**changes: Any) -> RunConfig:
-    environment = {"id": "turnwise/Site-v0", "options": {"family": "open"}}
+    environment = {"id": "turnwise/TextSite-v0", "options": {"family": "open"}}
     rollout = {"groups_per_batch": 1, "max_running": 1, **changes.pop("rollout", {})}
     return parse_config({"name": "r", "environments": [environment], "rollout": rollout, **changes})
 

@@ -27,7 +27,7 @@ PARENT, FORK = "r", "r-2"
 
 def config(model: Path, **changes: object) -> RunConfig:
     return parse_config(
-        {"name": PARENT, "environments": [{"id": "turnwise/Site-v0"}], "model": {"path": str(model)}, **changes}
+        {"name": PARENT, "environments": [{"id": "turnwise/TextSite-v0"}], "model": {"path": str(model)}, **changes}
     )
 
 

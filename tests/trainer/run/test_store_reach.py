@@ -36,7 +36,7 @@ def test_an_sqlite_store_is_refused_on_several_hosts(cluster: Any, tmp_path: Pat
     cluster.add_node(**SMALL, node_ip_address="127.0.0.3")
     url = f"sqlite:///{tmp_path}/turnwise.db"
     config = parse_config(
-        {"name": "r", "environments": [{"id": "turnwise/Site-v0"}], "ray_address": cluster.address, "seed": 1}
+        {"name": "r", "environments": [{"id": "turnwise/TextSite-v0"}], "ray_address": cluster.address, "seed": 1}
     )
     with pytest.raises(TurnwiseError, match=r"SQLite file.*other hosts \(`127\.0\.0\.3`\): use a PostgreSQL store"):
         train(config, store_url=url)

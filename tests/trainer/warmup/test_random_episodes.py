@@ -11,7 +11,7 @@ from turnwise.tests.envs.faulty import FAULTY, HANG
 from turnwise.trainer.config.schema import EnvironmentConfig
 from turnwise.trainer.warmup.random_episodes import PATIENCE, NothingToRehearse, rehearse
 
-SITE = EnvironmentConfig(id="turnwise/Site-v0")
+SITE = EnvironmentConfig(id="turnwise/TextSite-v0")
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +47,7 @@ def test_the_same_generator_gives_the_same_episodes() -> None:
 def test_a_world_that_keeps_raising_is_left_out(fault: str, where: str) -> None:
     told: list[str] = []
     made = list(islice(rehearse([SITE, world(fault, where)], play, Random(0), 5.0, told.append), 60))
-    assert made == ["SiteEnv"] * 60
+    assert made == ["TextSiteEnv"] * 60
     (said,) = told
     assert FAULTY in said
     assert f"{PATIENCE} episodes in a row" in said
@@ -57,7 +57,7 @@ def test_a_world_that_hangs_is_left_out_after_its_deadline() -> None:
     told: list[str] = []
     began = monotonic()
     made = list(islice(rehearse([SITE, world("hang", "step")], play, Random(0), 0.5, told.append), 60))
-    assert made == ["SiteEnv"] * 60
+    assert made == ["TextSiteEnv"] * 60
     assert len(told) == 1
     assert "had not returned after 0.5 s" in told[0]
     assert monotonic() - began < 20

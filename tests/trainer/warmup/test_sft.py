@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
-from turnwise.envs.text.env import SiteEnv
+from turnwise.envs.text.env import TextSiteEnv
 from turnwise.records import Horizon
 from turnwise.trainer.algorithms.losses.decoupled_ppo import Decoupled
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
@@ -15,13 +15,13 @@ from turnwise.trainer.config.schema import EnvironmentConfig, LearnerConfig, War
 from turnwise.trainer.learner.local import Learner
 from turnwise.trainer.warmup.sft import Transcript, drawn_again, next_token, transcripts, warm_up
 
-SITE = [EnvironmentConfig(id="turnwise/Site-v0")]
+SITE = [EnvironmentConfig(id="turnwise/TextSite-v0")]
 HORIZON = Horizon(8, 4, 64, 256)
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    words = SiteEnv().vocabulary()
+    words = TextSiteEnv().vocabulary()
     return new_model(tmp_path_factory.mktemp("m") / "model", words, hidden=32, heads=2, max_context=256)
 
 
@@ -33,10 +33,10 @@ def test_the_next_token_distribution_is_that_of_whole_actions() -> None:
 
 
 def test_the_warm_up_lowers_the_loss_and_never_asks_the_oracle(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def asked(self: SiteEnv) -> str:
+    def asked(self: TextSiteEnv) -> str:
         raise AssertionError("the warm-up asked the oracle")
 
-    monkeypatch.setattr(SiteEnv, "oracle", asked)
+    monkeypatch.setattr(TextSiteEnv, "oracle", asked)
     learner = Learner(model, LearnerConfig(), Decoupled(), Recompute(), 1.0)
     chat = Chat(model)
     first = warm_up(learner.model, chat, SITE, HORIZON, WarmupConfig(steps=1), 0)
@@ -48,7 +48,7 @@ def test_transcripts_are_of_the_training_split_and_their_actions_valid(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     splits, valid = set(), []
-    reset, step = SiteEnv.reset, SiteEnv.step
+    reset, step = TextSiteEnv.reset, TextSiteEnv.step
 
     def watched_reset(self, *, seed=None, options=None):
         splits.add((options or {}).get("split"))
@@ -59,8 +59,8 @@ def test_transcripts_are_of_the_training_split_and_their_actions_valid(
         valid.append(answer[4]["action_valid"])
         return answer
 
-    monkeypatch.setattr(SiteEnv, "reset", watched_reset)
-    monkeypatch.setattr(SiteEnv, "step", watched_step)
+    monkeypatch.setattr(TextSiteEnv, "reset", watched_reset)
+    monkeypatch.setattr(TextSiteEnv, "step", watched_step)
     made = list(islice(transcripts(SITE, Chat(model), HORIZON, Random(0)), 10))
     assert splits == {"train"}
     assert all(valid)
