@@ -2,7 +2,7 @@
 
 import sys
 
-from ..trainer.stopping import ENDING
+from ..trainer.shutdown import SHUTDOWN
 
 ENDS_IN_ORDER = frozenset({"train", "eval"})
 """Commands that record how a signal ended them; the others have nothing to record."""
@@ -11,16 +11,16 @@ ENDS_IN_ORDER = frozenset({"train", "eval"})
 def main() -> None:
     """Run the command line. A signal ends ``train`` and ``eval`` with 128 plus its number."""
     if sys.argv[1:2] and sys.argv[1] in ENDS_IN_ORDER:
-        ENDING.install()
+        SHUTDOWN.install()
     from .command_line import main as run
 
     try:
         run()
     except BaseException as error:
         if not isinstance(error, Exception):
-            ENDING.leave_if_signaled()
+            SHUTDOWN.exit_if_signaled()
         raise
-    ENDING.leave_if_signaled()
+    SHUTDOWN.exit_if_signaled()
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""Named points at which a test kills the process, as a power cut would.
+"""Failpoints: named places at which a test kills this process, as a power cut would.
 
-``TURNWISE_FAULT=name:3`` sends this process SIGKILL the third time it passes ``point("name")``. Unset, a point costs
-one comparison. This is the only fault the product carries, and it acts only on the process itself.
+``TURNWISE_FAILPOINT=name:3`` sends this process SIGKILL the third time it reaches ``failpoint("name")``. Without the
+variable a failpoint costs one comparison. No other fault is built into the product.
 """
 
 import os
 import signal
 
-POINTS = (
+FAILPOINTS = (
     "before_lease",
     "after_lease",
     "after_optimizer",
@@ -19,12 +19,12 @@ POINTS = (
     "checkpoint_committed",
 )
 
-_name, _, _count = os.environ.get("TURNWISE_FAULT", "").partition(":")
+_name, _, _count = os.environ.get("TURNWISE_FAILPOINT", "").partition(":")
 _left = int(_count or 1)
 
 
-def point(name: str) -> None:
-    """Die here, if the environment says so."""
+def failpoint(name: str) -> None:
+    """Kill this process if the environment selects ``name`` and its count is reached."""
     global _left
     if name == _name:
         _left -= 1

@@ -31,7 +31,7 @@ class Launch:
         command = [PROGRAM, "train", str(config), "--json", "--store", url(folder)]
         for one in overrides:
             command += ["--set", one]
-        environment = {**os.environ, "TURNWISE_FAULT": fault}
+        environment = {**os.environ, "TURNWISE_FAILPOINT": fault}
         with (folder / "log.txt").open("a") as log:
             return cls(folder, subprocess.Popen(command, stdout=log, stderr=log, text=True, env=environment))
 

@@ -13,7 +13,7 @@ from turnwise.store.database import open_database
 from turnwise.store.errors import StoreError
 from turnwise.store.queries import lists as queries
 from turnwise.tests.chaos.harness import CONFIG, PROGRAM, url
-from turnwise.trainer.cluster.watchdog import marked
+from turnwise.trainer.cluster.watchdog import marked_processes
 
 ENDS_WITHIN_S = 10.0
 READY_S = 240.0
@@ -76,12 +76,12 @@ class Program:
 
     def part(self, name: str) -> psutil.Process:
         """A process of this program by the start of its name."""
-        return next(one for one in marked(self.mark) if one.name().startswith(name))
+        return next(one for one in marked_processes(self.mark) if one.name().startswith(name))
 
     def left(self, seconds: float = 1.0) -> list[str]:
         """Processes that outlive the program by more than ``seconds``."""
         deadline = time.monotonic() + seconds
-        while (alive := marked(self.mark)) and time.monotonic() < deadline:
+        while (alive := marked_processes(self.mark)) and time.monotonic() < deadline:
             time.sleep(0.05)
         return [f"{one.pid} {one.name()}" for one in alive]
 

@@ -22,7 +22,7 @@ def command(folder: Path, *arguments: str, seconds: float, fault: str = "") -> s
         text=True,
         timeout=seconds,
         check=False,
-        env={**os.environ, "TURNWISE_FAULT": fault},
+        env={**os.environ, "TURNWISE_FAILPOINT": fault},
     )
 
 

@@ -19,7 +19,7 @@ from turnwise.tests.chaos.harness import (
     survivors,
     updates,
 )
-from turnwise.trainer.failpoints import POINTS
+from turnwise.trainer.failpoints import FAILPOINTS
 
 PARTS = ("Engine", "RolloutWorker", "StoreWriter")
 UPDATES = 60
@@ -123,7 +123,7 @@ class Victim:
             below = descendants(self._launch.process.pid)
             self._launch.kill()
             self._died("driver", below)
-        point = f"{self._rng.choice(POINTS)}:{self._rng.randint(1, 4)}"
+        point = f"{self._rng.choice(FAILPOINTS)}:{self._rng.randint(1, 4)}"
         launch = self._running(fault=point)
         below = []
         deadline = time.monotonic() + PATIENCE

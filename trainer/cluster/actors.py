@@ -25,7 +25,7 @@ from ...store.database import Database, shown
 from ..algorithms.protocols import RolloutController
 from ..config.schema import RunConfig
 from ..rollout.worker_pool import Workers
-from .daemons import Daemons
+from .daemons import RayDaemons
 
 START_DEADLINE = 180.0
 """Seconds everything may take to start."""
@@ -50,7 +50,7 @@ QUIET: Mapping[str, str] = {
 LOOPBACK: Mapping[str, str] = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """On any system, this is what keeps a Ray that is started here, and all its actors, to the loopback interface."""
 
-_daemons: list[Daemons] = []
+_daemons: list[RayDaemons] = []
 
 
 def start_ray(address: str | None = None) -> None:
@@ -80,7 +80,7 @@ def start_ray(address: str | None = None) -> None:
     )
     settings |= {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
     try:
-        _daemons.append(Daemons(settings, local=not address))
+        _daemons.append(RayDaemons(settings, local=not address))
     except Exception as error:
         raise TurnwiseError(f"Ray could not be {'reached at ' + address if address else 'started'}: {error}") from error
 

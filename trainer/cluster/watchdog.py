@@ -1,8 +1,9 @@
-"""Ends the processes that a driver started, also where the driver was killed.
+"""Kill the processes that a driver started, even if the driver itself was killed.
 
-Every process below the driver inherits ``MARK`` in its environment, whatever its parent, group and session become.
-The watchdog is a small process in its own session. It holds the other end of a pipe: when the pipe closes, however
-the driver ended, the watchdog gives the marked processes a moment's grace and kills those that are left.
+Every process below the driver inherits ``MARK_VARIABLE`` in its environment, and keeps it when its parent, process
+group or session changes. The watchdog is a small process in a separate session that holds the other end of a pipe. The
+pipe closes when the driver ends, for any reason; then the watchdog waits ``GRACE_S`` and kills the marked processes
+that are left.
 """
 
 import os
@@ -12,23 +13,24 @@ import time
 
 import psutil
 
-MARK = "TURNWISE_DRIVER"
+MARK_VARIABLE = "TURNWISE_DRIVER"
 GRACE_S = 2.0
 """Seconds Ray gets to end its processes itself."""
-KILL_S = 2.0
-"""Seconds to find and kill all, those included that were just being started."""
-POLL_S = 0.1
+KILL_TIMEOUT_S = 2.0
+"""Seconds to find and kill all marked processes, including those that are just being started."""
+POLL_INTERVAL_S = 0.1
 
 
-def watch() -> "subprocess.Popen[str]":
-    """Mark what this process starts from now on, and start a watchdog that acts when this process ends or closes its
-    ``stdin``.
+def start_watchdog() -> "subprocess.Popen[str]":
+    """Mark every process that this one starts from now on, and return a watchdog.
+
+    The watchdog acts when this process ends or closes the watchdog's ``stdin``.
     """
-    unmarked = {name: value for name, value in os.environ.items() if name != MARK}
+    unmarked = {name: value for name, value in os.environ.items() if name != MARK_VARIABLE}
     driver = psutil.Process()
-    os.environ[MARK] = f"{driver.pid}-{driver.create_time()}"
+    os.environ[MARK_VARIABLE] = f"{driver.pid}-{driver.create_time()}"
     return subprocess.Popen(
-        [sys.executable, "-m", __name__, os.environ[MARK]],
+        [sys.executable, "-m", __name__, os.environ[MARK_VARIABLE]],
         stdin=subprocess.PIPE,
         text=True,
         start_new_session=True,
@@ -36,38 +38,38 @@ def watch() -> "subprocess.Popen[str]":
     )
 
 
-def marked(mark: str) -> list[psutil.Process]:
-    """The live processes that carry ``mark``."""
+def marked_processes(mark: str) -> list[psutil.Process]:
+    """Return the live processes that carry ``mark``."""
     found = []
     for one in psutil.process_iter():
         try:
-            if one.environ().get(MARK) == mark and one.status() != psutil.STATUS_ZOMBIE:
+            if one.environ().get(MARK_VARIABLE) == mark and one.status() != psutil.STATUS_ZOMBIE:
                 found.append(one)
         except (psutil.Error, OSError):
             continue
     return found
 
 
-def end_marked(mark: str) -> None:
-    """Kill the processes that carry ``mark``, until none is left or ``KILL_S`` seconds have passed."""
-    deadline = time.monotonic() + KILL_S
-    while (alive := marked(mark)) and time.monotonic() < deadline:
+def kill_marked(mark: str) -> None:
+    """Kill the processes that carry ``mark`` until none is left, for at most ``KILL_TIMEOUT_S``."""
+    deadline = time.monotonic() + KILL_TIMEOUT_S
+    while (alive := marked_processes(mark)) and time.monotonic() < deadline:
         for one in alive:
             try:
                 one.kill()
             except psutil.Error:
                 continue
-        psutil.wait_procs(alive, timeout=POLL_S)
+        psutil.wait_procs(alive, timeout=POLL_INTERVAL_S)
 
 
 def main() -> None:
-    """Wait until the pipe closes, then end the processes that carry the mark given as argument."""
+    """Wait until the pipe closes, then kill the processes that carry the mark given as argument."""
     mark = sys.argv[1]
     sys.stdin.read()
     deadline = time.monotonic() + GRACE_S
-    while marked(mark) and time.monotonic() < deadline:
-        time.sleep(POLL_S)
-    end_marked(mark)
+    while marked_processes(mark) and time.monotonic() < deadline:
+        time.sleep(POLL_INTERVAL_S)
+    kill_marked(mark)
 
 
 if __name__ == "__main__":

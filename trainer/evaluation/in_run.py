@@ -10,7 +10,7 @@ from ...errors import TurnwiseError
 from ...records import SCORED_STATUSES, GroupState, Horizon, Outcome, Task
 from ..cluster.actors import Cluster
 from ..config.schema import RunConfig
-from ..failpoints import point
+from ..failpoints import failpoint
 from ..rollout.dispatcher import Survivors, play_out
 from ..telemetry.events import Evaluated, Event, Note
 from ..telemetry.metrics import Metrics, finite
@@ -51,7 +51,7 @@ class Evaluator:
         settings = self._config.evaluation
         if not settings.tasks:
             return
-        point("evaluating")
+        failpoint("evaluating")
         began = monotonic()
         journal = self._cluster.journal
         tasks = held_out(self._config.environments, settings.tasks)

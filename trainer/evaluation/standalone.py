@@ -36,7 +36,7 @@ from ...store.run_lock import hold_evaluation
 from ..algorithms.rollout_control.never_stop import PlayOn
 from ..config.schema import EnvironmentConfig, RunConfig
 from ..run.identity import end_unrecorded
-from ..stopping import ENDING
+from ..shutdown import SHUTDOWN
 from .game import Game, game_of, is_model
 from .heldout import SEED, SEED_STRIDE, EvalResult, first_task, groups_of, held_out, summarise
 
@@ -88,9 +88,9 @@ def evaluate(
     short = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:40]
     run = f"eval-{short}-{strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:4]}"
     game = game_of(policy, turns, temperature)
-    ENDING.hint = "stopping the evaluation (a second signal ends it at once)"
-    ENDING.record = partial(end_unrecorded, database, run)
-    ENDING.unmask()
+    SHUTDOWN.hint = "stopping the evaluation (a second signal ends it at once)"
+    SHUTDOWN.record = partial(end_unrecorded, database, run)
+    SHUTDOWN.unblock()
     asyncio.run(_can_be_played(policy, environment, game.deadlines))
     if is_model(policy):
         played = _with_engine(policy, environment, database, run, problems, game)
@@ -128,7 +128,7 @@ async def _can_be_played(policy: str, environment: EnvironmentConfig, deadlines:
 async def _until_signal(work: Coroutine[Any, Any, T]) -> T:
     """The result of ``work``, which the first signal cancels."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
-    with ENDING.listening(lambda reason: loop.call_soon_threadsafe(task.cancel)):
+    with SHUTDOWN.handled_by(lambda reason: loop.call_soon_threadsafe(task.cancel)):
         return await task
 
 

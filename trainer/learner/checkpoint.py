@@ -24,7 +24,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from ...errors import TurnwiseError
-from ..failpoints import point
+from ..failpoints import failpoint
 
 MANIFEST = "training/MANIFEST.json"
 OPTIMIZER = "training/optimizer.safetensors"
@@ -127,7 +127,7 @@ def save(
         folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(aside, ignore_errors=True)
         _write(aside, model, optimizer, tokenizer_from, state, run_uid)
-        point("checkpoint_written")
+        failpoint("checkpoint_written")
         shutil.rmtree(final, ignore_errors=True)
         aside.rename(final)
         _sync(folder)
@@ -138,7 +138,7 @@ def save(
         raise CheckpointFailed(
             f"checkpoint {final} could not be written: {why} run the same command again; it goes on from the last one"
         ) from error
-    point("checkpoint_renamed")
+    failpoint("checkpoint_renamed")
     return final
 
 

@@ -14,7 +14,7 @@ from ...agents.store_client import Journal
 from ...store.database import Database
 from ...store.queries import lists as queries
 from ...store.retry import read
-from ..failpoints import point
+from ..failpoints import failpoint
 from . import checkpoint
 from .local import Learner
 
@@ -66,7 +66,7 @@ class Saver:
                 run_uid=self._uid,
             )
         await self._journal.commit("set_checkpoint", run=self._run, version=version, path=str(path))
-        point("checkpoint_committed")
+        failpoint("checkpoint_committed")
         known = await read(self._database, lambda conn: queries.checkpoints(conn, self._run))
         kept = [Path(one.checkpoint) for one in known][-self._keep :]
         names = {one.name for one in (*kept, path)}

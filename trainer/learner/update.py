@@ -20,7 +20,7 @@ from ...store.retry import retried
 from ..algorithms.algorithm_set import Extensions
 from ..algorithms.random_streams import Streams
 from ..config.schema import RunConfig
-from ..failpoints import point
+from ..failpoints import failpoint
 from ..telemetry.events import UpdateDone
 from .batch import assemble
 from .batch_stats import batch_items, batch_metrics
@@ -73,11 +73,11 @@ class Learning:
     async def lease(self) -> list[Group]:
         """A batch of groups, or none if too few are ready."""
         count = self._config.rollout.groups_per_batch
-        point("before_lease")
+        failpoint("before_lease")
         ids = await self._journal.commit(
             "lease_groups", run=self._run, owner=self._owner, count=count, seconds=LEASE_SECONDS
         )
-        point("after_lease")
+        failpoint("after_lease")
         if not ids:
             return []
         return await asyncio.to_thread(retried, lambda: load_groups(self._database, ids, texts=self._texts))
@@ -122,7 +122,7 @@ class Learning:
         except TurnwiseError:
             await self._journal.commit("release", run=self._run, owner=self._owner)
             raise
-        point("after_optimizer")
+        failpoint("after_optimizer")
         metrics = {
             **trained,
             **batch_metrics(groups, batch),
@@ -142,7 +142,7 @@ class Learning:
             items=batch_items(batch, fresh),
             metrics=metrics,
         )
-        point("after_acknowledge")
+        failpoint("after_acknowledge")
         self.history[version] = PolicyVersion(self._run, version, parent.id, update)
         return Trained(version, update, metrics, waited)
 

@@ -18,7 +18,7 @@ from ...records import Group, GroupState, Outcome
 from ...store.queries import lists as queries
 from ...store.queries import summaries as totals
 from ...store.retry import read
-from ..failpoints import point
+from ..failpoints import failpoint
 from ..learner.update import Learning, Trained, update_done
 from ..rollout.dispatcher import Dispatcher
 from ..telemetry.events import Note
@@ -197,7 +197,7 @@ class Loop:
         self._dispatcher.paused = True
         run.version = self._learning.history[trained.version]
         await run.cluster.push(run.weights, trained.version)
-        point("after_push")
+        failpoint("after_push")
         self._dispatcher.update = trained.update
         self._dispatcher.paused = False
 

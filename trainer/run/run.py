@@ -35,7 +35,7 @@ from ..cluster.actors import Cluster, check_store_reach, start_ray, stop_ray
 from ..config.schema import RunConfig
 from ..evaluation.heldout import EvalResult
 from ..evaluation.in_run import Evaluator
-from ..stopping import ENDING
+from ..shutdown import SHUTDOWN
 from ..telemetry.events import Event, Note
 from ..telemetry.metrics import Metrics
 from .identity import Identity, decide, end_unrecorded
@@ -68,8 +68,8 @@ def train(
         identity = decide(config, lambda name: _row(conn, name), fork)
     folder = run_folder(database, identity.name)
     with hold_run(database, identity.name):
-        ENDING.hint = "stopping; the same command resumes the run (a second signal ends it at once)"
-        ENDING.record = partial(end_unrecorded, database, identity.name)
+        SHUTDOWN.hint = "stopping; the same command resumes the run (a second signal ends it at once)"
+        SHUTDOWN.record = partial(end_unrecorded, database, identity.name)
         with ThreadPoolExecutor(1) as meanwhile:
             importing = meanwhile.submit(lambda: [import_module(name, __package__) for name in HEAVY])
             start_ray(config.ray_address)
@@ -116,7 +116,7 @@ class Run:
             asyncio.CancelledError: a signal stopped the run before there was a version to report.
         """
         loop = asyncio.get_running_loop()
-        with ENDING.listening(lambda reason: loop.call_soon_threadsafe(self._stop, reason)):
+        with SHUTDOWN.handled_by(lambda reason: loop.call_soon_threadsafe(self._stop, reason)):
             return await self._main()
 
     async def _main(self) -> RunResult:

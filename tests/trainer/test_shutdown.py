@@ -1,4 +1,4 @@
-"""A process that two signals, or one and a deadline, end in order; and the watchdog of one that is killed."""
+"""A signal, a second signal or the grace period ends a process in order; the watchdog cleans up after SIGKILL."""
 
 import os
 import signal
@@ -8,32 +8,32 @@ import time
 from pathlib import Path
 
 import pytest
-from turnwise.trainer.cluster.watchdog import marked
+from turnwise.trainer.cluster.watchdog import marked_processes
 
 PROGRAM = """
 import contextlib, sys, threading
 from pathlib import Path
-from turnwise.trainer import stopping
-from turnwise.trainer.stopping import ENDING
+from turnwise.trainer import shutdown
+from turnwise.trainer.shutdown import SHUTDOWN
 
 folder = Path(sys.argv[4])
-stopping.ORDERLY_S = float(sys.argv[3])
-ENDING.install()
-if sys.argv[1] == "unmasked":
-    ENDING.unmask()
-ENDING.record = lambda status, error: (folder / "row").write_text(f"{status} {error}")
-ENDING.end_processes = lambda: (folder / "ended").touch()
-def ask(reason):
-    (folder / "asked").write_text(reason)
+shutdown.GRACE_S = float(sys.argv[3])
+SHUTDOWN.install()
+if sys.argv[1] == "unblocked":
+    SHUTDOWN.unblock()
+SHUTDOWN.record = lambda status, error: (folder / "row").write_text(f"{status} {error}")
+SHUTDOWN.kill_processes = lambda: (folder / "ended").touch()
+def request_stop(reason):
+    (folder / "requested").write_text(reason)
 
-with ENDING.listening(ask) if sys.argv[2] == "listens" else contextlib.nullcontext():
+with SHUTDOWN.handled_by(request_stop) if sys.argv[2] == "handles" else contextlib.nullcontext():
     (folder / "ready").touch()
     threading.Event().wait(60)
 """
 DRIVER = """
 import subprocess, sys, time
-from turnwise.trainer.cluster.watchdog import watch
-dog = watch()
+from turnwise.trainer.cluster.watchdog import start_watchdog
+watchdog = start_watchdog()
 child = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
 subprocess.Popen(child, start_new_session=True)
 time.sleep(60)
@@ -55,10 +55,12 @@ def until(path: Path) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("masked", ["masked", "unmasked"])
+@pytest.mark.parametrize("blocking", ["blocked", "unblocked"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_what_cannot_stop_in_order(tmp_path: Path, masked: str, number: signal.Signals) -> None:
-    process = started(tmp_path, masked, "alone", "60")
+def test_a_signal_ends_a_process_without_a_handler_in_order(
+    tmp_path: Path, blocking: str, number: signal.Signals
+) -> None:
+    process = started(tmp_path, blocking, "alone", "60")
     process.send_signal(number)
     _, err = process.communicate(timeout=5)
     assert process.returncode == 128 + number
@@ -67,11 +69,11 @@ def test_a_signal_ends_what_cannot_stop_in_order(tmp_path: Path, masked: str, nu
     assert (tmp_path / "ended").exists()
 
 
-@pytest.mark.parametrize("masked", ["masked", "unmasked"])
-def test_what_does_not_stop_when_asked_is_ended_at_the_deadline(tmp_path: Path, masked: str) -> None:
-    process = started(tmp_path, masked, "listens", "0.7")
+@pytest.mark.parametrize("blocking", ["blocked", "unblocked"])
+def test_a_process_that_does_not_stop_is_ended_after_the_grace_period(tmp_path: Path, blocking: str) -> None:
+    process = started(tmp_path, blocking, "handles", "0.7")
     process.send_signal(signal.SIGTERM)
-    until(tmp_path / "asked")
+    until(tmp_path / "requested")
     assert process.poll() is None
     _, err = process.communicate(timeout=10)
     assert process.returncode == 128 + signal.SIGTERM
@@ -79,11 +81,11 @@ def test_what_does_not_stop_when_asked_is_ended_at_the_deadline(tmp_path: Path, 
     assert (tmp_path / "row").read_text() == "stopped SIGTERM"
 
 
-@pytest.mark.parametrize("masked", ["masked", "unmasked"])
-def test_a_second_signal_ends_at_once_and_a_repeated_one_does_not(tmp_path: Path, masked: str) -> None:
-    process = started(tmp_path, masked, "listens", "60")
+@pytest.mark.parametrize("blocking", ["blocked", "unblocked"])
+def test_a_second_signal_ends_at_once_and_a_repeated_one_does_not(tmp_path: Path, blocking: str) -> None:
+    process = started(tmp_path, blocking, "handles", "60")
     process.send_signal(signal.SIGTERM)
-    until(tmp_path / "asked")
+    until(tmp_path / "requested")
     process.send_signal(signal.SIGTERM)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(1.5)
@@ -93,17 +95,17 @@ def test_a_second_signal_ends_at_once_and_a_repeated_one_does_not(tmp_path: Path
     assert err.count("\n") == 1
 
 
-def test_the_watchdog_ends_what_a_killed_driver_started_in_another_session() -> None:
+def test_the_watchdog_kills_what_a_killed_driver_started_in_another_session() -> None:
     driver = subprocess.Popen([sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, text=True)
     assert driver.stdout is not None
     with driver.stdout:
         assert driver.stdout.readline() == "up\n"
         (mark,) = {mark for mark in _marks() if mark.startswith(f"{driver.pid}-")}
-        assert len(marked(mark)) == 1
+        assert len(marked_processes(mark)) == 1
         driver.kill()
         driver.wait(10)
         deadline = time.monotonic() + WAIT_S
-        while marked(mark):
+        while marked_processes(mark):
             assert time.monotonic() < deadline
             time.sleep(0.05)
 

@@ -1,0 +1,166 @@
+"""End the process of a run in order on SIGTERM or SIGINT, no matter what its main thread is doing.
+
+A thread receives the signals, so a busy main thread does not delay them. The first signal requests the run to stop.
+After ``GRACE_S``, or at a second signal, the process exits: it records the run's row and kills every process that it
+started. Exiting is safe at any moment, because a run survives ``kill -9``.
+
+The signals are blocked until Ray is up, because Ray's native code installs a SIGTERM handler that dumps a stack;
+until then the thread receives them from the kernel. Afterwards they are unblocked, because every process that an
+environment starts inherits the signal mask; the thread then receives them through the interpreter's wakeup pipe.
+
+This module imports the standard library only: the console installs it before any import that takes time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from time import monotonic
+from typing import NoReturn
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+GRACE_S = 7.0
+"""Seconds between the first signal and the forced exit."""
+RECORD_TIMEOUT_S = 1.0
+"""Seconds to record the run's row, once before its processes are killed and once more afterwards."""
+REPEAT_WINDOW_S = 0.5
+"""A signal this soon after the first one is a repetition: ``timeout`` signals the process and then its group."""
+POLL_INTERVAL_S = 0.1
+"""Seconds between two reads of the wakeup pipe."""
+EXIT_FAILURE = 2
+"""Exit status of a ``TurnwiseError``."""
+
+
+class Shutdown:
+    """How this process ends. There is one per process: ``SHUTDOWN``."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        """Name of the first signal; empty before it."""
+        self.record: Callable[[str, str], None] | None = None
+        """Record ``(status, error)`` as the end of a run that is still running in the store."""
+        self.kill_processes: Callable[[], None] | None = None
+        """Kill every process that this one started."""
+        self.hint = ""
+        """Text of the line on stderr after the signal's name."""
+        self._code = 0
+        self._installed = False
+        self._handler: Callable[[str], object] | None = None
+
+    def install(self) -> None:
+        """Receive the signals of this process in a thread, and block them. Call from the main thread, before any other
+        thread starts.
+        """
+        if self._installed:
+            return
+        self._installed = True
+        self.block()
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        threading.Thread(target=self._serve, args=(reader,), name="signals", daemon=True).start()
+
+    def block(self) -> None:
+        """Block the signals in this thread and the threads it starts. Without ``install``, do nothing."""
+        if self._installed:
+            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+    def unblock(self) -> None:
+        """Replace the handlers that libraries installed, and undo ``block``. Call from the main thread."""
+        if self._installed:
+            for number in SIGNALS:
+                signal.signal(number, lambda number, frame: None)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+    @contextlib.contextmanager
+    def handled_by(self, handler: Callable[[str], object]) -> Iterator[None]:
+        """Inside the context, call ``handler`` from another thread with the first signal's name and grant ``GRACE_S``.
+
+        Outside of it the first signal ends the process at once.
+        """
+        self._handler = handler
+        try:
+            yield
+        finally:
+            self._handler = None
+
+    def fail(self, error: str) -> None:
+        """End the process as failed, with one line on stderr. Without ``install``, raise SIGINT."""
+        if not self._installed:
+            signal.raise_signal(signal.SIGINT)
+            return
+        if not self.reason:
+            _print(f"turnwise: {error}")
+        self._exit(self._code or EXIT_FAILURE, "stopped" if self.reason else "failed", error)
+
+    def exit_if_signaled(self) -> None:
+        """End the process with 128 plus the signal's number; return if there was no signal."""
+        if not self._code:
+            return
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        self._exit(self._code, "stopped", self.reason)
+
+    def _serve(self, pipe: int) -> None:
+        number = _next_signal(pipe, None)
+        first = monotonic()
+        handler = self._handler
+        self.reason = signal.Signals(number).name
+        self._code = 128 + number
+        _print(f"turnwise: {self.reason}: {self.hint or 'stopping'}")
+        if handler is not None:
+            # An event loop that has just closed raises RuntimeError; nothing is left to wait for then.
+            with contextlib.suppress(RuntimeError):
+                handler(self.reason)
+                while (left := first + GRACE_S - monotonic()) > 0:
+                    if _next_signal(pipe, left) and monotonic() - first > REPEAT_WINDOW_S:
+                        break
+        self._exit(self._code, "stopped", self.reason)
+
+    def _exit(self, code: int, status: str, error: str) -> NoReturn:
+        """Record, kill, exit. Output is discarded, since every process that loses its peer now would print errors."""
+        silent = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silent, 1)
+        os.dup2(silent, 2)
+        recording = threading.Thread(target=self._record, args=(status, error), daemon=True)
+        recording.start()
+        recording.join(RECORD_TIMEOUT_S)
+        try:
+            if self.kill_processes is not None:
+                self.kill_processes()
+            recording.join(RECORD_TIMEOUT_S)
+        finally:
+            os._exit(code)
+
+    def _record(self, status: str, error: str) -> None:
+        if self.record is not None:
+            # On an error the row keeps its old status; stderr is closed, so the error cannot be printed.
+            with contextlib.suppress(Exception):
+                self.record(status, error)
+
+
+SHUTDOWN = Shutdown()
+
+
+def _next_signal(pipe: int, timeout_s: float | None) -> int:
+    """Return the next signal's number; 0 if none arrives within ``timeout_s`` (None: no limit)."""
+    deadline = None if timeout_s is None else monotonic() + timeout_s
+    while deadline is None or monotonic() < deadline:
+        if (pending := signal.sigtimedwait(SIGNALS, POLL_INTERVAL_S)) is not None:
+            return pending.si_signo
+        ready, _, _ = select.select([pipe], [], [], 0)
+        if ready and (number := os.read(pipe, 1)[0]) in SIGNALS:
+            return number
+    return 0
+
+
+def _print(line: str) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
