@@ -57,7 +57,7 @@ class SandboxFixture:
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self._idle: list[Sandbox] = []
-        self._lent: list[Sandbox] = []
+        self._used: list[Sandbox] = []
 
     async def __call__(self, **changes: Any) -> Sandbox:
         """Return a clean sandbox of ``SPEC`` with these changes. Raises SandboxError."""
@@ -67,13 +67,13 @@ class SandboxFixture:
             sandbox = await self.backend.start(spec)
         else:
             self._idle.remove(sandbox)
-        self._lent.append(sandbox)
+        self._used.append(sandbox)
         return sandbox
 
     async def end_case(self, *, reuse: bool) -> None:
         """Take back the sandboxes of the case; reset them for the next case if ``reuse``, else close them."""
-        lent, self._lent = self._lent, []
-        for sandbox in lent:
+        used, self._used = self._used, []
+        for sandbox in used:
             try:
                 if reuse and sandbox.alive:
                     await sandbox.reset(timeout_s=RESET_TIMEOUT_S)

@@ -1,7 +1,7 @@
-"""Attacks that look for somebody to talk to: outside, on the machine, or in another sandbox.
+"""Attacks on the network isolation: connect to other machines, to this machine, or to another sandbox.
 
-Nothing is sent to anybody: the addresses outside are those kept for documentation, and the one that clouds give to
-their metadata service; a packet that only times out has left, so that counts as a way out.
+The outside addresses are reserved for documentation, except that of the metadata service of clouds, so no packet
+reaches a person's machine. A connection attempt that times out counts as a failure, since its packet was sent.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ OUTSIDE = ("192.0.2.1", "2001:db8::1")
 METADATA = "169.254.169.254"
 PORTS = (22, 53, 80, 443, 3128, 5432, 6379, 8265, 10001)
 SIOCGIFADDR = 0x8915
-DIAL = """
+CONNECT = """
 import errno, json, socket, sys
 refused = (errno.ENETUNREACH, errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPERM, errno.EACCES)
 for address, port, kind in json.loads(sys.argv[1]):
@@ -64,42 +64,42 @@ print(*seen)
 """
 
 
-async def _dial(context: AttackContext, targets: list[tuple[str, int, str]]) -> None:
+async def _connect(context: AttackContext, targets: list[tuple[str, int, str]]) -> None:
     import json
 
-    found = await python(context.sandbox, DIAL, json.dumps(targets))
+    found = await python(context.sandbox, CONNECT, json.dumps(targets))
     expect(not found, found.replace("\n", "; "))
 
 
 async def addresses(context: AttackContext) -> str:
-    """No address outside, IPv6 too, on any of some well-known ports."""
+    """Outside addresses, IPv4 and IPv6, on well-known ports."""
     targets = [(address, port, kind) for address in OUTSIDE for port in PORTS for kind in ("tcp", "udp")]
-    await _dial(context, targets)
-    return f"{len(targets)} tries"
+    await _connect(context, targets)
+    return f"{len(targets)} attempts"
 
 
 async def metadata(context: AttackContext) -> str:
     """The metadata service of a cloud."""
-    await _dial(context, [(METADATA, 80, "tcp"), ("fd00:ec2::254", 80, "tcp")])
+    await _connect(context, [(METADATA, 80, "tcp"), ("fd00:ec2::254", 80, "tcp")])
     return METADATA
 
 
-async def names(context: AttackContext) -> str:
-    """No name is resolved, and no server of names that the sandbox is told of is reached."""
-    expect(not await python(context.sandbox, RESOLVE), "a name was resolved")
+async def dns(context: AttackContext) -> str:
+    """DNS: no hostname resolves, and no nameserver in resolv.conf is reachable."""
+    expect(not await python(context.sandbox, RESOLVE), "a hostname was resolved")
     servers = await sh(context.sandbox, "sed -n 's/^nameserver //p' /etc/resolv.conf 2>/dev/null; true")
-    await _dial(context, [(one, 53, "udp") for one in servers.split()])
-    return "turnwise.invalid; no server reached"
+    await _connect(context, [(one, 53, "udp") for one in servers.split()])
+    return "turnwise.invalid; no nameserver reached"
 
 
 async def this_machine(context: AttackContext) -> str:
-    """A service on the machine, on loopback and on Docker's bridge, and the machine's other addresses."""
+    """Listeners of this machine on loopback and on Docker's bridge, and its other addresses."""
     own = own_addresses()
     inner = [address for name, address in own.items() if name == "lo" or name.startswith("docker")]
     with contextlib.ExitStack() as stack:
         listeners = [stack.enter_context(_listening(address)) for address in inner]
         targets = [(each, one.getsockname()[1], "tcp") for one in listeners for each in own.values()]
-        await _dial(context, targets + [(each, 22, "tcp") for each in own.values()])
+        await _connect(context, targets + [(each, 22, "tcp") for each in own.values()])
         for one in listeners:
             one.setblocking(False)
             with contextlib.suppress(BlockingIOError):
@@ -109,26 +109,26 @@ async def this_machine(context: AttackContext) -> str:
 
 
 async def interfaces(context: AttackContext) -> str:
-    """There is no interface but loopback that is up, and no route."""
+    """Interfaces other than loopback, and routes."""
     up = await sh(context.sandbox, "tail -n +3 /proc/net/dev | cut -d: -f1")
-    expect(up.split() == ["lo"], f"there are {', '.join(up.split())}")
+    expect(up.split() == ["lo"], f"interfaces: {', '.join(up.split())}")
     routes = await sh(context.sandbox, "tail -n +2 /proc/net/route")
-    expect(not routes, f"a route: {routes.splitlines()[:1]}")
-    return "lo alone; no route"
+    expect(not routes, f"route: {routes.splitlines()[:1]}")
+    return "only lo; no route"
 
 
 async def sibling(context: AttackContext) -> str:
-    """Another sandbox: its sockets, its processes, its files, its shared memory."""
+    """Sockets, processes, files and shared memory of another sandbox."""
     await sh(context.sibling, 'python3 -c "$CODE" 600.77 & sleep 0.3', env={"CODE": LISTEN})
     await sh(context.sibling, "for p in /workspace /tmp /dev/shm; do touch $p/sibling; done")
     await python(context.sibling, "import ctypes; ctypes.CDLL(None).shmget(7712, 4096, 0o1666)")
     seen = await python(context.sandbox, SHARED)
-    expect(not seen, f"seen: {seen}")
-    return "nothing of it is seen"
+    expect(not seen, f"visible: {seen}")
+    return "nothing of it is visible"
 
 
 async def engine(context: AttackContext) -> str:
-    """The engine's socket, and any other in the file system."""
+    """The engine's socket, and any other socket in the file system."""
     found = await sh(
         context.sandbox, "find / -path /proc -prune -o -type s -print 2>/dev/null; true", timeout_s=WALK_TIMEOUT_S
     )
@@ -138,7 +138,7 @@ async def engine(context: AttackContext) -> str:
 
 
 def own_addresses() -> dict[str, str]:
-    """This machine's IPv4 addresses, by interface."""
+    """Return this machine's IPv4 addresses by interface."""
     found = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         for _, name in socket.if_nameindex():
@@ -159,7 +159,7 @@ def _listening(address: str) -> Iterator[socket.socket]:
 NETWORK = (
     Attack("addresses outside", addresses),
     Attack("metadata service", metadata),
-    Attack("names", names),
+    Attack("DNS", dns),
     Attack("this machine", this_machine),
     Attack("interfaces", interfaces),
     Attack("sibling sandbox", sibling),

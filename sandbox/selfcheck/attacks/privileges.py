@@ -1,10 +1,10 @@
-"""Attacks on whoever rules the sandbox, and for rights that the payload should not have."""
+"""Attacks on the guest agent, and attempts to gain rights that the sandbox user must not have."""
 
 from ..attack import Attack, AttackContext
 from ..harness import WALK_TIMEOUT_S, expect, python, sh
 
-KERNEL = frozenset({"local"})
-"""What only a filter of system calls holds; ``local`` says that the kernel's whole interface is open to it."""
+NO_SYSTEM_CALL_FILTER = frozenset({"local"})
+"""Backends that leave the whole interface of the kernel reachable."""
 OUTSIDE = (
     "/",
     "/etc",
@@ -12,7 +12,7 @@ OUTSIDE = (
     "/usr/bin",
     "/run",
     "/run/turnwise",
-    "/var/tmp",  # noqa: S108 - the sandbox's own
+    "/var/tmp",  # noqa: S108 - folder of the sandbox
     "/root",
     "/opt",
     "/sys",
@@ -78,7 +78,7 @@ tried("settimeofday", libc.settimeofday(ctypes.create_string_buffer(16), None) =
 tried("ioperm", hasattr(libc, "ioperm") and libc.ioperm(0, 8, 1) == 0)
 tried("setns", libc.setns(os.open("/proc/self/ns/mnt", 0), 0) == 0)
 """
-SPACES = """
+NAMESPACES = """
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
 for what, flag in (("user", 0x10000000), ("mount", 0x20000), ("pid", 0x20000000), ("network", 0x40000000)):
@@ -133,24 +133,24 @@ SECRETS = (
 
 
 async def write_outside(context: AttackContext) -> str:
-    """No place but those meant for it can be written to."""
+    """Write to folders other than the writable ones."""
     done = await sh(
         context.sandbox,
         f"for d in {' '.join(OUTSIDE)}; do (touch $d/x || mkdir $d/y) 2>/dev/null && echo $d; done; true",
     )
-    expect(not done, f"written to: {done.split()}")
-    return f"{len(OUTSIDE)} places"
+    expect(not done, f"writable: {done.split()}")
+    return f"{len(OUTSIDE)} folders"
 
 
 async def kill_everything(context: AttackContext) -> str:
-    """``kill -9 -1`` leaves the sandbox standing."""
+    """End the sandbox with ``kill -9 -1``."""
     done = await context.sandbox.exec(["sh", "-c", "sleep 60 & kill -9 -1; sleep 1"], timeout_s=10)
     await context.expect_usable()
     return f"the command ended with {done.exit_code}"
 
 
 async def signals(context: AttackContext) -> str:
-    """Nor does any signal to the first process, or to any process but one's own."""
+    """End the sandbox with any signal to process 1 or to every other process."""
     await context.sandbox.exec(["python3", "-c", SIGNALS.format(target="(1,)")], timeout_s=10)
     await context.expect_usable()
     others = "[int(n) for n in os.listdir('/proc') if n.isdigit() and int(n) != os.getpid()]"
@@ -160,14 +160,14 @@ async def signals(context: AttackContext) -> str:
 
 
 async def trace(context: AttackContext) -> str:
-    """No process of the sandbox's own can be traced, read or robbed of its descriptors."""
+    """Trace the guest agent, read its memory and files, and copy its descriptors."""
     found = await python(context.sandbox, TRACE)
     expect(not found, found.replace("\n", "; "))
     return "ptrace, /proc, pidfd_getfd"
 
 
 async def limits(context: AttackContext) -> str:
-    """The step server's own limits cannot be lowered."""
+    """Lower the resource limits of the guest agent."""
     await sh(
         context.sandbox,
         "for p in $(ls /proc | grep '^[0-9]'); do"
@@ -179,40 +179,42 @@ async def limits(context: AttackContext) -> str:
 
 
 async def status(context: AttackContext) -> str:
-    """The payload has no capability and can gain none."""
+    """Capabilities, new privileges and root groups of the sandbox user."""
     text = await sh(context.sandbox, "cat /proc/self/status")
     fields = {line.partition(":")[0]: line.partition(":")[2].split() for line in text.splitlines()}
     for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
         expect(int(fields[name][0], 16) == 0, f"{name} is {fields[name][0]}")
-    expect(fields["NoNewPrivs"] == ["1"], "new privileges can be gained")
-    expect("0" not in fields["Uid"] + fields["Gid"] + fields["Groups"], "it is in root's group")
+    expect(fields["NoNewPrivs"] == ["1"], "NoNewPrivs is not set")
+    expect("0" not in fields["Uid"] + fields["Gid"] + fields["Groups"], "a uid or gid is 0")
     return "no capability, no new privileges"
 
 
 async def seccomp(context: AttackContext) -> str:
-    """System calls are filtered."""
-    expect(await sh(context.sandbox, "grep Seccomp: /proc/self/status | cut -f2") == "2", "there is no filter")
+    """Make system calls that the filter must refuse."""
+    expect(
+        await sh(context.sandbox, "grep Seccomp: /proc/self/status | cut -f2") == "2", "no system call filter is active"
+    )
     found = (await python(context.sandbox, FILTERED)).split()
-    expect(not found, f"let through: {', '.join(found)}")
+    expect(not found, f"allowed: {', '.join(found)}")
     return "keyctl, bpf, perf, userfaultfd and others refused"
 
 
-async def user_spaces(context: AttackContext) -> str:
-    """No namespace of one's own, where one would be root."""
-    found = (await python(context.sandbox, SPACES)).split()
-    expect(not found, f"made: {', '.join(found)}")
+async def namespaces(context: AttackContext) -> str:
+    """Create a namespace, in which the sandbox user would be root."""
+    found = (await python(context.sandbox, NAMESPACES)).split()
+    expect(not found, f"created: {', '.join(found)}")
     return "user, mount, pid, network"
 
 
 async def calls(context: AttackContext) -> str:
-    """What only root may do."""
+    """Make system calls that only root may make."""
     found = (await python(context.sandbox, CALLS)).split("\n")
-    expect(found == [""], f"done: {', '.join(found)}")
+    expect(found == [""], f"succeeded: {', '.join(found)}")
     return "mount, mknod, chroot, setuid and others refused"
 
 
 async def setuid(context: AttackContext) -> str:
-    """A program that is set to run as another user does not."""
+    """Run setuid programs as their owner."""
     user = await sh(context.sandbox, "id -u")
     found = set((await sh(context.sandbox, SETUID, timeout_s=WALK_TIMEOUT_S)).split())
     expect(found <= {user}, f"ran as {found}")
@@ -220,7 +222,7 @@ async def setuid(context: AttackContext) -> str:
 
 
 async def knobs(context: AttackContext) -> str:
-    """The kernel's settings cannot be written, nor its memory or devices read."""
+    """Write kernel settings, and read kernel memory, devices and root's files."""
     written = await sh(
         context.sandbox, f"for f in {' '.join(KNOBS)}; do (echo 0 > $f) 2>/dev/null && echo $f; done; true"
     )
@@ -237,12 +239,12 @@ async def knobs(context: AttackContext) -> str:
 PRIVILEGES = (
     Attack("writing outside", write_outside),
     Attack("kill -9 -1", kill_everything),
-    Attack("signals to the server", signals),
-    Attack("tracing the server", trace),
-    Attack("limits of the server", limits, KERNEL),
+    Attack("signals to the guest agent", signals),
+    Attack("tracing the guest agent", trace),
+    Attack("limits of the guest agent", limits, NO_SYSTEM_CALL_FILTER),
     Attack("capabilities", status),
-    Attack("system call filter", seccomp, KERNEL),
-    Attack("namespaces", user_spaces, KERNEL),
+    Attack("system call filter", seccomp, NO_SYSTEM_CALL_FILTER),
+    Attack("namespaces", namespaces, NO_SYSTEM_CALL_FILTER),
     Attack("root's calls", calls),
     Attack("setuid programs", setuid),
     Attack("kernel settings", knobs),

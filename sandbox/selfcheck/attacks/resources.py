@@ -1,11 +1,11 @@
-"""Attacks that use up what a sandbox shares with the machine: processes, memory, disk, output, cpu."""
+"""Attacks that exhaust resources that a sandbox shares with the machine: processes, memory, disk, output, cpu."""
 
 from ...spec import SHM_MIB
 from ..attack import Attack, AttackContext
 from ..harness import expect, python, sh
 
 NO_CGROUP = frozenset({"local"})
-"""What only a control group holds; ``local`` says that it does not."""
+"""Backends without a control group."""
 SLACK_MIB = 2
 BOMB = "b() { b | b & }; b; sleep 60"
 FORKS = """
@@ -128,15 +128,15 @@ print(sum(os.times()[:4]) / 1.5)
 
 
 async def _reached(context: AttackContext, argv: list[str], timeout_s: float = 20.0) -> tuple[int, str]:
-    """The last number that a program printed before it ended, somehow, and how it ended."""
+    """Return the last number that a program printed, and how the program ended."""
     done = await context.sandbox.exec(argv, timeout_s=timeout_s)
     lines = done.stdout.split()
-    how = "memory" if done.oom else "deadline" if done.timed_out else f"exit {done.exit_code}"
+    how = "memory" if done.oom else "timeout" if done.timed_out else f"exit {done.exit_code}"
     return int(lines[-1]) if lines else 0, how
 
 
 async def fork_bomb(context: AttackContext) -> str:
-    """Processes end at their limit; a bomb is ended with its command."""
+    """Fork beyond the process limit, and leave a fork bomb to the timeout of its command."""
     made = int(await python(context.sandbox, FORKS))
     expect(made <= context.spec.pids, f"{made} processes, over {context.spec.pids}")
     await context.sandbox.reset(timeout_s=10)
@@ -145,25 +145,25 @@ async def fork_bomb(context: AttackContext) -> str:
 
 
 async def fork_bomb_left(context: AttackContext) -> str:
-    """A bomb that its command left behind goes with the reset."""
+    """Leave a fork bomb in the background; the reset ends it."""
     await context.sandbox.exec(["sh", "-c", f"({BOMB}) >/dev/null 2>&1 & sleep 0.3"], timeout_s=5)
     await context.sandbox.reset(timeout_s=10)
     count = int(await sh(context.sandbox, "ls -d /proc/[0-9]* | wc -l"))
     expect(count < 10, f"{count} processes after the reset")
-    return "gone with the reset"
+    return "ended by the reset"
 
 
 async def memory_bomb(context: AttackContext) -> str:
-    """One process cannot hold more than the limit, and is told of as killed for it."""
+    """Exceed the memory limit in one process; its result reports the kill."""
     limit = context.spec.memory_mib
     reached, how = await _reached(context, ["python3", "-c", EAT, str(3 * limit), "0"])
     expect(reached <= limit, f"{reached} MiB, over {limit}")
-    expect(how in ("memory", "exit 1"), f"it ended by {how}")
+    expect(how in ("memory", "exit 1"), f"the process ended by {how}")
     return f"{reached} of {limit} MiB, then {'killed' if how == 'memory' else 'refused'}"
 
 
 async def memory_of_many(context: AttackContext) -> str:
-    """All processes together cannot hold more than the limit."""
+    """Exceed the memory limit in several processes together."""
     each, many = int(context.spec.memory_mib * 0.6), 3
     script = f'for i in $(seq {many}); do python3 -c "$0" {each} 1 > $i & done; wait; cat * | grep -c held'
     done = await context.sandbox.exec(["sh", "-c", script, EAT], timeout_s=20)
@@ -173,17 +173,17 @@ async def memory_of_many(context: AttackContext) -> str:
 
 
 async def hiding(context: AttackContext) -> str:
-    """When memory ends it is never the step server that is killed, however small each process makes itself."""
+    """Make the memory limit kill the guest agent instead of many small processes."""
     many = context.spec.pids - 8
     await context.sandbox.exec(
         ["python3", "-c", HIDE, str(many), str(2 * context.spec.memory_mib // many)], timeout_s=20
     )
     await context.expect_usable()
-    return f"{many} processes; the sandbox lives"
+    return f"{many} processes; the sandbox is usable"
 
 
 async def swap(context: AttackContext) -> str:
-    """There is no swap beyond the limit."""
+    """Use swap beyond the memory limit."""
     found = await sh(
         context.sandbox,
         "cd /sys/fs/cgroup; cat memory.swap.max 2>/dev/null && exit; cd memory || exit 1;"
@@ -194,35 +194,35 @@ async def swap(context: AttackContext) -> str:
 
 
 async def disk_fill(context: AttackContext) -> str:
-    """Every place that can be written to ends at its size, all of them at once too."""
+    """Fill every writable folder beyond its size, one after another and all together."""
     sizes = {"/workspace": context.spec.disk_mib, "/tmp": context.spec.disk_mib, "/dev/shm": SHM_MIB}  # noqa: S108
-    told = []
+    sizes_mib = []
     for place, size in sizes.items():
         done = float(await python(context.sandbox, FILL, place, 4 * size + 8))
         expect(done <= size + SLACK_MIB, f"{place} took {done:.0f} MiB, over {size}")
-        told.append(f"{place} {done:.0f}")
-    return f"MiB: {', '.join(told)}"
+        sizes_mib.append(f"{place} {done:.0f}")
+    return f"MiB: {', '.join(sizes_mib)}"
 
 
 async def inode_fill(context: AttackContext) -> str:
-    """Every such place ends at its number of files."""
-    told = []
+    """Create more files than allowed in every writable folder."""
+    counts = []
     for place in ("/workspace", "/tmp", "/dev/shm"):  # noqa: S108
         made = int(await python(context.sandbox, TOUCH, place, 3 * context.spec.inodes))
         expect(made <= context.spec.inodes, f"{place} took {made} files, over {context.spec.inodes}")
-        told.append(f"{place} {made}")
-    return ", ".join(told)
+        counts.append(f"{place} {made}")
+    return ", ".join(counts)
 
 
 async def queue_fill(context: AttackContext) -> str:
-    """POSIX message queues end at a few."""
+    """Create many POSIX message queues."""
     made = int(await python(context.sandbox, QUEUES))
-    expect(made < 2000, "2,000 were made")
+    expect(made < 2000, "2,000 queues were created")
     return f"{made} queues"
 
 
 async def segments(context: AttackContext) -> str:
-    """System V's shared memory, which no process holds, ends within the limit, and the sandbox lives."""
+    """Exceed the memory limit with System V shared memory, which no process holds."""
     limit = context.spec.memory_mib
     reached, how = await _reached(context, ["python3", "-c", SEGMENTS, str(int(1.5 * limit))])
     expect(reached <= limit, f"{reached} MiB, over {limit}")
@@ -231,7 +231,7 @@ async def segments(context: AttackContext) -> str:
 
 
 async def messages(context: AttackContext) -> str:
-    """Nor do messages in System V's queues."""
+    """Exceed the memory limit with messages in System V queues."""
     limit = context.spec.memory_mib
     reached, how = await _reached(context, ["python3", "-c", MESSAGES, str(int(1.5 * limit))])
     expect(reached <= limit, f"{reached} MiB, over {limit}")
@@ -240,48 +240,48 @@ async def messages(context: AttackContext) -> str:
 
 
 async def semaphores(context: AttackContext) -> str:
-    """Nor do semaphores, of about a mebibyte a set."""
+    """Exceed the memory limit with System V semaphores, about 1 MiB per set."""
     limit = context.spec.memory_mib
     reached, how = await _reached(context, ["python3", "-c", SEMAPHORES, str(int(1.5 * limit))])
-    expect(reached <= limit, f"{reached} sets of a MiB, over {limit} MiB")
+    expect(reached <= limit, f"{reached} sets of 1 MiB, over {limit} MiB")
     await context.expect_usable()
     return f"{reached} MiB, then {how}"
 
 
 async def everything_full(context: AttackContext) -> str:
-    """With every file system and the memory full, the sandbox still serves."""
+    """Fill every file system and the memory; files can still be read and commands run."""
     await disk_fill(context)
     await context.sandbox.exec(["python3", "-c", EAT, str(context.spec.memory_mib), "0"], timeout_s=20)
     for _ in range(3):
         found = await context.sandbox.read("/dev/shm/full", timeout_s=10)  # noqa: S108
-        expect(len(found["."]) == SHM_MIB << 20, "it was read in part")
+        expect(len(found["."]) == SHM_MIB << 20, "part of the file is missing")
         await context.expect_usable()
     return "files are read, commands run"
 
 
 async def flood(context: AttackContext) -> str:
-    """Endless output is stopped inside."""
+    """Print without end; the output limit stops the command inside the sandbox."""
     done = await context.sandbox.exec(["sh", "-c", "yes & yes >&2 & cat /dev/zero"], timeout_s=10)
-    expect(done.output_limit_exceeded, "it was not stopped")
+    expect(done.output_limit_exceeded, "the command was not stopped")
     kept = len(done.stdout) + len(done.stderr)
-    expect(kept <= 2 * context.spec.output_kib << 10, f"{kept} bytes came out")
-    return f"{kept >> 10} KiB came out, in {done.duration_s * 1e3:.0f} ms"
+    expect(kept <= 2 * context.spec.output_kib << 10, f"{kept} bytes were returned")
+    return f"{kept >> 10} KiB returned, in {done.duration_s * 1e3:.0f} ms"
 
 
 async def busy(context: AttackContext) -> str:
-    """Eight busy processes get the cpu that was allotted."""
+    """Use more cpu time than allotted in eight busy processes."""
     used = float(await python(context.sandbox, SPIN))
     expect(used <= context.spec.cpus * 1.4, f"{used:.1f} cpus, over {context.spec.cpus:g}")
-    untried = "" if used > 0.7 * context.spec.cpus else ": the machine gave no more, so the limit was not met"
-    return f"{used:.2f} of {context.spec.cpus:g} cpus{untried}"
+    untested = "" if used > 0.7 * context.spec.cpus else ": the machine was too busy to reach the limit"
+    return f"{used:.2f} of {context.spec.cpus:g} cpus{untested}"
 
 
 async def open_files(context: AttackContext) -> str:
-    """Open files end at their limit, and no core is dumped."""
+    """Raise the limit of open files, and dump core."""
     most = int(await sh(context.sandbox, "ulimit -Hn"))
     expect(most <= 4096, f"{most} open files")
     expect(await sh(context.sandbox, "ulimit -Hc") == "0", "cores are dumped")
-    return f"{most} a process"
+    return f"{most} per process"
 
 
 RESOURCES = (

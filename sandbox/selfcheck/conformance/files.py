@@ -1,4 +1,4 @@
-"""Conformance: files go in and out whole, with the payload's rights, and never lead out of the sandbox."""
+"""Conformance: files are written and read completely, with the rights of the sandbox user, and only in the sandbox."""
 
 import contextlib
 from time import monotonic
@@ -21,34 +21,32 @@ OUTSIDE = ("/etc/hostname", "/etc/passwd", "/usr/bin/env", "/proc/self/environ")
 
 
 async def round_trip(make: MakeSandbox) -> str:
-    """What is written is read, and is the payload's own."""
+    """Written files are read unchanged and belong to the sandbox user."""
     sandbox = await make()
     await sandbox.write(NAMES, timeout_s=10)
     found = await sandbox.read(".", timeout_s=10)
     expect(found == NAMES, f"differ: {sorted(set(found) ^ set(NAMES)) or 'contents'}")
+    expect(await sandbox.read("a", timeout_s=10) == {"b/c/deep.txt": b"deep"}, "names are not relative to the folder")
     expect(
-        await sandbox.read("a", timeout_s=10) == {"b/c/deep.txt": b"deep"}, "a folder's names are not relative to it"
+        await sandbox.read("/workspace/plain.txt", timeout_s=10) == {".": b"text\n"}, "one file is not returned as `.`"
     )
-    expect(await sandbox.read("/workspace/plain.txt", timeout_s=10) == {".": b"text\n"}, "one file is not read as one")
     await sh(sandbox, "echo more >> plain.txt && test -O a/b && rm -r a")
-    expect(
-        (await sandbox.read("plain.txt", timeout_s=10))["."] == b"text\nmore\n", "the payload's own change is not seen"
-    )
+    expect((await sandbox.read("plain.txt", timeout_s=10))["."] == b"text\nmore\n", "a change by a command is not read")
     return f"{len(NAMES)} files"
 
 
 async def overwriting(make: MakeSandbox) -> str:
-    """Writing replaces, shorter too; ``executable`` makes what is written a program, new or not."""
+    """Writing replaces a file, also by a shorter one; ``executable`` makes new and existing files executable."""
     sandbox = await make()
     await sandbox.write({"run": b"x" * 1000}, timeout_s=10)
     await sandbox.write({"run": b"#!/bin/sh\necho ran\n"}, timeout_s=10, executable=True)
-    expect(await sh(sandbox, "./run") == "ran", "it does not run")
+    expect(await sh(sandbox, "./run") == "ran", "the written program does not run")
     await sandbox.write({}, timeout_s=10)
     return "shorter, executable"
 
 
-async def of_commands(make: MakeSandbox) -> str:
-    """What commands leave is read: odd names, links and special files neither break nor are followed."""
+async def special_files(make: MakeSandbox) -> str:
+    """Odd names, links and special files do not break reading, and links are not followed."""
     sandbox = await make()
     await python(
         sandbox,
@@ -63,14 +61,14 @@ async def of_commands(make: MakeSandbox) -> str:
     found = await sandbox.read(".", timeout_s=10)
     took = monotonic() - began
     expect(took < 1.0, f"reading took {took:.1f} s")
-    expect(found.get("kept") == b"kept", "a plain file beside them is not read")
+    expect(found.get("kept") == b"kept", "a regular file next to them is not read")
     expect(not {"link", "inner", "loop", "fifo", "socket", "unreadable"} & set(found), f"read: {sorted(found)}")
     expect(not any(name.startswith(("folder/", "closed/")) for name in found), f"read: {sorted(found)}")
-    return "links, pipes, sockets, closed folders left out"
+    return "links, pipes, sockets and unreadable folders are skipped"
 
 
-async def absent(make: MakeSandbox) -> str:
-    """A file that is not there is a FileError, and the sandbox goes on."""
+async def missing_files(make: MakeSandbox) -> str:
+    """Reading a missing file raises FileError, and the sandbox stays usable."""
     sandbox = await make()
     for path in ("none", "none/at/all", "/none", "plain/below", "a\0b"):
         await raises(FileError, sandbox.read(path, timeout_s=10), f"reading {path!r}")
@@ -78,8 +76,8 @@ async def absent(make: MakeSandbox) -> str:
     return "FileError"
 
 
-async def no_way_out(make: MakeSandbox) -> str:
-    """Neither reading nor writing follows a link to where the payload could not go itself."""
+async def links_out(make: MakeSandbox) -> str:
+    """Neither reading nor writing follows a link to a place that the sandbox user cannot access."""
     sandbox = await make()
     await sh(sandbox, "ln -s /etc/shadow one; ln -s /root two; ln -s /etc three; ln -s /run/turnwise four; mkfifo pipe")
     for path in ("one", "two/x", "/root/.bashrc", "/etc/shadow", "/proc/1/mem"):
@@ -93,11 +91,13 @@ async def no_way_out(make: MakeSandbox) -> str:
     return "links, absolute paths, a pipe"
 
 
-async def too_large(make: MakeSandbox) -> str:
-    """More than may be read is a FileError before it is read: one file, many, a sparse terabyte, endless devices."""
+async def large_files(make: MakeSandbox) -> str:
+    """Files over the read limit raise FileError before they are read: one, many, a sparse terabyte, a device."""
     sandbox = await make(read_mib=4)
     await sh(sandbox, "head -c 4194304 /dev/zero > full && mkdir many && cp full many/0 && echo x > many/1")
-    expect(len((await sandbox.read("full", timeout_s=10))["."]) == 4 << 20, "just the limit cannot be read")
+    expect(
+        len((await sandbox.read("full", timeout_s=10))["."]) == 4 << 20, "a file of exactly the limit cannot be read"
+    )
     await raises(FileError, sandbox.read("many", timeout_s=10), "reading two files over the limit")
     done = await sandbox.exec(["truncate", "-s", "1T", "sparse"], timeout_s=10)
     if done.exit_code == 0:
@@ -113,9 +113,9 @@ async def too_large(make: MakeSandbox) -> str:
 
 
 async def full_disk(make: MakeSandbox) -> str:
-    """Writing to a full disk is a FileError; the sandbox goes on and can be cleared."""
+    """Writing to a full disk raises FileError; the sandbox stays usable and can be reset."""
     sandbox = await make(disk_mib=16)
-    await raises(FileError, sandbox.write({"big": b"x" * (20 << 20)}, timeout_s=20), "writing beyond the disk")
+    await raises(FileError, sandbox.write({"big": b"x" * (20 << 20)}, timeout_s=20), "writing more than the disk holds")
     await sh(sandbox, "rm -f big && echo x > small")
     await sandbox.exec(["sh", "-c", "cat /dev/zero > full"], timeout_s=20)
     await raises(FileError, sandbox.write({"one": b"x" * 4096}, timeout_s=10), "writing to a full disk")
@@ -125,7 +125,7 @@ async def full_disk(make: MakeSandbox) -> str:
 
 
 async def deep_tree(make: MakeSandbox) -> str:
-    """A tree deeper than any path can be long does no harm to reading."""
+    """A tree that is deeper than the maximum length of a path does not break reading."""
     sandbox = await make()
     await python(sandbox, DEEP, 1500)
     try:
@@ -133,7 +133,7 @@ async def deep_tree(make: MakeSandbox) -> str:
     except FileError:
         return "FileError"
     if found.get("top") != b"top":
-        raise CheckFailed("a file beside it is not read")
+        raise CheckFailed("a file next to the deep tree is not read")
     return "the rest is read"
 
 
@@ -148,10 +148,10 @@ open("bottom", "w").close()
 FILES: dict[str, Case] = {
     "files": round_trip,
     "overwriting": overwriting,
-    "special files": of_commands,
-    "absent files": absent,
-    "links out": no_way_out,
-    "large files": too_large,
+    "special files": special_files,
+    "missing files": missing_files,
+    "links out": links_out,
+    "large files": large_files,
     "full disk": full_disk,
     "deep tree": deep_tree,
 }

@@ -1,4 +1,4 @@
-"""Conformance: a command is held to its deadline and its output cap, with everything that it started."""
+"""Conformance: timeout and output limit apply to a command and to every process that it started."""
 
 import asyncio
 from time import monotonic
@@ -6,11 +6,12 @@ from time import monotonic
 from ...sandbox import Sandbox
 from ..harness import Case, MakeSandbox, expect, python, sh
 
-RETURNS = 1.0
-"""Seconds beyond its deadline within which a command must have been ended, on a machine that is not busy."""
-BUSY = 20
-"""On one that is: so many times what a command of nothing takes are added."""
-SETTLES = 0.1
+KILL_LATENCY_MAX_S = 1.0
+"""Maximum time from the timeout of a command to its result, on an idle machine."""
+BUSY_FACTOR = 20
+"""Extra allowance on a busy machine, in multiples of the duration of an empty command."""
+TICK_DISTANCE_S = 0.1
+"""Between two commands that must start in different clock ticks: a kill includes processes of the same tick."""
 COUNT = "ps=0; for d in /proc/[0-9]*; do grep -qs {mark} $d/cmdline && ps=$((ps+1)); done; echo $ps"
 DAEMON = """
 import os, time
@@ -22,30 +23,30 @@ if os.fork() == 0:
 
 
 async def left(sandbox: Sandbox, mark: str) -> int:
-    """How many processes have ``mark`` in their command line; it is broken up, so that the search is not its own."""
+    """Return how many processes have ``mark`` in their command line; brackets exclude the search itself."""
     return int(await sh(sandbox, COUNT.format(mark=f"{mark[:-1]}[{mark[-1]}]")))
 
 
-async def _allowed(sandbox: Sandbox) -> float:
+async def _allowed_s(sandbox: Sandbox) -> float:
     began = monotonic()
     await sh(sandbox, "true")
-    return RETURNS + BUSY * (monotonic() - began)
+    return KILL_LATENCY_MAX_S + BUSY_FACTOR * (monotonic() - began)
 
 
-async def _ends_at_deadline(sandbox: Sandbox, argv: list[str], timeout_s: float = 0.3) -> float:
-    allowed, began = await _allowed(sandbox), monotonic()
+async def _ends_at_timeout(sandbox: Sandbox, argv: list[str], timeout_s: float = 0.3) -> float:
+    allowed, began = await _allowed_s(sandbox), monotonic()
     done = await sandbox.exec(argv, timeout_s=timeout_s)
     took = monotonic() - began
-    expect(done.timed_out and done.exit_code == -9, f"came back as {done.exit_code}, timed_out {done.timed_out}")
-    expect(took < timeout_s + allowed, f"returned {took - timeout_s:.2f} s after its deadline")
+    expect(done.timed_out and done.exit_code == -9, f"returned {done.exit_code}, timed_out {done.timed_out}")
+    expect(took < timeout_s + allowed, f"returned {took - timeout_s:.2f} s after its timeout")
     return (took - timeout_s) * 1e3
 
 
-async def timeout_s(make: MakeSandbox) -> str:
-    """A command that overruns its deadline is killed, whatever it ignores, and what it printed is kept."""
+async def timeout(make: MakeSandbox) -> str:
+    """A command that exceeds its timeout is killed, even if it ignores signals, and its output is kept."""
     sandbox = await make()
     late = [
-        await _ends_at_deadline(sandbox, argv)
+        await _ends_at_timeout(sandbox, argv)
         for argv in (
             ["sleep", "600"],
             ["sh", "-c", "trap '' TERM INT HUP QUIT; while :; do :; done"],
@@ -53,13 +54,13 @@ async def timeout_s(make: MakeSandbox) -> str:
         )
     ]
     done = await sandbox.exec(["sh", "-c", "echo before; sleep 600"], timeout_s=1.5)
-    expect(done.stdout == b"before\n", "what was printed before the deadline is lost")
+    expect(done.stdout == b"before\n", "the output before the timeout is lost")
     await sh(sandbox, "true")
-    return f"asleep, busy and stopped; {max(late):.0f} ms late at most"
+    return f"asleep, busy and stopped; at most {max(late):.0f} ms late"
 
 
-async def with_children(make: MakeSandbox) -> str:
-    """Its children go too: in the background, in a session of their own, and those of no parent."""
+async def timeout_of_children(make: MakeSandbox) -> str:
+    """The children of a killed command are killed too: in the background, in other sessions, and orphans."""
     sandbox = await make()
     for mark, script in {
         "600.01": "sleep 600.01 & sleep 600.01 & wait",
@@ -67,15 +68,15 @@ async def with_children(make: MakeSandbox) -> str:
         "600.03": "(setsid sh -c '(setsid sleep 600.03 &) &' &); sleep 600",
         "600.04": "nohup setsid sleep 600.04 >/dev/null 2>&1 & sleep 600",
     }.items():
-        await _ends_at_deadline(sandbox, ["sh", "-c", script])
-        expect(await left(sandbox, mark) == 0, f"some of it lives on: {script}")
-    await _ends_at_deadline(sandbox, ["sh", "-c", f"python3 -c '{DAEMON}' 600.05; sleep 600"], 0.5)
-    expect(await left(sandbox, "600.05") == 0, "a daemon of its own lives on")
+        await _ends_at_timeout(sandbox, ["sh", "-c", script])
+        expect(await left(sandbox, mark) == 0, f"a child is still alive: {script}")
+    await _ends_at_timeout(sandbox, ["sh", "-c", f"python3 -c '{DAEMON}' 600.05; sleep 600"], 0.5)
+    expect(await left(sandbox, "600.05") == 0, "a daemon is still alive")
     return "background, setsid, double fork, daemon"
 
 
-async def output_cap(make: MakeSandbox) -> str:
-    """A flood is stopped in the sandbox at the cap, on either output, and what came before is kept."""
+async def output_limit(make: MakeSandbox) -> str:
+    """A command that exceeds the output limit on stdout or stderr is killed; output up to the limit is kept."""
     sandbox = await make(output_kib=64)
     took = []
     for script in ("yes", "yes >&2", "setsid yes & yes", "yes & sleep 600"):
@@ -84,56 +85,56 @@ async def output_cap(make: MakeSandbox) -> str:
         took.append((monotonic() - began) * 1e3)
         expect(
             done.output_limit_exceeded and not done.timed_out,
-            f"{script}: flooded {done.output_limit_exceeded}, timed_out {done.timed_out}",
+            f"{script}: output_limit_exceeded {done.output_limit_exceeded}, timed_out {done.timed_out}",
         )
         most = max(len(done.stdout), len(done.stderr))
-        expect(most == 64 << 10, f"{script}: {most} bytes came")
-        expect(await left(sandbox, "yes") == 0, f"{script}: lives on")
+        expect(most == 64 << 10, f"{script}: {most} bytes were returned")
+        expect(await left(sandbox, "yes") == 0, f"{script}: still alive")
     done = await sandbox.exec(["yes"], timeout_s=10, output_kib=1)
-    expect(len(done.stdout) == 1024 and done.output_limit_exceeded, "a cap of one command's own is not kept")
-    return f"64 KiB; ended in {max(took):.0f} ms"
+    expect(len(done.stdout) == 1024 and done.output_limit_exceeded, "the limit of a single command does not hold")
+    return f"64 KiB; killed in {max(took):.0f} ms"
 
 
-async def output_at_cap(make: MakeSandbox) -> str:
-    """Output of just the cap is no flood; a byte more is."""
+async def output_at_limit(make: MakeSandbox) -> str:
+    """Output of exactly the limit is allowed; one byte more is not."""
     sandbox = await make(output_kib=64)
     script = "head -c {0} /dev/zero; head -c {0} /dev/zero >&2"
     done = await sandbox.exec(["sh", "-c", script.format(64 << 10)], timeout_s=10)
-    expect(not done.output_limit_exceeded and done.exit_code == 0, "just the cap is called a flood")
-    expect(len(done.stdout) == len(done.stderr) == 64 << 10, "something is missing")
+    expect(not done.output_limit_exceeded and done.exit_code == 0, "output of exactly the limit is refused")
+    expect(len(done.stdout) == len(done.stderr) == 64 << 10, "part of the output is missing")
     done = await sandbox.exec(["sh", "-c", script.format((64 << 10) + 1)], timeout_s=10)
-    expect(done.output_limit_exceeded and len(done.stdout) == 64 << 10, "a byte over the cap is no flood")
+    expect(done.output_limit_exceeded and len(done.stdout) == 64 << 10, "one byte over the limit is allowed")
     return "64 KiB on each"
 
 
 async def held_pipe(make: MakeSandbox) -> str:
-    """A background child that holds the command's output is not waited for."""
+    """A result does not wait for a background child that holds the command's output open."""
     sandbox = await make()
-    allowed, began = await _allowed(sandbox), monotonic()
+    allowed, began = await _allowed_s(sandbox), monotonic()
     done = await sandbox.exec(["sh", "-c", "sleep 600.11 & echo done"], timeout_s=20)
     took = monotonic() - began
-    expect(done.exit_code == 0 and done.stdout == b"done\n", f"came back as {done.exit_code} {done.stdout!r}")
+    expect(done.exit_code == 0 and done.stdout == b"done\n", f"returned {done.exit_code} {done.stdout!r}")
     expect(took < allowed, f"returned after {took:.1f} s")
-    expect(await left(sandbox, "600.11") == 1, "the background child is gone")
+    expect(await left(sandbox, "600.11") == 1, "the background child was killed")
     return f"{took * 1e3:.0f} ms"
 
 
-async def background_lives(make: MakeSandbox) -> str:
-    """A background process lives on through later commands, killed ones too, until the reset."""
+async def background(make: MakeSandbox) -> str:
+    """A background process survives later commands, including killed ones, until the reset."""
     sandbox = await make()
     await sh(sandbox, "sleep 600.21 >/dev/null 2>&1 &")
-    await asyncio.sleep(SETTLES)
-    await _ends_at_deadline(sandbox, ["sh", "-c", "sleep 600.22 & sleep 600"])
+    await asyncio.sleep(TICK_DISTANCE_S)
+    await _ends_at_timeout(sandbox, ["sh", "-c", "sleep 600.22 & sleep 600"])
     await sandbox.exec(["yes"], timeout_s=10)
-    expect(await left(sandbox, "600.22") == 0, "a child of the killed command lives on")
-    expect(await left(sandbox, "600.21") == 1, "the background process of an earlier command is gone")
+    expect(await left(sandbox, "600.22") == 0, "a child of the killed command is still alive")
+    expect(await left(sandbox, "600.21") == 1, "the background process of an earlier command was killed")
     await sandbox.reset(timeout_s=10)
-    expect(await left(sandbox, "600.21") == 0, "it lives on through the reset")
+    expect(await left(sandbox, "600.21") == 0, "the background process survived the reset")
     return "until the reset"
 
 
 async def zombies(make: MakeSandbox) -> str:
-    """Orphans are reaped: many in a row use nothing up."""
+    """Orphans are reaped: many in a row leave no zombies."""
     sandbox = await make(pids=64)
     for _ in range(4):
         await sh(sandbox, "for i in $(seq 40); do (true &) ; done; sleep 0.05")
@@ -142,16 +143,16 @@ async def zombies(make: MakeSandbox) -> str:
         "import glob\nn=0\nfor p in glob.glob('/proc/[0-9]*/stat'):\n"
         "    try: n+=open(p).read().rpartition(')')[2].split()[0]=='Z'\n    except OSError: pass\nprint(n)",
     )
-    expect(int(dead) < 8, f"{dead} zombies are left")
+    expect(int(dead) < 8, f"{dead} zombies remain")
     return "160 orphans"
 
 
 LIMITS: dict[str, Case] = {
-    "deadline": timeout_s,
-    "deadline: children": with_children,
-    "output cap": output_cap,
-    "output at its cap": output_at_cap,
+    "timeout": timeout,
+    "timeout: children": timeout_of_children,
+    "output limit": output_limit,
+    "output at its limit": output_at_limit,
     "held pipe": held_pipe,
-    "background": background_lives,
+    "background": background,
     "orphans": zombies,
 }

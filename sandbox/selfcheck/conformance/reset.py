@@ -1,13 +1,12 @@
-"""Conformance: what one lease leaves, in any place it can be left, the next does not find.
+"""Conformance: nothing that one lease leaves in the sandbox is visible to the next.
 
-Each case plants something, has the sandbox reset, and looks for it as the next borrower would.
+Each case leaves objects of one kind, resets the sandbox, and looks for them.
 """
 
-from ...sandbox import Sandbox
 from ..harness import Case, CheckFailed, MakeSandbox, expect, python, sh
 from .files import DEEP
 
-PLACES = ("/workspace", "/tmp", "/dev/shm", "/dev/mqueue")  # noqa: S108 - the sandbox's own
+PLACES = ("/workspace", "/tmp", "/dev/shm", "/dev/mqueue")  # noqa: S108 - folders of the sandbox
 WRITABLE = """
 import os
 for top, folders, _ in os.walk("/"):
@@ -52,25 +51,21 @@ if queue < 0 or rt.mq_send(queue, b"secret", 6, 0):
 """
 
 
-async def _cleared(sandbox: Sandbox) -> None:
-    await sandbox.reset(timeout_s=10)
-
-
 async def files(make: MakeSandbox) -> str:
-    """Files in every place that can be written to; and there is no other such place."""
+    """Files in every writable folder; no other folder is writable."""
     sandbox = await make()
     found = sorted((await python(sandbox, WRITABLE)).splitlines())
-    expect(found == sorted(PLACES), f"can be written to: {', '.join(found)}")
+    expect(found == sorted(PLACES), f"writable: {', '.join(found)}")
     for place in PLACES[:3]:
         await sh(sandbox, f"cd {place} && touch a .b && mkdir -p c/.d/e && ln -s / f && mkfifo g && ln a c/h")
-    await _cleared(sandbox)
+    await sandbox.reset(timeout_s=10)
     seen = await sh(sandbox, f"find {' '.join(PLACES)} -mindepth 1")
-    expect(not seen, f"left: {seen.splitlines()[:3]}")
+    expect(not seen, f"remains: {seen.splitlines()[:3]}")
     return ", ".join(PLACES)
 
 
-async def rights(make: MakeSandbox) -> str:
-    """Folders and files whose rights were taken away, and the work folder's own."""
+async def modes(make: MakeSandbox) -> str:
+    """Folders and files without access rights, and the mode of the working directory."""
     sandbox = await make()
     for place in PLACES[:3]:
         await sh(
@@ -79,38 +74,38 @@ async def rights(make: MakeSandbox) -> str:
             " && chmod 1777 s && chmod 1000 t",
         )
     await sh(sandbox, "chmod 000 /workspace")
-    await _cleared(sandbox)
+    await sandbox.reset(timeout_s=10)
     seen = await sh(sandbox, f"find {' '.join(PLACES)} -mindepth 1; pwd; stat -c %a /workspace")
-    expect(seen.split() == ["/workspace", "755"], f"left: {seen.split()[:3]}")
+    expect(seen.split() == ["/workspace", "755"], f"remains: {seen.split()[:3]}")
     await sh(sandbox, "touch again")
     return "mode 000, sticky"
 
 
 async def deep_trees(make: MakeSandbox) -> str:
-    """Trees deeper than any path can be long."""
+    """Trees that are deeper than the maximum length of a path."""
     sandbox = await make()
     for place in PLACES[:2]:
         await python(sandbox, f"import os; os.chdir({place!r})\n{DEEP}", 1900)
-    await _cleared(sandbox)
+    await sandbox.reset(timeout_s=10)
     seen = await sh(sandbox, f"find {' '.join(PLACES)} -mindepth 1 -maxdepth 1")
-    expect(not seen, f"left: {seen.splitlines()[:3]}")
+    expect(not seen, f"remains: {seen.splitlines()[:3]}")
     return "1,900 folders deep"
 
 
 async def many_files(make: MakeSandbox) -> str:
-    """As many files as there may be."""
+    """As many files as the limit allows."""
     sandbox = await make(inodes=16384)
     made = "import sys\ntry:\n    for n in range(16000): open(f'{sys.argv[1]}/{n}', 'w').close()\nexcept OSError: pass"
     for place in PLACES[:2]:
         await python(sandbox, made, place)
-    await _cleared(sandbox)
+    await sandbox.reset(timeout_s=10)
     seen = await sh(sandbox, f"find {' '.join(PLACES)} -mindepth 1 | wc -l")
-    expect(seen == "0", f"left: {seen} files")
+    expect(seen == "0", f"{seen} files remain")
     return "32,000"
 
 
 async def attributes(make: MakeSandbox) -> str:
-    """Extended attributes and times of the folders that stay."""
+    """Extended attributes and times of the writable folders themselves."""
     sandbox = await make()
     plant = (
         "import os\nfor place in {0}:\n"
@@ -122,31 +117,31 @@ async def attributes(make: MakeSandbox) -> str:
         "about = os.stat('/workspace'); print(86400 in (about.st_atime, about.st_mtime))"
     )
     await python(sandbox, plant.format(PLACES))
-    await _cleared(sandbox)
+    await sandbox.reset(timeout_s=10)
     seen = await python(sandbox, look.format(PLACES))
-    expect("user.planted" not in seen, "an extended attribute is left")
-    expect(seen.split()[-1] == "False", "the work folder's times are left")
-    return "of the folders that stay"
+    expect("user.planted" not in seen, "an extended attribute remains")
+    expect(seen.split()[-1] == "False", "the times of the working directory remain")
+    return "of the writable folders"
 
 
 async def sysv(make: MakeSandbox) -> str:
-    """System V's shared memory, queues and semaphores."""
+    """System V shared memory, message queues and semaphores."""
     sandbox = await make()
     await python(sandbox, IPC, 1)
-    await _cleared(sandbox)
+    await sandbox.reset(timeout_s=10)
     seen = await sh(sandbox, "tail -qn +2 /proc/sysvipc/*")
-    expect(not seen, f"left: {seen.splitlines()[:1]}")
+    expect(not seen, f"remains: {seen.splitlines()[:1]}")
     return "shm, msg, sem"
 
 
 async def many_sysv(make: MakeSandbox) -> str:
-    """As many of them as there may be, quickly enough."""
+    """As many System V objects as the limit allows, within the time of a reset."""
     sandbox = await make()
     await python(sandbox, IPC, 4000)
     planted = await sh(sandbox, "cat /proc/sysvipc/* | wc -l")
-    await _cleared(sandbox)
+    await sandbox.reset(timeout_s=10)
     seen = await sh(sandbox, "tail -qn +2 /proc/sysvipc/* | wc -l")
-    expect(seen == "0", f"left: {seen} of {planted}")
+    expect(seen == "0", f"{seen} of {planted} remain")
     return f"{int(planted) - 3} cleared"
 
 
@@ -156,25 +151,25 @@ async def message_queues(make: MakeSandbox) -> str:
     try:
         await python(sandbox, MQUEUE)
     except CheckFailed as refused:
-        return f"cannot be made ({refused})"
-    await _cleared(sandbox)
+        return f"cannot be created ({refused})"
+    await sandbox.reset(timeout_s=10)
     seen = await sh(sandbox, "ls /dev/mqueue")
-    expect(not seen, f"left: {seen}")
+    expect(not seen, f"remains: {seen}")
     return "cleared"
 
 
 async def keys(make: MakeSandbox) -> str:
-    """The kernel's keyrings of the user and of its session."""
+    """Keys in the kernel's user and session keyrings."""
     sandbox = await make()
     planted = await python(sandbox, KEYS, "plant")
-    await _cleared(sandbox)
+    await sandbox.reset(timeout_s=10)
     seen = await python(sandbox, KEYS, "look")
-    expect(seen == "0", f"{seen} of {planted} keys are left")
-    return "cannot be planted" if planted == "0" else "cleared"
+    expect(seen == "0", f"{seen} of {planted} keys remain")
+    return "cannot be created" if planted == "0" else "cleared"
 
 
-async def background(make: MakeSandbox) -> str:
-    """Processes in the background, in sessions of their own, and what they listen on."""
+async def processes(make: MakeSandbox) -> str:
+    """Background processes, also in other sessions, and the sockets on which they listen."""
     sandbox = await make()
     listen = (
         "import os, socket, time\nos.setsid()\na = socket.socket(socket.AF_UNIX); a.bind('\\0planted'); a.listen()\n"
@@ -182,20 +177,20 @@ async def background(make: MakeSandbox) -> str:
     )
     await sh(sandbox, 'python3 -c "$CODE" & sleep 0.3', env={"CODE": listen})
     await sh(sandbox, "(setsid nohup sleep 600.31 >/dev/null 2>&1 &)")
-    await _cleared(sandbox)
+    await sandbox.reset(timeout_s=10)
     look = (
         "import socket\nfor kind, where in ((socket.AF_UNIX, '\\0planted'), (socket.AF_INET, ('127.0.0.1', 7777))):\n"
         "    with socket.socket(kind) as one: print(one.connect_ex(where))"
     )
     seen = (await python(sandbox, look)).split()
-    expect("0" not in seen, "what it listened on still answers")
-    expect((await sh(sandbox, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).count("600.31") == 0, "a process is left")
+    expect("0" not in seen, "a listening socket still accepts connections")
+    expect((await sh(sandbox, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).count("600.31") == 0, "a process remains")
     return "processes, sockets"
 
 
 RESETS: dict[str, Case] = {
     "left: files": files,
-    "left: rights": rights,
+    "left: modes": modes,
     "left: deep trees": deep_trees,
     "left: many files": many_files,
     "left: attributes": attributes,
@@ -203,5 +198,5 @@ RESETS: dict[str, Case] = {
     "left: much System V": many_sysv,
     "left: mqueue": message_queues,
     "left: keys": keys,
-    "left: processes": background,
+    "left: processes": processes,
 }
