@@ -1,4 +1,4 @@
-"""A backend that passes everything to a real one, and fails where it is told to."""
+"""A backend that forwards to a real one and injects faults."""
 
 import asyncio
 import random
@@ -11,44 +11,44 @@ from turnwise.sandbox.spec import SandboxSpec
 
 
 class Faulty:
-    """``starts`` errors are raised by as many starts; then a start fails, and a reset, with these probabilities."""
+    """Each start first raises the next of ``errors``; then starts and resets fail with the given probabilities."""
 
     name = "local"
 
     def __init__(self, real: Backend, *, start: float = 0.0, reset: float = 0.0, seed: int = 0) -> None:
         self.real = real
         self.errors: list[Exception] = []
-        self.start_fails = start
-        self.reset_fails = reset
-        self.slow = 0.0
-        self.tried = 0
+        self.start_failure_rate = start
+        self.reset_failure_rate = reset
+        self.start_delay_s = 0.0
+        self.starts = 0
         self.open: set[str] = set()
-        self.most = 0
+        self.max_open = 0
         self._rng = random.Random(seed)
 
     async def start(self, spec: SandboxSpec) -> Sandbox:
-        self.tried += 1
-        await asyncio.sleep(self.slow)
+        self.starts += 1
+        await asyncio.sleep(self.start_delay_s)
         if self.errors:
             raise self.errors.pop(0)
-        if self._rng.random() < self.start_fails:
+        if self._rng.random() < self.start_failure_rate:
             raise StartFailed("the engine is down")
-        box = await self.real.start(spec)
-        self.open.add(box.id)
-        self.most = max(self.most, len(self.open))
-        closed, cleared = box.close, box.reset
+        sandbox = await self.real.start(spec)
+        self.open.add(sandbox.id)
+        self.max_open = max(self.max_open, len(self.open))
+        real_close, real_reset = sandbox.close, sandbox.reset
 
         async def close() -> None:
-            self.open.discard(box.id)
-            await closed()
+            self.open.discard(sandbox.id)
+            await real_close()
 
         async def reset(*, timeout_s: float) -> None:
-            if self._rng.random() < self.reset_fails:
-                raise SandboxLost("it could not be cleared")
-            await cleared(timeout_s=timeout_s)
+            if self._rng.random() < self.reset_failure_rate:
+                raise SandboxLost("the reset failed")
+            await real_reset(timeout_s=timeout_s)
 
-        box.close, box.reset = close, reset  # type: ignore[method-assign]
-        return box
+        sandbox.close, sandbox.reset = close, reset  # type: ignore[method-assign]
+        return sandbox
 
     async def reap(self) -> list[str]:
         raise SandboxError("the engine is down")

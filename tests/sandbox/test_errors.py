@@ -1,4 +1,4 @@
-"""Every error crosses a process whole, and whatever is raised becomes one of ours with the fault in the right place."""
+"""Every error survives pickling, and ``classify`` maps foreign exceptions to the right class."""
 
 import asyncio
 import pickle
@@ -22,27 +22,27 @@ EVERY = [one for one in vars(errors).values() if isinstance(one, type) and issub
 
 
 def made(module: str, name: str, said: str = "said") -> Exception:
-    """An exception of a library that need not be installed."""
+    """Return an exception of a library that need not be installed."""
     return type(name, (Exception,), {"__module__": module})(said)
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_it_survives_pickling(kind: type[SandboxError]) -> None:
+def test_errors_survive_pickling(kind: type[SandboxError]) -> None:
     error = kind("what happened, to what, what to do")
-    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - what Ray does
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - as Ray does
     assert (type(again), str(again), again.args) == (kind, str(error), error.args)
     assert isinstance(again, TurnwiseError)
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_one_of_ours_stays_as_it_is(kind: type[SandboxError]) -> None:
+def test_classify_keeps_sandbox_errors(kind: type[SandboxError]) -> None:
     error = kind("said")
     assert classify(error, "doing") is error
     assert is_outcome(error) == (kind is FileError)
 
 
 @pytest.mark.parametrize(
-    ("raised", "kind", "told"),
+    ("raised", "kind", "text"),
     [
         (TimeoutError(), SandboxLost, "doing: no answer before the timeout"),
         (ConnectionResetError("gone"), SandboxLost, "ConnectionResetError: gone"),
@@ -55,13 +55,13 @@ def test_one_of_ours_stays_as_it_is(kind: type[SandboxError]) -> None:
         (ValueError("odd"), SandboxError, "doing: ValueError: odd"),
     ],
 )
-def test_whatever_is_raised_is_told(raised: Exception, kind: type[SandboxError], told: str) -> None:
+def test_classify_maps_foreign_exceptions(raised: Exception, kind: type[SandboxError], text: str) -> None:
     error = classify(raised, "doing")
     assert type(error) is kind
-    assert told in str(error)
+    assert text in str(error)
     assert not is_outcome(error)
 
 
-def test_no_engine_is_the_worlds_failure() -> None:
+def test_missing_engine_is_not_an_outcome() -> None:
     assert not is_outcome(NoEngine("none"))
     assert not is_outcome(ValueError("none"))

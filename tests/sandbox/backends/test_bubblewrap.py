@@ -1,4 +1,4 @@
-"""What is the local backend's own: whom it refuses, and that a box dies with its owner."""
+"""The local backend refuses untrusted specs, and its sandboxes die with their owner."""
 
 import asyncio
 import subprocess
@@ -19,18 +19,18 @@ from turnwise.sandbox.backends.bubblewrap import BubblewrapBackend
 from turnwise.sandbox.spec import SandboxSpec
 
 async def main():
-    held = BubblewrapBackend()
-    box = await held.start(SandboxSpec(memory_mib=128, disk_mib=8, trusted=True))
-    await box.exec(["sh", "-c", "setsid sleep 61.{0} >/dev/null 2>&1 & sleep 0.1"], timeout_s=20)
+    backend = BubblewrapBackend()
+    sandbox = await backend.start(SandboxSpec(memory_mib=128, disk_mib=8, trusted=True))
+    await sandbox.exec(["sh", "-c", "setsid sleep 61.{0} >/dev/null 2>&1 & sleep 0.1"], timeout_s=20)
     print("ready", flush=True)
-    await box.exec(["sh", "-c", "sleep 62.{0} & trap '' HUP TERM; sleep 600"], timeout_s=600)
+    await sandbox.exec(["sh", "-c", "sleep 62.{0} & trap '' HUP TERM; sleep 600"], timeout_s=600)
 
 asyncio.run(main())
 """
 
 
 def running(mark: str) -> list[int]:
-    """Processes of this machine with ``mark`` among their arguments."""
+    """Return the processes of this machine with ``mark`` among their arguments."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -42,8 +42,8 @@ def running(mark: str) -> list[int]:
     return found
 
 
-def gone(mark: str, seconds: float) -> bool:
-    ends = time.monotonic() + seconds
+def gone(mark: str, timeout_s: float) -> bool:
+    ends = time.monotonic() + timeout_s
     while running(mark):
         if time.monotonic() > ends:
             return False
@@ -51,23 +51,23 @@ def gone(mark: str, seconds: float) -> bool:
     return True
 
 
-def test_what_is_not_trusted_is_refused_unless_the_person_allows_it() -> None:
+def test_untrusted_spec_is_refused_unless_allowed() -> None:
     async def work() -> None:
         untrusted = SPEC.model_copy(update={"trusted": False})
-        held = BubblewrapBackend()
+        backend = BubblewrapBackend()
         with pytest.raises(NotTrusted, match=r"^the local backend .* not declared trusted: use Docker"):
-            await held.start(untrusted)
-        await held.close()
+            await backend.start(untrusted)
+        await backend.close()
         allowed = BubblewrapBackend(allow_untrusted=True)
-        box = await allowed.start(untrusted)
-        assert (await box.exec(["true"], timeout_s=20)).exit_code == 0
-        await box.close()
+        sandbox = await allowed.start(untrusted)
+        assert (await sandbox.exec(["true"], timeout_s=20)).exit_code == 0
+        await sandbox.close()
         await allowed.close()
 
     asyncio.run(work())
 
 
-def test_a_box_dies_with_its_owner() -> None:
+def test_sandbox_dies_with_its_owner() -> None:
     mark = str(time.monotonic_ns())
     owner = subprocess.Popen([sys.executable, "-c", OWNER.format(mark)], stdout=subprocess.PIPE)
     assert owner.stdout is not None
@@ -83,56 +83,56 @@ def test_a_box_dies_with_its_owner() -> None:
     assert gone(f"62.{mark}", 10)
 
 
-def test_closing_a_box_ends_all_of_it_and_leaves_no_file() -> None:
+def test_closed_sandbox_leaves_no_process_and_no_file() -> None:
     mark = f"63.{time.monotonic_ns()}"
 
     async def work() -> Path:
-        held = BubblewrapBackend()
-        box = await held.start(SPEC)
-        await box.exec(["sh", "-c", f"setsid sleep {mark} >/dev/null 2>&1 &"], timeout_s=20)
-        assert [row.id for row in await held.list_sandboxes()] == [box.id]
-        await box.close()
-        assert await held.list_sandboxes() == []
-        await held.close()
-        return held.folder
+        backend = BubblewrapBackend()
+        sandbox = await backend.start(SPEC)
+        await sandbox.exec(["sh", "-c", f"setsid sleep {mark} >/dev/null 2>&1 &"], timeout_s=20)
+        assert [row.id for row in await backend.list_sandboxes()] == [sandbox.id]
+        await sandbox.close()
+        assert await backend.list_sandboxes() == []
+        await backend.close()
+        return backend.folder
 
     folder = asyncio.run(work())
     assert gone(mark, 10)
     assert not folder.exists()
 
 
-def test_a_box_that_is_killed_from_outside_is_lost() -> None:
+def test_sandbox_killed_from_outside_is_lost() -> None:
     async def work() -> None:
-        held = BubblewrapBackend()
-        box = await held.start(SPEC)
-        running_one = asyncio.create_task(box.exec(["sleep", "600"], timeout_s=600))
+        backend = BubblewrapBackend()
+        sandbox = await backend.start(SPEC)
+        running_one = asyncio.create_task(sandbox.exec(["sleep", "600"], timeout_s=600))
         await asyncio.sleep(0.3)
-        mine = [pid for pid in running("/run/turnwise/s") if box.id in Path(f"/proc/{pid}/mountinfo").read_text()]
+        mine = [pid for pid in running("/run/turnwise/s") if sandbox.id in Path(f"/proc/{pid}/mountinfo").read_text()]
         for pid in mine:
             subprocess.run(["kill", "-9", str(pid)], check=False)
         assert mine
         with pytest.raises(SandboxLost):
             await running_one
-        assert not box.alive
-        await box.close()
-        await held.close()
+        assert not sandbox.alive
+        await sandbox.close()
+        await backend.close()
 
     asyncio.run(work())
 
 
-def test_a_start_that_fails_says_what_bubblewrap_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_start_reports_the_output_of_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
-        held = BubblewrapBackend()
-        monkeypatch.setattr(held, "python", "/usr/bin/no-such-python")
+        backend = BubblewrapBackend()
+        monkeypatch.setattr(backend, "python", "/usr/bin/no-such-python")
         with pytest.raises(StartFailed, match=r"bubblewrap could not start a sandbox: .*no-such-python"):
-            await held.start(SPEC)
-        assert list(held.folder.iterdir()) == []
-        await held.close()
+            await backend.start(SPEC)
+        assert list(backend.folder.iterdir()) == []
+        await backend.close()
 
     asyncio.run(work())
 
 
-def test_without_bubblewrap_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_bubblewrap_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NoEngine, match="local sandboxes need bubblewrap: apt-get install bubblewrap"):
         make_backend("local")

@@ -1,4 +1,4 @@
-"""What is Docker's own: how every container is hardened and labelled, and that none outlives its owner."""
+"""Docker containers are hardened and labeled, and none outlives its owner."""
 
 import asyncio
 import contextlib
@@ -31,10 +31,10 @@ from turnwise.sandbox.backends.docker import DockerBackend
 from turnwise.sandbox.spec import SandboxSpec
 
 async def main():
-    held = DockerBackend(sys.argv[1])
-    boxes = [await held.start(SandboxSpec()) for _ in range(2)]
+    backend = DockerBackend(sys.argv[1])
+    sandboxes = [await backend.start(SandboxSpec()) for _ in range(2)]
     print("ready", flush=True)
-    await boxes[0].exec(["sh", "-c", "trap '' HUP TERM; setsid sleep 600 & sleep 600"], timeout_s=600)
+    await sandboxes[0].exec(["sh", "-c", "trap '' HUP TERM; setsid sleep 600 & sleep 600"], timeout_s=600)
 
 asyncio.run(main())
 """
@@ -66,19 +66,19 @@ def engine() -> Iterator[Any]:
 
 @asynccontextmanager
 async def opened(run: str = "tests") -> AsyncIterator[DockerBackend]:
-    held = DockerBackend(run)
+    backend = DockerBackend(run)
     try:
-        yield held
+        yield backend
     finally:
-        await held.close()
+        await backend.close()
 
 
 def of_run(engine: Any, run: str) -> list[str]:
     return [one["Names"][0].lstrip("/") for one in engine.containers(all=True, filters={"label": f"{RUN}={run}"})]
 
 
-def gone(engine: Any, run: str, seconds: float) -> bool:
-    ends = time.monotonic() + seconds
+def gone(engine: Any, run: str, timeout_s: float) -> bool:
+    ends = time.monotonic() + timeout_s
     while of_run(engine, run):
         if time.monotonic() > ends:
             return False
@@ -87,7 +87,7 @@ def gone(engine: Any, run: str, seconds: float) -> bool:
 
 
 def stray(engine: Any, run: str, **changed: str) -> str:
-    """A container of turnwise's as a dead owner left it; nothing runs in it that would end it."""
+    """Create a container as a dead owner left it, in which no guest agent ends it; return its name."""
     name = f"turnwise-{uuid4().hex[:16]}"
     engine.create_container(
         IMAGE, entrypoint=["sleep"], command=["600"], name=name, labels={**labels(run, 600.0), **changed}
@@ -97,11 +97,11 @@ def stray(engine: Any, run: str, **changed: str) -> str:
 
 def test_every_container_is_hardened(engine: Any) -> None:
     async def work() -> Any:
-        async with opened() as held:
-            box = await held.start(SPEC)
-            about = engine.inspect_container(box.id)
-            assert box.digest == about["Image"]
-            await box.close()
+        async with opened() as backend:
+            sandbox = await backend.start(SPEC)
+            about = engine.inspect_container(sandbox.id)
+            assert sandbox.digest == about["Image"]
+            await sandbox.close()
             return about
 
     about = asyncio.run(work())
@@ -138,12 +138,12 @@ def test_every_container_is_hardened(engine: Any) -> None:
 
 def test_labels_name_the_run_and_the_owner(engine: Any) -> None:
     async def work() -> tuple[Any, list[SandboxInfo], str]:
-        async with opened("a run") as held:
-            box = await held.start(SPEC)
-            written = engine.inspect_container(box.id)["Config"]["Labels"]
-            listed = [one for one in await held.list_sandboxes() if one.id == box.id]
-            await box.close()
-            return written, listed, box.id
+        async with opened("a run") as backend:
+            sandbox = await backend.start(SPEC)
+            written = engine.inspect_container(sandbox.id)["Config"]["Labels"]
+            listed = [one for one in await backend.list_sandboxes() if one.id == sandbox.id]
+            await sandbox.close()
+            return written, listed, sandbox.id
 
     written, listed, name = asyncio.run(work())
     expected = labels("a run", SPEC.ttl_s)
@@ -154,12 +154,12 @@ def test_labels_name_the_run_and_the_owner(engine: Any) -> None:
     assert [(one.id, one.status, one.reap_reason) for one in listed] == [(name, "running", "")]
 
 
-def test_a_killed_owners_containers_end_by_themselves_and_nobody_elses(engine: Any) -> None:
+def test_containers_of_a_killed_owner_end_by_themselves_and_others_stay(engine: Any) -> None:
     doomed, run = f"doomed-{uuid4().hex[:8]}", f"kept-{uuid4().hex[:8]}"
 
     async def work() -> float:
-        async with opened(run) as held:
-            box = await held.start(SPEC)
+        async with opened(run) as backend:
+            sandbox = await backend.start(SPEC)
             owner = await asyncio.create_subprocess_exec(
                 sys.executable, "-c", OWNER, doomed, stdout=asyncio.subprocess.PIPE
             )
@@ -171,16 +171,16 @@ def test_a_killed_owners_containers_end_by_themselves_and_nobody_elses(engine: A
             began = time.monotonic()
             assert await asyncio.to_thread(gone, engine, doomed, 60)
             took = time.monotonic() - began
-            assert (await box.exec(["true"], timeout_s=20)).exit_code == 0
-            assert of_run(engine, run) == [box.id]
-            await box.close()
+            assert (await sandbox.exec(["true"], timeout_s=20)).exit_code == 0
+            assert of_run(engine, run) == [sandbox.id]
+            await sandbox.close()
             return took
 
     assert asyncio.run(work()) < 60
     assert gone(engine, run, 20)
 
 
-def test_a_sweep_removes_the_dead_and_only_them(engine: Any) -> None:
+def test_reap_removes_only_dead_containers(engine: Any) -> None:
     run = f"sweep-{uuid4().hex[:8]}"
     child = subprocess.Popen(["true"])
     child.wait()
@@ -199,12 +199,12 @@ def test_a_sweep_removes_the_dead_and_only_them(engine: Any) -> None:
     try:
 
         async def work() -> tuple[list[SandboxInfo], list[str]]:
-            async with opened() as held:
-                listed = await held.list_sandboxes()
-                return listed, await held.reap()
+            async with opened() as backend:
+                listed = await backend.list_sandboxes()
+                return listed, await backend.reap()
 
         listed, removed = asyncio.run(work())
-        # Another pool on this machine may sweep too, so who removed them is not asked.
+        # Another pool on this machine may reap them first, so the returned names need not contain them.
         assert not set(alive) & set(removed)
         assert not {one.id for one in listed if one.reap_reason} & set(alive)
         assert not set(dead) & set(of_run(engine, run))
@@ -214,13 +214,13 @@ def test_a_sweep_removes_the_dead_and_only_them(engine: Any) -> None:
             engine.remove_container(name, force=True)
 
 
-def test_a_start_that_is_given_up_leaves_nothing(engine: Any) -> None:
+def test_cancelled_start_leaves_nothing(engine: Any) -> None:
     run = f"late-{uuid4().hex[:8]}"
 
     async def work() -> None:
-        async with opened(run) as held:
+        async with opened(run) as backend:
             for wait in (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3):
-                starting = asyncio.create_task(held.start(SPEC))
+                starting = asyncio.create_task(backend.start(SPEC))
                 await asyncio.sleep(wait)
                 starting.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
@@ -229,46 +229,46 @@ def test_a_start_that_is_given_up_leaves_nothing(engine: Any) -> None:
             while of_run(engine, run):
                 assert time.monotonic() < ends
                 await asyncio.sleep(0.5)
-                await held.reap()
-            assert list(held.folder.iterdir()) == []
+                await backend.reap()
+            assert list(backend.folder.iterdir()) == []
 
     asyncio.run(work())
 
 
-def test_a_container_removed_behind_our_back_is_a_lost_box(engine: Any) -> None:
+def test_container_removed_by_the_engine_is_a_lost_sandbox(engine: Any) -> None:
     async def work() -> None:
-        async with opened() as held:
-            box = await held.start(SPEC)
-            waiting = asyncio.create_task(box.exec(["sleep", "600"], timeout_s=600))
+        async with opened() as backend:
+            sandbox = await backend.start(SPEC)
+            waiting = asyncio.create_task(sandbox.exec(["sleep", "600"], timeout_s=600))
             await asyncio.sleep(0.1)
-            await asyncio.to_thread(engine.remove_container, box.id, force=True)
+            await asyncio.to_thread(engine.remove_container, sandbox.id, force=True)
             with pytest.raises(SandboxLost, match="the guest agent ended"):
                 await waiting
-            assert not box.alive
-            await box.close()
-            await held.reap()
+            assert not sandbox.alive
+            await sandbox.close()
+            await backend.reap()
 
     asyncio.run(work())
 
 
-def test_memory_that_an_answer_took_is_told() -> None:
+def test_request_reports_an_out_of_memory_kill() -> None:
     async def work() -> None:
-        async with opened() as held:
-            box = await held.start(SPEC)
-            await box.exec(["python3", "-c", EATER], timeout_s=5)
-            done = await box.request("/tmp/eater", b"", timeout_s=10)  # noqa: S108 - the sandbox's own
+        async with opened() as backend:
+            sandbox = await backend.start(SPEC)
+            await sandbox.exec(["python3", "-c", EATER], timeout_s=5)
+            done = await sandbox.request("/tmp/eater", b"", timeout_s=10)  # noqa: S108 - folder of the sandbox
             assert (done.stdout, done.oom) == (b"9", True)
-            assert not (await box.request("/tmp/nobody", b"", timeout_s=5)).oom  # noqa: S108
-            await box.close()
+            assert not (await sandbox.request("/tmp/nobody", b"", timeout_s=5)).oom  # noqa: S108
+            await sandbox.close()
 
     asyncio.run(work())
 
 
-def test_what_cannot_start_is_told(engine: Any) -> None:
+def test_failed_starts_report_the_reason(engine: Any) -> None:
     async def work() -> None:
-        async with opened() as held:
+        async with opened() as backend:
             with pytest.raises(NoImage, match="turnwise sandbox build"):
-                await held.start(SPEC.model_copy(update={"image": "turnwise/none:none"}))
+                await backend.start(SPEC.model_copy(update={"image": "turnwise/none:none"}))
         other = DockerBackend("tests", runtime="no-such-runtime")
         with pytest.raises(StartFailed, match="no-such-runtime"):
             await other.start(SPEC)
@@ -279,46 +279,46 @@ def test_what_cannot_start_is_told(engine: Any) -> None:
     assert engine.ping()
 
 
-def test_without_an_engine_one_line_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_engine_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
     with pytest.raises(NoEngine, match=r"install docker\.io and start dockerd") as raised:
         DockerBackend("tests")
     assert "\n" not in str(raised.value)
-    held = make_backend("auto", allow_untrusted=True)
-    assert held.name == "local"
-    asyncio.run(held.close())
+    backend = make_backend("auto", allow_untrusted=True)
+    assert backend.name == "local"
+    asyncio.run(backend.close())
 
 
-def test_without_an_engine_what_is_not_trusted_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_engine_untrusted_specs_are_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
 
     async def work() -> None:
-        held = make_backend("auto")
+        backend = make_backend("auto")
         with pytest.raises(NotTrusted, match=r"^no Docker engine answers .*start dockerd.* not declared trusted"):
-            await held.start(SPEC.model_copy(update={"trusted": False}))
-        await held.close()
+            await backend.start(SPEC.model_copy(update={"trusted": False}))
+        await backend.close()
 
     asyncio.run(work())
 
 
-def test_the_host_is_this_boot_and_namespace() -> None:
+def test_host_identity_is_stable() -> None:
     assert this_host() == this_host()
     assert "/" in this_host()
 
 
 @pytest.mark.soak
-def test_two_hundred_asked_for_at_once_are_all_served() -> None:
+def test_two_hundred_concurrent_requests_are_served() -> None:
     async def main() -> None:
         pool = await Pool(DockerBackend("crowd"), capacity=48, warm=0).open()
 
         async def one(number: int) -> str:
-            box = await pool.lease(SPEC, timeout_s=240)
+            sandbox = await pool.lease(SPEC, timeout_s=240)
             try:
-                done = await box.exec(["sh", "-c", f"echo {number}; sleep 0.5"], timeout_s=60)
+                done = await sandbox.exec(["sh", "-c", f"echo {number}; sleep 0.5"], timeout_s=60)
                 assert done.stdout == f"{number}\n".encode()
-                return box.id
+                return sandbox.id
             finally:
-                pool.release(box)
+                pool.release(sandbox)
 
         try:
             names = await asyncio.gather(*map(one, range(200)))

@@ -1,4 +1,4 @@
-"""Nothing that may be alive, that is foreign, or that cannot be read is ever called dead."""
+"""A sandbox with a live, foreign or unreadable owner is never reaped."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ HERE = "boot/4026531836"
 hosts = st.sampled_from([HERE, "boot/1", "other/4026531836", ""])
 pids = st.integers(0, 5)
 starts = st.sampled_from(["100", "101", "", "x"])
-"""A few of each, so that they meet: pids are reused."""
+"""Few values each, so that examples collide as reused pids do."""
 offsets = st.floats(-1e4, 1e4)
 texts = st.text(max_size=8)
 
@@ -37,7 +37,9 @@ def written(host: str, pid: object, started: str, expires: object) -> dict[str, 
 @settings(max_examples=1000)
 @given(host=hosts, pid=pids, started=starts, offset=offsets, running=st.dictionaries(pids, starts.filter(bool)))
 @example(host=HERE, pid=1, started="100", offset=100.0, running={1: "101"})
-def test_only_the_dead_are_dead(host: str, pid: int, started: str, offset: float, running: dict[int, str]) -> None:
+def test_only_dead_and_expired_have_a_reap_reason(
+    host: str, pid: int, started: str, offset: float, running: dict[int, str]
+) -> None:
     why = reap_reason(written(host, pid, started, NOW + offset), NOW, HERE, running.get)
     over = offset < -EXPIRY_GRACE_S and bool(started)
     gone = host == HERE and bool(started) and running.get(pid) != started
@@ -52,7 +54,7 @@ def test_only_the_dead_are_dead(host: str, pid: int, started: str, offset: float
     changed=st.sampled_from([LABEL, HOST, PID, STARTED, EXPIRES]),
     junk=texts,
 )
-def test_what_cannot_be_read_is_left_alone(found: dict[str, str], changed: str, junk: str) -> None:
+def test_unreadable_labels_have_no_reap_reason(found: dict[str, str], changed: str, junk: str) -> None:
     whole = written(HERE, 1, "100", NOW + 60)
     assert reap_reason(found, NOW, HERE, lambda pid: None) == "" or set(found) >= {LABEL, HOST, PID, STARTED, EXPIRES}
     assert reap_reason({**whole, changed: junk}, NOW, HERE, {1: "100"}.get) == "" or changed in (PID, STARTED, EXPIRES)
@@ -60,19 +62,19 @@ def test_what_cannot_be_read_is_left_alone(found: dict[str, str], changed: str, 
     assert reap_reason(lacking, NOW, HERE, lambda pid: None) == ""
 
 
-def test_an_expiry_that_is_no_number_is_left_alone() -> None:
+def test_invalid_expiry_has_no_reap_reason() -> None:
     for expires in ("nan", "", "soon"):
         assert reap_reason(written("other/1", 1, "100", expires), NOW, HERE, lambda pid: None) == ""
     assert reap_reason(written("other/1", 1, "100", "-inf"), NOW, HERE, lambda pid: None)
 
 
-def test_this_process_owns_what_it_labels_until_it_expires() -> None:
+def test_own_sandbox_is_kept_until_it_expires() -> None:
     mine = labels("run", 30.0)
     assert reap_reason(mine, time.time(), this_host()) == ""
     assert reap_reason(mine, time.time() + 30 + EXPIRY_GRACE_S + 2, this_host()).startswith("its time to live ended")
 
 
-def test_a_child_is_dead_once_it_has_ended_even_as_a_zombie() -> None:
+def test_ended_owner_is_dead_even_as_a_zombie() -> None:
     child = subprocess.Popen(["sleep", "600"])
     mine = {**labels("run", 600.0), PID: str(child.pid), STARTED: start_time(child.pid) or ""}
     assert reap_reason(mine, time.time(), this_host()) == ""
@@ -83,6 +85,6 @@ def test_a_child_is_dead_once_it_has_ended_even_as_a_zombie() -> None:
     assert reap_reason(mine, time.time(), this_host()) == f"its owner, process {child.pid}, is dead"
 
 
-def test_a_reused_pid_is_another_process() -> None:
+def test_reused_pid_is_another_process() -> None:
     mine = {**labels("run", 600.0), STARTED: "1"}
     assert reap_reason(mine, time.time(), this_host()) == f"its owner, process {os.getpid()}, is dead"

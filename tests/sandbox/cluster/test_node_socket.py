@@ -1,4 +1,4 @@
-"""The gate of a host: what a worker sees when the command, the box, the lease or the host ends."""
+"""The node socket: errors of a worker when the command, the sandbox, the lease or the node actor ends."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,120 +19,121 @@ EXEC = {"op": "exec", "timeout_s": 30, "max_output_bytes": 1000, "env": {}}
 
 
 @asynccontextmanager
-async def host() -> AsyncIterator[SandboxNode]:
-    made = SandboxNode("gate", SandboxSettings(backend="local", per_node=2, warm=0).model_dump())
+async def opened() -> AsyncIterator[SandboxNode]:
+    node = SandboxNode("socket", SandboxSettings(backend="local", per_node=2, warm=0).model_dump())
     try:
-        yield made
+        yield node
     finally:
-        await made.close()
+        await node.close()
 
 
-async def leased(made: SandboxNode) -> tuple[str, SocketConnection]:
-    got = await made.lease(SPEC.model_dump(), 30, None, wait=True)
+async def lease_from(node: SandboxNode) -> tuple[str, SocketConnection]:
+    got = await node.lease(SPEC.model_dump(), 30, None, wait=True)
     assert got is not None
-    lease, name, _, gate = got
-    near = await connect(gate, None, name, lease)
-    assert isinstance(near, SocketConnection)
-    return lease, near
+    lease, name, _, path = got
+    connection = await connect(path, None, name, lease)
+    assert isinstance(connection, SocketConnection)
+    return lease, connection
 
 
-async def until_free(made: SandboxNode, seconds: float) -> None:
-    until = monotonic() + seconds
-    while (await made.health())["leased"]:
-        assert monotonic() < until, await made.health()
+async def until_released(node: SandboxNode, timeout_s: float) -> None:
+    until = monotonic() + timeout_s
+    while (await node.health())["leased"]:
+        assert monotonic() < until, await node.health()
         await asyncio.sleep(0.02)
 
 
-def test_frames_pass_and_the_end_of_the_connection_is_the_end_of_the_lease() -> None:
+def test_requests_are_forwarded_and_closing_the_connection_ends_the_lease() -> None:
     async def main() -> None:
-        async with host() as made:
-            _, near = await leased(made)
-            answer, data = await near.call({**EXEC, "argv": ["cat"]}, b"one\n", timeout_s=10)
+        async with opened() as node:
+            _, connection = await lease_from(node)
+            answer, data = await connection.call({**EXEC, "argv": ["cat"]}, b"one\n", timeout_s=10)
             assert (answer["exit_code"], data) == (0, b"one\n")
-            near.close()
-            await until_free(made, 5)
+            connection.close()
+            await until_released(node, 5)
             with pytest.raises(NodeLost):
-                await near.call({**EXEC, "argv": ["true"]}, timeout_s=10)
+                await connection.call({**EXEC, "argv": ["true"]}, timeout_s=10)
 
     asyncio.run(main())
 
 
-def test_a_worker_that_goes_in_the_middle_of_a_command_gives_back_at_once() -> None:
+def test_worker_that_disconnects_during_a_command_releases_at_once() -> None:
     async def main() -> None:
-        async with host() as made:
-            _, near = await leased(made)
-            running = asyncio.create_task(near.call({**EXEC, "argv": ["sleep", "30"]}, timeout_s=35))
-            await asyncio.sleep(0.3)
-            near.close()
-            await until_free(made, 5)
+        async with opened() as node:
+            lease, connection = await lease_from(node)
+            running = asyncio.create_task(connection.call({**EXEC, "argv": ["sleep", "30"]}, timeout_s=35))
+            while not node._leases[lease].connection._lock.locked():
+                await asyncio.sleep(0.01)
+            connection.close()
+            await until_released(node, 5)
             with pytest.raises(NodeLost):
                 await running
 
     asyncio.run(main())
 
 
-def test_a_box_that_ends_is_told_apart_from_a_lease_and_a_host_that_end() -> None:
+def test_end_of_a_sandbox_and_end_of_a_lease_raise_different_errors() -> None:
     async def main() -> None:
-        async with host() as made:
-            lease, near = await leased(made)
-            made._leases[lease].connection.close("broken on purpose")
+        async with opened() as node:
+            lease, connection = await lease_from(node)
+            node._leases[lease].connection.close("broken on purpose")
             with pytest.raises(SandboxLost, match="broken on purpose"):
-                await near.call({**EXEC, "argv": ["true"]}, timeout_s=10)
+                await connection.call({**EXEC, "argv": ["true"]}, timeout_s=10)
 
-            lease, near = await leased(made)
-            await made.release(lease)
+            lease, connection = await lease_from(node)
+            await node.release(lease)
             with pytest.raises(NodeLost, match="over"):
-                await near.call({**EXEC, "argv": ["true"]}, timeout_s=10)
+                await connection.call({**EXEC, "argv": ["true"]}, timeout_s=10)
 
     asyncio.run(main())
 
 
-def test_a_host_that_does_not_answer_is_no_doing_of_the_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_node_actor_raises_node_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("turnwise.sandbox.cluster.node_socket.NODE_GRACE_S", 0.5)
 
     async def main() -> None:
-        async with host() as made:
-            _, near = await leased(made)
-            (box,) = made._leases.values()
+        async with opened() as node:
+            _, connection = await lease_from(node)
+            (sandbox,) = node._leases.values()
 
             async def hang(*_: object, **__: object) -> None:
                 await asyncio.sleep(60)
 
-            monkeypatch.setattr(box.connection, "call", hang)
+            monkeypatch.setattr(sandbox.connection, "call", hang)
             with pytest.raises(NodeLost, match="no answer"):
-                await near.call({**EXEC, "argv": ["true"]}, timeout_s=0.5)
+                await connection.call({**EXEC, "argv": ["true"]}, timeout_s=0.5)
 
     asyncio.run(main())
 
 
-def test_a_lease_that_nobody_uses_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unused_lease_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("turnwise.sandbox.cluster.node.CLAIM_TIMEOUT_S", 0.2)
 
     async def main() -> None:
-        async with host() as made:
-            assert await made.lease(SPEC.model_dump(), 30, None, wait=True)
-            await until_free(made, 5)
-            _, near = await leased(made)
+        async with opened() as node:
+            assert await node.lease(SPEC.model_dump(), 30, None, wait=True)
+            await until_released(node, 5)
+            _, connection = await lease_from(node)
             await asyncio.sleep(0.5)
-            assert (await near.call({**EXEC, "argv": ["true"]}, timeout_s=10))[0]["exit_code"] == 0
-            near.close()
+            assert (await connection.call({**EXEC, "argv": ["true"]}, timeout_s=10))[0]["exit_code"] == 0
+            connection.close()
 
     asyncio.run(main())
 
 
-def test_a_sandbox_of_one_lease_is_out_of_reach_of_the_next() -> None:
+def test_ended_lease_gives_no_access_to_the_sandbox_of_the_next() -> None:
     async def main() -> None:
-        async with host() as made:
-            lease, near = await leased(made)
-            name = made._leases[lease].id
-            near.close()
-            await until_free(made, 5)
-            assert isinstance(made._pool, Pool)
-            again, other = await leased(made)
-            assert made._leases[again].id == name
-            await made.release(lease)
+        async with opened() as node:
+            lease, connection = await lease_from(node)
+            name = node._leases[lease].id
+            connection.close()
+            await until_released(node, 5)
+            assert isinstance(node._pool, Pool)
+            again, other = await lease_from(node)
+            assert node._leases[again].id == name
+            await node.release(lease)
             with pytest.raises(NodeLost):
-                await made.forward(lease, {"op": "ping"}, b"", 5)
+                await node.forward(lease, {"op": "ping"}, b"", 5)
             assert (await other.call({**EXEC, "argv": ["true"]}, timeout_s=10))[0]["exit_code"] == 0
             other.close()
 

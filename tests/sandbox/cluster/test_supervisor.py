@@ -1,4 +1,4 @@
-"""Sandboxes driven by Ray: several nodes on one machine, leases across them, a node that joins and one that is lost."""
+"""Leases across several Ray nodes on one machine, while a node joins and another is lost."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ SPEC = SandboxSpec(memory_mib=128, disk_mib=16)
 TRUSTED = SPEC.model_copy(update={"trusted": True})
 PER_NODE = 2
 NODES = 3
-LONG = 60.0
+TIMEOUT_S = 60.0
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
@@ -30,7 +30,7 @@ def cluster() -> Iterator[Any]:
     import ray
     from ray.cluster_utils import Cluster
 
-    # What other tests of this process started in their own way is theirs to start again.
+    # Tests of this process that need another Ray instance start it again.
     ray.shutdown()
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 << 20})
     for _ in range(NODES - 1):
@@ -41,121 +41,129 @@ def cluster() -> Iterator[Any]:
     made.shutdown()
 
 
-def lease_all(source: ClusterProvider, count: int) -> list[SandboxLease]:
-    """Lease at once, from as many threads."""
+def lease_all(provider: ClusterProvider, count: int) -> list[SandboxLease]:
+    """Return ``count`` leases, requested concurrently by one thread each."""
     got: list[SandboxLease] = []
     threads = [
-        threading.Thread(target=lambda: got.append(source.lease(SPEC, timeout_s=LONG, max_duration_s=300)))
+        threading.Thread(target=lambda: got.append(provider.lease(SPEC, timeout_s=TIMEOUT_S, max_duration_s=300)))
         for _ in range(count)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(LONG + 20)
+        thread.join(TIMEOUT_S + 20)
     return got
 
 
-def hello(box: SandboxLease) -> ExecResult:
-    return box.exec(["echo", "hello"], timeout_s=10)
+def echo(sandbox: SandboxLease) -> ExecResult:
+    return sandbox.exec(["echo", "hello"], timeout_s=10)
 
 
-def until_lost(box: SandboxLease) -> None:
-    """Ray tells of a death when it has noticed it, and then as the world's failure."""
-    until = time.monotonic() + LONG
+async def until_waiting(supervisor: NodeSupervisor) -> None:
+    """Wait until a request waits for a sandbox at a node."""
+    until = time.monotonic() + TIMEOUT_S
+    while not any(one["waiting"] for one in await supervisor.health()):
+        assert time.monotonic() < until
+        await asyncio.sleep(0.05)
+
+
+def until_lost(sandbox: SandboxLease) -> None:
+    """Wait until Ray has noticed the death of the node actor and commands raise NodeLost."""
+    until = time.monotonic() + TIMEOUT_S
     while time.monotonic() < until:
         try:
-            hello(box)
+            echo(sandbox)
         except NodeLost:
             return
         time.sleep(0.1)
-    raise AssertionError(f"{box.id} is still there")
+    raise AssertionError(f"{sandbox.id} still answers")
 
 
-def test_leases_go_across_nodes_wait_their_turn_and_survive_a_lost_node(cluster: Any) -> None:
+def test_leases_span_nodes_wait_in_order_and_survive_a_lost_node(cluster: Any) -> None:
     async def main() -> None:
-        keeper = NodeSupervisor("across", SandboxSettings(backend="docker", per_node=PER_NODE, warm=0))
-        keeper.open()
+        supervisor = NodeSupervisor("across", SandboxSettings(backend="docker", per_node=PER_NODE, warm=0))
+        supervisor.open()
         try:
-            source = ClusterProvider("across")
-            boxes = await asyncio.to_thread(lease_all, source, PER_NODE * NODES)
-            assert len({box.id for box in boxes}) == PER_NODE * NODES
-            assert all([(await asyncio.to_thread(hello, box)).stdout == b"hello\n" for box in boxes])
+            provider = ClusterProvider("across")
+            sandboxes = await asyncio.to_thread(lease_all, provider, PER_NODE * NODES)
+            assert len({sandbox.id for sandbox in sandboxes}) == PER_NODE * NODES
+            assert all([(await asyncio.to_thread(echo, sandbox)).stdout == b"hello\n" for sandbox in sandboxes])
             with pytest.raises(LeaseTimeout, match="on any node"):
-                await asyncio.to_thread(source.lease, SPEC, timeout_s=2.0)
+                await asyncio.to_thread(provider.lease, SPEC, timeout_s=2.0)
 
-            # A node that joins adds its sandboxes for those who already wait.
-            joining = asyncio.create_task(asyncio.to_thread(lease_all, source, PER_NODE))
-            await asyncio.sleep(0.5)
+            # A node that joins serves requests that already wait.
+            joining = asyncio.create_task(asyncio.to_thread(lease_all, provider, PER_NODE))
+            await until_waiting(supervisor)
             assert not joining.done()
             node = cluster.add_node(num_cpus=1, object_store_memory=80 << 20)
             there = await joining
             assert len(there) == PER_NODE
 
-            # A lost node's leases fail as the world's failure; the next lease is served elsewhere.
+            # The leases of a lost node raise NodeLost; another node serves the next request.
             cluster.remove_node(node, allow_graceful=False)
-            for box in there:
-                await asyncio.to_thread(until_lost, box)
-            waiting = asyncio.create_task(asyncio.to_thread(source.lease, SPEC, timeout_s=LONG))
-            await asyncio.sleep(0.5)
+            for sandbox in there:
+                await asyncio.to_thread(until_lost, sandbox)
+            waiting = asyncio.create_task(asyncio.to_thread(provider.lease, SPEC, timeout_s=TIMEOUT_S))
+            await until_waiting(supervisor)
             assert not waiting.done()
-            boxes[0].release()
-            assert (await asyncio.to_thread(hello, await waiting)).stdout == b"hello\n"
+            sandboxes[0].release()
+            assert (await asyncio.to_thread(echo, await waiting)).stdout == b"hello\n"
         finally:
-            await keeper.close()
+            await supervisor.close()
 
     asyncio.run(main())
 
 
-def test_a_host_that_is_killed_comes_back_and_its_sandboxes_are_gone(cluster: Any) -> None:
+def test_killed_node_actor_restarts_without_its_old_sandboxes(cluster: Any) -> None:
     import ray
 
     async def main() -> None:
-        keeper = NodeSupervisor("killed", SandboxSettings(backend="docker", per_node=PER_NODE, warm=0))
-        keeper.open()
+        supervisor = NodeSupervisor("killed", SandboxSettings(backend="docker", per_node=PER_NODE, warm=0))
+        supervisor.open()
         try:
-            source = ClusterProvider("killed")
-            box = await asyncio.to_thread(source.lease, SPEC, timeout_s=LONG)
-            for host in keeper.actors.values():
-                ray.kill(host, no_restart=False)
-            await asyncio.to_thread(until_lost, box)
-            again = await asyncio.to_thread(source.lease, SPEC, timeout_s=LONG)
-            assert (await asyncio.to_thread(hello, again)).stdout == b"hello\n"
-            until = time.monotonic() + LONG
-            while running(box.id):
+            provider = ClusterProvider("killed")
+            sandbox = await asyncio.to_thread(provider.lease, SPEC, timeout_s=TIMEOUT_S)
+            for actor in supervisor.actors.values():
+                ray.kill(actor, no_restart=False)
+            await asyncio.to_thread(until_lost, sandbox)
+            again = await asyncio.to_thread(provider.lease, SPEC, timeout_s=TIMEOUT_S)
+            assert (await asyncio.to_thread(echo, again)).stdout == b"hello\n"
+            until = time.monotonic() + TIMEOUT_S
+            while running(sandbox.id):
                 assert time.monotonic() < until
                 await asyncio.sleep(0.5)
         finally:
-            await keeper.close()
+            await supervisor.close()
 
     asyncio.run(main())
 
 
 @pytest.mark.parametrize("backend", ["docker", "local"])
-def test_a_worker_that_is_killed_gives_back_what_it_held_on_its_own_node(cluster: Any, backend: str) -> None:
+def test_killed_worker_releases_its_leases_on_its_own_node(cluster: Any, backend: str) -> None:
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     class Borrower:
         def borrow(self) -> bytes:
-            self.box = ClusterProvider(f"near-{backend}").lease(TRUSTED, timeout_s=LONG)
-            return self.box.exec(["cat"], timeout_s=10, stdin=b"a frame\n").stdout
+            self.sandbox = ClusterProvider(f"near-{backend}").lease(TRUSTED, timeout_s=TIMEOUT_S)
+            return self.sandbox.exec(["cat"], timeout_s=10, stdin=b"a frame\n").stdout
 
     async def main() -> None:
-        keeper = NodeSupervisor(f"near-{backend}", SandboxSettings(backend=backend, per_node=PER_NODE, warm=0))
-        keeper.open()
+        supervisor = NodeSupervisor(f"near-{backend}", SandboxSettings(backend=backend, per_node=PER_NODE, warm=0))
+        supervisor.open()
         try:
-            for node in keeper.actors:
+            for node in supervisor.actors:
                 here = NodeAffinitySchedulingStrategy(node, soft=False)
                 borrower = ray.remote(Borrower).options(num_cpus=0, scheduling_strategy=here).remote()
                 assert await borrower.borrow.remote() == b"a frame\n"
-                assert [one["leased"] for one in await keeper.health() if one["node"] == node] == [1]
+                assert [one["leased"] for one in await supervisor.health() if one["node"] == node] == [1]
                 ray.kill(borrower)
-                until = time.monotonic() + LONG
-                while any(one["leased"] for one in await keeper.health()):
-                    assert time.monotonic() < until, await keeper.health()
+                until = time.monotonic() + TIMEOUT_S
+                while any(one["leased"] for one in await supervisor.health()):
+                    assert time.monotonic() < until, await supervisor.health()
                     await asyncio.sleep(0.1)
         finally:
-            await keeper.close()
+            await supervisor.close()
 
     asyncio.run(main())
 

@@ -1,9 +1,9 @@
-"""The pool lends clean boxes in turn, never more than its capacity, and gets over whatever fails."""
+"""The pool leases clean sandboxes in order, never exceeds its capacity, and recovers from failures."""
 
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -32,25 +32,25 @@ async def opened(faulty: Faulty | None = None, **settings: Any) -> AsyncIterator
     assert backend.open == set()
 
 
-async def until(true: Any, seconds: float = 20.0) -> None:
-    ends = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < ends, "it never came true"
+async def until(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
+    ends = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < ends, "the condition did not become true"
         await asyncio.sleep(0.01)
 
 
-async def used(box: Sandbox, text: str = "true") -> str:
-    done = await box.exec(["sh", "-c", text], timeout_s=20)
+async def output_of(sandbox: Sandbox, text: str = "true") -> str:
+    done = await sandbox.exec(["sh", "-c", text], timeout_s=20)
     assert done.exit_code == 0, done.stderr
     return done.stdout.decode().strip()
 
 
 @pytest.mark.alone
-def test_a_warm_lease_is_immediate_and_clean() -> None:
+def test_warm_lease_is_immediate_and_clean() -> None:
     async def work() -> float:
         async with opened(capacity=4, warm=1) as (pool, _):
             first = await pool.lease(SPEC, timeout_s=20)
-            await used(first, "touch left; (sleep 600 >/dev/null 2>&1 &)")
+            await output_of(first, "touch left; (sleep 600 >/dev/null 2>&1 &)")
             await until(lambda: pool.health().idle == 1)
             pool.release(first)
             pool.release(first)
@@ -58,13 +58,12 @@ def test_a_warm_lease_is_immediate_and_clean() -> None:
             took = []
             for _ in range(10):
                 began = time.perf_counter()
-                boxes = [await pool.lease(SPEC, timeout_s=20) for _ in range(2)]
+                sandboxes = [await pool.lease(SPEC, timeout_s=20) for _ in range(2)]
                 took.append(time.perf_counter() - began)
-                assert [await used(box, "ls -A; cat /proc/[0-9]*/comm | grep -c sleep || true") for box in boxes] == [
-                    "0"
-                ] * 2
-                for box in boxes:
-                    pool.release(box)
+                for sandbox in sandboxes:
+                    assert await output_of(sandbox, "ls -A; cat /proc/[0-9]*/comm | grep -c sleep || true") == "0"
+                for sandbox in sandboxes:
+                    pool.release(sandbox)
                 await until(lambda: pool.health().idle >= 2 and pool.health().resetting == 0)
             assert pool.health().leases == 21
             return min(took)
@@ -72,15 +71,15 @@ def test_a_warm_lease_is_immediate_and_clean() -> None:
     assert asyncio.run(work()) < 0.01
 
 
-def test_leases_are_served_in_the_order_they_were_asked_for() -> None:
+def test_leases_are_served_in_the_order_of_the_requests() -> None:
     async def work() -> list[int]:
         served: list[int] = []
         async with opened(capacity=1, warm=0) as (pool, _):
 
             async def one(number: int) -> None:
-                box = await pool.lease(SPEC, timeout_s=20)
+                sandbox = await pool.lease(SPEC, timeout_s=20)
                 served.append(number)
-                pool.release(box)
+                pool.release(sandbox)
 
             async with asyncio.TaskGroup() as group:
                 for number in range(12):
@@ -90,10 +89,10 @@ def test_leases_are_served_in_the_order_they_were_asked_for() -> None:
     assert asyncio.run(work()) == list(range(12))
 
 
-def test_one_that_gives_up_says_what_everyone_waits_for() -> None:
+def test_lease_timeout_names_the_state_of_the_pool() -> None:
     async def work() -> None:
         async with opened(capacity=1, warm=0) as (pool, _):
-            box = await pool.lease(SPEC, timeout_s=20)
+            sandbox = await pool.lease(SPEC, timeout_s=20)
             with pytest.raises(LeaseTimeout) as raised:
                 await pool.lease(SPEC, timeout_s=0.1)
             assert str(raised.value) == (
@@ -101,57 +100,57 @@ def test_one_that_gives_up_says_what_everyone_waits_for() -> None:
                 "capacity 1: 1 leased, 0 starting, 0 resetting, 0 idle; 0 other requests wait"
             )
             assert pool.health().waiting == 0
-            pool.release(box)
-            assert (await pool.lease(SPEC, timeout_s=20)).id == box.id
+            pool.release(sandbox)
+            assert (await pool.lease(SPEC, timeout_s=20)).id == sandbox.id
 
     asyncio.run(work())
 
 
-def test_a_wait_that_is_cancelled_leaves_its_turn_to_the_next() -> None:
+def test_cancelled_request_passes_its_turn_to_the_next() -> None:
     async def work() -> None:
         async with opened(capacity=1, warm=0) as (pool, _):
-            box = await pool.lease(SPEC, timeout_s=20)
+            sandbox = await pool.lease(SPEC, timeout_s=20)
             waits = [asyncio.create_task(pool.lease(SPEC, timeout_s=20)) for _ in range(3)]
             await asyncio.sleep(0)
             waits[0].cancel()
-            pool.release(box)
-            assert (await waits[1]).id == box.id
-            # Cancelled in the very moment in which it is served.
-            pool.release(box)
+            pool.release(sandbox)
+            assert (await waits[1]).id == sandbox.id
+            # Cancel a request at the moment at which it is served.
+            pool.release(sandbox)
             while pool.health().resetting:
                 await asyncio.sleep(0)
             waits[2].cancel()
             for got in await asyncio.gather(*waits, return_exceptions=True):
                 assert isinstance(got, Sandbox | asyncio.CancelledError)
-            pool.release(box)
+            pool.release(sandbox)
             await until(lambda: pool.health().idle == 1)
             assert pool.health().leased == 0
 
     asyncio.run(work())
 
 
-def test_two_hundred_at_once_are_all_served() -> None:
+def test_two_hundred_concurrent_requests_are_served() -> None:
     async def work() -> tuple[int, int, int]:
         async with opened(capacity=8, warm=1) as (pool, backend):
 
             async def one() -> None:
-                box = await pool.lease(SPEC, timeout_s=120)
-                await used(box)
-                pool.release(box)
+                sandbox = await pool.lease(SPEC, timeout_s=120)
+                await output_of(sandbox)
+                pool.release(sandbox)
 
             async with asyncio.TaskGroup() as group:
                 for _ in range(200):
                     group.create_task(one())
-            return pool.health().leases, backend.most, pool.health().started
+            return pool.health().leases, backend.max_open, pool.health().started
 
-    leases, most, started = asyncio.run(work())
+    leases, max_open, started = asyncio.run(work())
     assert leases == 200
-    assert most <= 8
+    assert max_open <= 8
     assert started <= 8
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_fails_and_in_whatever_order_capacity_is_kept_and_everyone_served(seed: int) -> None:
+def test_random_failures_keep_the_capacity_and_serve_every_request(seed: int) -> None:
     rng = random.Random(seed)
 
     async def work() -> None:
@@ -168,22 +167,22 @@ def test_whatever_fails_and_in_whatever_order_capacity_is_kept_and_everyone_serv
             async def one() -> None:
                 for _ in range(3):
                     await asyncio.sleep(rng.random() * 0.05)
-                    box = await pool.lease(rng.choice((SPEC, OTHER)), timeout_s=60)
-                    assert box.id not in held
-                    held.add(box.id)
+                    sandbox = await pool.lease(rng.choice((SPEC, OTHER)), timeout_s=60)
+                    assert sandbox.id not in held
+                    held.add(sandbox.id)
                     if rng.random() < 0.2:
-                        await box.exec(["sh", "-c", "sleep 600 &"], timeout_s=10)
+                        await sandbox.exec(["sh", "-c", "sleep 600 &"], timeout_s=10)
                     if rng.random() < 0.1:
-                        await box.close()
+                        await sandbox.close()
                     await asyncio.sleep(rng.random() * 0.02)
-                    held.discard(box.id)
-                    pool.release(box)
+                    held.discard(sandbox.id)
+                    pool.release(sandbox)
 
             async with asyncio.TaskGroup() as group:
                 for _ in range(12):
                     group.create_task(one())
             tick.cancel()
-            assert backend.most <= capacity
+            assert backend.max_open <= capacity
             assert pool.health().leases == 36
 
     asyncio.run(work())
@@ -196,7 +195,7 @@ async def _watch(pool: Pool, capacity: int) -> None:
         await asyncio.sleep(0.001)
 
 
-def test_a_box_that_cannot_be_cleared_is_replaced() -> None:
+def test_sandbox_whose_reset_fails_is_replaced() -> None:
     async def work() -> None:
         async with opened(Faulty(BubblewrapBackend(), reset=1.0), capacity=1, warm=0) as (pool, backend):
             first = await pool.lease(SPEC, timeout_s=20)
@@ -211,34 +210,34 @@ def test_a_box_that_cannot_be_cleared_is_replaced() -> None:
     asyncio.run(work())
 
 
-def test_after_failures_in_a_row_only_probes_are_made_until_one_works() -> None:
+def test_after_failures_in_a_row_only_probes_start_until_one_succeeds() -> None:
     async def work() -> None:
         backend = Faulty(BubblewrapBackend())
         backend.errors = [
             StartFailed("the engine is down"),
             OSError("no space left on device"),
-            StartFailed("down still"),
+            StartFailed("still down"),
         ]
         breaker = CircuitBreaker(threshold=3, probe_interval_s=2.0)
         async with opened(backend, capacity=4, warm=0, breaker=breaker) as (pool, _):
-            with pytest.raises(LeaseTimeout, match="the last 3 starts failed: down still"):
+            with pytest.raises(LeaseTimeout, match="the last 3 starts failed: still down"):
                 await pool.lease(SPEC, timeout_s=0.5)
-            assert backend.tried == 3
+            assert backend.starts == 3
             assert pool.health().breaker_open
             assert not pool.has_room()
-            await used(await pool.lease(SPEC, timeout_s=20))
-            assert backend.tried == 4
+            await output_of(await pool.lease(SPEC, timeout_s=20))
+            assert backend.starts == 4
             assert not pool.health().breaker_open
             assert pool.health().start_failures == 3
 
     asyncio.run(work())
 
 
-def test_what_is_hopeless_is_told_at_once_and_not_tried_for_ever() -> None:
+def test_permanent_errors_fail_requests_at_once_and_are_not_retried() -> None:
     async def work() -> int:
         backend = Faulty(BubblewrapBackend())
         async with opened(backend, capacity=4, warm=2) as (pool, _):
-            backend.errors = [NoImage("there is no image")]
+            backend.errors = [NoImage("the image does not exist")]
             with pytest.raises(NoImage):
                 await pool.lease(SPEC, timeout_s=20)
             untrusted = SPEC.model_copy(update={"trusted": False})
@@ -246,40 +245,40 @@ def test_what_is_hopeless_is_told_at_once_and_not_tried_for_ever() -> None:
                 await pool.lease(untrusted, timeout_s=20)
             await pool.lease(SPEC, timeout_s=20)
             await until(lambda: pool.health().idle == 2)
-            # With a lease out, spares are wanted that nobody waits for.
-            backend.errors = [NoImage("there is no image")] * 1000
-            before = backend.tried
+            # While a sandbox is leased, the pool starts warm ones without a waiting request.
+            backend.errors = [NoImage("the image does not exist")] * 1000
+            before = backend.starts
             await pool.lease(SPEC, timeout_s=20)
             await asyncio.sleep(0.5)
-            return backend.tried - before
+            return backend.starts - before
 
     assert asyncio.run(work()) <= 3
 
 
-def test_nothing_is_evicted_for_what_cannot_be_started_yet() -> None:
+def test_throttled_start_evicts_no_idle_sandbox() -> None:
     async def work() -> None:
         backend = Faulty(BubblewrapBackend())
         async with opened(backend, capacity=4, warm=0, max_starts=1) as (pool, _):
-            boxes = [await pool.lease(SPEC, timeout_s=20) for _ in range(4)]
-            for box in boxes:
-                pool.release(box)
+            sandboxes = [await pool.lease(SPEC, timeout_s=20) for _ in range(4)]
+            for sandbox in sandboxes:
+                pool.release(sandbox)
             await until(lambda: pool.health().idle == 4)
-            backend.slow = 0.5
+            backend.start_delay_s = 0.5
             waits = [asyncio.create_task(pool.lease(OTHER, timeout_s=20)) for _ in range(4)]
-            await asyncio.sleep(0.2)
+            await until(lambda: pool.health().waiting == 4)
             assert pool.health().idle == 3
             await asyncio.gather(*waits)
 
     asyncio.run(work())
 
 
-def test_a_lease_that_is_never_given_back_ends_at_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lease_that_is_not_released_ends_at_its_maximum_duration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_module, "MAINTENANCE_INTERVAL_S", 0.05)
 
     async def work() -> None:
         async with opened(capacity=1, warm=0) as (pool, _):
             late = await pool.lease(SPEC, timeout_s=20, max_duration_s=0.2)
-            await used(await pool.lease(SPEC, timeout_s=20))
+            await output_of(await pool.lease(SPEC, timeout_s=20))
             assert pool.health().overdue == 1
             with pytest.raises(SandboxLost):
                 await late.exec(["true"], timeout_s=5)
@@ -288,22 +287,23 @@ def test_a_lease_that_is_never_given_back_ends_at_its_time(monkeypatch: pytest.M
     asyncio.run(work())
 
 
-def test_one_whose_time_is_nearly_over_is_not_lent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expiring_sandbox_is_not_leased(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_module, "MAINTENANCE_INTERVAL_S", 0.05)
 
     async def work() -> None:
-        short = SPEC.model_copy(update={"ttl_s": 3.0})
+        short = SPEC.model_copy(update={"ttl_s": 60.0})
         async with opened(capacity=1, warm=0) as (pool, _):
             first = await pool.lease(short, timeout_s=20)
             pool.release(first)
-            await asyncio.sleep(2.0)
+            await until(lambda: pool.health().idle == 1)
+            first.expires_at = time.monotonic() + 0.4 * short.ttl_s
             second = await pool.lease(short, timeout_s=20)
             assert second.id != first.id
 
     asyncio.run(work())
 
 
-def test_a_closed_pool_tells_whoever_waits() -> None:
+def test_closed_pool_fails_waiting_requests() -> None:
     async def work() -> None:
         async with opened(capacity=1, warm=0) as (pool, _):
             await pool.lease(SPEC, timeout_s=20)
@@ -318,17 +318,17 @@ def test_a_closed_pool_tells_whoever_waits() -> None:
     asyncio.run(work())
 
 
-def test_a_sweep_that_fails_stops_no_housekeeping(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_reap_does_not_stop_maintenance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_module, "MAINTENANCE_INTERVAL_S", 0.02)
     monkeypatch.setattr(pool_module, "REAP_INTERVAL_S", 0.02)
 
     async def work() -> None:
         async with opened(capacity=2, warm=1) as (pool, _):
-            box = await pool.lease(SPEC, timeout_s=20)
+            sandbox = await pool.lease(SPEC, timeout_s=20)
             await until(lambda: pool.health().idle == 1)
             spare = next(iter(pool._idle[SPEC]))
             await spare.close()
             await until(lambda: pool.health().idle == 1 and next(iter(pool._idle[SPEC])).id != spare.id)
-            await used(box)
+            await output_of(sandbox)
 
     asyncio.run(work())

@@ -1,4 +1,4 @@
-"""Every attack on a Docker sandbox is held; on a local one, every one that it says it holds."""
+"""Docker contains every attack; the local backend contains every attack that it claims to contain."""
 
 import asyncio
 
@@ -9,24 +9,24 @@ from turnwise.sandbox.selfcheck.attacks.run import ATTACKS, run_attacks
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker, pytest.mark.alone]
 NAMES = [each.name for each in ATTACKS if not each.name.startswith("left:")]
-"""What is left over after a reset is ``test_conformance``'s."""
-LOSES_ITS_BOX = {"hiding from the killer"}
-"""Contained, but at the cost of the attacker's own box: docs/sandboxes.md says why."""
+"""Leaks through a reset are cases of ``test_conformance``."""
+LOSES_ITS_SANDBOX = {"hiding from the killer"}
+"""Contained, but the attacked sandbox may be lost; docs/sandboxes.md explains why."""
 LOCAL = [
     each.name
     for each in ATTACKS
     if each.name in NAMES and ("local" not in each.unclaimed or each.name in ("inode fill", "system call filter"))
 ]
-"""What it does not claim to hold is tried once for each kind: it costs memory of the machine."""
+"""Only two unclaimed attacks are run, one per kind, because such attacks take memory of the machine."""
 
 
 def outcomes_of(name: str, only: list[str]) -> dict[str, AttackResult]:
     async def work() -> list[AttackResult]:
-        held = make_backend(name, "tests", allow_untrusted=True)
+        backend = make_backend(name, "tests", allow_untrusted=True)
         try:
-            return await run_attacks(held, only=only)
+            return await run_attacks(backend, only=only)
         finally:
-            await held.close()
+            await backend.close()
 
     return {outcome.name: outcome for outcome in asyncio.run(work())}
 
@@ -42,18 +42,18 @@ def local() -> dict[str, AttackResult]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_docker_holds(docker: dict[str, AttackResult], name: str) -> None:
+def test_docker_contains(docker: dict[str, AttackResult], name: str) -> None:
     outcome = docker[name]
     assert outcome.verdict is Verdict.HELD, outcome.detail
-    assert outcome.ok, f"its sibling took {outcome.sibling_ms:.0f} ms"
-    assert outcome.sandbox != "lost" or name in LOSES_ITS_BOX, outcome.detail
+    assert outcome.ok, f"the sibling took {outcome.sibling_ms:.0f} ms"
+    assert outcome.sandbox != "lost" or name in LOSES_ITS_SANDBOX, outcome.detail
 
 
 @pytest.mark.parametrize("name", LOCAL)
-def test_local_holds_what_it_claims(local: dict[str, AttackResult], name: str) -> None:
+def test_local_contains_what_it_claims(local: dict[str, AttackResult], name: str) -> None:
     assert local[name].ok, local[name].detail
 
 
-def test_local_says_what_it_does_not_hold(local: dict[str, AttackResult]) -> None:
-    told = {outcome.name for outcome in local.values() if outcome.verdict is Verdict.UNCLAIMED}
-    assert told == {"inode fill", "system call filter"}
+def test_local_reports_what_it_does_not_contain(local: dict[str, AttackResult]) -> None:
+    unclaimed = {outcome.name for outcome in local.values() if outcome.verdict is Verdict.UNCLAIMED}
+    assert unclaimed == {"inode fill", "system call filter"}

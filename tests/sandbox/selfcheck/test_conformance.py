@@ -1,4 +1,4 @@
-"""Both backends do what the rest of turnwise relies on; the cases are the package's own."""
+"""Both backends pass every conformance case of the package."""
 
 import asyncio
 
@@ -12,11 +12,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.docker]
 
 def results_of(name: str) -> dict[str, CaseResult]:
     async def work() -> list[CaseResult]:
-        held = make_backend(name, "tests", allow_untrusted=True)
+        backend = make_backend(name, "tests", allow_untrusted=True)
         try:
-            return await run_conformance(held)
+            return await run_conformance(backend)
         finally:
-            await held.close()
+            await backend.close()
 
     return {result.name: result for result in asyncio.run(work())}
 

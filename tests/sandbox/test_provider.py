@@ -1,0 +1,46 @@
+"""The process's provider serves leases, and the example of docs/sandboxes.md runs."""
+
+import re
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from turnwise.sandbox import SandboxError, SandboxSpec, lease, set_provider
+from turnwise.sandbox.provider import InProcessProvider
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "sandboxes.md"
+SPEC = SandboxSpec(memory_mib=128, disk_mib=8, trusted=True)
+
+
+@pytest.fixture
+def provider() -> Iterator[InProcessProvider]:
+    made = InProcessProvider("local", capacity=1, warm=0)
+    set_provider(made)
+    try:
+        yield made
+    finally:
+        set_provider(None)
+        made.close()
+
+
+@pytest.mark.usefixtures("provider")
+def test_example_of_the_page_runs(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        example = tmp_path / "example.py"
+        example.write_text(block)
+        runpy.run_path(str(example))
+
+
+def test_released_lease_is_unusable_and_its_sandbox_serves_the_next(provider: InProcessProvider) -> None:
+    with lease(SPEC, timeout_s=30) as first:
+        first.write({"left": b"x"}, timeout_s=10)
+    first.release()
+    with pytest.raises(SandboxError, match="was released"):
+        first.read(".", timeout_s=10)
+    with lease(SPEC, timeout_s=30) as second:
+        assert second.id == first.id
+        assert second.read(".", timeout_s=10) == {}
+    assert provider.pool.health().leases == 2
