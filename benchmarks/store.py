@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from turnwise.records import Group, Horizon, Message, Role, Source, Status, Step, Task, Trajectory
+from turnwise.store import operations
 from turnwise.store.database import open_database
 from turnwise.store.writer import Writer
 
@@ -65,8 +66,8 @@ def turn(index: int, salt: int) -> tuple[list[Step], list[Message]]:
 def through_writer(url: str, turns: int, batch: int, linger_ms: float) -> tuple[float, float]:
     """Appends a second by the wall and by the processor, episodes started and finished included."""
     database = open_database(url, create=True)
-    writer = Writer(database, linger_ms=linger_ms)
-    writer.call("create_run", run="r", config={}, config_hash="", kind="train", code_version="")
+    writer = Writer(database, window_ms=linger_ms)
+    writer.commit(operations.create_run.bind(run="r", config={}, config_hash="", kind="train", code_version=""))
     prepared = [turn(n // ACTIVE % TURNS, n) for n in range(turns)]
     begun, used = time.perf_counter(), time.process_time()
     for start in range(0, turns, batch):
@@ -79,14 +80,14 @@ def through_writer(url: str, turns: int, batch: int, linger_ms: float) -> tuple[
                 if n % 8 == 0:
                     task = Task(f"task{episode}-{n % ACTIVE}", "turnwise/TextSite-v0", "1", n, "train")
                     horizon = Horizon(TURNS, 8, 64, 512)
-                    futures.append(writer.submit("open_group", group=Group(group, "r", task, horizon, 8)))
+                    futures.append(writer.submit(operations.open_group.bind(group=Group(group, "r", task, horizon, 8))))
                 head = Trajectory(name, "r", group, n % 8, 0)
-                futures.append(writer.submit("start_trajectory", trajectory=head))
+                futures.append(writer.submit(operations.start_trajectory.bind(trajectory=head)))
             steps, messages = prepared[n]
-            futures.append(writer.submit("append", trajectory=name, steps=steps, messages=messages))
+            futures.append(writer.submit(operations.append.bind(trajectory=name, steps=steps, messages=messages)))
             if index == TURNS - 1:
                 end = {"status": Status.COMPLETED, "reward": 1.0, "final_observation": f"done {n}"}
-                futures.append(writer.submit("finish_trajectory", trajectory=name, **end))
+                futures.append(writer.submit(operations.finish_trajectory.bind(trajectory=name, **end)))
         for future in futures:
             future.result(60)
     wall, cpu = time.perf_counter() - begun, time.process_time() - used

@@ -39,6 +39,10 @@ class StoreUnavailable(StoreError):
     """The database did not answer, or stayed locked, past the deadline."""
 
 
+class NotStored(StoreError):
+    """A write of a trajectory was lost; no later write of that trajectory is taken."""
+
+
 class BlobMissing(StoreError):
     """A row names content that is not there."""
 

@@ -1,92 +1,109 @@
-"""The one thread that writes: it gathers what many callers submit in a few milliseconds, commits it together, then
-answers.
+"""The one thread of a process that writes to the store. It collects for a few milliseconds the writes that many callers
+submit, commits them in one transaction, then resolves their futures.
 
-An answered write is committed. Each operation succeeds or fails alone: if one of a batch fails, the batch is rolled
-back and its operations are run again one by one, which they are made for. Appends of a batch become one insert a
-table.
+A resolved write is committed. Each write succeeds or fails alone: if one of a batch fails, the batch is rolled back and
+its writes run again one by one, which is safe because every operation is idempotent. The appends of a batch become one
+insert per table.
 """
 
+import asyncio
 import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from .database import Database
 from .errors import StoreError, StoreUnavailable
-from .operations import OPERATIONS, Transaction
+from .operations import Transaction, Write, add_metrics, append, finish_trajectory, open_group, start_trajectory
 from .operations.steps import Append, append_many, stage
 from .retry import RETRY_S, retried
 
-MAX_BATCH = 512
-"""Operations in one transaction at most."""
+T = TypeVar("T")
 
-_BEFORE_APPENDS = frozenset({"open_group", "start_trajectory", "add_metrics"})
-"""Operations that no append of the same batch can come before."""
+MAX_BATCH = 512
+"""Writes per transaction at most."""
+BATCHING_WINDOW_MS = 4.0
+"""Milliseconds that the first write of a batch waits for others."""
+
+_BEFORE_APPENDS = frozenset(one.name for one in (open_group, start_trajectory, add_metrics))
+"""Operations that may run before the appends that precede them in a batch: they touch no row of an append."""
+
+
+class Answer(NamedTuple):
+    """The result of one write, or the exception that it raised."""
+
+    committed: bool
+    value: Any
 
 
 @dataclass(slots=True)
 class _Item:
-    name: str
-    arguments: dict[str, Any]
+    write: Write[Any]
     future: "Future[Any]" = field(default_factory=Future)
 
 
 class Writer:
-    """Commits operations for its callers, from any thread. ``linger_ms`` is how long the first of a batch waits for
-    company.
-    """
+    """Commits the writes of its callers, which may be on any thread."""
 
-    def __init__(self, database: Database, linger_ms: float = 4.0, retry_seconds: float = RETRY_S) -> None:
+    def __init__(self, database: Database, window_ms: float = BATCHING_WINDOW_MS, retry_s: float = RETRY_S) -> None:
+        """``window_ms`` is how long the first write of a batch waits for others; ``retry_s`` how long a batch is
+        retried while the database is locked or away.
+        """
         self._database = database
-        self._linger = linger_ms / 1000
-        self._retry_seconds = retry_seconds
+        self._window_s = window_ms / 1000
+        self._retry_s = retry_s
         self._queue: deque[_Item] = deque()
         self._changed = threading.Condition()
         self._closing = False
         self._thread = threading.Thread(target=self._serve, name="turnwise-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, name: str, /, **arguments: Any) -> "Future[Any]":
-        """Queues operation ``name``; the future holds its result once it is committed, or what it raised.
+    def submit(self, write: Write[T]) -> "Future[T]":
+        """Queue a write; the future holds its result once it is committed, or what it raised.
 
         Raises:
-            KeyError: there is no such operation.
             StoreError: the writer is closed.
         """
-        if name not in OPERATIONS:
-            raise KeyError(f"no store operation {name!r}; there are {', '.join(sorted(OPERATIONS))}")
-        item = _Item(name, arguments)
+        item = _Item(write)
         with self._changed:
             if self._closing:
-                raise StoreError(f"the store's writer is closed; {name} was not stored")
+                raise StoreError(f"`{write.operation}` was not stored: the store's writer is closed")
             self._queue.append(item)
             if len(self._queue) in (1, MAX_BATCH):
                 self._changed.notify()
         return item.future
 
-    def call(self, name: str, /, timeout: float = 60.0, **arguments: Any) -> Any:
-        """``submit`` and wait for the result. Raises what the operation raises, or TimeoutError."""
-        return self.submit(name, **arguments).result(timeout)
+    def commit(self, write: Write[T], timeout_s: float = 60.0) -> T:
+        """Queue a write and return its result once it is committed. Raises what the write raises, or TimeoutError."""
+        return self.submit(write).result(timeout_s)
+
+    async def run(self, writes: Sequence[Write[Any]]) -> list[Answer]:
+        """Commit writes in their order, off the event loop. A failure is returned, so that one does not hide others."""
+        futures = [asyncio.wrap_future(self.submit(write)) for write in writes]
+        answers = await asyncio.gather(*futures, return_exceptions=True)
+        return [Answer(not isinstance(answer, BaseException), answer) for answer in answers]
 
     @property
     def pending(self) -> int:
-        """How many operations wait."""
+        """Return how many writes wait."""
         return len(self._queue)
 
-    def close(self, timeout: float = 60.0) -> None:
-        """Commits what is queued, then stops; nothing can be submitted any more.
+    def close(self, timeout_s: float = 60.0) -> None:
+        """Commit what is queued, then stop; later submissions are refused.
 
         Raises:
-            StoreUnavailable: that took longer than ``timeout`` seconds.
+            StoreUnavailable: that took longer than ``timeout_s`` seconds.
         """
         with self._changed:
             self._closing = True
             self._changed.notify()
-        self._thread.join(timeout)
+        self._thread.join(timeout_s)
         if self._thread.is_alive():
-            raise StoreUnavailable(f"the store's writer still had {self.pending} writes to do after {timeout:g} s")
+            raise StoreUnavailable(
+                f"the store's writer still had {self.pending} writes to commit after {timeout_s:g} s"
+            )
 
     def _serve(self) -> None:
         while batch := self._next_batch():
@@ -102,7 +119,7 @@ class Writer:
             while not self._queue and not self._closing:
                 self._changed.wait()
             if self._queue and not self._closing and len(self._queue) < MAX_BATCH:
-                self._changed.wait_for(lambda: self._closing or len(self._queue) >= MAX_BATCH, self._linger)
+                self._changed.wait_for(lambda: self._closing or len(self._queue) >= MAX_BATCH, self._window_s)
             return [self._queue.popleft() for _ in range(min(len(self._queue), MAX_BATCH))]
 
     def _commit(self, batch: list[_Item]) -> None:
@@ -123,10 +140,10 @@ class Writer:
             item.future.set_result(result)
 
     def _stage(self, item: _Item) -> bool:
-        """Writes and syncs large images before the transaction begins, so that no lock is held meanwhile."""
-        if item.name == "append" and item.arguments.get("observations"):
+        """Write and sync large images before the transaction begins, so that it holds no lock meanwhile."""
+        if item.write.operation == append.name and (images := item.write.arguments.get("images")):
             try:
-                stage(self._database.blobs, item.arguments["observations"])
+                stage(self._database.blobs, images)
             except Exception as error:
                 item.future.set_exception(error)
                 return False
@@ -141,32 +158,32 @@ class Writer:
             item.future.set_result(result)
 
     def _run(self, items: Sequence[_Item]) -> list[Any]:
-        """One transaction for all ``items``, retried while the database is busy or away."""
+        """Run all ``items`` in one transaction, retried while the database is locked or away."""
 
         def once() -> list[Any]:
             with self._database.transaction() as tx:
                 return _apply(tx, items)
 
-        return retried(once, self._retry_seconds)
+        return retried(once, self._retry_s)
 
 
 def _apply(tx: Transaction, items: Sequence[_Item]) -> list[Any]:
     results: list[Any] = [None] * len(items)
     waiting: list[Append] = []
     for position, item in enumerate(items):
-        if item.name == "append":
-            waiting.append(Append(**item.arguments))
+        if item.write.operation == append.name:
+            waiting.append(Append(**item.write.arguments))
             continue
-        if waiting and not _may_overtake(item, waiting):
+        if waiting and not _may_overtake(item.write, waiting):
             append_many(tx, waiting)
             waiting = []
-        results[position] = OPERATIONS[item.name](tx, **item.arguments)
+        results[position] = item.write.run(tx)
     if waiting:
         append_many(tx, waiting)
     return results
 
 
-def _may_overtake(item: _Item, waiting: Sequence[Append]) -> bool:
-    if item.name == "finish_trajectory":
-        return all(one.trajectory != item.arguments.get("trajectory") for one in waiting)
-    return item.name in _BEFORE_APPENDS
+def _may_overtake(write: Write[Any], waiting: Sequence[Append]) -> bool:
+    if write.operation == finish_trajectory.name:
+        return all(one.trajectory != write.arguments["trajectory"] for one in waiting)
+    return write.operation in _BEFORE_APPENDS

@@ -1,9 +1,9 @@
 """The episode loop: observe, act, step, record; until the environment ends it, a horizon runs out, or something fails.
 
 Every wait has a deadline. A failure of the world, of the engine or of the clock ends the episode with a status that
-is never a reward; what the agent wrote, however wrong, is the environment's to answer. Each turn is in the journal
-before the next one is asked for, and the ending is awaited until it is durable: once begun it is committed, whatever
-deadline comes meanwhile. A turn that the store lost is no status of the episode: it ends the run.
+is never a reward; what the agent wrote, however wrong, is the environment's to answer. Each turn is submitted
+to the store before the next one begins, and the ending is awaited until it is durable: once begun it is committed,
+whatever deadline comes meanwhile. A turn that the store lost is no status of the episode: it ends the run.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...envs.errors import EnvError, EnvTimeout
 from ...records import Horizon, Message, Outcome, Status, Step, Task, Trajectory
+from ...store.trajectory_writer import TrajectoryWriter
 from ..errors import CannotSee, EngineFailed, HorizonReached
 
 if TYPE_CHECKING:
     from ...envs.runner.env_thread import EnvThread
-    from ..store_client import Journal
+    from ...store.client import StoreClient
 
 GRACE_S = 1.0
 """Seconds beyond the turn's deadline before a player that does not end by itself is cancelled. A player bounds its own
@@ -82,7 +83,6 @@ class _Progress:
     success: bool | None = None
     turns: int = 0
     tokens: int = 0
-    messages: int = 0
     final_hash: str = ""
     final_text: str = ""
     extras: dict[str, Any] = field(default_factory=dict)
@@ -94,7 +94,7 @@ async def play(
     task: Task,
     horizon: Horizon,
     trajectory: Trajectory,
-    journal: Journal,
+    client: StoreClient,
     deadlines: Deadlines,
     controller: Controller,
 ) -> Outcome:
@@ -107,11 +107,12 @@ async def play(
         TurnwiseError: the store lost a part of it, or the policy cannot play this environment at all. Every failure
             of the episode itself is a status instead.
     """
-    journal.put("start_trajectory", trajectory=trajectory)
+    record = TrajectoryWriter(client, trajectory)
+    record.start()
     now = _Progress()
     hopeless: CannotSee | None = None
     try:
-        await _turns(owner, player, task, horizon, trajectory.id, journal, deadlines, controller, now)
+        await _turns(owner, player, task, horizon, trajectory.id, record, deadlines, controller, now)
     except HorizonReached as error:
         now.status, now.error = Status.TRUNCATED, str(error)
     except EnvTimeout as error:
@@ -126,7 +127,7 @@ async def play(
         now.status, now.error = Status.CANCELLED, "cancelled while it was running"
     if owner.package:
         now.extras[ENV_PACKAGE] = owner.package
-    await to_the_end(_finish(journal, trajectory.id, now))
+    await to_the_end(_finish(record, now))
     if hopeless is not None:
         raise CannotSee(now.error) from hopeless
     return Outcome(
@@ -155,19 +156,15 @@ async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
     task.result()
 
 
-async def _finish(journal: Journal, trajectory: str, now: _Progress) -> None:
-    await journal.commit(
-        "finish_trajectory",
-        trajectory=trajectory,
-        status=now.status,
+async def _finish(record: TrajectoryWriter, now: _Progress) -> None:
+    await record.finish(
+        now.status,
         reward=now.reward,
         success=now.success,
         error=now.error,
         final_observation_hash=now.final_hash,
         final_observation=now.final_text,
         extras=now.extras,
-        n_steps=now.turns,
-        n_messages=now.messages,
     )
 
 
@@ -177,7 +174,7 @@ async def _turns(
     task: Task,
     horizon: Horizon,
     trajectory: str,
-    journal: Journal,
+    record: TrajectoryWriter,
     deadlines: Deadlines,
     controller: Controller,
     now: _Progress,
@@ -185,7 +182,7 @@ async def _turns(
     seen = await owner.reset(task.seed, task.split, deadlines.reset)
     now.extras.update(seen.extras)
     for turn in range(horizon.max_turns):
-        journal.check(trajectory)
+        record.check()
         started = perf_counter()
         async with asyncio.timeout(deadlines.turn + GRACE_S):
             answer = await player.act(seen.text, seen.images)
@@ -194,8 +191,7 @@ async def _turns(
         try:
             seen = await owner.step(answer.text, deadlines.step)
         except EnvError:
-            journal.put("append", trajectory=trajectory, steps=[], messages=answer.messages)
-            now.messages += len(answer.messages)
+            record.append([], answer.messages)
             raise
         images = {hashlib.sha256(image).hexdigest(): image for image in before.images}
         step = Step(
@@ -215,10 +211,9 @@ async def _turns(
             images=tuple(images),
             created_at=datetime.now(UTC),
         )
-        journal.put("append", trajectory=trajectory, steps=[step], messages=answer.messages, observations=images)
+        record.append([step], answer.messages, images)
         now.reward += seen.reward
         now.turns += 1
-        now.messages += len(answer.messages)
         now.tokens += answer.tokens
         now.success = seen.success
         now.final_hash, now.final_text = seen.hash, seen.text

@@ -18,7 +18,8 @@ from time import monotonic
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
 from ...records import SCORED_STATUSES, Group, Outcome, Source, Status, Task, Trajectory
-from ..store_client import Journal
+from ...store.client import StoreClient
+from ...store.trajectory_writer import TrajectoryWriter
 from .episode import Controller, Deadlines, Player, play, to_the_end
 
 RETRIES = 1
@@ -34,7 +35,7 @@ class Rollouts:
 
     def __init__(
         self,
-        journal: Journal,
+        client: StoreClient,
         player: MakePlayer,
         deadlines: Deadlines,
         concurrency: Mapping[str, int],
@@ -43,7 +44,7 @@ class Rollouts:
         source: Source = Source.POLICY,
     ) -> None:
         """``concurrency`` bounds the episodes at once by ``kind`` of task; a kind not in it has no bound of its own."""
-        self._journal = journal
+        self._client = client
         self._player = player
         self._deadlines = deadlines
         self._closing = min(deadlines.step, CLOSING)
@@ -126,7 +127,7 @@ class Rollouts:
                 group.task,
                 group.horizon,
                 trajectory,
-                self._journal,
+                self._client,
                 self._deadlines,
                 self._controller,
             )
@@ -142,17 +143,9 @@ class Rollouts:
         return outcome
 
     async def _stillborn(self, trajectory: Trajectory, error: str) -> Outcome:
-        self._journal.put("start_trajectory", trajectory=trajectory)
-        await to_the_end(
-            self._journal.commit(
-                "finish_trajectory",
-                trajectory=trajectory.id,
-                status=Status.ENV_ERROR,
-                error=error,
-                n_steps=0,
-                n_messages=0,
-            )
-        )
+        record = TrajectoryWriter(self._client, trajectory)
+        record.start()
+        await to_the_end(record.finish(Status.ENV_ERROR, error=error))
         return Outcome(trajectory.id, trajectory.member, trajectory.attempt, Status.ENV_ERROR, 0.0, None, 0, 0, error)
 
     async def _take(self, task: Task) -> EnvThread:

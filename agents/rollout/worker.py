@@ -15,10 +15,12 @@ from typing import Any
 from ...envs.runner.env_thread import EnvThread, lost_threads
 from ...envs.sandboxes import lease_from
 from ...records import Group, Outcome, Trajectory
+from ...store.client import StoreClient
 from ...store.database import open_database
+from ...store.writer import Writer
 from ..engine.client import PolicyClient
 from ..players.policy import TokenPlayer
-from ..store_client import Journal, through_actor, through_writer
+from ..store_actor import send_to
 from ..tokens.conversation import Chat
 from .episode import Controller, Deadlines
 from .group_runner import Rollouts
@@ -49,8 +51,8 @@ class RolloutWorker:
         self._writer = writer
         self._chat = Chat(spec.model)
         self._rollouts: Rollouts | None = None
-        self._client: PolicyClient | None = None
-        self._journal: Journal | None = None
+        self._engine_client: PolicyClient | None = None
+        self._store_client: StoreClient | None = None
         self._playing: set[asyncio.Task[list[Outcome]]] = set()
 
     async def play(self, group: Group, members: Sequence[tuple[int, int]]) -> tuple[list[Outcome], int]:
@@ -69,8 +71,8 @@ class RolloutWorker:
         for task in playing:
             task.cancel()
         await asyncio.gather(*playing, return_exceptions=True)
-        if self._journal is not None:
-            await self._journal.flush()
+        if self._store_client is not None:
+            await self._store_client.flush()
 
     async def held(self, group: str) -> float:
         """See ``Rollouts.held``."""
@@ -84,23 +86,23 @@ class RolloutWorker:
         """Close environments and the client."""
         if self._rollouts is not None:
             await self._rollouts.close()
-        if self._client is not None:
-            await self._client.close()
+        if self._engine_client is not None:
+            await self._engine_client.close()
 
     def _start(self) -> Rollouts:
         if self._spec.sandboxes:
             lease_from(self._spec.sandboxes)
-        send = through_actor(self._writer) if self._writer else through_writer(open_database(self._spec.store_url))[0]
-        self._client = PolicyClient(list(self._engines), temperature=self._spec.temperature)
-        self._journal = Journal(send)
+        send = send_to(self._writer) if self._writer else Writer(open_database(self._spec.store_url)).run
+        self._engine_client = PolicyClient(list(self._engines), temperature=self._spec.temperature)
+        self._store_client = StoreClient(send)
         self._rollouts = Rollouts(
-            self._journal, self._player, self._spec.deadlines, self._spec.concurrency, self._spec.controller
+            self._store_client, self._player, self._spec.deadlines, self._spec.concurrency, self._spec.controller
         )
         return self._rollouts
 
     def _player(self, owner: EnvThread, group: Group, trajectory: Trajectory) -> TokenPlayer:
-        assert self._client is not None  # noqa: S101
+        assert self._engine_client is not None  # noqa: S101
         system = "\n\n".join(part for part in (group.prompt_prefix, owner.instructions) if part)
         return TokenPlayer(
-            self._client, self._chat.begin(system), group.horizon, trajectory.id, self._spec.deadlines.turn
+            self._engine_client, self._chat.begin(system), group.horizon, trajectory.id, self._spec.deadlines.turn
         )

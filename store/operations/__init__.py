@@ -1,7 +1,7 @@
-"""Every write of the store, by name: ``OPERATIONS[name](tx, **arguments)``. The writer runs them; so may a
-transaction of your own.
+"""Every write of the store: functions that run inside one transaction.
 
-All are safe to repeat: ids are made by the caller, and a call that was already carried out changes nothing.
+All are safe to repeat: the caller makes the ids, and a call that was already carried out changes nothing. To add a
+write, add a function under ``@operation`` here, and a method to ``RunStore`` if a run uses it.
 """
 
 from .leases import BatchItem, acknowledge, expire_groups, lease_groups, release
@@ -9,12 +9,14 @@ from .resume import rewind
 from .runs import add_metrics, add_version, create_run, finish_run, request_stop, set_checkpoint
 from .steps import append
 from .trajectories import cancel_trajectories, close_group, finish_trajectory, open_group, start_trajectory
-from .transaction import OPERATIONS, Transaction
+from .transaction import OPERATIONS, Operation, Transaction, Write
 
 __all__ = [
     "OPERATIONS",
     "BatchItem",
+    "Operation",
     "Transaction",
+    "Write",
     "acknowledge",
     "add_metrics",
     "add_version",

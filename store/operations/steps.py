@@ -40,7 +40,7 @@ class Append:
     trajectory: str
     steps: Sequence[Step]
     messages: Sequence[Message]
-    observations: Mapping[str, bytes] | None = None
+    images: Mapping[str, bytes] | None = None
 
 
 @dataclass(slots=True)
@@ -59,16 +59,16 @@ def append(
     trajectory: str,
     steps: Sequence[Step],
     messages: Sequence[Message],
-    observations: Mapping[str, bytes] | None = None,
+    images: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Adds steps and messages to a running trajectory; ``observations`` are the images they name (hash -> bytes).
+    """Adds steps and messages to a running trajectory; ``images`` maps the hash of each image they name to its bytes.
 
     Raises:
         NotFound: there is no such trajectory.
         StoreConflict: it has ended, and these are not among what it had.
         ValueError: a reward is not finite, or an image has not the hash it is given under.
     """
-    append_many(tx, [Append(trajectory, steps, messages, observations)])
+    append_many(tx, [Append(trajectory, steps, messages, images)])
 
 
 def append_many(tx: Transaction, appends: Sequence[Append]) -> None:
@@ -78,7 +78,7 @@ def append_many(tx: Transaction, appends: Sequence[Append]) -> None:
     for one in appends:
         _add_messages(rows, one)
         _add_steps(rows, one, tx.now)
-        for name, data in (one.observations or {}).items():
+        for name, data in (one.images or {}).items():
             if name not in rows.contents:
                 _check_name(name, data)
                 rows.contents[name] = data
@@ -94,14 +94,14 @@ def append_many(tx: Transaction, appends: Sequence[Append]) -> None:
             tx.conn.execute(insert_once(dialect, table), values)
 
 
-def stage(blobs: BlobStore, observations: Mapping[str, bytes]) -> None:
+def stage(blobs: BlobStore, images: Mapping[str, bytes]) -> None:
     """Writes large images to their folder ahead of the rows that name them.
 
     Raises:
         ValueError: an image has not the hash it is given under.
         StoreFull: there is no room.
     """
-    for name, data in observations.items():
+    for name, data in images.items():
         if len(data) > INLINE_BYTES:
             _check_name(name, data)
             blobs.stage(name, data)

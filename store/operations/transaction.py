@@ -1,30 +1,29 @@
-"""A write transaction, and the register of the operations that may run in one.
+"""A write transaction, and the operations that run in one.
 
-An operation is a plain function ``f(tx, *, ...)``. It may be run twice with the same arguments (a retry after a lost
-answer): the second run must change nothing. Ids are therefore made by the caller.
+An operation is a function ``f(tx, *, ...)`` under ``@operation``. It may run twice with the same arguments, because a
+caller repeats a call whose answer was lost: the second run must change nothing. The caller therefore makes the ids.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from functools import update_wrapper
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, func, select
 
 from ..content.blobs import BlobStore
 from ..types import UtcDateTime, utc_now
 
-Operation = TypeVar("Operation", bound=Callable[..., Any])
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _DATABASE_CLOCK = select(func.clock_timestamp(type_=UtcDateTime()))
-
-OPERATIONS: dict[str, Callable[..., Any]] = {}
-"""Every write, by name; filled when ``store.operations`` is imported."""
 
 
 @dataclass(slots=True)
 class Transaction:
-    """What an operation writes through: one connection in one transaction, and the blobs beside it."""
+    """One connection in one write transaction, and the blobs that its rows refer to."""
 
     conn: Connection
     blobs: BlobStore
@@ -43,7 +42,43 @@ class Transaction:
         return self._now
 
 
-def operation(function: Operation) -> Operation:
-    """Registers a write under its name."""
-    OPERATIONS[function.__name__] = function
-    return function
+@dataclass(frozen=True, slots=True)
+class Write(Generic[T]):
+    """One call of an operation, to be run in a transaction elsewhere; ``T`` is the type of its result. Picklable."""
+
+    operation: str
+    arguments: Mapping[str, Any]
+
+    def run(self, tx: Transaction) -> T:
+        """Run the operation in ``tx``. Raises what the operation raises."""
+        result: T = OPERATIONS[self.operation](tx, **self.arguments)
+        return result
+
+
+class Operation(Generic[P, T]):
+    """A write of the store. Call it inside a transaction, or ``bind`` arguments and hand the ``Write`` to a writer."""
+
+    def __init__(self, function: Callable[Concatenate[Transaction, P], T]) -> None:
+        self._function = function
+        self.name = function.__name__
+        update_wrapper(self, function)
+
+    def __call__(self, tx: Transaction, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._function(tx, *args, **kwargs)
+
+    def bind(self, *args: P.args, **kwargs: P.kwargs) -> Write[T]:
+        """Return this call as a value. Every argument is passed by keyword."""
+        return Write(self.name, kwargs)
+
+
+OPERATIONS: dict[str, Operation[..., Any]] = {}
+"""Every operation by name; filled when ``store.operations`` is imported. A ``Write`` that crossed a process boundary
+finds its operation here.
+"""
+
+
+def operation(function: Callable[Concatenate[Transaction, P], T]) -> Operation[P, T]:
+    """Make an operation of a function and register it under the function's name."""
+    made = Operation(function)
+    OPERATIONS[made.name] = made
+    return made

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from turnwise.agents.rollout.episode import Answer, Deadlines
 from turnwise.agents.rollout.group_runner import Rollouts
-from turnwise.agents.store_client import Journal, Send, through_writer
 from turnwise.envs.runner.env_thread import EnvThread, lost_threads
 from turnwise.envs.tasks import make_task
 from turnwise.records import Group, Horizon, Message, Outcome, Role, Source, Task, Trajectory
+from turnwise.store.client import Send, StoreClient
 from turnwise.store.database import Database, open_database
+from turnwise.store.run_store import RunStore
+from turnwise.store.writer import Writer
 
 SITE = "turnwise/TextSite-v0"
 HORIZON = Horizon(max_turns=6, max_tokens_per_turn=8, max_tokens_per_episode=64, max_context=512)
@@ -89,14 +91,23 @@ class Stage:
         of: Group,
         deadlines: Deadlines = QUICK,
     ) -> list[Outcome]:
-        journal = Journal(self.send)
-        await journal.commit("create_run", run="r", config={}, config_hash="c", kind="train", code_version="0")
-        await journal.commit("open_group", group=of)
+        store = await self.begin()
+        await store.open_group(of)
         rollouts = self.rollouts(say, deadlines)
         try:
             return await rollouts.group(of, [(member, 0) for member in range(of.size)])
         finally:
             await rollouts.close()
+
+    def store(self) -> RunStore:
+        """Return the store as run ``r`` uses it."""
+        return RunStore("r", self.database, StoreClient(self.send))
+
+    async def begin(self) -> RunStore:
+        """Store run ``r``, and return the store as it uses it."""
+        store = self.store()
+        await store.create(config={}, config_hash="c", kind="train", code_version="0")
+        return store
 
     def rollouts(self, say: Script, deadlines: Deadlines = QUICK, send: Send | None = None) -> Rollouts:
         """Rollouts that write through ``send``, by default the stage's."""
@@ -109,7 +120,7 @@ class Stage:
             self.owners.append(owner)
             return made
 
-        return Rollouts(Journal(send or self.send), player, deadlines, self.concurrency, PlayOn())
+        return Rollouts(StoreClient(send or self.send), player, deadlines, self.concurrency, PlayOn())
 
 
 def on_stage(tmp_path: Path, scenario: Callable[[Stage], Awaitable[Any]]) -> Any:
@@ -117,10 +128,10 @@ def on_stage(tmp_path: Path, scenario: Callable[[Stage], Awaitable[Any]]) -> Any
 
     async def bounded() -> Any:
         database = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
-        send, writer = through_writer(database)
+        writer = Writer(database)
         try:
             async with asyncio.timeout(60):
-                return await scenario(Stage(database, send))
+                return await scenario(Stage(database, writer.run))
         finally:
             writer.close()
             database.close()

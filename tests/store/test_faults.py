@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, func, select
 from turnwise.records import Status
+from turnwise.store import operations
 from turnwise.store.database import Database, open_database
 from turnwise.store.queries.lists import double_consumed, load_trajectory, versions
 from turnwise.store.schema import metadata, step
@@ -70,14 +71,16 @@ def test_whichever_statement_fails_nothing_is_there_by_half(database: Database, 
 CHILD = """
 import sys
 from turnwise.records import Status
+from turnwise.store import operations
 from turnwise.store.database import open_database
 from turnwise.store.writer import Writer
 from turnwise.tests.store.making import trajectory, turn
 writer = Writer(open_database(sys.argv[1]))
 for number in range(100_000):
     name = f"t{number}"
-    futures = [writer.submit("start_trajectory", trajectory=trajectory(name, member=number))]
-    futures += [writer.submit("append", trajectory=name, **turn(index, text=f"{name} {index}")) for index in range(3)]
+    futures = [writer.submit(operations.start_trajectory.bind(trajectory=trajectory(name, member=number)))]
+    for index in range(3):
+        futures.append(writer.submit(operations.append.bind(trajectory=name, **turn(index, text=f"{name} {index}"))))
     for future in futures:
         future.result()
     print(name, flush=True)
@@ -112,12 +115,12 @@ def test_sixteen_writers_and_four_readers(database: Database) -> None:
 
     def write(member: int) -> None:
         mine = open_database(database.url)
-        writer = Writer(mine, linger_ms=1)
+        writer = Writer(mine, window_ms=1)
         try:
-            writer.call("start_trajectory", trajectory=trajectory(f"t{member}", member=member))
+            writer.commit(operations.start_trajectory.bind(trajectory=trajectory(f"t{member}", member=member)))
             for index in range(12):
-                writer.call("append", trajectory=f"t{member}", **turn(index))
-            writer.call("finish_trajectory", trajectory=f"t{member}", status=Status.COMPLETED)
+                writer.commit(operations.append.bind(trajectory=f"t{member}", **turn(index)))
+            writer.commit(operations.finish_trajectory.bind(trajectory=f"t{member}", status=Status.COMPLETED))
         except BaseException as error:
             failures.append(error)
         finally:
@@ -194,6 +197,7 @@ FULL = """
 import os, sys
 from pathlib import Path
 from turnwise.store.content.blobs import digest
+from turnwise.store import operations
 from turnwise.store.database import open_database
 from turnwise.store.errors import StoreFull
 from turnwise.store.queries.lists import load_trajectory
@@ -205,12 +209,12 @@ ballast.write_bytes(bytes(1 << 20))
 database = open_database(f"sqlite:///{folder}/turnwise.db", create=True)
 writer = Writer(database)
 create_run(database)
-writer.call("open_group", group=group())
-writer.call("start_trajectory", trajectory=trajectory("t"))
+writer.commit(operations.open_group.bind(group=group()))
+writer.commit(operations.start_trajectory.bind(trajectory=trajectory("t")))
 stored = 0
 try:
     for index in range(100_000):
-        writer.call("append", trajectory="t", **turn(index, text=f"{index} " * 1500))
+        writer.commit(operations.append.bind(trajectory="t", **turn(index, text=f"{index} " * 1500)))
         stored += 1
 except StoreFull as error:
     assert "free some space" in str(error), error
@@ -218,14 +222,14 @@ else:
     raise SystemExit("never full")
 image = os.urandom(1 << 20)
 try:
-    writer.call("append", trajectory="t", **turn(stored), observations={digest(image): image})
+    writer.commit(operations.append.bind(trajectory="t", **turn(stored), images={digest(image): image}))
 except StoreFull as error:
     print(error)
 else:
     raise SystemExit("room for an image?")
 assert len(load_trajectory(database, "t").steps) == stored > 3
 ballast.unlink()
-writer.call("append", trajectory="t", **turn(stored))
+writer.commit(operations.append.bind(trajectory="t", **turn(stored)))
 writer.close()
 database.close()
 assert len(load_trajectory(open_database(str(folder / "turnwise.db")), "t").steps) == stored + 1

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, func, select
 from turnwise.records import Status
+from turnwise.store import operations
 from turnwise.store.content.blobs import INLINE_BYTES, digest
 from turnwise.store.database import Database, open_database
 from turnwise.store.errors import NotFound, StoreConflict, StoreError, StoreUnavailable
@@ -25,18 +26,18 @@ def count_steps(database: Database) -> int:
 
 def begin(database: Database, writer: Writer, members: int) -> None:
     create_run(database)
-    writer.call("open_group", group=group(size=members))
+    writer.commit(operations.open_group.bind(group=group(size=members)))
     for member in range(members):
-        writer.call("start_trajectory", trajectory=trajectory(f"t{member}", member=member))
+        writer.commit(operations.start_trajectory.bind(trajectory=trajectory(f"t{member}", member=member)))
 
 
 def test_many_writes_are_one_commit(database: Database) -> None:
     commits: list[Any] = []
-    writer = Writer(database, linger_ms=200)
+    writer = Writer(database, window_ms=200)
     begin(database, writer, 4)
     event.listen(database.engine, "commit", commits.append)
-    futures = [writer.submit("append", trajectory=f"t{member}", **turn(0)) for member in range(4)]
-    futures += [writer.submit("append", trajectory=f"t{member}", **turn(1)) for member in range(4)]
+    futures = [writer.submit(operations.append.bind(trajectory=f"t{member}", **turn(0))) for member in range(4)]
+    futures += [writer.submit(operations.append.bind(trajectory=f"t{member}", **turn(1))) for member in range(4)]
     for future in futures:
         future.result(10)
     assert len(commits) == 1
@@ -45,14 +46,14 @@ def test_many_writes_are_one_commit(database: Database) -> None:
 
 
 def test_writes_of_one_trajectory_keep_their_order(database: Database) -> None:
-    writer = Writer(database, linger_ms=100)
+    writer = Writer(database, window_ms=100)
     create_run(database)
-    futures: list[Future[Any]] = [writer.submit("open_group", group=group(size=3))]
+    futures: list[Future[Any]] = [writer.submit(operations.open_group.bind(group=group(size=3)))]
     for member in range(3):
         name = f"t{member}"
-        futures.append(writer.submit("start_trajectory", trajectory=trajectory(name, member=member)))
-        futures += [writer.submit("append", trajectory=name, **turn(index)) for index in range(3)]
-        futures.append(writer.submit("finish_trajectory", trajectory=name, status=Status.COMPLETED))
+        futures.append(writer.submit(operations.start_trajectory.bind(trajectory=trajectory(name, member=member))))
+        futures += [writer.submit(operations.append.bind(trajectory=name, **turn(index))) for index in range(3)]
+        futures.append(writer.submit(operations.finish_trajectory.bind(trajectory=name, status=Status.COMPLETED)))
     for future in futures:
         future.result(10)
     writer.close()
@@ -60,13 +61,17 @@ def test_writes_of_one_trajectory_keep_their_order(database: Database) -> None:
 
 
 def test_one_bad_write_fails_alone(database: Database) -> None:
-    writer = Writer(database, linger_ms=100)
+    writer = Writer(database, window_ms=100)
     begin(database, writer, 3)
-    good = [writer.submit("append", trajectory=f"t{member}", **turn(0)) for member in range(2)]
-    missing = writer.submit("append", trajectory="nobody", **turn(0))
-    wrong = writer.submit("create_run", run="r", config={}, config_hash="x", kind="train", code_version="")
-    image = writer.submit("append", trajectory="t2", **turn(0), observations={"0" * 64: b"i" * INLINE_BYTES * 2})
-    good.append(writer.submit("append", trajectory="t2", **turn(0)))
+    good = [writer.submit(operations.append.bind(trajectory=f"t{member}", **turn(0))) for member in range(2)]
+    missing = writer.submit(operations.append.bind(trajectory="nobody", **turn(0)))
+    wrong = writer.submit(
+        operations.create_run.bind(run="r", config={}, config_hash="x", kind="train", code_version="")
+    )
+    image = writer.submit(
+        operations.append.bind(trajectory="t2", **turn(0), images={"0" * 64: b"i" * INLINE_BYTES * 2})
+    )
+    good.append(writer.submit(operations.append.bind(trajectory="t2", **turn(0))))
     for future in good:
         future.result(10)
     with pytest.raises(NotFound):
@@ -87,7 +92,7 @@ def test_images_are_stored_with_the_step_that_shows_them(database: Database, wri
     one = turn(0)
     steps = [replace(one["steps"][0], images=tuple(pictures))]
     messages = [replace(one["messages"][0], images=tuple(pictures)), one["messages"][1]]
-    writer.call("append", trajectory="t0", steps=steps, messages=messages, observations=pictures)
+    writer.commit(operations.append.bind(trajectory="t0", steps=steps, messages=messages, images=pictures))
     stored = load_trajectory(database, "t0")
     assert stored.steps[0].images == stored.messages[0].images == tuple(pictures)
     with database.read() as conn:
@@ -95,22 +100,17 @@ def test_images_are_stored_with_the_step_that_shows_them(database: Database, wri
 
 
 def test_a_closed_writer_takes_nothing_and_leaves_nothing_behind(database: Database) -> None:
-    writer = Writer(database, linger_ms=1000)
+    writer = Writer(database, window_ms=1000)
     begun = time.monotonic()
     create_run(database)
-    future = writer.submit("request_stop", run="r")
+    future = writer.submit(operations.request_stop.bind(run="r"))
     writer.close()
     assert future.done()
     assert time.monotonic() - begun < 5
     with database.read() as conn:
         assert run_row(conn, "r")["stop_requested"] is True
     with pytest.raises(StoreError, match="closed"):
-        writer.submit("request_stop", run="r")
-
-
-def test_an_unknown_operation_is_refused_at_once(writer: Writer) -> None:
-    with pytest.raises(KeyError, match="no store operation 'drop'"):
-        writer.submit("drop")
+        writer.submit(operations.request_stop.bind(run="r"))
 
 
 def test_a_locked_database_is_waited_for(tmp_path: Any) -> None:
@@ -119,7 +119,7 @@ def test_a_locked_database_is_waited_for(tmp_path: Any) -> None:
     other = open_database(database.url)
     writer = Writer(database)
     with other.transaction():
-        future = writer.submit("request_stop", run="r")
+        future = writer.submit(operations.request_stop.bind(run="r"))
         with pytest.raises(TimeoutError):
             future.result(0.3)
     future.result(10)
@@ -131,12 +131,12 @@ def test_waiting_for_a_database_ends(tmp_path: Any, monkeypatch: pytest.MonkeyPa
     database = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
     create_run(database)
     other = open_database(database.url)
-    writer = Writer(database, retry_seconds=0.3)
+    writer = Writer(database, retry_s=0.3)
     with other.transaction():
-        future = writer.submit("request_stop", run="r")
+        future = writer.submit(operations.request_stop.bind(run="r"))
         with pytest.raises(StoreUnavailable, match="database is locked"):
             future.result(10)
-    writer.call("request_stop", run="r")
+    writer.commit(operations.request_stop.bind(run="r"))
     writer.close()
 
 
@@ -157,7 +157,7 @@ def test_a_server_that_drops_every_connection_costs_nothing(server: Server, temp
         for index in range(60):
             if index % 6 == 0:
                 server.drop_connections(name)
-            writer.call("append", trajectory="t0", **turn(index))
+            writer.commit(operations.append.bind(trajectory="t0", **turn(index)))
     finally:
         stopped.set()
         cutter.join()

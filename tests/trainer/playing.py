@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turnwise.agents.rollout.group_runner import Rollouts
-from turnwise.agents.store_client import Journal
 from turnwise.agents.tiny_model import new_model
 from turnwise.records import Group, Outcome, PolicyVersion
 from turnwise.tests.agents.players import Stage
@@ -15,7 +14,6 @@ from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.learner.local import Learner
 from turnwise.trainer.learner.update import Learning
 from turnwise.trainer.rollout.dispatcher import Dispatcher
-from turnwise.trainer.run.loop import active, members
 
 FIRST = PolicyVersion("r", 0, None, 0)
 
@@ -38,20 +36,16 @@ def learning(stage: Stage, config: RunConfig, streams: Streams, folder: Path) ->
     slots = Extensions.of(config)
     model = new_model(folder, ["a", "b", "c"], hidden=32, heads=2)
     learner = Learner(model, config.learner, slots.loss, slots.proximal, 1.0)
-    return Learning("r", config, slots, learner, Journal(stage.send), stage.database, {0: FIRST}, streams)
+    return Learning(config, slots, learner, stage.store(), {0: FIRST}, streams)
 
 
 def dispatcher(stage: Stage, config: RunConfig, streams: Streams, workers: object) -> Dispatcher:
     """The rollout side of run ``r``; ``workers`` play the groups."""
-    database = stage.database
     return Dispatcher(
-        "r",
         config,
         Extensions.of(config),
         workers,  # type: ignore[arg-type]
-        Journal(stage.send),
-        lambda: active(database, "r"),
-        lambda group: members(database, group),
+        stage.store(),
         streams,
         0,
     )

@@ -17,11 +17,13 @@ from ...agents.rollout.episode import Deadlines
 from ...agents.rollout.group_runner import kind_of
 from ...agents.rollout.placement import OFF_SANDBOX_NODES, hosts_of_actors
 from ...agents.rollout.worker import RolloutWorker, WorkerSpec
-from ...agents.store_client import Journal, Send, StoreWriter, through_actor, through_writer
+from ...agents.store_actor import StoreWriter, send_to
 from ...agents.weights.shm_writer import WeightWriter
 from ...envs.sandboxes import NodeSupervisor, any_sandboxed, lease_from
 from ...errors import TurnwiseError
+from ...store.client import StoreClient
 from ...store.database import Database, shown
+from ...store.writer import Writer
 from ..algorithms.protocols import RolloutController
 from ..config.schema import RunConfig
 from ..rollout.worker_pool import Workers
@@ -119,11 +121,11 @@ class Cluster:
     database: Database
     engines: list[Any]
     workers: Workers
-    journal: Journal
-    send: Send
+    store_client: StoreClient
+    """The driver's path into the store."""
     writer: Any | None
     """The ``StoreWriter`` actor, or None where this process writes for itself."""
-    local_writer: Any | None
+    local_writer: Writer | None
     keeper: NodeSupervisor | None
     """Of the nodes' sandboxes; None where no environment asks for any."""
     meta: Any = None
@@ -141,16 +143,17 @@ class Cluster:
         """Start every actor without waiting for any; ``ready`` waits. Ray must be up."""
         import ray
 
-        writer, local, send = None, None, None
+        writer, local = None, None
         if database.engine.dialect.name == "sqlite":
             writer = (
                 ray.remote(StoreWriter)
                 .options(num_cpus=0, max_restarts=-1, max_concurrency=64, **OFF_SANDBOX_NODES)
                 .remote(database.url)
             )
-            send = through_actor(writer)
+            client = StoreClient(send_to(writer))
         else:
-            send, local = through_writer(database)
+            local = Writer(database)
+            client = StoreClient(local.run)
         engines = [start_engine(config.engine, str(model)) for _ in range(config.rollout.engines)]
         keeper = None
         if any_sandboxed(one.id for one in config.environments):
@@ -173,7 +176,7 @@ class Cluster:
             num_cpus=0, max_restarts=0, max_concurrency=10_000, **OFF_SANDBOX_NODES
         )
         workers = Workers(lambda: remote.remote(spec, engines, writer), rollout.workers)
-        return cls(database, engines, workers, Journal(send), send, writer, local, keeper)
+        return cls(database, engines, workers, client, writer, local, keeper)
 
     async def ready(self) -> None:
         """Wait until engines, workers and writer answer, then keep watch over the engines.
@@ -295,7 +298,7 @@ class Cluster:
         if self._watch is not None:
             self._watch.cancel()
         await self.workers.close()
-        await self.journal.flush()
+        await self.store_client.flush()
         if self.keeper is not None:
             await self.keeper.close()
         for engine in self.engines:

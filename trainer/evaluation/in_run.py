@@ -8,10 +8,11 @@ from uuid import uuid4
 from ...agents.rollout.group_runner import kind
 from ...errors import TurnwiseError
 from ...records import SCORED_STATUSES, GroupState, Horizon, Outcome, Task
+from ...store.run_store import RunStore
 from ..cluster.actors import Cluster
 from ..config.schema import RunConfig
 from ..failpoints import failpoint
-from ..rollout.dispatcher import Survivors, play_out
+from ..rollout.dispatcher import play_out
 from ..telemetry.events import Evaluated, Event, Note
 from ..telemetry.metrics import Metrics, finite
 from .heldout import EvalResult, groups_of, held_out, summarise
@@ -27,19 +28,17 @@ class Evaluator:
 
     def __init__(
         self,
-        run: str,
         config: RunConfig,
         horizon: Horizon,
         cluster: Cluster,
-        members: Survivors,
+        store: RunStore,
         metrics: Metrics,
         tell: Callable[[Event], None],
     ) -> None:
-        self._run = run
         self._config = config
         self._horizon = horizon
         self._cluster = cluster
-        self._members = members
+        self._store = store
         self._metrics = metrics
         self._tell = tell
         self._worked: set[str] = set()
@@ -53,7 +52,6 @@ class Evaluator:
             return
         failpoint("evaluating")
         began = monotonic()
-        journal = self._cluster.journal
         tasks = held_out(self._config.environments, settings.tasks)
         played = await self._play(name, tasks)
         # Worlds that worked before and now fail are waited for; what was never seen to work is told at once.
@@ -67,11 +65,11 @@ class Evaluator:
             await asyncio.sleep(pause)
             played = ended + await self._play(name, again)
         self._worked.update(kind(task) for task, one in played if one.status in SCORED_STATUSES)
-        result = summarise(name, self._run, self._config.environments, played, settings.tasks, monotonic() - began)
-        self.results[name] = result
-        await journal.commit(
-            "add_metrics", run=self._run, update=update, metrics=finite(result.json()), kind=f"evaluation {name}"
+        result = summarise(
+            name, self._store.run, self._config.environments, played, settings.tasks, monotonic() - began
         )
+        self.results[name] = result
+        await self._store.add_metrics(f"evaluation {name}", update, finite(result.json()))
         self._metrics.write("evaluation", update, result.json())
         self._tell(
             Evaluated(
@@ -94,15 +92,12 @@ class Evaluator:
 
     async def _play(self, name: str, tasks: Sequence[Task]) -> list[tuple[Task, Outcome]]:
         """Play each task once, in a group of its own."""
-        cluster, journal = self._cluster, self._cluster.journal
+        cluster, store = self._cluster, self._store
         groups = groups_of(
-            self._run, f"{name.replace(' ', '-')}-v{cluster.version}-{uuid4().hex[:6]}", tasks, self._horizon
+            store.run, f"{name.replace(' ', '-')}-v{cluster.version}-{uuid4().hex[:6]}", tasks, self._horizon
         )
-        await asyncio.gather(*(journal.commit("open_group", group=group) for group in groups))
+        await asyncio.gather(*(store.open_group(group) for group in groups))
         deadline = self._config.rollout.group_deadline
-        outcomes = await asyncio.gather(
-            *(play_out(cluster.workers, journal, self._members, group, deadline) for group in groups)
-        )
-        closing = {"state": GroupState.FILTERED, "reason": "evaluation"}
-        await asyncio.gather(*(journal.commit("close_group", group=group.id, **closing) for group in groups))
+        outcomes = await asyncio.gather(*(play_out(cluster.workers, store, group, deadline) for group in groups))
+        await asyncio.gather(*(store.close_group(group.id, GroupState.FILTERED, "evaluation") for group in groups))
         return [(group.task, one) for group, ended in zip(groups, outcomes, strict=True) for one in ended]

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -24,15 +24,17 @@ from ... import __version__
 from ...agents.players.policy import ChatPlayer, ChatServer, OraclePlayer, RandomPlayer
 from ...agents.rollout.episode import Deadlines
 from ...agents.rollout.group_runner import Rollouts
-from ...agents.store_client import Journal, through_writer
 from ...envs.base import TurnEnv
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import any_sandboxed
 from ...errors import TurnwiseError
 from ...records import Group, GroupState, Outcome, Source, Task, Trajectory
+from ...store.client import StoreClient
 from ...store.database import Database, open_database
 from ...store.run_lock import hold_evaluation
+from ...store.run_store import RunStore
+from ...store.writer import Writer
 from ..algorithms.rollout_control.never_stop import PlayOn
 from ..config.schema import EnvironmentConfig, RunConfig
 from ..run.identity import end_unrecorded
@@ -133,23 +135,19 @@ async def _until_signal(work: Coroutine[Any, Any, T]) -> T:
 
 
 @asynccontextmanager
-async def _recorded(journal: Journal, run: str, policy: str, settings: Mapping[str, Any]) -> AsyncIterator[None]:
+async def _recorded(store: RunStore, policy: str, settings: Mapping[str, Any]) -> AsyncIterator[None]:
     """The evaluation as a run of its own: begun here, ended as finished, stopped or failed."""
-    await journal.commit("create_run", **_begin(run, policy, settings))
+    config = {"policy": policy, **settings}
+    digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
+    await store.create(config=config, config_hash=digest, kind="eval", code_version=__version__)
     try:
         yield
     except BaseException as error:
         status = "stopped" if isinstance(error, asyncio.CancelledError) else "failed"
-        journal.put("finish_run", run=run, status=status, error=f"{type(error).__name__}: {error}"[:4000])
-        await asyncio.shield(journal.flush())
+        with suppress(Exception):
+            await asyncio.shield(store.finish(status, f"{type(error).__name__}: {error}"[:4000]))
         raise
-    await journal.commit("finish_run", run=run, status="finished")
-
-
-def _begin(run: str, policy: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    config = {"policy": policy, **settings}
-    digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
-    return {"run": run, "config": config, "config_hash": digest, "kind": "eval", "code_version": __version__}
+    await store.finish("finished")
 
 
 async def _with_player(
@@ -167,22 +165,22 @@ async def _with_player(
         return OraclePlayer(owner, deadlines.step)
 
     source = Source.EXPERT if policy == "oracle" else Source.POLICY
-    send, writer = through_writer(database)
-    journal = Journal(send)
-    rollouts = Rollouts(journal, player, deadlines, {}, PlayOn(), policy, source)
+    writer = Writer(database)
+    store = RunStore(run, database, StoreClient(writer.run))
+    rollouts = Rollouts(store.client, player, deadlines, {}, PlayOn(), policy, source)
     sandboxed = any_sandboxed(task.env_id for task in problems)
     gate = asyncio.Semaphore(SANDBOXED_CONCURRENCY if sandboxed else CONCURRENCY)
     try:
 
         async def one(group: Group) -> Any:
             async with gate:
-                await journal.commit("open_group", group=group)
+                await store.open_group(group)
                 (outcome,) = await rollouts.group(group, [(0, 0)])
-                await journal.commit("close_group", group=group.id, state=GroupState.FILTERED, reason="evaluation")
+                await store.close_group(group.id, GroupState.FILTERED, "evaluation")
             return group.task, outcome
 
         with hold_evaluation(database, run):
-            async with _recorded(journal, run, policy, {"seed": seed, **game.json()}):
+            async with _recorded(store, policy, {"seed": seed, **game.json()}):
                 return await asyncio.gather(*(one(group) for group in groups_of(run, "eval", problems, game.horizon)))
     finally:
         await rollouts.close()
@@ -201,7 +199,6 @@ def _with_engine(
 ) -> list[Any]:
     from ..cluster.actors import Cluster, start_ray, stop_ray
     from ..rollout.dispatcher import play_out
-    from ..run.loop import members
 
     config = RunConfig(
         name=run,
@@ -211,11 +208,9 @@ def _with_engine(
         horizon=asdict(game.horizon),
     )
 
-    async def known(group: str) -> list[Outcome]:
-        return await members(database, group)
-
     async def main() -> list[Any]:
         cluster = Cluster.start(config, database, Path(policy).resolve(), PlayOn())
+        store = RunStore(run, database, cluster.store_client)
         try:
             await cluster.ready()
             await cluster.serve_loaded(0)
@@ -223,15 +218,13 @@ def _with_engine(
             deadline = config.rollout.group_deadline
 
             async def one(group: Group) -> list[tuple[Task, Outcome]]:
-                await cluster.journal.commit("open_group", group=group)
-                ended = await play_out(cluster.workers, cluster.journal, known, group, deadline)
-                await cluster.journal.commit(
-                    "close_group", group=group.id, state=GroupState.FILTERED, reason="evaluation"
-                )
+                await store.open_group(group)
+                ended = await play_out(cluster.workers, store, group, deadline)
+                await store.close_group(group.id, GroupState.FILTERED, "evaluation")
                 return [(group.task, outcome) for outcome in ended]
 
             with hold_evaluation(database, run):
-                async with _recorded(cluster.journal, run, policy, game.json()):
+                async with _recorded(store, policy, game.json()):
                     played = await asyncio.gather(*(one(group) for group in groups))
             return [pair for pairs in played for pair in pairs]
         finally:

@@ -10,10 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...agents.store_client import Journal
-from ...store.database import Database
-from ...store.queries import lists as queries
-from ...store.retry import read
+from ...store.run_store import RunStore
 from ..failpoints import failpoint
 from . import checkpoint
 from .local import Learner
@@ -24,31 +21,23 @@ class Saver:
 
     def __init__(
         self,
-        run: str,
         folder: Path,
         learner: Learner,
-        journal: Journal,
-        database: Database,
+        store: RunStore,
+        run_uid: str,
         keep: int,
         serving: Path,
         state: Callable[[], Mapping[str, Any]],
     ) -> None:
-        """``serving`` is the folder the engines were started from; ``state`` gives the run's state as JSON values.
-
-        Raises:
-            NotFound: the run is not in the store.
-        """
-        self._run = run
+        """``serving`` is the folder the engines were started from; ``state`` gives the run's state as JSON values."""
         self._folder = folder / "checkpoints"
         self._tokenizer = folder / "tokenizer"
         self._learner = learner
-        self._journal = journal
-        self._database = database
+        self._store = store
+        self._uid = run_uid
         self._keep = keep
         self._serving = serving.resolve()
         self._state = state
-        with database.read() as conn:
-            self._uid = queries.run_uid(conn, run)
 
     async def save(self, version: int) -> None:
         """Write the learner as it is now as ``version``, name it in the store, and delete what is no longer kept."""
@@ -65,9 +54,9 @@ class Saver:
                 self._state(),
                 run_uid=self._uid,
             )
-        await self._journal.commit("set_checkpoint", run=self._run, version=version, path=str(path))
+        await self._store.set_checkpoint(version, str(path))
         failpoint("checkpoint_committed")
-        known = await read(self._database, lambda conn: queries.checkpoints(conn, self._run))
+        known = await self._store.checkpoints()
         kept = [Path(one.checkpoint) for one in known][-self._keep :]
         names = {one.name for one in (*kept, path)}
         if self._serving.parent == self._folder.resolve():

@@ -11,12 +11,9 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from ...agents.store_client import Journal
 from ...errors import TurnwiseError
 from ...records import Group, GroupState, PolicyVersion
-from ...store.database import Database
-from ...store.queries.lists import load_groups
-from ...store.retry import retried
+from ...store.run_store import RunStore
 from ..algorithms.algorithm_set import Extensions
 from ..algorithms.random_streams import Streams
 from ..config.schema import RunConfig
@@ -46,27 +43,22 @@ class Learning:
 
     def __init__(
         self,
-        run: str,
         config: RunConfig,
         extensions: Extensions,
         learner: Learner,
-        journal: Journal,
-        database: Database,
+        store: RunStore,
         history: dict[int, PolicyVersion],
         streams: Streams,
     ) -> None:
-        self._run = run
         self._config = config
         self._extensions = extensions
         self._learner = learner
-        self._journal = journal
-        self._database = database
+        self._store = store
         self.history = history
         """Versions by id, abandoned ones included."""
         self._replay_stream = streams.of("replay")
         self._filter_streams = [streams.of("sample_filters", i) for i in range(len(extensions.sample_filters))]
         self._texts = any(one.needs_texts for one in extensions.reward_shapers)
-        self._owner = f"{run}/learner"
         self.nothing = ""
         """Why the last batch held nothing to train on; empty where it did."""
 
@@ -74,13 +66,11 @@ class Learning:
         """A batch of groups, or none if too few are ready."""
         count = self._config.rollout.groups_per_batch
         failpoint("before_lease")
-        ids = await self._journal.commit(
-            "lease_groups", run=self._run, owner=self._owner, count=count, seconds=LEASE_SECONDS
-        )
+        ids = await self._store.lease(count, LEASE_SECONDS)
         failpoint("after_lease")
         if not ids:
             return []
-        return await asyncio.to_thread(retried, lambda: load_groups(self._database, ids, texts=self._texts))
+        return await self._store.load(ids, texts=self._texts)
 
     async def update(
         self, groups: Sequence[Group], parent: PolicyVersion, decay: float, waited: float
@@ -105,13 +95,7 @@ class Learning:
             streams=self._filter_streams,
         )
         if batch.expired:
-            await self._journal.commit(
-                "expire_groups",
-                run=self._run,
-                owner=self._owner,
-                groups=list(batch.expired),
-                reason="every token is too old, or unscored",
-            )
+            await self._store.expire(list(batch.expired), "every token is too old, or unscored")
         self.nothing = ""
         if not batch.groups:
             self.nothing = f"{batch.unscored} members had no score, and every other token was too old"
@@ -120,7 +104,7 @@ class Learning:
         try:
             trained = await asyncio.to_thread(self._learner.update, batch.samples, decay, parent.update)
         except TurnwiseError:
-            await self._journal.commit("release", run=self._run, owner=self._owner)
+            await self._store.release()
             raise
         failpoint("after_optimizer")
         metrics = {
@@ -132,18 +116,15 @@ class Learning:
         }
         update = parent.update + 1
         fresh = {group.id for group in groups}
-        version = await self._journal.commit(
-            "acknowledge",
-            run=self._run,
-            owner=self._owner,
-            groups=[group for group in batch.groups if group in fresh],
+        version = await self._store.acknowledge(
+            [group for group in batch.groups if group in fresh],
             update=update,
             parent=parent.id,
             items=batch_items(batch, fresh),
             metrics=metrics,
         )
         failpoint("after_acknowledge")
-        self.history[version] = PolicyVersion(self._run, version, parent.id, update)
+        self.history[version] = PolicyVersion(self._store.run, version, parent.id, update)
         return Trained(version, update, metrics, waited)
 
 

@@ -6,14 +6,14 @@ Invariant: every group that is opened is closed exactly once, as ready, filtered
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from ...agents.rollout.episode import to_the_end
 from ...agents.rollout.group_runner import RETRIES
-from ...agents.store_client import Journal
 from ...errors import TurnwiseError
 from ...records import SCORED_STATUSES, Group, GroupState, Outcome, Purpose, Status
 from ...store.operations.group_states import RUN_ENDED
+from ...store.run_store import RunStore
 from ..algorithms.algorithm_set import Extensions
 from ..algorithms.protocols import GroupOutcome
 from ..algorithms.random_streams import Streams
@@ -28,32 +28,23 @@ WORKER_GRACE_S = 60.0
 """Seconds beyond a member's deadline before its worker counts as lost."""
 LATE = "written by a worker after it was lost"
 
-Survivors = Callable[[str], Awaitable[Sequence[Outcome]]]
-"""What the store knows of a group's members: the last attempt of each."""
-
 
 class Dispatcher:
     """Groups under way of one run."""
 
     def __init__(
         self,
-        run: str,
         config: RunConfig,
         extensions: Extensions,
         workers: Workers,
-        journal: Journal,
-        counts: Callable[[], Awaitable[Mapping[GroupState, int]]],
-        members: Survivors,
+        store: RunStore,
         streams: Streams,
         first_group: int,
     ) -> None:
-        self._run = run
         self._config = config
         self._extensions = extensions
         self._workers = workers
-        self._journal = journal
-        self._counts = counts
-        self._members = members
+        self._store = store
         self._task_stream = streams.of("task_sampler")
         self._scaffold_stream = streams.of("prompt_scaffold")
         self._tasks: set[asyncio.Task[None]] = set()
@@ -82,7 +73,7 @@ class Dispatcher:
             if self.paused:
                 return 0
             rollout = self._config.rollout
-            counts = await self._counts()
+            counts = await self._store.counts()
             if self.paused:
                 return 0
             room = self._extensions.admission.capacity(
@@ -102,7 +93,7 @@ class Dispatcher:
 
     async def _begin(self, groups: Sequence[Group]) -> None:
         """Open groups in the store; what is open there is known here, whatever is cancelled meanwhile."""
-        await asyncio.gather(*(self._journal.commit("open_group", group=group) for group in groups))
+        await asyncio.gather(*(self._store.open_group(group) for group in groups))
         self._open.update(group.id for group in groups)
 
     async def cancel(self) -> None:
@@ -112,18 +103,17 @@ class Dispatcher:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._workers.cancel()
-        for group in list(self._open):
-            self._journal.put("cancel_trajectories", group=group, reason=RUN_ENDED)
-            self._journal.put("close_group", group=group, state=GroupState.FAILED, reason=RUN_ENDED)
-        await self._journal.flush()
+        abandoned = (self._store.abandon_group(group, RUN_ENDED) for group in list(self._open))
+        await asyncio.gather(*abandoned, return_exceptions=True)
+        await self._store.flush()
 
     def _draw(self) -> Group:
         slots = self._extensions
         task = slots.task_sampler.propose(self._config.environments, self._task_stream)
         number, self.next_group = self.next_group, self.next_group + 1
         return Group(
-            id=f"{self._run}:{number}",
-            run=self._run,
+            id=f"{self._store.run}:{number}",
+            run=self._store.run,
             task=task,
             horizon=slots.horizon.horizon(task, self.update),
             size=slots.rollout_budget.size(task),
@@ -138,9 +128,7 @@ class Dispatcher:
         self.closed.set()
 
     async def _play(self, group: Group) -> None:
-        outcomes = await play_out(
-            self._workers, self._journal, self._members, group, self._config.rollout.group_deadline
-        )
+        outcomes = await play_out(self._workers, self._store, group, self._config.rollout.group_deadline)
         survivors = [one for one in outcomes if one.status in SCORED_STATUSES]
         state, reason = GroupState.READY, ""
         brief = GroupOutcome(group.id, group.task, group.horizon, survivors)
@@ -154,7 +142,7 @@ class Dispatcher:
         else:
             reason = next((said for one in self._extensions.group_filters if (said := one.reject(brief))), "")
             state = GroupState.FILTERED if reason else GroupState.READY
-        await self._journal.commit("close_group", group=group.id, state=state, reason=reason)
+        await self._store.close_group(group.id, state, reason)
         self._open.discard(group.id)
         self.tally[state] += 1
         if state is GroupState.FILTERED:
@@ -171,9 +159,7 @@ class Dispatcher:
         await self.fill()
 
 
-async def play_out(
-    workers: Workers, journal: Journal, members: Survivors, group: Group, deadline: float
-) -> Sequence[Outcome]:
+async def play_out(workers: Workers, store: RunStore, group: Group, deadline: float) -> Sequence[Outcome]:
     """Have a group played to its end, on another worker where one dies.
 
     What a dead worker had finished is in the store and stands; what it was playing becomes ``env_error`` and is
@@ -189,8 +175,8 @@ async def play_out(
         try:
             outcomes = [*kept, *await workers.play(group, todo, deadline + WORKER_GRACE_S)]
         except WorkerLost as error:
-            await journal.commit("cancel_trajectories", group=group.id, reason=str(error), status=Status.ENV_ERROR)
-            known = await members(group.id)
+            await store.cancel_trajectories(group.id, str(error), Status.ENV_ERROR)
+            known = await store.members(group.id)
             kept = [one for one in known if one.status in SCORED_STATUSES]
             if life == LIVES - 1:
                 return known
@@ -199,6 +185,6 @@ async def play_out(
             todo = [(member, first) for member in range(group.size) if member not in done]
         else:
             if life:
-                await journal.commit("cancel_trajectories", group=group.id, reason=LATE, status=Status.ENV_ERROR)
+                await store.cancel_trajectories(group.id, LATE, Status.ENV_ERROR)
             return outcomes
     return kept

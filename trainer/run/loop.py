@@ -11,20 +11,16 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from ...errors import TurnwiseError
-from ...records import Group, GroupState, Outcome
-from ...store.queries import lists as queries
-from ...store.queries import summaries as totals
-from ...store.retry import read
+from ...records import Group, GroupState, PolicyVersion
 from ..failpoints import failpoint
 from ..learner.update import Learning, Trained, update_done
 from ..rollout.dispatcher import Dispatcher
 from ..telemetry.events import Note
 
 if TYPE_CHECKING:
-    from ...store.database import Database
     from .run import Run
 
 NOTE_EVERY = 15.0
@@ -40,34 +36,19 @@ MARGIN = 120.0
 class Loop:
     """Trains one run from its current version until its budget is spent or it is stopped."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, history: dict[int, PolicyVersion], first_group: int) -> None:
         self._run = run
         self._in_vain = 0
-        with run.database.read() as conn:
-            history = queries.versions(conn, run.name)
-            first_group = totals.next_group(conn, run.name)
-        history[run.version.id] = run.version
         self._dispatcher = Dispatcher(
-            run.name,
-            run.config,
-            run.extensions,
-            run.cluster.workers,
-            run.cluster.journal,
-            lambda: active(run.database, run.name),
-            lambda group: members(run.database, group),
-            run.streams,
-            first_group,
+            run.config, run.extensions, run.cluster.workers, run.store, run.streams, first_group
         )
-        self._learning = Learning(
-            run.name,
-            run.config,
-            run.extensions,
-            run.learner,
-            run.cluster.journal,
-            run.database,
-            history,
-            run.streams,
-        )
+        self._learning = Learning(run.config, run.extensions, run.learner, run.store, history, run.streams)
+
+    @classmethod
+    async def of(cls, run: Run) -> Self:
+        """Return the loop of a run, with the history of versions and the number of the next group from the store."""
+        history = await run.store.versions()
+        return cls(run, {**history, run.version.id: run.version}, await run.store.next_group())
 
     async def train(self) -> None:
         """Update until done.
@@ -130,13 +111,13 @@ class Loop:
             now = monotonic()
             if now - noted > NOTE_EVERY:
                 noted = now
-                known = await statuses(run.database, run.name)
+                known = await run.store.statuses()
                 if known != episodes or dispatcher.breaker.is_open:
                     # The circuit breaker bounds an outage.
                     episodes, deadline = known, now + patience
                 await self._note_wait(now - since, dispatcher.tally - before)
             if now > deadline:
-                running = (await active(run.database, run.name)).get(GroupState.OPEN, 0)
+                running = (await run.store.counts()).get(GroupState.OPEN, 0)
                 raise TurnwiseError(
                     f"no episode of run `{run.name}` started or ended within {patience:.0f} s, with "
                     f"{running} groups running: check the environments and the engines, or raise "
@@ -159,7 +140,7 @@ class Loop:
 
     async def _note_wait(self, seconds: float, closed: Counter[GroupState]) -> None:
         run = self._run
-        counts = await active(run.database, run.name)
+        counts = await run.store.counts()
         run.tell(
             Note(
                 f"the learner waits for groups, {seconds:.0f} s so far: {counts.get(GroupState.READY, 0)} ready, "
@@ -224,21 +205,6 @@ class Loop:
 
     async def _report(self, trained: Trained, seconds: float) -> None:
         run = self._run
-        event = update_done(trained, seconds, run.trained_seconds, await active(run.database, run.name))
+        event = update_done(trained, seconds, run.trained_seconds, await run.store.counts())
         run.metrics.write("update", trained.update, {**trained.metrics, **asdict(event)})
         run.tell(event)
-
-
-async def active(database: Database, run: str) -> Mapping[GroupState, int]:
-    """Groups under way or waiting, by state: admission computes the capacity from them."""
-    return await read(database, lambda conn: totals.active_groups(conn, run))
-
-
-async def statuses(database: Database, run: str) -> Mapping[str, int]:
-    """Return how many of a run's trajectories have each status: a change means that one started or ended."""
-    return await read(database, lambda conn: totals.statuses(conn, run))
-
-
-async def members(database: Database, group: str) -> list[Outcome]:
-    """The last attempt of each of a group's members, from the store."""
-    return await read(database, lambda conn: totals.members(conn, group))

@@ -27,8 +27,8 @@ from ...records import PolicyVersion
 from ...store.database import Database, open_database
 from ...store.errors import NotFound
 from ...store.queries import lists as queries
-from ...store.retry import read
 from ...store.run_lock import hold_run, run_folder
+from ...store.run_store import RunStore
 from ..algorithms.algorithm_set import Extensions
 from ..algorithms.random_streams import Streams
 from ..cluster.actors import Cluster, check_store_reach, start_ray, stop_ray
@@ -126,13 +126,14 @@ class Run:
             if not self.stopping:
                 from .loop import Loop
 
-                await Loop(self).train()
+                loop = await Loop.of(self)
+                await loop.train()
             if not self.stopping:
                 await self.unless_stopped(self.evaluator.evaluate("after", self.version.update))
             status = "stopped" if self.stopping else "finished"
             if not hasattr(self, "version"):
                 raise asyncio.CancelledError
-            return self._result(status)
+            return await asyncio.to_thread(self._result, status)
         except TurnwiseError as failure:
             error = str(failure)
             raise
@@ -174,27 +175,19 @@ class Run:
     async def _start(self) -> None:
         """Everything up to the first update."""
         from .initial_state import begin
-        from .loop import members
 
         origin = await begin(self)
         model = origin.model
         self.cluster = Cluster.start(self.config, self.database, model, self.extensions.rollout_controller)
+        self.store = RunStore(self.name, self.database, self.cluster.store_client)
         self.evaluator = Evaluator(
-            self.name,
-            self.config,
-            self.extensions.horizon.longest(),
-            self.cluster,
-            lambda group: members(self.database, group),
-            self.metrics,
-            self.tell,
+            self.config, self.extensions.horizon.longest(), self.cluster, self.store, self.metrics, self.tell
         )
         await self._record(origin)
         await self._prepare(origin)
 
     async def _record(self, origin: Origin) -> None:
-        await self.cluster.journal.commit(
-            "create_run",
-            run=self.name,
+        await self.store.create(
             config=self.config.resolved(),
             config_hash=self.config.digest(),
             kind="train",
@@ -203,7 +196,7 @@ class Run:
         )
         self._recorded = True
         if self.identity.resumes:
-            lost = await self.cluster.journal.commit("rewind", run=self.name, version=origin.version)
+            lost = await self.store.rewind(origin.version)
             self.metrics.rewind(None if origin.version is None else origin.update)
             what = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in lost.items() if count)
             self.tell(Note(f"resuming run {self.name} at update {origin.update}: {what or 'nothing was lost'}"))
@@ -216,21 +209,19 @@ class Run:
         """Learner, engines, and the version training starts from; evaluation before and after the warm-up."""
         from ..learner.checkpoint_manager import Saver
 
-        commit = self.cluster.journal.commit
         self.learner = await asyncio.to_thread(origin.make_learner)
         self.weights = origin.make_weights(self.learner)
         self.saver = Saver(
-            self.name,
             self.folder,
             self.learner,
-            self.cluster.journal,
-            self.database,
+            self.store,
+            await self.store.uid(),
             self.config.checkpoint.keep,
             origin.model,
             self._state,
         )
         if origin.version is None and origin.warms_up:
-            before = await commit("add_version", run=self.name, update=BEFORE_WARMUP, parent=None)
+            before = await self.store.add_version(BEFORE_WARMUP, None)
             await self.cluster.write(self.weights)
             warming = asyncio.create_task(asyncio.to_thread(origin.warm_up, self.learner, self._halted.is_set))
             # Where the evaluation fails first, that is what is told.
@@ -261,7 +252,7 @@ class Run:
             await self.saver.save(self.version.id)
 
     async def _first_version(self, parent: int | None) -> PolicyVersion:
-        number = await self.cluster.journal.commit("add_version", run=self.name, update=0, parent=parent)
+        number = await self.store.add_version(0, parent)
         return PolicyVersion(self.name, number, parent, 0)
 
     def spent(self) -> float:
@@ -275,8 +266,8 @@ class Run:
     async def asked_to_stop(self) -> bool:
         """Whether a signal or ``turnwise runs stop`` asked for it."""
         if not self.stopping:
-            row = await read(self.database, lambda conn: queries.run_row(conn, self.name))
-            if row["stop_requested"] and not self.stopping:
+            requested = await self.store.is_stop_requested()
+            if requested and not self.stopping:
                 self.tell(Note("asked to stop: stopping after this update; the same command resumes the run"))
                 self._stop("asked to stop")
         return bool(self.stopping)
@@ -302,7 +293,7 @@ class Run:
         """Record how the run ended and end its actors; what fails here does not hide why it ended."""
         try:
             if self._recorded:
-                await self.cluster.journal.commit("finish_run", run=self.name, status=status, error=error[:4000])
+                await self.store.finish(status, error[:4000])
             elif self.identity.resumes:
                 await asyncio.to_thread(end_unrecorded, self.database, self.name, status, error[:4000])
             if hasattr(self, "version"):

@@ -14,15 +14,15 @@ from turnwise import __version__
 from turnwise.agents.engine.client import Generation, PolicyClient
 from turnwise.agents.errors import CannotSee, EngineFailed, HorizonReached
 from turnwise.agents.players.policy import ChatPlayer, ChatServer, TokenPlayer
-from turnwise.agents.store_client import Answer as Committed
-from turnwise.agents.store_client import Operation
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import make_task
 from turnwise.errors import TurnwiseError
 from turnwise.records import Horizon, Source, Status, Trajectory
+from turnwise.store import writer
 from turnwise.store.errors import StoreConflict, StoreFull
+from turnwise.store.operations import Write
 from turnwise.store.queries.lists import load_trajectory
 from turnwise.store.schema import step
 from turnwise.tests.agents.players import (
@@ -169,13 +169,13 @@ def test_a_lost_turn_ends_the_run_and_not_the_episode_as_completed(tmp_path: Pat
     async def scenario(stage: Stage) -> None:
         send = stage.send
 
-        async def losing(operations: list[Operation]) -> list[Committed]:
-            def lost(one: Operation) -> bool:
-                return one[0] == "append" and any(step.terminated for step in one[1]["steps"])
+        async def losing(writes: list[Write[Any]]) -> list[writer.Answer]:
+            def lost(one: Write[Any]) -> bool:
+                return one.operation == "append" and any(step.terminated for step in one.arguments["steps"])
 
-            answers = iter(await send([one for one in operations if not lost(one)]))
-            kept: Committed = (False, StoreFull("no room on the disk")) if how == "failed" else (True, None)
-            return [kept if lost(one) else next(answers) for one in operations]
+            answers = iter(await send([one for one in writes if not lost(one)]))
+            kept = writer.Answer(how != "failed", StoreFull("no room on the disk") if how == "failed" else None)
+            return [kept if lost(one) else next(answers) for one in writes]
 
         stage.send = losing
         with pytest.raises(StoreFull if how == "failed" else StoreConflict) as raised:
@@ -296,7 +296,7 @@ def test_a_missing_http_library_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_step_has_the_time_it_was_played_not_that_of_its_commit(tmp_path: Path) -> None:
-    """The journal waits before it commits, and commits several steps together; the next turn begins meanwhile."""
+    """The writer commits several steps together; the next turn begins meanwhile."""
     asked: list[datetime] = []
 
     async def say(_: str) -> str:
@@ -315,7 +315,7 @@ def test_a_step_has_the_time_it_was_played_not_that_of_its_commit(tmp_path: Path
         assert began < at < ended_by
 
 
-def test_the_facts_of_an_episode_are_kept_with_it(tmp_path: Path) -> None:
+def test_the_extras_of_an_episode_are_kept_with_it(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> Trajectory:
         await stage.play(lambda *_: always("go"), group(make_task(CLOCK, 0, "train", {})))
         return load_trajectory(stage.database, "g-0")

@@ -4,17 +4,19 @@ import asyncio
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from turnwise.agents.rollout.group_runner import CLOSING, kind
-from turnwise.agents.store_client import Answer, Journal, Operation
 from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.runner.env_thread import EnvThread, lost_threads
 from turnwise.envs.tasks import make_task
 from turnwise.errors import TurnwiseError
 from turnwise.records import Status, Trajectory
 from turnwise.store.errors import NotFound
+from turnwise.store.operations import Write
 from turnwise.store.queries.lists import load_trajectory
+from turnwise.store.writer import Answer
 from turnwise.tests.agents.players import (
     QUICK,
     Say,
@@ -188,10 +190,9 @@ def test_a_group_holds_slots_only_while_it_plays(tmp_path: Path) -> None:
 
             return say
 
-        journal = Journal(stage.send)
-        await journal.commit("create_run", run="r", config={}, config_hash="c", kind="train", code_version="0")
+        store = await stage.begin()
         for name in ("first", "second"):
-            await journal.commit("open_group", group=group(site(), name=name))
+            await store.open_group(group(site(), name=name))
         rollouts = stage.rollouts(script)
         playing = [asyncio.ensure_future(rollouts.group(group(site(), name="first"), [(0, 0)]))]
         await started.wait()
@@ -211,10 +212,10 @@ def test_an_ending_that_is_being_committed_at_the_deadline_is_committed(tmp_path
     async def scenario(stage: Stage) -> None:
         send = stage.send
 
-        async def slow(operations: list[Operation]) -> list[Answer]:
-            if any(name == "finish_trajectory" for name, _ in operations):
+        async def slow(writes: list[Write[Any]]) -> list[Answer]:
+            if any(write.operation == "finish_trajectory" for write in writes):
                 await asyncio.sleep(1.5)
-            return await send(operations)
+            return await send(writes)
 
         stage.send = slow
         (outcome,) = await stage.play(oracle, group(site()), replace(QUICK, group=1.0))
@@ -229,10 +230,10 @@ def test_so_is_that_of_an_episode_without_an_environment(tmp_path: Path) -> None
     async def scenario(stage: Stage) -> None:
         send = stage.send
 
-        async def slow(operations: list[Operation]) -> list[Answer]:
-            if any(name == "finish_trajectory" for name, _ in operations):
+        async def slow(writes: list[Write[Any]]) -> list[Answer]:
+            if any(write.operation == "finish_trajectory" for write in writes):
                 await asyncio.sleep(1.0)
-            return await send(operations)
+            return await send(writes)
 
         stage.send = slow
         broken = make_task(FAULTY, 0, "train", {"fault": "raise", "where": "make"})
@@ -249,11 +250,11 @@ def test_a_cancelled_group_is_recorded_and_is_not_played_again(tmp_path: Path, s
     async def scenario(stage: Stage) -> None:
         send, ending = stage.send, asyncio.Event()
 
-        async def watched(operations: list[Operation]) -> list[Answer]:
-            if slow and any(name == "finish_trajectory" for name, _ in operations):
+        async def watched(writes: list[Write[Any]]) -> list[Answer]:
+            if slow and any(write.operation == "finish_trajectory" for write in writes):
                 ending.set()
                 await asyncio.sleep(0.5)
-            return await send(operations)
+            return await send(writes)
 
         stage.send = watched
         playing = asyncio.ensure_future(stage.play(failing(2) if slow else never, group(site())))

@@ -97,8 +97,8 @@ def with_screenshots(store: str, *others: bytes) -> str:
     database = open_database(store)
     with database.transaction() as tx:
         operations.start_trajectory(tx, trajectory=Trajectory("seen", "demo", "g1", 0, 1))
-        observations = dict(zip(names, pictures, strict=True))
-        operations.append(tx, trajectory="seen", steps=steps, messages=[], observations=observations)
+        images = dict(zip(names, pictures, strict=True))
+        operations.append(tx, trajectory="seen", steps=steps, messages=[], images=images)
     database.close()
     return names[0]
 

@@ -10,7 +10,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from turnwise.agents.store_client import Journal
 from turnwise.records import Group, GroupState
 from turnwise.store.queries.load import load_group_heads, load_trajectory
 from turnwise.tests.agents.players import Stage, group, on_stage, oracle, site
@@ -62,9 +61,9 @@ def judge() -> Iterator[Recorder]:
 async def played(stage: Stage, size: int = 2) -> None:
     """A ready group of run ``r``, sampled by its first version."""
     await stage.play(oracle, group(site("find"), size))
-    journal = Journal(stage.send)
-    await journal.commit("add_version", run="r", update=0, parent=None)
-    await journal.commit("close_group", group="g", state=GroupState.READY)
+    store = stage.store()
+    await store.add_version(0, None)
+    await store.close_group("g", GroupState.READY)
 
 
 async def updated(learns: Learning) -> tuple[Sequence[Group], Trained | None]:

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from turnwise.agents.rollout.group_runner import RETRIES, Rollouts, kind
-from turnwise.agents.store_client import Answer, Journal, Operation
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.errors import TurnwiseError
 from turnwise.records import Group, GroupState, Outcome, Status, Trajectory
+from turnwise.store.operations import Write
 from turnwise.store.queries.lists import load_trajectory
+from turnwise.store.writer import Answer
 from turnwise.tests.agents.players import QUICK, Say, Script, Stage, always, group, on_stage, oracle, site
 from turnwise.tests.trainer.playing import FIRST, InProcess
 from turnwise.trainer.algorithms.algorithm_set import Extensions
@@ -23,7 +24,7 @@ from turnwise.trainer.config.schema import RunConfig, parse_config
 from turnwise.trainer.rollout.dispatcher import play_out
 from turnwise.trainer.rollout.worker_pool import WorkerLost
 from turnwise.trainer.run import loop
-from turnwise.trainer.run.loop import Loop, members
+from turnwise.trainer.run.loop import Loop
 
 
 class Lossy:
@@ -48,10 +49,10 @@ def test_a_lost_worker_that_still_writes_changes_nothing_of_what_is_played_again
     async def scenario(stage: Stage) -> None:
         late = asyncio.Event()
 
-        async def after_it_was_lost(operations: list[Operation]) -> list[Answer]:
+        async def after_it_was_lost(writes: list[Write[Any]]) -> list[Answer]:
             await late.wait()
-            answers = await stage.send(operations)
-            if any(name == ("finish_trajectory" if ends else "append") for name, _ in operations):
+            answers = await stage.send(writes)
+            if any(write.operation == ("finish_trajectory" if ends else "append") for write in writes):
                 workers.wrote.set()
             return answers
 
@@ -66,14 +67,13 @@ def test_a_lost_worker_that_still_writes_changes_nothing_of_what_is_played_again
 
             return say
 
-        of, journal = group(site("find")), Journal(stage.send)
-        await journal.commit("create_run", run="r", config={}, config_hash="c", kind="train", code_version="0")
-        await journal.commit("open_group", group=of)
+        of, store = group(site("find")), await stage.begin()
+        await store.open_group(of)
         first, second = stage.rollouts(lost_player, send=after_it_was_lost), stage.rollouts(oracle)
         workers: Any = Lossy(first, second, late)
         try:
-            (outcome,) = await play_out(workers, journal, lambda name: members(stage.database, name), of, 20.0)
-            await journal.commit("close_group", group=of.id, state=GroupState.READY)
+            (outcome,) = await play_out(workers, store, of, 20.0)
+            await store.close_group(of.id, GroupState.READY)
         finally:
             workers.zombie.cancel()
             await asyncio.gather(workers.zombie, return_exceptions=True)
@@ -90,31 +90,30 @@ def test_a_lost_worker_that_still_writes_changes_nothing_of_what_is_played_again
     on_stage(tmp_path, scenario)
 
 
-def waiting(stage: Stage, config: RunConfig, workers: object) -> Loop:
+async def waiting(stage: Stage, config: RunConfig, workers: object) -> Loop:
     """A loop whose learner is never reached."""
 
     async def plays_on() -> bool:
         return False
 
-    journal = Journal(stage.send)
     run: Any = SimpleNamespace(
         name="r",
         config=config,
         extensions=Extensions.of(config),
-        database=stage.database,
+        store=stage.store(),
         version=FIRST,
         streams=Streams(0),
         learner=None,
-        cluster=SimpleNamespace(workers=workers, journal=journal, failure=None),
+        cluster=SimpleNamespace(workers=workers, failure=None),
         asked_to_stop=plays_on,
         tell=lambda event: None,
     )
-    return Loop(run)
+    return await Loop.of(run)
 
 
 async def next_batch(stage: Stage, made: Loop) -> list[Group]:
     """What ``Loop.train`` waits for first."""
-    await Journal(stage.send).commit("create_run", run="r", config={}, config_hash="c", kind="train", code_version="0")
+    await stage.begin()
     made._dispatcher.paused = False
     await made._dispatcher.fill()
     try:
@@ -135,7 +134,7 @@ def test_a_run_whose_groups_are_all_filtered_ends_and_names_the_filter(tmp_path:
         alike = config(group_filters=[{"name": "informative"}], rollout_budget={"group_size": 2})
         try:
             with pytest.raises(TurnwiseError, match=r"the last 10 groups were all filtered.*all returns equal"):
-                await next_batch(stage, waiting(stage, alike, InProcess(rollouts)))
+                await next_batch(stage, await waiting(stage, alike, InProcess(rollouts)))
         finally:
             await rollouts.close()
 
@@ -174,7 +173,7 @@ def test_the_learner_waits_as_long_as_episodes_end(tmp_path: Path) -> None:
         slow = config(rollout={"group_deadline": 2.0}, rollout_budget={"group_size": 6})
         began = monotonic()
         try:
-            (batch,) = await next_batch(stage, waiting(stage, slow, InProcess(rollouts)))
+            (batch,) = await next_batch(stage, await waiting(stage, slow, InProcess(rollouts)))
         finally:
             await rollouts.close()
         assert monotonic() - began > 2 * 2.0
@@ -197,6 +196,6 @@ class Never:
 def test_the_learner_does_not_wait_where_no_episode_starts_or_ends(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         with pytest.raises(TurnwiseError, match=r"no episode of run `r` started or ended within 1 s, with 1 groups"):
-            await next_batch(stage, waiting(stage, config(rollout={"group_deadline": 0.5}), Never()))
+            await next_batch(stage, await waiting(stage, config(rollout={"group_deadline": 0.5}), Never()))
 
     on_stage(tmp_path, scenario)

@@ -9,12 +9,14 @@ from time import monotonic
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
-from turnwise.agents.store_client import Journal, through_writer
 from turnwise.agents.tiny_model import new_model
 from turnwise.errors import TurnwiseError
+from turnwise.store.client import StoreClient
 from turnwise.store.database import Database, open_database
 from turnwise.store.queries import lists as queries
 from turnwise.store.run_lock import run_folder
+from turnwise.store.run_store import RunStore
+from turnwise.store.writer import Writer
 from turnwise.tests.store.making import call, create_run
 from turnwise.trainer.config.schema import RunConfig, parse_config
 from turnwise.trainer.learner.checkpoint_manager import Saver
@@ -84,10 +86,11 @@ def exists(database: Database, name: str) -> bool:
 
 
 async def save(run: Run, origin: Origin, version: int) -> None:
-    send, writer = through_writer(run.database)
+    writer = Writer(run.database)
+    store = RunStore(run.name, run.database, StoreClient(writer.run))
     state = {"run": run.name, "update": 0, "version": version}
     learner = origin.make_learner()
-    saver = Saver(run.name, run.folder, learner, Journal(send), run.database, 3, origin.model, lambda: state)
+    saver = Saver(run.folder, learner, store, await store.uid(), 3, origin.model, lambda: state)
     try:
         await saver.save(version)
     finally:

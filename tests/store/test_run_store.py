@@ -1,4 +1,4 @@
-"""Reads of a run: retried while the database is locked or away, and off the event loop."""
+"""The store as a run uses it: reads are retried while the database is locked or away, off the event loop."""
 
 import asyncio
 import sqlite3
@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 from turnwise.records import GroupState
+from turnwise.store.client import StoreClient
 from turnwise.store.database import Database, open_database
 from turnwise.store.errors import StoreUnavailable
 from turnwise.store.retry import retried
+from turnwise.store.run_store import RunStore
+from turnwise.store.writer import Answer
 from turnwise.tests.store.making import call, create_run, group
-from turnwise.trainer.run.loop import active
 
 
 @pytest.fixture
@@ -22,6 +24,14 @@ def local(tmp_path: Path) -> Database:
     create_run(database)
     call(database, "open_group", group=group())
     return database
+
+
+async def reads_only(_: object) -> list[Answer]:
+    raise AssertionError("nothing is written here")
+
+
+def run_store(database: Database) -> RunStore:
+    return RunStore("r", database, StoreClient(reads_only))
 
 
 def test_a_read_is_retried_while_the_database_is_away(local: Database) -> None:
@@ -34,7 +44,7 @@ def test_a_read_is_retried_while_the_database_is_away(local: Database) -> None:
             raise sqlite3.OperationalError("database is locked")
 
     event.listen(local.engine, "do_execute", fail)
-    assert asyncio.run(active(local, "r"))[GroupState.OPEN] == 1
+    assert asyncio.run(run_store(local).counts())[GroupState.OPEN] == 1
     assert left == 0
 
 
@@ -44,7 +54,7 @@ def test_a_slow_read_does_not_block_the_event_loop(local: Database) -> None:
     event.listen(local.engine, "do_execute", lambda *_: waited.append(turned.wait(5)))
 
     async def scenario() -> None:
-        reading = asyncio.create_task(active(local, "r"))
+        reading = asyncio.create_task(run_store(local).counts())
         asyncio.get_running_loop().call_later(0.01, turned.set)
         await reading
 

@@ -1,0 +1,196 @@
+"""The store as one run uses it: typed writes through the client, reads off the event loop.
+
+Every write of a driver goes through here, so a write that lacks an argument or misspells one does not pass mypy. A
+write returns after its commit; a read is retried while the database is locked or away, as writes are.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+
+from ..records import Group, GroupState, Outcome, PolicyVersion, Status
+from . import operations
+from .client import StoreClient
+from .database import Database
+from .operations import BatchItem
+from .queries import lists, summaries
+from .queries.load import load_groups
+from .retry import read, retried
+
+T = TypeVar("T")
+
+
+class RunStore:
+    """One run in the store: its queue of groups, its history of versions and its metrics."""
+
+    def __init__(self, run: str, database: Database, client: StoreClient) -> None:
+        """``client`` takes the writes, ``database`` the reads."""
+        self.run = run
+        self.client = client
+        self._database = database
+        self._owner = f"{run}/learner"
+
+    async def create(
+        self,
+        *,
+        config: Mapping[str, Any],
+        config_hash: str,
+        kind: str,
+        code_version: str,
+        parent: str | None = None,
+    ) -> None:
+        """Begin the run, or resume it if it is unfinished and has the same ``config_hash``. Raises StoreConflict."""
+        await self.client.commit(
+            operations.create_run.bind(
+                run=self.run,
+                config=config,
+                config_hash=config_hash,
+                kind=kind,
+                code_version=code_version,
+                parent=parent,
+            )
+        )
+
+    async def finish(self, status: str, error: str = "") -> None:
+        """End the run as ``finished``, ``failed`` or ``stopped``."""
+        await self.client.commit(operations.finish_run.bind(run=self.run, status=status, error=error))
+
+    async def rewind(self, version: int | None) -> Mapping[str, int]:
+        """Take the run back to ``version`` (None: to its beginning) and return counts of what that changed."""
+        return await self.client.commit(operations.rewind.bind(run=self.run, version=version))
+
+    async def is_stop_requested(self) -> bool:
+        """Return whether `turnwise runs stop` set the run's flag."""
+        row = await self._read(lambda conn: lists.run_row(conn, self.run))
+        return bool(row["stop_requested"])
+
+    async def uid(self) -> str:
+        """Return 32 hex digits that no run of another store has. Raises NotFound."""
+        return await self._read(lambda conn: lists.run_uid(conn, self.run))
+
+    async def add_metrics(self, kind: str, update: int, metrics: Mapping[str, Any]) -> None:
+        """Store metrics of one update under ``kind``; the same kind and update again replaces them."""
+        await self.client.commit(operations.add_metrics.bind(run=self.run, update=update, metrics=metrics, kind=kind))
+
+    # Versions
+
+    async def add_version(self, update: int, parent: int | None) -> int:
+        """Record new weights and return their id. Raises StoreConflict."""
+        return await self.client.commit(operations.add_version.bind(run=self.run, update=update, parent=parent))
+
+    async def set_checkpoint(self, version: int, path: str) -> None:
+        """Record the path of a version's checkpoint, which is written and synced."""
+        await self.client.commit(operations.set_checkpoint.bind(run=self.run, version=version, path=path))
+
+    async def versions(self) -> dict[int, PolicyVersion]:
+        """Return all versions by id, abandoned ones included."""
+        return await self._read(lambda conn: lists.versions(conn, self.run))
+
+    async def checkpoints(self) -> list[PolicyVersion]:
+        """Return the surviving versions that have a checkpoint, oldest first."""
+        return await self._read(lambda conn: lists.checkpoints(conn, self.run))
+
+    # Groups
+
+    async def open_group(self, group: Group) -> None:
+        """Store an open group and its task."""
+        await self.client.commit(operations.open_group.bind(group=group))
+
+    async def close_group(self, group: str, state: GroupState, reason: str = "") -> None:
+        """Close an open group as ready, filtered or failed. Raises StoreConflict."""
+        await self.client.commit(operations.close_group.bind(group=group, state=state, reason=reason))
+
+    async def cancel_trajectories(self, group: str, reason: str, status: Status = Status.CANCELLED) -> int:
+        """End the running trajectories of a group with ``status``, and return how many those were."""
+        return await self.client.commit(operations.cancel_trajectories.bind(group=group, reason=reason, status=status))
+
+    async def abandon_group(self, group: str, reason: str) -> None:
+        """Cancel the running trajectories of a group and close it as failed."""
+        cancelled = self.client.submit(operations.cancel_trajectories.bind(group=group, reason=reason))
+        await self.close_group(group, GroupState.FAILED, reason)
+        await cancelled
+
+    async def counts(self) -> Mapping[GroupState, int]:
+        """Return how many training groups are open, ready and leased; a state without groups may be missing."""
+        return await self._read(lambda conn: summaries.active_groups(conn, self.run))
+
+    async def statuses(self) -> Mapping[str, int]:
+        """Return how many trajectories have each status: a change means that an episode started or ended."""
+        return await self._read(lambda conn: summaries.statuses(conn, self.run))
+
+    async def members(self, group: str) -> list[Outcome]:
+        """Return how the latest attempt of each member of a group stands."""
+        return await self._read(lambda conn: summaries.members(conn, group))
+
+    async def next_group(self) -> int:
+        """Return a number above that of every training group ever opened."""
+        return await self._read(lambda conn: summaries.next_group(conn, self.run))
+
+    async def load(self, groups: Sequence[str], *, texts: bool = False) -> list[Group]:
+        """Return whole groups in the given order; ``texts`` adds the observation texts of their steps.
+
+        Raises:
+            NotFound: a group is not in the store.
+            StepCorrupt: stored content was altered.
+        """
+        return await asyncio.to_thread(retried, lambda: load_groups(self._database, groups, texts=texts))
+
+    # Leases
+
+    async def lease(self, count: int, timeout_s: float) -> list[str]:
+        """Lease the ``count`` oldest ready groups to the learner for ``timeout_s``, and return their ids.
+
+        Groups that the learner holds already count. Returns none if fewer than ``count`` are ready.
+        """
+        return await self.client.commit(
+            operations.lease_groups.bind(run=self.run, owner=self._owner, count=count, seconds=timeout_s)
+        )
+
+    async def release(self) -> list[str]:
+        """Give every group that the learner holds back to the queue, and return their ids."""
+        return await self.client.commit(operations.release.bind(run=self.run, owner=self._owner))
+
+    async def expire(self, groups: Sequence[str], reason: str) -> None:
+        """Take groups out of the queue for good. Raises LeaseLost."""
+        await self.client.commit(
+            operations.expire_groups.bind(run=self.run, owner=self._owner, groups=groups, reason=reason)
+        )
+
+    async def acknowledge(
+        self,
+        groups: Sequence[str],
+        *,
+        update: int,
+        parent: int,
+        items: Sequence[BatchItem],
+        metrics: Mapping[str, Any],
+    ) -> int:
+        """Consume leased groups and record the version that ``update`` made of ``parent``, in one transaction.
+
+        Returns:
+            The id of the new version.
+
+        Raises:
+            LeaseLost: the learner no longer holds one of ``groups``; nothing was consumed.
+            StoreConflict: ``parent`` is not the newest surviving version, or the update is recorded with another batch.
+        """
+        return await self.client.commit(
+            operations.acknowledge.bind(
+                run=self.run,
+                owner=self._owner,
+                groups=groups,
+                update=update,
+                parent=parent,
+                items=items,
+                metrics=metrics,
+            )
+        )
+
+    async def flush(self) -> None:
+        """Wait until every submitted write is durable or has failed."""
+        await self.client.flush()
+
+    async def _read(self, query: Callable[[Connection], T]) -> T:
+        return await read(self._database, query)
