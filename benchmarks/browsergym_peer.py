@@ -1,8 +1,8 @@
-"""BrowserGym's MiniWoB as a process that is told what to do; run by the Python of an environment of its own.
+"""Serve BrowserGym's MiniWoB on standard input and output, run by the Python of a separate virtual environment.
 
-``tools/browsergym.sh`` makes that environment: BrowserGym pins a Playwright of long ago, which fits beside nothing
-else. Reads a JSON object a line and answers each by one: ``{"reset": task, "seed": n}``, ``{"step": "click('12')"}``.
-What is seen is told as the nodes of the accessibility tree that have an id. ``seconds`` is what the call itself took.
+``tools/browsergym.sh`` creates it, because BrowserGym pins an old Playwright. Each line of input is a JSON object,
+``{"reset": task, "seed": n}`` or ``{"step": "click('12')"}``, and is answered by one line. The observation is the list
+of the accessibility tree's nodes that have an id; ``seconds`` is the duration of the call.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from playwright.sync_api import BrowserType
 
 
 def seen(observation: dict[str, Any]) -> list[dict[str, Any]]:
-    """What has an id, in document order."""
+    """Return the nodes that have an id, in document order."""
     extra = observation["extra_element_properties"]
     nodes = []
     for node in observation["axtree_object"]["nodes"]:
@@ -29,7 +29,7 @@ def seen(observation: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def task_class(name: str) -> Any:
-    """BrowserGym's class of a task."""
+    """Return BrowserGym's class of a task."""
     everything = importlib.import_module("browsergym.miniwob.all")
     for one in vars(everything).values():
         if getattr(one, "subdomain", None) == name:
@@ -38,7 +38,7 @@ def task_class(name: str) -> Any:
 
 
 def main() -> None:
-    """Answer until the end of the input."""
+    """Answer requests until the end of the input."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--program", required=True, help="the browser")
     parser.add_argument("--url", required=True, help="where MiniWoB's pages are served")
@@ -48,7 +48,7 @@ def main() -> None:
     launch = BrowserType.launch
 
     def ours(self: BrowserType, **settings: Any) -> Any:
-        # Its chat window is a browser too, and takes no argument for the program.
+        # BrowserGym's chat window is another browser, without a parameter for the program.
         return launch(self, **{**settings, "executable_path": args.program})
 
     BrowserType.launch = ours
@@ -58,21 +58,21 @@ def main() -> None:
     env: BrowserEnv | None = None
     was = ""
     for line in sys.stdin:
-        asked = json.loads(line)
+        request = json.loads(line)
         answer: dict[str, Any] = {}
-        if "reset" in asked:
-            if env is not None and asked["reset"] != was:
+        if "reset" in request:
+            if env is not None and request["reset"] != was:
                 env.close()
                 env = None
-            was = asked["reset"]
+            was = request["reset"]
             env = env or BrowserEnv(task_class(was), task_kwargs={"base_url": args.url}, **delays)
             began = perf_counter()
-            observation, _ = env.reset(seed=asked["seed"])
+            observation, _ = env.reset(seed=request["seed"])
             answer["goal"] = observation["goal"]
         else:
             assert env is not None
             began = perf_counter()
-            observation, answer["reward"], answer["over"], _, _ = env.step(asked["step"])
+            observation, answer["reward"], answer["over"], _, _ = env.step(request["step"])
             answer["error"] = observation["last_action_error"]
         answer["seconds"] = perf_counter() - began
         answer["nodes"] = seen(observation)

@@ -1,6 +1,6 @@
-"""BrowserGym beside us: processes of ``browsergym_peer.py``, and MiniWoB's pages served to them.
+"""Run BrowserGym for comparison: processes of ``browsergym_peer.py``, and a server of MiniWoB's pages.
 
-Wants what ``tools/browsergym.sh`` makes.
+Requires the virtual environment of ``tools/browsergym.sh``.
 """
 
 import contextlib
@@ -18,17 +18,17 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 PYTHON = ROOT / ".venv-browsergym" / "bin" / "python"
 PROGRAM = "/usr/bin/chromium-headless-shell"
-START_SECONDS = 30.0
-ANSWER_SECONDS = 120.0
+START_TIMEOUT_S = 30.0
+ANSWER_TIMEOUT_S = 120.0
 
 
 class Peer:
-    """One environment of BrowserGym in a process of its own. Blocks."""
+    """The blocking client of one BrowserGym environment in a separate process."""
 
     def __init__(self, url: str, *options: str) -> None:
-        """``url`` is what ``pages`` gives. Raises SystemExit where BrowserGym is not installed."""
+        """Start the process; ``url`` comes from ``pages``. Raises SystemExit if BrowserGym is not installed."""
         if not PYTHON.exists():
-            raise SystemExit("BrowserGym is not here: run `bash tools/browsergym.sh` first")
+            raise SystemExit("BrowserGym is not installed: run `bash tools/browsergym.sh` first")
         script = Path(__file__).with_name("browsergym_peer.py")
         self.process = subprocess.Popen(
             [PYTHON, script, "--program", PROGRAM, "--url", url, *options],
@@ -40,15 +40,15 @@ class Peer:
         )
 
     def reset(self, task: str, seed: int) -> dict[str, Any]:
-        """``goal``, ``nodes``, ``pixels``, ``seconds``."""
-        return self._ask({"reset": task, "seed": seed})
+        """Start an episode; return ``goal``, ``nodes``, ``pixels`` and ``seconds``."""
+        return self._request({"reset": task, "seed": seed})
 
     def step(self, action: str) -> dict[str, Any]:
-        """The same, and ``reward``, ``over``, ``error``."""
-        return self._ask({"step": action})
+        """Execute an action; return ``nodes``, ``pixels``, ``seconds``, ``reward``, ``over`` and ``error``."""
+        return self._request({"step": action})
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         assert self.process.stdin
         assert self.process.stdout
         with contextlib.suppress(BrokenPipeError):
@@ -60,14 +60,14 @@ class Peer:
             self.process.wait(10)
         self.process.stdout.close()
 
-    def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _request(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self.process.stdin
         assert self.process.stdout
         self.process.stdin.write(json.dumps(message) + "\n")
         self.process.stdin.flush()
-        if not select.select([self.process.stdout], [], [], ANSWER_SECONDS)[0]:
+        if not select.select([self.process.stdout], [], [], ANSWER_TIMEOUT_S)[0]:
             self.process.kill()
-            raise SystemExit(f"BrowserGym did not answer within {ANSWER_SECONDS:g} s: {message}")
+            raise SystemExit(f"BrowserGym did not answer within {ANSWER_TIMEOUT_S:g} s: {message}")
         line = self.process.stdout.readline()
         if not line:
             raise SystemExit(f"BrowserGym ended with {self.process.wait(10)} at {message}")
@@ -77,21 +77,21 @@ class Peer:
 
 @contextlib.contextmanager
 def pages() -> Iterator[str]:
-    """The address of MiniWoB's pages, served on this machine as long as it lasts."""
+    """Serve MiniWoB's pages on this machine and yield their address."""
     (folder,) = PYTHON.parents[1].glob("lib/python*/site-packages/miniwob/html")
     with socket.create_server(("127.0.0.1", 0)) as found:
         port = found.getsockname()[1]
     command: Sequence[str] = [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1"]
     server = subprocess.Popen([*command, "--directory", folder], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     try:
-        until = time.monotonic() + START_SECONDS
+        until = time.monotonic() + START_TIMEOUT_S
         while True:
             try:
                 socket.create_connection(("127.0.0.1", port), 1).close()
                 break
             except OSError:
                 if time.monotonic() > until:
-                    raise SystemExit(f"the pages were not served within {START_SECONDS:g} s") from None
+                    raise SystemExit(f"the server of the pages did not start within {START_TIMEOUT_S:g} s") from None
                 time.sleep(0.05)
         yield f"http://127.0.0.1:{port}/miniwob/"
     finally:

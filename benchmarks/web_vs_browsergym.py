@@ -1,16 +1,16 @@
-"""MiniWoB in our browser sandboxes beside BrowserGym's: steps and resets a second, and memory, at 1, 4 and 8 at once.
+"""Compare MiniWoB++ in the browser sandboxes with BrowserGym: steps and resets per second, and memory, at 1, 4 and 8.
 
-Like for like: the accessibility tree with the numbers of the elements and which of them lie in the window, and a
-screenshot of as many pixels, decoded. The same tasks, seeds and actions (a click into a field, its filling, in turns),
-one environment a process for BrowserGym, one environment a sandbox for us. In each crowd the two take turns, and the
-ratio is that of the medians over the turns. ``as_shipped`` is BrowserGym with its slow_mo of 100 ms and its wait of
-500 ms before each observation, ``no_delay`` without both. Top-level ratios are the worst of the crowds.
+Both sides play the same tasks, seeds and actions (a click into a field and its filling, alternately). Each observation
+is the accessibility tree with the numbers of the elements and their visibility, and a decoded screenshot of the same
+size. BrowserGym runs one environment per process, turnwise one per sandbox. At each concurrency the two sides
+alternate, and a ratio is that of their medians. ``as_shipped`` is BrowserGym with its slow_mo of 100 ms and its wait of
+500 ms before each observation; ``no_delay`` has neither. Top-level ratios are the worst over the concurrencies.
 
-The pages of these tasks may stay for the next episode, as two in three of MiniWoB++'s do: ``resets_ratio`` is of
-those. ``resets_ratio_opened`` is the same with a new context and page for each episode, as the others have it. Memory
-is that of the browser, and of the process that holds it: for BrowserGym all of it, for us the sandbox.
+``resets_ratio`` is for resets in place, which two thirds of the MiniWoB++ tasks allow; ``resets_ratio_opened`` is for a
+new context and page per episode, as in BrowserGym. Memory is that of the browser and the process that holds it: all of
+BrowserGym, and the sandbox of turnwise.
 
-Wants a Docker engine, the image ``web``, and ``bash tools/browsergym.sh``. Prints one JSON line last.
+Requires a Docker engine, the image ``web``, and ``bash tools/browsergym.sh``. Prints one JSON line last.
 """
 
 import argparse
@@ -32,11 +32,11 @@ from turnwise.sandbox import set_provider
 from turnwise.sandbox.provider import InProcessProvider
 
 TASKS = ("enter-text", "login-user", "enter-password", "enter-text-dynamic")
-"""Tasks with a field in which a click and a filling end nothing."""
+"""Tasks in which clicking into a field and filling it does not end the episode."""
 
 
 class Playing(Protocol):
-    """An environment of either side, as it is measured."""
+    """An environment of either side."""
 
     pixels: tuple[int, ...]
 
@@ -46,7 +46,7 @@ class Playing(Protocol):
 
 
 class Theirs:
-    """BrowserGym's."""
+    """An environment of BrowserGym."""
 
     def __init__(self, url: str, *options: str) -> None:
         self.peer = Peer(url, *options)
@@ -68,14 +68,14 @@ class Theirs:
 
 
 class Opened(MiniWoBEnv):
-    """Opens its page for every episode."""
+    """MiniWoB++ with a new context for each episode."""
 
     def open_instance(self, page_seed: int) -> EpisodeStart:
         return replace(super().open_instance(page_seed), reusable=False)
 
 
 class Ours:
-    """Ours, with a window of as many pixels as BrowserGym's screenshots."""
+    """An environment of turnwise, with a window of the size of BrowserGym's screenshots."""
 
     def __init__(self, pixels: tuple[int, ...], kind: type[MiniWoBEnv] = MiniWoBEnv) -> None:
         self.kind = kind
@@ -108,7 +108,7 @@ class Ours:
 
 
 def rate(players: Sequence[Playing], work: Callable[[Playing, int], int]) -> float:
-    """How many a second all players do together; ``work`` gives how many one of them did."""
+    """Return the operations per second of all players together; ``work`` returns the count of one player."""
     with ThreadPoolExecutor(len(players)) as threads:
         began = perf_counter()
         done = sum(threads.map(work, players, range(len(players))))
@@ -116,7 +116,7 @@ def rate(players: Sequence[Playing], work: Callable[[Playing, int], int]) -> flo
 
 
 def resets(times: int) -> Callable[[Playing, int], int]:
-    """Work for ``rate``: so many resets, each player of a task of its own."""
+    """Return work for ``rate``: ``times`` resets, with a different task per player."""
 
     def work(player: Playing, place: int) -> int:
         for number in range(times):
@@ -127,7 +127,7 @@ def resets(times: int) -> Callable[[Playing, int], int]:
 
 
 def steps(times: int) -> Callable[[Playing, int], int]:
-    """Work for ``rate``: so many steps of an episode that has begun."""
+    """Return work for ``rate``: ``times`` steps of the current episode."""
 
     def work(player: Playing, _: int) -> int:
         for number in range(times):
@@ -138,12 +138,12 @@ def steps(times: int) -> Callable[[Playing, int], int]:
 
 
 def measured(players: Sequence[Playing], reset_times: int, step_times: int) -> dict[str, float]:
-    """One turn."""
+    """Measure resets and steps once."""
     return {"resets": rate(players, resets(reset_times)), "steps": rate(players, steps(step_times))}
 
 
 def descendants(process: int) -> set[int]:
-    """A process and all below it."""
+    """Return the ids of a process and its descendants."""
     found, new = {process}, [process]
     while new:
         for children in Path(f"/proc/{new.pop()}/task").glob("*/children"):
@@ -154,7 +154,7 @@ def descendants(process: int) -> set[int]:
 
 
 def memory_mib(processes: set[int]) -> float:
-    """What they hold in proportional shares."""
+    """Return the proportional memory of the processes."""
     total = 0
     for process in processes:
         try:
@@ -166,7 +166,7 @@ def memory_mib(processes: set[int]) -> float:
 
 
 def sandbox_processes() -> set[int]:
-    """Of every sandbox of the image ``web`` that runs; the benchmark is alone."""
+    """Return the memory of every running sandbox of the image ``web``; no other process may use them."""
     listed = ["docker", "ps", "-q", "--filter", "ancestor=turnwise/web"]
     names = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
     found: set[int] = set()
@@ -178,7 +178,7 @@ def sandbox_processes() -> set[int]:
 
 
 def crowd(url: str, count: int, rounds: int, chosen: argparse.Namespace) -> dict[str, Any]:
-    """One number of environments at once, of every kind, in turns."""
+    """Measure every kind of environment alternately at one concurrency."""
     kinds: dict[str, Callable[[], Playing]] = {
         "as_shipped": lambda: Theirs(url),
         "no_delay": lambda: Theirs(url, "--no-delay"),
@@ -232,7 +232,7 @@ def crowd(url: str, count: int, rounds: int, chosen: argparse.Namespace) -> dict
 
 
 def main() -> None:
-    """Measure, then print."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--crowds", type=int, nargs="+", default=[1, 4, 8])
     parser.add_argument("--rounds", type=int, default=3)

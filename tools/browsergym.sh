@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# An environment of its own in .venv-browsergym for the peer of benchmarks/web_vs_browsergym.py, with MiniWoB's pages.
+# Create .venv-browsergym, with BrowserGym and MiniWoB's pages, for benchmarks/web_vs_browsergym.py.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ ! -x /usr/bin/chromium-headless-shell ]; then
-    [ "$(id -u)" -eq 0 ] || { echo "ask whoever is root to run: apt-get install chromium-headless-shell" >&2; exit 1; }
+    [ "$(id -u)" -eq 0 ] || { echo "run as root: apt-get install chromium-headless-shell" >&2; exit 1; }
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium-headless-shell
 fi
