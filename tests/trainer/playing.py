@@ -20,7 +20,7 @@ FIRST = PolicyVersion("r", 0, None, 0)
 
 @dataclass
 class InProcess:
-    """Plays groups in this process, as ``Workers`` has them played by Ray actors."""
+    """Plays groups in this process, as ``WorkerPool`` has them played by Ray actors."""
 
     rollouts: Rollouts
 

@@ -26,7 +26,7 @@ from ...store.database import Database, shown
 from ...store.writer import Writer
 from ..algorithms.protocols import RolloutController
 from ..config.schema import RunConfig
-from ..rollout.worker_pool import Workers
+from ..rollout.worker_pool import WorkerPool
 from .daemons import RayDaemons
 
 START_DEADLINE = 180.0
@@ -120,7 +120,7 @@ class Cluster:
 
     database: Database
     engines: list[Any]
-    workers: Workers
+    workers: WorkerPool
     store_client: StoreClient
     """The driver's path into the store."""
     writer: Any | None
@@ -175,7 +175,7 @@ class Cluster:
         remote = ray.remote(RolloutWorker).options(
             num_cpus=0, max_restarts=0, max_concurrency=10_000, **OFF_SANDBOX_NODES
         )
-        workers = Workers(lambda: remote.remote(spec, engines, writer), rollout.workers)
+        workers = WorkerPool(lambda: remote.remote(spec, engines, writer), rollout.workers)
         return cls(database, engines, workers, client, writer, local, keeper)
 
     async def ready(self) -> None:

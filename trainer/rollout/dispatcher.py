@@ -20,7 +20,7 @@ from ..algorithms.random_streams import Streams
 from ..config.schema import RunConfig
 from ..learner.batch import SURVIVORS
 from .circuit_breaker import RolloutCircuitBreaker
-from .worker_pool import WorkerLost, Workers
+from .worker_pool import WorkerLost, WorkerPool
 
 LIVES = 3
 """Workers a group may lose before it fails."""
@@ -36,7 +36,7 @@ class Dispatcher:
         self,
         config: RunConfig,
         extensions: Extensions,
-        workers: Workers,
+        workers: WorkerPool,
         store: RunStore,
         streams: Streams,
         first_group: int,
@@ -159,7 +159,7 @@ class Dispatcher:
         await self.fill()
 
 
-async def play_out(workers: Workers, store: RunStore, group: Group, deadline: float) -> Sequence[Outcome]:
+async def play_out(workers: WorkerPool, store: RunStore, group: Group, deadline: float) -> Sequence[Outcome]:
     """Have a group played to its end, on another worker where one dies.
 
     What a dead worker had finished is in the store and stands; what it was playing becomes ``env_error`` and is

@@ -1,7 +1,8 @@
-"""The rollout workers of a run: who plays the next group, and what happens when one dies.
+"""The rollout workers of a run, and their replacement.
 
-A worker that died is replaced at once and the groups it was playing are handed back to the dispatcher. One that had
-to give up a thread gets no more groups; it is replaced, and ended once its last group is back.
+* A worker that died or stopped answering is killed and replaced at once; its groups go back to the caller.
+* A worker that abandoned a hung environment thread is drained: it gets no new groups, is replaced at once, and is
+  killed when its last group returns.
 """
 
 import asyncio
@@ -13,120 +14,127 @@ from ...errors import TurnwiseError
 from ...records import Group, Outcome
 
 CHECK_INTERVAL_S = 10.0
-"""Seconds between checks on a group under way."""
+"""Seconds between two checks of a worker that plays a group."""
+CANCEL_TIMEOUT_S = 30.0
+"""Seconds in which workers record the cancellation of their episodes."""
+CLOSE_TIMEOUT_S = 10.0
+"""Seconds in which workers close their environments."""
 
 
 class WorkerLost(TurnwiseError):
-    """The worker that was playing a group died."""
+    """The worker that was playing a group died or stopped answering."""
 
 
 @dataclass(slots=True)
-class _Slot:
+class _Worker:
     actor: Any
     running: int = 0
-    retiring: bool = False
+    """Members under way."""
+    draining: bool = False
 
 
-class Workers:
-    """A fixed number of rollout workers, kept alive."""
+class WorkerPool:
+    """A fixed number of live rollout workers."""
 
     def __init__(self, start: Callable[[], Any], count: int) -> None:
+        """Start ``count`` actors with ``start``, without waiting for any."""
         self._start = start
-        self._slots = [_Slot(start()) for _ in range(count)]
+        self._workers = [_Worker(start()) for _ in range(count)]
         self.replaced = 0
-        """Workers that died or were retired."""
+        """Workers replaced so far."""
 
-    async def ready(self, deadline: float) -> None:
+    async def ready(self, timeout_s: float) -> None:
         """Wait until every worker answers.
 
         Raises:
-            TurnwiseError: one did not within ``deadline`` seconds.
+            TurnwiseError: a worker did not answer within ``timeout_s``.
         """
         import ray.exceptions
 
         try:
-            async with asyncio.timeout(deadline):
-                await asyncio.gather(*(slot.actor.ping.remote() for slot in self._slots))
+            async with asyncio.timeout(timeout_s):
+                await asyncio.gather(*(one.actor.ping.remote() for one in self._workers))
         except TimeoutError:
-            raise TurnwiseError(f"the rollout workers did not start within {deadline:g} s") from None
+            raise TurnwiseError(f"the rollout workers did not start within {timeout_s:g} s") from None
         except ray.exceptions.RayError as error:
             raise TurnwiseError(f"a rollout worker could not start: {str(error).strip().splitlines()[-1]}") from error
 
-    async def play(self, group: Group, members: Sequence[tuple[int, int]], deadline: float) -> list[Outcome]:
-        """Play members of a group on the least busy worker.
+    async def play(self, group: Group, members: Sequence[tuple[int, int]], timeout_s: float) -> list[Outcome]:
+        """Play ``(member, attempt)`` pairs of a group on the least busy worker, and return how each ended.
 
         Raises:
-            WorkerLost: the worker died, did not answer a check within ``deadline`` seconds, or has been playing one
-                member for longer than that. The wait of a member for its environment's slot does not count.
+            WorkerLost: the worker died, did not answer a check within ``timeout_s``, or has been playing one member
+                for longer than that. The wait of a member for its environment's slot does not count.
         """
         import ray
         import ray.exceptions
 
-        slot = min((one for one in self._slots if not one.retiring), key=lambda one: one.running)
-        slot.running += len(members)
+        worker = min((one for one in self._workers if not one.draining), key=lambda one: one.running)
+        worker.running += len(members)
         try:
-            outcomes, lost = await _played(slot.actor, group, members, deadline)
+            outcomes, lost_threads = await _supervised(worker.actor, group, members, timeout_s)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, TurnwiseError):
                 raise error.cause from None
             raise
         except (ray.exceptions.RayActorError, TimeoutError) as error:
-            self._replace(slot)
-            ray.kill(slot.actor)
-            raise WorkerLost(
-                f"the rollout worker of group {group.id} was lost: {str(error) or f'no answer for {deadline:g} s'}"
-            ) from error
+            self._replace(worker)
+            ray.kill(worker.actor)
+            reason = str(error) or f"no answer for {timeout_s:g} s"
+            raise WorkerLost(f"the rollout worker of group {group.id} was lost: {reason}") from error
         finally:
-            slot.running -= len(members)
-            if slot.retiring and not slot.running:
-                ray.kill(slot.actor)
-        if lost:
-            self._replace(slot)
-            if not slot.running:
-                ray.kill(slot.actor)
-        return list(outcomes)
+            worker.running -= len(members)
+            if worker.draining and not worker.running:
+                ray.kill(worker.actor)
+        if lost_threads:
+            self._replace(worker)
+            if not worker.running:
+                ray.kill(worker.actor)
+        return outcomes
 
-    async def cancel(self, deadline: float = 30.0) -> None:
-        """Have every worker give up what it plays, for at most ``deadline`` seconds."""
-        await asyncio.wait([asyncio.ensure_future(_cancel(slot.actor)) for slot in self._slots], timeout=deadline)
+    async def cancel(self, timeout_s: float = CANCEL_TIMEOUT_S) -> None:
+        """Cancel every episode under way; wait at most ``timeout_s``."""
+        await self._on_all("cancel", timeout_s)
 
-    def _replace(self, slot: _Slot) -> None:
-        if slot.retiring:
+    async def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
+        """Close the environments of every worker; wait at most ``timeout_s``."""
+        await self._on_all("close", timeout_s)
+
+    async def _on_all(self, method: str, timeout_s: float) -> None:
+        async def call(actor: Any) -> None:
+            await getattr(actor, method).remote()
+
+        await asyncio.wait([asyncio.ensure_future(call(one.actor)) for one in self._workers], timeout=timeout_s)
+
+    def _replace(self, worker: _Worker) -> None:
+        if worker.draining:
             return
-        slot.retiring = True
+        worker.draining = True
         self.replaced += 1
-        self._slots = [one for one in self._slots if one is not slot] + [_Slot(self._start())]
-
-    async def close(self, deadline: float = 10.0) -> None:
-        """Let the workers close their environments, for at most ``deadline`` seconds."""
-        await asyncio.wait([asyncio.ensure_future(_close(slot.actor)) for slot in self._slots], timeout=deadline)
+        self._workers = [one for one in self._workers if one is not worker] + [_Worker(self._start())]
 
 
-async def _played(
-    actor: Any, group: Group, members: Sequence[tuple[int, int]], deadline: float
+async def _supervised(
+    actor: Any, group: Group, members: Sequence[tuple[int, int]], timeout_s: float
 ) -> tuple[list[Outcome], int]:
-    """Wait for a group, as long as its worker answers and keeps to the deadline. Raises TimeoutError."""
-    playing = asyncio.ensure_future(_play(actor, group, members))
+    """Return the outcomes of ``members`` and how many threads the worker has abandoned.
+
+    Raises:
+        TimeoutError: the worker does not answer, or one member has been playing for longer than ``timeout_s``.
+    """
+
+    async def play() -> tuple[list[Outcome], int]:
+        outcomes, lost_threads = await actor.play.remote(group, members)
+        return list(outcomes), lost_threads
+
+    playing = asyncio.ensure_future(play())
     try:
         while not (await asyncio.wait({playing}, timeout=CHECK_INTERVAL_S))[0]:
-            async with asyncio.timeout(deadline):
+            async with asyncio.timeout(timeout_s):
                 held = await actor.held.remote(group.id)
-            if held > deadline and not playing.done():
+            if held > timeout_s and not playing.done():
                 raise TimeoutError(f"one member has been playing for {held:.0f} s")
         return playing.result()
     finally:
         playing.cancel()
         await asyncio.gather(playing, return_exceptions=True)
-
-
-async def _play(actor: Any, group: Group, members: Sequence[tuple[int, int]]) -> tuple[list[Outcome], int]:
-    outcomes, lost = await actor.play.remote(group, members)
-    return outcomes, lost
-
-
-async def _cancel(actor: Any) -> None:
-    await actor.cancel.remote()
-
-
-async def _close(actor: Any) -> None:
-    await actor.close.remote()

@@ -1,4 +1,4 @@
-"""When a worker counts as lost: Ray actors that queue, overrun, or fall silent."""
+"""When a worker counts as lost: Ray actors that queue, overrun their timeout, or stop answering."""
 
 import asyncio
 import time
@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from turnwise.records import Group, Outcome, Status
 from turnwise.tests.agents.players import group, site
-from turnwise.trainer.rollout import worker_pool as workers
-from turnwise.trainer.rollout.worker_pool import WorkerLost, Workers
+from turnwise.trainer.rollout import worker_pool
+from turnwise.trainer.rollout.worker_pool import WorkerLost, WorkerPool
 
 pytestmark = pytest.mark.slow
-DEADLINE_S = 3.0
+TIMEOUT_S = 3.0
 
 
 class Slow:
-    """A rollout worker whose only member waits for a slot, then plays; injects what a real one does under load."""
+    """A rollout worker whose only member waits for a slot, then plays. It injects the delays of a worker under load."""
 
     def __init__(self, queues_s: float, plays_s: float, blocks: bool) -> None:
         self._queues_s, self._plays_s, self._blocks = queues_s, plays_s, blocks
@@ -27,7 +27,7 @@ class Slow:
         await asyncio.sleep(self._queues_s)
         self._since = time.monotonic()
         if self._blocks:
-            time.sleep(self._plays_s)  # The fault: its loop stands still.
+            time.sleep(self._plays_s)  # The fault: its event loop blocks.
         await asyncio.sleep(self._plays_s)
         self._since = None
         return [Outcome("t", member, attempt, Status.COMPLETED, 1.0, True, 1, 1) for member, attempt in members], 0
@@ -59,7 +59,7 @@ def ray() -> Iterator[Any]:
 @pytest.mark.parametrize(
     ("queues_s", "plays_s", "blocks", "lost"),
     [
-        pytest.param(2 * DEADLINE_S, 0.1, False, "", id="queues"),
+        pytest.param(2 * TIMEOUT_S, 0.1, False, "", id="queues"),
         pytest.param(0.0, 1000.0, False, "one member has been playing for", id="overruns"),
         pytest.param(0.0, 1000.0, True, "no answer for 3 s", id="silent"),
     ],
@@ -67,21 +67,21 @@ def ray() -> Iterator[Any]:
 def test_a_worker_is_lost_by_what_it_plays_not_by_what_waits(
     ray: Any, monkeypatch: pytest.MonkeyPatch, queues_s: float, plays_s: float, blocks: bool, lost: str
 ) -> None:
-    monkeypatch.setattr(workers, "CHECK_INTERVAL_S", 0.3)
+    monkeypatch.setattr(worker_pool, "CHECK_INTERVAL_S", 0.3)
     remote = ray.remote(Slow).options(num_cpus=0, max_concurrency=100)
 
     async def scenario() -> None:
-        made = Workers(lambda: remote.remote(queues_s, plays_s, blocks), 1)
-        await made.ready(60)
+        pool = WorkerPool(lambda: remote.remote(queues_s, plays_s, blocks), 1)
+        await pool.ready(60)
         if lost:
             with pytest.raises(WorkerLost, match=lost):
-                await made.play(group(site()), [(0, 0)], DEADLINE_S)
-            assert made.replaced == 1
-            await made.ready(60)
+                await pool.play(group(site()), [(0, 0)], TIMEOUT_S)
+            assert pool.replaced == 1
+            await pool.ready(60)
         else:
-            (outcome,) = await made.play(group(site()), [(0, 0)], DEADLINE_S)
+            (outcome,) = await pool.play(group(site()), [(0, 0)], TIMEOUT_S)
             assert outcome.status is Status.COMPLETED
-            assert made.replaced == 0
-        await made.close()
+            assert pool.replaced == 0
+        await pool.close()
 
     asyncio.run(scenario())
