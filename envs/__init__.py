@@ -1,6 +1,8 @@
-"""Environments (floor 2): Gymnasium worlds of text and image, how they are found, run with deadlines, and checked.
+"""Environments (floor 2): Gymnasium environments of text and image, found by id, run with timeouts, and checked.
 
-Knows nothing of tokens, policies or training.
+This part imports no tokens, policies or training. ``base`` is the contract, ``registry`` finds environments, ``runner``
+calls them, ``tools`` checks them; the other folders are environments. To add one of your own, run `turnwise envs new`.
+To ship one, add a folder here and its id to ``registry.SHIPPED``.
 """
 
 from .base import Obs, TurnEnv

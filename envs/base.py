@@ -1,15 +1,19 @@
 """The base of every environment: a ``gymnasium.Env`` whose action is the text the agent wrote.
 
 An observation is a string, an image (``uint8`` array of height x width x 3), or ``{"text": str, "image": array}``.
-Only ``reset`` and ``step`` must be written; the other methods have defaults and say what each enables. What holds
-for all:
+Only ``reset`` and ``step`` must be written; the other methods have defaults, and each docstring states what the method
+enables. The contract:
 
-* ``reset(seed=, options={"split": "train" | "test"})`` draws the instance; the two splits share none.
-* ``info`` of ``reset`` and ``step`` may carry ``action_valid`` (the action could be parsed and applied),
-  ``state_key`` (a name of the state now reached, the one the next action is taken in), ``env_error`` (the world
-  failed: a text), ``success`` (at the end: the environment's own verdict), ``reward_parts`` (the named addends of
-  the reward), ``extras`` (JSON values for the record, added up over the episode: which image a sandbox was made of).
-* Bad text from an agent is an outcome (an observation), never an exception.
+* ``reset(seed=, options={"split": "train" | "test"})`` draws the instance; the two splits share no instance.
+* ``info`` of ``reset`` and ``step`` may hold
+
+  * ``action_valid``: whether the action could be parsed and applied;
+  * ``state_key``: a name of the state in which the next action is taken;
+  * ``env_error``: a text, if the world failed;
+  * ``success``: at the end, the environment's verdict;
+  * ``reward_parts``: the named addends of the reward;
+  * ``extras``: JSON values for the record, merged over the episode, such as the image of a sandbox.
+* Malformed text from an agent is an outcome (an observation), never an exception.
 """
 
 from collections.abc import Callable
@@ -31,26 +35,24 @@ class TurnEnv(gymnasium.Env[Obs, str]):
     deterministic: bool = True
     """Whether the same seed, options and actions give the same observations and rewards."""
     sandboxed: bool = False
-    """Whether it leases sandboxes: a run then keeps a host for them on every node (``envs.sandboxes``)."""
+    """Whether it leases sandboxes: a run then keeps a sandbox node actor on every node (``envs.sandboxes``)."""
     keeps_sandbox: bool = False
-    """Whether its sandbox serves one episode after another: it is then left with it between them, and after an episode
-    that was cut off.
-    """
+    """Whether the environment keeps its sandbox between episodes, truncated ones included, instead of releasing it."""
 
     def instructions(self) -> str:
-        """The system prompt; empty for none."""
+        """Return the system prompt; empty for none."""
         return ""
 
     def oracle(self) -> str:
-        """The next right action, for checks and upper bounds; never used in training.
+        """Return the next right action, for checks and upper bounds; training never calls it.
 
         Raises:
-            NotImplementedError: the environment knows none.
+            NotImplementedError: the environment has no oracle.
         """
         raise NotImplementedError(f"{type(self).__name__} has no oracle")
 
     def valid_actions(self) -> list[tuple[str, float]]:
-        """Actions that apply now, each with its weight: the random policy, and the format warm-up.
+        """Return the actions that apply now, each with its weight, for the random policy and the format warm-up.
 
         Raises:
             NotImplementedError: the environment cannot enumerate them.
@@ -58,7 +60,7 @@ class TurnEnv(gymnasium.Env[Obs, str]):
         raise NotImplementedError(f"{type(self).__name__} does not list its valid actions")
 
     def vocabulary(self) -> list[str]:
-        """Every word of observations and actions, for a word-level tokenizer (``turnwise model new``).
+        """Return every word of observations and actions, for a word-level tokenizer (``turnwise model new``).
 
         Raises:
             NotImplementedError: the words are not a closed set.
@@ -66,20 +68,21 @@ class TurnEnv(gymnasium.Env[Obs, str]):
         raise NotImplementedError(f"{type(self).__name__} has no closed vocabulary")
 
     def screenshot(self) -> Image | None:
-        """How the world looks now, for a person who plays; None if it has no looks, or they are the observation."""
+        """Return a picture of the world for a person who plays; None if the observation is the picture."""
         return None
 
     def normalize(self, observation: Obs) -> Obs:
-        """The observation without what cannot be the same twice (timings, pids); this is what gets hashed.
+        """Return the observation without its non-reproducible parts (timings, pids), for hashing.
 
-        A function of the observation alone: replay applies it, in another instance, to what was stored.
+        It must be a function of the observation alone: replay applies it, in another instance, to the stored one.
         """
         return observation
 
 
 class Adapted(TurnEnv):
-    """Any other Gymnasium environment of text actions, wrappers included, seen as a ``TurnEnv``: what it has of the
-    optional methods is used.
+    """Any other Gymnasium environment with text actions, wrappers included, as a ``TurnEnv``.
+
+    It uses those of the optional methods that the inner environment has.
     """
 
     def __init__(self, inner: gymnasium.Env[Any, Any]) -> None:
@@ -93,49 +96,49 @@ class Adapted(TurnEnv):
         self.deterministic = bool(getattr(core, "deterministic", not getattr(inner.spec, "nondeterministic", False)))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
-        """The inner environment's."""
+        """Call the inner environment."""
         return self.inner.reset(seed=seed, options=options)
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
-        """The inner environment's."""
+        """Call the inner environment."""
         observation, reward, terminated, truncated, info = self.inner.step(action)
         return observation, float(reward), terminated, truncated, info
 
     def close(self) -> None:
-        """The inner environment's."""
+        """Call the inner environment."""
         self.inner.close()
 
     def instructions(self) -> str:
-        """The core environment's, if it has any."""
+        """Call the unwrapped environment if it has this method."""
         return str(self._own("instructions")()) if hasattr(self._core, "instructions") else ""
 
     def oracle(self) -> str:
-        """The core environment's."""
+        """Call the unwrapped environment."""
         return str(self._own("oracle")())
 
     def valid_actions(self) -> list[tuple[str, float]]:
-        """The core environment's."""
+        """Call the unwrapped environment."""
         return list(self._own("valid_actions")())
 
     def vocabulary(self) -> list[str]:
-        """The core environment's."""
+        """Call the unwrapped environment."""
         return list(self._own("vocabulary")())
 
     def screenshot(self) -> Image | None:
-        """The core environment's, if it has any."""
+        """Call the unwrapped environment if it has this method."""
         found: Image | None = self._own("screenshot")() if hasattr(self._core, "screenshot") else None
         return found
 
     def normalize(self, observation: Obs) -> Obs:
-        """The core environment's, or the observation as it is."""
+        """Call the unwrapped environment, or return the observation unchanged."""
         own: Obs = self._own("normalize")(observation) if hasattr(self._core, "normalize") else observation
         return own
 
     def _own(self, method: str) -> Callable[..., Any]:
-        """A method of the core environment, whatever its class: having it is enough.
+        """Return a method of the unwrapped environment, of any class.
 
         Raises:
-            NotImplementedError: it has none of that name.
+            NotImplementedError: the environment has no such method.
         """
         found = getattr(self._core, method, None)
         if not callable(found):

@@ -1,12 +1,12 @@
-"""What can go wrong with an environment, as seen by those who run it.
+"""Errors of an environment, as its runner sees them.
 
     EnvError
-    ├── UnknownEnvironment    the id names nothing; the message names the nearest one
+    ├── UnknownEnvironment    no environment has this id; the message names the nearest id
     ├── EnvironmentFailed     the environment raised; the message ends with its traceback's last lines
-    ├── EnvironmentBroken     it answered, but not as its contract says (type, NaN, size)
-    └── EnvTimeout            it did not answer before its deadline
+    ├── EnvironmentBroken     a return value breaks the contract (type, NaN, size)
+    └── EnvTimeout            a call exceeded its timeout
 
-Every one is a failure of the world, never a reward: the loop turns it into a trajectory's status and text.
+Each is a failure of the world, never a reward: the episode loop records it as the trajectory's status and error text.
 """
 
 import traceback
@@ -18,7 +18,7 @@ TRACEBACK_FRAMES = 3
 
 
 class EnvError(TurnwiseError):
-    """Base of all that an environment may do to its runner."""
+    """Base class of the errors of an environment."""
 
 
 class UnknownEnvironment(EnvError):
@@ -34,12 +34,13 @@ class EnvironmentBroken(EnvError):
 
 
 class EnvTimeout(EnvError):
-    """A call overran its deadline; the thread that runs it was given up."""
+    """A call exceeded its timeout; its thread was abandoned."""
 
 
-def told(what: str, error: BaseException) -> EnvError:
-    """Whatever an environment raised while doing ``what``, as one of this file's, with the last lines of its traceback;
-    what one of our own errors says is enough.
+def wrap_error(what: str, error: BaseException) -> EnvError:
+    """Return what an environment raised during ``what`` as an ``EnvError``.
+
+    The message ends with the last lines of the traceback, except for errors of turnwise, whose message is enough.
     """
     if isinstance(error, EnvError):
         return type(error)(f"{what}: {error}")

@@ -1,9 +1,14 @@
-"""Environments by id.
+"""Find and make environments by id.
 
-An id is Gymnasium's: registered with ``gymnasium.register``, by importing a module (``"my_pkg.envs:Id-v0"``), or by
-an installed package's entry point in the group ``turnwise.envs`` (its value names a module that registers when
-imported, or a callable that registers). Environments are made bare: horizons, checks and order are the trainer's,
-so Gymnasium's TimeLimit, OrderEnforcing and PassiveEnvChecker wrappers are left out.
+An id is Gymnasium's. It is registered in one of three ways:
+
+* ``gymnasium.register`` in this process;
+* a module that registers when it is imported: ``"my_pkg.envs:Id-v0"``;
+* an entry point of an installed package in the group ``turnwise.envs``: a module that registers when it is imported, or
+  a callable that registers.
+
+Environments are made without Gymnasium's TimeLimit, OrderEnforcing and PassiveEnvChecker wrappers: the trainer owns
+horizons, checks and the order of calls.
 """
 
 import difflib
@@ -26,22 +31,25 @@ from .errors import EnvironmentFailed, UnknownEnvironment
 from .web.miniwob.tasks import TASKS
 
 ENTRY_POINTS = "turnwise.envs"
-SITE = "turnwise/TextSite-v0"
-OURS = {
-    SITE: "turnwise.envs.text.env:TextSiteEnv",
+TEXT_SITE = "turnwise/TextSite-v0"
+SHIPPED = {
+    TEXT_SITE: "turnwise.envs.text.env:TextSiteEnv",
     "turnwise/Code-v0": "turnwise.envs.code.env:CodeEnv",
     "turnwise/TinyCode-v0": "turnwise.envs.code.tiny.env:TinyCodeEnv",
     "turnwise/WebApps-v0": "turnwise.envs.web.apps.env:WebAppsEnv",
     "turnwise/TinyWeb-v0": "turnwise.envs.web.tiny.env:TinyWebEnv",
 }
-"""Imported when made."""
+"""The shipped environments; their modules are imported when an environment is made."""
 MINIWOB = "turnwise.envs.web.miniwob.env:MiniWoBEnv"
 
 
 @cache
 def _plugins() -> dict[str, str]:
-    """Load the entry points once; gives those that would not load, with why: one bad package must not hide the rest."""
-    for env_id, entry_point in OURS.items():
+    """Register the shipped environments and the entry points, once.
+
+    Returns the entry points that failed to load, with the reason: one broken package must not hide the others.
+    """
+    for env_id, entry_point in SHIPPED.items():
         if env_id not in gymnasium.registry:
             gymnasium.register(env_id, entry_point=entry_point, order_enforce=False, disable_env_checker=True)
     for task in TASKS:
@@ -62,7 +70,7 @@ def _plugins() -> dict[str, str]:
 
 
 def all_ids() -> list[str]:
-    """The ids of every registered environment that is ours or a plugin's (Gymnasium's own are left out), sorted."""
+    """Return the sorted ids of the shipped environments and of plugins, without Gymnasium's own."""
     _plugins()
     return sorted(spec.id for spec in gymnasium.registry.values() if not _is_gymnasiums(spec))
 
@@ -73,15 +81,15 @@ def _is_gymnasiums(spec: EnvSpec) -> bool:
 
 
 def broken_plugins() -> dict[str, str]:
-    """Entry points that could not be loaded, and why."""
+    """Return the entry points that failed to load, with the reason."""
     return dict(_plugins())
 
 
 def spec(env_id: str) -> EnvSpec:
-    """What is registered under an id.
+    """Return the registered spec of an id.
 
     Raises:
-        UnknownEnvironment: nothing is, and the message names the nearest id; or its module cannot be imported.
+        UnknownEnvironment: the id is not registered (the message names the nearest id), or its module fails to import.
     """
     broken = _plugins()
     module, _, name = env_id.rpartition(":")
@@ -100,7 +108,7 @@ def spec(env_id: str) -> EnvSpec:
 
 
 def _near(module: str, name: str) -> str:
-    """The nearest id, written so that it can be asked for: only ours need no module."""
+    """Return the nearest id in the form that ``make`` takes: only shipped environments need no module."""
     close = difflib.get_close_matches(name, all_ids(), n=1, cutoff=0.3)
     if not close:
         return ""
@@ -108,12 +116,12 @@ def _near(module: str, name: str) -> str:
 
 
 def _why(error: Exception, module: str, name: str) -> str:
-    """What went wrong while ``module`` was imported, and in which line of it; if there is none, how one is named."""
+    """Return why ``module`` failed to import, with the line; if there is no such module, how to name one."""
     file = Path(module)
     if file.suffix == ".py":
-        return f"a module is named without .py: `PYTHONPATH={file.parent} turnwise … {file.stem}:{name}`"
+        return f"name the module without `.py`: `PYTHONPATH={file.parent} turnwise … {file.stem}:{name}`"
     if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
-        return f"{error}; if it is a file in this folder: `PYTHONPATH=. turnwise …`"
+        return f"{error}; for a file in this folder, run `PYTHONPATH=. turnwise …`"
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
@@ -122,11 +130,11 @@ def _why(error: Exception, module: str, name: str) -> str:
 
 
 def make(env_id: str, **options: Any) -> TurnEnv:
-    """A new environment, without Gymnasium's wrappers; ``options`` go to its constructor.
+    """Make an environment without Gymnasium's wrappers; ``options`` go to its constructor.
 
     Raises:
-        UnknownEnvironment: no such id.
-        EnvironmentFailed: its constructor raised, for example on an unknown option.
+        UnknownEnvironment: the id is not registered.
+        EnvironmentFailed: the constructor raised, for example on an unknown option.
     """
     bare = replace(spec(env_id), order_enforce=False, max_episode_steps=None, disable_env_checker=True)
     try:
@@ -140,7 +148,7 @@ def make(env_id: str, **options: Any) -> TurnEnv:
 
 
 def _unknown(bare: EnvSpec, options: Mapping[str, Any]) -> str:
-    """The first option that the constructor does not take, with the nearest that it takes; nothing if it takes any."""
+    """Return the first option that the constructor does not take, with the nearest known one; else an empty text."""
     entry = bare.entry_point
     takes = signature(load_env_creator(entry) if isinstance(entry, str) else entry).parameters  # type: ignore[arg-type]
     if any(each.kind is Parameter.VAR_KEYWORD for each in takes.values()):

@@ -1,8 +1,8 @@
-"""How a run's environments come by their sandboxes: what ties ``sandbox`` to those who must not know of it.
+"""Connect the environments of a run to its sandboxes, so that ``trainer`` and ``agents`` need not import ``sandbox``.
 
-The process that owns a run keeps a host on every node of the Ray cluster if any of its environments declares itself
-``sandboxed``; each rollout worker is told the run's name, and from then on ``sandbox.lease`` in it goes to those hosts.
-Without either, a lease comes from a pool in the process itself.
+If an environment of a run declares itself ``sandboxed``, the run's driver keeps a sandbox node actor on every node of
+the Ray cluster. Each rollout worker gets the run's name and leases its sandboxes from those actors. Elsewhere a lease
+comes from a pool in the process itself.
 """
 
 from collections.abc import Iterable
@@ -15,16 +15,20 @@ from ..sandbox.cluster.supervisor import NodeSupervisor
 from ..sandbox.provider import set_provider
 from .registry import spec
 
-__all__ = ["NodeSupervisor", "SandboxSettings", "any_sandboxed", "lease_from"]
+__all__ = ["NodeSupervisor", "SandboxSettings", "any_sandboxed", "lease_from_run"]
 
 
 def any_sandboxed(env_ids: Iterable[str]) -> bool:
-    """Whether any of these environments leases sandboxes. Raises UnknownEnvironment."""
+    """Return whether any of these environments leases sandboxes.
+
+    Raises:
+        UnknownEnvironment: an id is not registered.
+    """
     return any(getattr(_entry(env_id), "sandboxed", False) for env_id in env_ids)
 
 
-def lease_from(run: str) -> None:
-    """From now on this process's sandboxes come from the hosts of a run. Ray must be connected."""
+def lease_from_run(run: str) -> None:
+    """Lease the sandboxes of this process from the node actors of a run; Ray must be connected."""
     set_provider(ClusterProvider(run))
 
 

@@ -1,8 +1,7 @@
 """A Gymnasium space for free text.
 
-``gymnasium.spaces.Text`` walks the characters of every string against a fixed charset; observations and actions
-here are any text at all, bounded only in length. ``sample`` joins words, so that samples look like what an agent
-might write.
+``gymnasium.spaces.Text`` checks every character against a fixed charset. Observations and actions here are any text,
+bounded only in length. ``sample`` joins words, so that samples resemble the text of an agent.
 """
 
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ MAX_ACTION_CHARS = 65_536
 
 
 class FreeText(Space[str]):
-    """Any string of at most ``max_length`` characters; ``words`` are what ``sample`` draws from."""
+    """Any string of at most ``max_length`` characters; ``sample`` draws from ``words``."""
 
     def __init__(
         self,
@@ -29,17 +28,17 @@ class FreeText(Space[str]):
 
     @property
     def is_np_flattenable(self) -> bool:
-        """Text has no array form."""
+        """Return False: text has no array form."""
         return False
 
     def sample(self, mask: Any | None = None, probability: Any | None = None) -> str:
-        """One to four words at random; ``mask`` and ``probability`` have no meaning here and are ignored."""
+        """Return one to four words at random; ``mask`` and ``probability`` are ignored."""
         count = int(self.np_random.integers(1, 5))
         picks = self.np_random.integers(0, len(self.words), size=count)
         return " ".join(self.words[int(pick)] for pick in picks)[: self.max_length]
 
     def contains(self, x: Any) -> bool:
-        """Whether ``x`` is a string within the length bound."""
+        """Return whether ``x`` is a string within the length bound."""
         return isinstance(x, str) and len(x) <= self.max_length
 
     def __repr__(self) -> str:

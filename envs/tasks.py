@@ -1,6 +1,6 @@
-"""Tasks: an environment, and what makes one instance of it.
+"""Tasks: an environment with the seed, split and options of one instance.
 
-A task's id is the hash of the rest, the same in every process.
+The id of a task is the hash of its other fields, the same in every process.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from . import registry
 
 
 def task_id(env_id: str, env_version: str, seed: int, split: str, options: Mapping[str, Any]) -> str:
-    """Twenty-four hex digits of the SHA-256 of the fields as canonical JSON.
+    """Return 24 hex digits of the SHA-256 of the fields as canonical JSON.
 
     Raises:
         TypeError: an option is not a JSON value.
@@ -27,7 +27,7 @@ def task_id(env_id: str, env_version: str, seed: int, split: str, options: Mappi
 
 @lru_cache(maxsize=64)
 def env_version(env_id: str) -> str:
-    """The version in the id: ``0`` of ``turnwise/TextSite-v0``; empty if it has none.
+    """Return the version in the id, such as ``0`` for ``turnwise/TextSite-v0``; empty for an id without a version.
 
     Raises:
         UnknownEnvironment: no such id.
@@ -38,8 +38,9 @@ def env_version(env_id: str) -> str:
 
 @lru_cache(maxsize=64)
 def env_package(env_id: str) -> str:
-    """Return the installed package that provides the environment, with its version: ``turnwise 0.1.0``. Empty for an
-    environment of a module that no installed package provides.
+    """Return the installed package that provides the environment, with its version: ``turnwise 0.1.0``.
+
+    Empty if no installed package provides the environment's module.
 
     Raises:
         UnknownEnvironment: no such id.
@@ -60,7 +61,7 @@ def env_package(env_id: str) -> str:
 
 
 def make_task(env_id: str, seed: int, split: str = "train", options: Mapping[str, Any] | None = None) -> Task:
-    """The task of a seed.
+    """Return the task of a seed.
 
     Raises:
         UnknownEnvironment: no such id.

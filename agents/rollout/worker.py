@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...envs.runner.env_thread import EnvThread, lost_threads
-from ...envs.sandboxes import lease_from
+from ...envs.runner.env_thread import EnvThread, abandoned_threads
+from ...envs.sandboxes import lease_from_run
 from ...records import Group, Outcome, Trajectory
 from ...store.client import StoreClient
 from ...store.database import open_database
@@ -61,7 +61,7 @@ class RolloutWorker:
         task = asyncio.ensure_future(rollouts.group(group, members))
         self._playing.add(task)
         try:
-            return await task, lost_threads()
+            return await task, abandoned_threads()
         finally:
             self._playing.discard(task)
 
@@ -91,7 +91,7 @@ class RolloutWorker:
 
     def _start(self) -> Rollouts:
         if self._spec.sandboxes:
-            lease_from(self._spec.sandboxes)
+            lease_from_run(self._spec.sandboxes)
         send = send_to(self._writer) if self._writer else Writer(open_database(self._spec.store_url)).run
         self._engine_client = PolicyClient(list(self._engines), temperature=self._spec.temperature)
         self._store_client = StoreClient(send)

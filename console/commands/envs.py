@@ -70,7 +70,7 @@ def check(env_id: EnvId, option: EnvOptions = None, as_json: Json = False) -> No
         if not as_json:
             console().print(indented(finding.ending(), GUTTER), soft_wrap=True)
 
-    report = check_env(env_id, read_options(option), begin=begin, tell=tell)
+    report = check_env(env_id, read_options(option), on_start=begin, on_result=tell)
     if as_json:
         print_json({"ok": report.ok, **jsonable(report)})
     else:

@@ -1,14 +1,13 @@
-"""One owner thread for an environment's whole life, and a deadline on every call.
+"""One thread per environment, with a timeout on every call.
 
-Some worlds are bound to the thread that made them (Playwright), and no thread can be killed. So each environment is
-made, reset, stepped and closed by one daemon thread, and:
+Some environments are bound to the thread that made them (Playwright), and a thread cannot be killed. So one daemon
+thread makes, resets, steps and closes an environment:
 
-* a call that overruns its deadline raises ``EnvTimeout``; the thread is given up, never joined, and counted by
-  ``lost_threads()`` until it ends by itself; the owner is then ``lost`` and refuses further calls;
-* whatever the environment raises, ``SystemExit`` included, arrives as ``EnvironmentFailed`` with the last lines of
-  its traceback, and the thread lives on: a reset may follow;
-* what it returns is checked in the thread (``envs.seen``), so that a large observation never holds the event loop
-  up.
+* A call that exceeds its timeout raises ``EnvTimeout``. Its thread is abandoned, never joined, and counted by
+  ``abandoned_threads()`` until it ends by itself. The ``EnvThread`` is then ``lost`` and refuses further calls.
+* Any exception of the environment, ``SystemExit`` included, arrives as ``EnvironmentFailed`` with the last lines of its
+  traceback. The thread lives on: a reset may follow.
+* Return values are checked in the thread (``runner.step_result``), so large observations do not block the event loop.
 """
 
 import asyncio
@@ -21,34 +20,34 @@ from typing import Any, TypeVar
 
 from ...records import Task
 from ..base import TurnEnv
-from ..errors import EnvError, EnvironmentFailed, EnvTimeout, told
+from ..errors import EnvError, EnvironmentFailed, EnvTimeout, wrap_error
 from ..registry import make
 from ..tasks import env_package
-from .step_result import StepResult, seen_at_reset, seen_at_step
+from .step_result import StepResult, from_reset, from_step
 
 T = TypeVar("T")
-_given_up: list[threading.Thread] = []
+_abandoned: list[threading.Thread] = []
 
 
-def lost_threads() -> int:
-    """Threads of this process that were given up and still have not ended."""
-    _given_up[:] = [thread for thread in _given_up if thread.is_alive()]
-    return len(_given_up)
+def abandoned_threads() -> int:
+    """Return how many abandoned threads of this process are still alive."""
+    _abandoned[:] = [thread for thread in _abandoned if thread.is_alive()]
+    return len(_abandoned)
 
 
 class _Thread(threading.Thread):
-    """Runs jobs in order until told to stop or given up."""
+    """Runs jobs in order until it gets None or is abandoned."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=f"env {name}", daemon=True)
         self.inbox: SimpleQueue[tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]] | None] = (
             SimpleQueue()
         )
-        self.given_up = False
+        self.abandoned = False
         self.env: TurnEnv | None = None
 
     def run(self) -> None:
-        while (job := self.inbox.get()) is not None and not self.given_up:
+        while (job := self.inbox.get()) is not None and not self.abandoned:
             work, deliver = job
             try:
                 result, error = work(), None
@@ -57,18 +56,18 @@ class _Thread(threading.Thread):
             deliver(result, error)
             del job, work, deliver, result, error
         if self.env is not None:
-            # Given up, it came back after all; or it could not be made whole. What it holds is released all the same.
+            # Reached when an abandoned call returns after all, or when making the environment failed half-way.
             with contextlib.suppress(BaseException):
                 self.env.close()
 
 
 class EnvThread:
-    """An environment behind its owner thread. Of one event loop; calls are made one at a time.
+    """An environment in a dedicated thread. It belongs to one event loop, which makes one call at a time.
 
-    Every method takes ``deadline``, in seconds from now, and raises:
-        EnvTimeout: the deadline passed (or had passed in an earlier call): the thread is given up.
+    Every method takes ``timeout_s`` and raises:
+        EnvTimeout: this call, or an earlier one, exceeded its timeout; the thread is abandoned.
         EnvironmentFailed: the environment raised.
-        EnvironmentBroken: what it returned breaks the contract.
+        EnvironmentBroken: a return value breaks the contract.
     """
 
     def __init__(self, env_id: str, options: Mapping[str, Any] | None = None) -> None:
@@ -76,27 +75,27 @@ class EnvThread:
         self.options = dict(options or {})
         self.lost = False
         self.deterministic = True
-        """Known once made."""
+        """Set by ``make``."""
         self.instructions = ""
-        """The environment's system prompt; known once made."""
+        """The environment's system prompt, set by ``make``."""
         self.holds_sandbox = False
-        """Whether, until it is reset or closed, it may hold a sandbox that it does not keep anyway; known once made."""
+        """Whether an idle environment may still hold a lease: it must be closed, not reused. Set by ``make``."""
         self.package = ""
-        """The installed package that provides the environment, with its version (``envs.tasks.env_package``); known
-        once made.
+        """The installed package that provides the environment, with its version (``envs.tasks.env_package``); set by
+        ``make``.
         """
         self._thread: _Thread | None = None
 
     @classmethod
     def of(cls, task: Task) -> "EnvThread":
-        """The owner of a task's environment."""
+        """Return the thread of a task's environment, not yet made."""
         return cls(task.env_id, task.options)
 
     async def make(self, timeout_s: float) -> None:
-        """Start the thread and construct the environment in it. Cancelled meanwhile, the thread is given up.
+        """Start the thread and construct the environment in it. A cancellation abandons the thread.
 
         Raises:
-            UnknownEnvironment: no such id; and as said of the class.
+            UnknownEnvironment: the id is not registered; and the errors of the class.
         """
         self._thread = thread = _Thread(self.env_id)
         thread.start()
@@ -115,16 +114,16 @@ class EnvThread:
             self._thread = None
             raise
         except BaseException:
-            self._give_up()
+            self._abandon()
             raise
 
     async def reset(self, seed: int, split: str, timeout_s: float) -> StepResult:
-        """Begin an episode."""
+        """Start an episode."""
 
         def work(env: TurnEnv) -> StepResult:
             began = time.perf_counter()
             answer = env.reset(seed=seed, options={"split": split})
-            return seen_at_reset(env, answer, (time.perf_counter() - began) * 1e3)
+            return from_reset(env, answer, (time.perf_counter() - began) * 1e3)
 
         return await self.run("reset", work, timeout_s)
 
@@ -134,12 +133,12 @@ class EnvThread:
         def work(env: TurnEnv) -> StepResult:
             began = time.perf_counter()
             answer = env.step(action)
-            return seen_at_step(env, answer, (time.perf_counter() - began) * 1e3)
+            return from_step(env, answer, (time.perf_counter() - began) * 1e3)
 
         return await self.run("step", work, timeout_s)
 
     async def run(self, what: str, work: Callable[[TurnEnv], T], timeout_s: float) -> T:
-        """Run any function of the environment in its thread; ``what`` names it in errors."""
+        """Run a function of the environment in its thread; ``what`` names it in errors."""
         thread = self._thread
         env = thread.env if thread else None
         if env is None and not self.lost:
@@ -147,7 +146,7 @@ class EnvThread:
         return await self._wait(what, lambda: work(env), timeout_s)  # type: ignore[arg-type]
 
     async def close(self, timeout_s: float) -> None:
-        """Close the environment and end its thread. Raises nothing: an overrun is one more lost thread."""
+        """Close the environment and end its thread. Raises nothing: a timeout leaves one more abandoned thread."""
         thread = self._thread
         if thread is None or self.lost:
             return
@@ -165,7 +164,7 @@ class EnvThread:
         name = f"{self.env_id} {what}"
         thread = self._thread
         if self.lost or thread is None:
-            raise EnvTimeout(f"{name}: its thread was given up when an earlier call overran its deadline")
+            raise EnvTimeout(f"{name}: its thread was abandoned after an earlier call timed out")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
 
@@ -175,19 +174,19 @@ class EnvThread:
             if error is None:
                 future.set_result(result)
             else:
-                future.set_exception(told(name, error))
+                future.set_exception(wrap_error(name, error))
 
         def deliver(result: T, error: BaseException | None) -> None:
             try:
                 loop.call_soon_threadsafe(settle, result, error)
-            except RuntimeError:  # the loop is closed: nobody waits any more
+            except RuntimeError:  # the loop is closed
                 return
 
         def overrun() -> None:
             if not future.done():
-                self._give_up()
+                self._abandon()
                 future.set_exception(
-                    EnvTimeout(f"{name} had not returned after {timeout_s:g} s; its thread is given up")
+                    EnvTimeout(f"{name} did not return within {timeout_s:g} s; its thread is abandoned")
                 )
 
         timer = loop.call_later(timeout_s, overrun)
@@ -197,10 +196,10 @@ class EnvThread:
         finally:
             timer.cancel()
 
-    def _give_up(self) -> None:
+    def _abandon(self) -> None:
         thread, self._thread = self._thread, None
         self.lost = True
         if thread is not None:
-            thread.given_up = True
+            thread.abandoned = True
             thread.inbox.put(None)
-            _given_up.append(thread)
+            _abandoned.append(thread)

@@ -1,7 +1,6 @@
-"""Observations as what the policy is given (text, PNG images) and as what replay compares (a hash).
+"""Observations in the two forms that leave an environment: text with PNG images for the policy, a hash for replay.
 
-The hash covers the normalized text and the pixels, not the PNG: it does not depend on how a compressor of this
-machine packs them.
+The hash covers the normalized text and the pixels, not the PNG, so it does not depend on this machine's compressor.
 """
 
 import hashlib
@@ -15,14 +14,14 @@ from ..base import Image, Obs, TurnEnv
 from ..errors import EnvironmentBroken
 
 MAX_OBSERVATION_BYTES = 8 * 2**20
-"""Text in UTF-8 and pixels together."""
+"""Limit of the text in UTF-8 and the pixels together."""
 
 
 def parts(observation: Any) -> tuple[str, Image | None]:
-    """Text and image of an observation, checked.
+    """Return the checked text and image of an observation.
 
     Raises:
-        EnvironmentBroken: of no allowed type, or above ``MAX_OBSERVATION_BYTES``.
+        EnvironmentBroken: the type is not allowed, or the size is above ``MAX_OBSERVATION_BYTES``.
     """
     if isinstance(observation, str):
         # len() counts characters, at most four bytes each: only long texts pay for the exact count.
@@ -45,7 +44,7 @@ def parts(observation: Any) -> tuple[str, Image | None]:
 
 
 def _storable(text: str) -> str:
-    """The text without what no database takes: lone surrogates and NUL."""
+    """Replace what no database stores: lone surrogates and NUL."""
     if text.isascii() and "\0" not in text:
         return text
     return text.encode(errors="replace").decode().replace("\0", "\ufffd")
@@ -63,11 +62,11 @@ def _image(value: Any) -> Image:
 
 def _bound(size: int) -> None:
     if size > MAX_OBSERVATION_BYTES:
-        raise EnvironmentBroken(f"observation of {size} bytes; at most {MAX_OBSERVATION_BYTES} are allowed")
+        raise EnvironmentBroken(f"observation has {size} bytes; the limit is {MAX_OBSERVATION_BYTES}")
 
 
 def png(image: Image) -> bytes:
-    """The image as PNG, without any imaging library."""
+    """Encode an image as PNG, without an imaging library."""
     height, width, _ = image.shape
     rows = np.zeros((height, 1 + width * 3), np.uint8)
     rows[:, 1:] = image.reshape(height, width * 3)
@@ -81,20 +80,20 @@ def png(image: Image) -> bytes:
 
 
 def split(observation: Obs) -> tuple[str, list[bytes]]:
-    """The text, and the images as PNG.
+    """Return the text, and the images as PNG.
 
     Raises:
-        EnvironmentBroken: of no allowed type, or too large.
+        EnvironmentBroken: the type is not allowed, or the observation is too large.
     """
     text, image = parts(observation)
     return text, [] if image is None else [png(image)]
 
 
 def observation_hash(env: TurnEnv, observation: Obs) -> str:
-    """Thirty-two hex digits of the normalized observation's SHA-256.
+    """Return 32 hex digits of the SHA-256 of the normalized observation.
 
     Raises:
-        EnvironmentBroken: of no allowed type, or too large.
+        EnvironmentBroken: the type is not allowed, or the observation is too large.
     """
     text, image = parts(env.normalize(observation))
     digest = hashlib.sha256(text.encode())

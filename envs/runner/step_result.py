@@ -1,7 +1,7 @@
-"""What an environment answered, checked and brought into one form.
+"""The checked result of a reset or a step.
 
-``StepResult`` is all that the episode loop needs of a reset or a step. Checking happens here, once, whatever the
-environment: types, a finite reward, the size of the observation, and the keys of ``info`` that have a meaning.
+``StepResult`` holds all that the episode loop needs. The checks happen here, once for every environment: types, a
+finite reward, the size of the observation, and the keys of ``info`` that have a meaning.
 """
 
 import json
@@ -19,31 +19,31 @@ from .observations import observation_hash, parts, png
 _NUMBERS = (int, float, np.integer, np.floating, np.bool_)
 _FLAGS = (bool, np.bool_)
 MAX_INFO_CHARS = 16_384
-"""Of ``state_key``; of the names in ``reward_parts``, and of ``extras``, as JSON."""
+"""Limit of ``state_key``, of the names in ``reward_parts``, and of ``extras`` as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """One observation and what came with it; after a reset the reward is 0 and nothing has ended."""
+    """One observation with its reward and info; after a reset the reward is 0 and the episode has not ended."""
 
     text: str
     images: tuple[bytes, ...]
-    """As PNG."""
+    """PNG files."""
     hash: str
-    """Of the whole normalized observation."""
+    """Hash of the whole normalized observation."""
     reward: float
     terminated: bool
     truncated: bool
     action_valid: bool
     """``info["action_valid"]``: the action could be parsed and applied."""
     state_key: str
-    """Of the state now reached: the one the next action is taken in."""
+    """Key of the state in which the next action is taken."""
     success: bool | None
     reward_parts: Mapping[str, float]
     extras: Mapping[str, Any]
     """``info["extras"]``: JSON values for the record."""
     ms: float
-    """Time the environment took."""
+    """Milliseconds that the environment took."""
 
 
 def _number(name: str, value: Any) -> float:
@@ -64,7 +64,7 @@ def _flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def _seen(
+def _result(
     env: TurnEnv, observation: Any, reward: float, terminated: bool, truncated: bool, info: Any, ms: float
 ) -> StepResult:
     text, image = parts(observation)
@@ -108,34 +108,35 @@ def _extras(extras: Any) -> dict[str, Any]:
     try:
         written = json.dumps(extras, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise EnvironmentBroken(f"info['extras'] holds what JSON cannot: {error}") from error
+        raise EnvironmentBroken(f"info['extras'] is not JSON: {error}") from error
     _bound("info['extras'] is", len(written), "characters of JSON")
     return dict(json.loads(written))
 
 
 def _bound(what: str, size: int, unit: str) -> None:
     if size > MAX_INFO_CHARS:
-        raise EnvironmentBroken(f"{what} {size} {unit}; {MAX_INFO_CHARS} is the most")
+        raise EnvironmentBroken(f"{what} {size} {unit}; the limit is {MAX_INFO_CHARS}")
 
 
-def seen_at_reset(env: TurnEnv, answer: Any, ms: float = 0.0) -> StepResult:
-    """What ``env.reset`` returned.
+def from_reset(env: TurnEnv, answer: Any, ms: float = 0.0) -> StepResult:
+    """Return the checked result of ``env.reset``.
 
     Raises:
-        EnvironmentBroken: not (observation, info) as the contract has it.
-        EnvironmentFailed: ``info["env_error"]`` says so.
+        EnvironmentBroken: ``answer`` is not (observation, info), or a value breaks the contract.
+        EnvironmentFailed: ``info["env_error"]`` reports a failure.
     """
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise EnvironmentBroken(f"reset returned {_shape(answer)}, not (observation, info)")
-    return _seen(env, answer[0], 0.0, False, False, answer[1], ms)
+    return _result(env, answer[0], 0.0, False, False, answer[1], ms)
 
 
-def seen_at_step(env: TurnEnv, answer: Any, ms: float = 0.0) -> StepResult:
-    """What ``env.step`` returned.
+def from_step(env: TurnEnv, answer: Any, ms: float = 0.0) -> StepResult:
+    """Return the checked result of ``env.step``.
 
     Raises:
-        EnvironmentBroken: not (observation, reward, terminated, truncated, info) as the contract has it.
-        EnvironmentFailed: ``info["env_error"]`` says so.
+        EnvironmentBroken: ``answer`` is not (observation, reward, terminated, truncated, info), or a value breaks the
+            contract.
+        EnvironmentFailed: ``info["env_error"]`` reports a failure.
     """
     if not isinstance(answer, tuple) or len(answer) != 5:
         raise EnvironmentBroken(
@@ -143,7 +144,7 @@ def seen_at_step(env: TurnEnv, answer: Any, ms: float = 0.0) -> StepResult:
         )
     observation, reward, terminated, truncated, info = answer
     ended, cut = _flag("terminated", terminated), _flag("truncated", truncated)
-    return _seen(env, observation, _number("reward", reward), ended, cut, info, ms)
+    return _result(env, observation, _number("reward", reward), ended, cut, info, ms)
 
 
 def _shape(answer: Any) -> str:

@@ -1,5 +1,7 @@
-"""``check``: does an environment hold to its contract? Every check runs, each against a deadline, and all are
-reported, but that after a first reset that failed, or a call that hung, no other is begun."""
+"""``turnwise envs check``: run every check of the environment contract, each with a timeout, and report all of them.
+
+After a first reset that failed, or a call that hung, no further check starts: it would fail or hang again.
+"""
 
 import asyncio
 import time
@@ -12,15 +14,15 @@ from ..errors import EnvError, EnvTimeout
 from ..registry import spec
 from .checks import CHECKS, RESET, Check, CheckFailed, Skipped, Subject
 
-CALL_DEADLINE_S = 60.0
-"""As long as a run waits for a reset."""
-CHECK_DEADLINE_S = 120.0
+CALL_TIMEOUT_S = 60.0
+"""The default timeout of a reset in a run."""
+CHECK_TIMEOUT_S = 120.0
 WIDTH = max(map(len, CHECKS))
-"""Of the column that names the check."""
+"""Width of the column of check names."""
 
 
 class Verdict(StrEnum):
-    """How a check ended."""
+    """The result of a check."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -29,38 +31,38 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One check's end."""
+    """The result of one check, with its detail."""
 
     check: str
     verdict: Verdict
     detail: str
-    hopeless: str = ""
-    """Why no further check is worth its time."""
+    stop_reason: str = ""
+    """Why no further check starts; empty to go on."""
 
     def line(self) -> str:
-        """The check and its end, for a person."""
+        """Return the check and its result as one line."""
         return heading(self.check) + self.ending()
 
     def ending(self) -> str:
-        """The rest of the line that ``heading`` begins."""
+        """Return the rest of the line that ``heading`` begins."""
         return f"{self.verdict:<7}  {self.detail}"
 
 
 def heading(check: str) -> str:
-    """The beginning of a check's line: the part that is known before the check ends."""
+    """Return the beginning of a check's line, known before the check ends."""
     return f"{check:<{WIDTH}}  "
 
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds, as the environment's own calls took."""
+    """Milliseconds per call of the environment."""
 
     p50: float
     p95: float
 
     @classmethod
     def of(cls, values: list[float]) -> "Latency | None":
-        """Of the measured values; None of none."""
+        """Return the percentiles of the values; None without values."""
         if not values:
             return None
         ordered = sorted(values)
@@ -69,7 +71,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found."""
+    """The results of all checks."""
 
     env_id: str
     findings: tuple[Finding, ...]
@@ -78,22 +80,22 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Nothing failed."""
+        """Whether no check failed."""
         return all(finding.verdict is not Verdict.FAILED for finding in self.findings)
 
     def lines(self) -> list[str]:
-        """The whole report, for a person."""
+        """Return the whole report as lines of text."""
         return [*(finding.line() for finding in self.findings), *self.latencies(), self.summary()]
 
     def summary(self) -> str:
-        """How many checks ended in which way, with the names of those that failed."""
+        """Return the number of checks per result, with the names of the failed ones."""
         names = {each: [finding.check for finding in self.findings if finding.verdict is each] for each in Verdict}
         skipped = f", {len(names[Verdict.SKIPPED])} skipped" if names[Verdict.SKIPPED] else ""
         failed = f", {len(names[Verdict.FAILED])} failed: {', '.join(names[Verdict.FAILED])}"
         return f"{len(names[Verdict.PASSED])} passed{skipped}{failed if names[Verdict.FAILED] else ''}"
 
     def latencies(self) -> list[str]:
-        """What was measured, for a person."""
+        """Return the measured latencies as lines of text."""
         lines = []
         for name, latency in (("reset", self.reset_ms), ("step", self.step_ms)):
             if latency is not None:
@@ -108,55 +110,59 @@ async def _run(name: str, check: Check, subject: Subject, timeout_s: float) -> F
     except Skipped as skipped:
         return Finding(name, Verdict.SKIPPED, str(skipped))
     except TimeoutError:
-        return Finding(name, Verdict.FAILED, f"not finished after {timeout_s:g} s")
+        return Finding(name, Verdict.FAILED, f"not finished within {timeout_s:g} s")
     except EnvTimeout as hung:
-        return Finding(name, Verdict.FAILED, str(hung), hopeless="a call of it hung")
+        return Finding(name, Verdict.FAILED, str(hung), stop_reason="a call timed out")
     except (CheckFailed, EnvError) as failure:
-        hopeless = "it cannot be reset" if name == RESET else ""
-        return Finding(name, Verdict.FAILED, str(failure), hopeless)
+        stop_reason = "the environment cannot be reset" if name == RESET else ""
+        return Finding(name, Verdict.FAILED, str(failure), stop_reason)
 
 
 def check(
     env_id: str,
     options: dict[str, Any] | None = None,
     *,
-    call_deadline: float = CALL_DEADLINE_S,
-    check_deadline: float = CHECK_DEADLINE_S,
+    call_timeout_s: float = CALL_TIMEOUT_S,
+    check_timeout_s: float = CHECK_TIMEOUT_S,
     timeout_s: float = 600.0,
-    begin: Callable[[str], None] = lambda check: None,
-    tell: Callable[[Finding], None] = lambda finding: None,
+    on_start: Callable[[str], None] = lambda check: None,
+    on_result: Callable[[Finding], None] = lambda finding: None,
 ) -> Report:
-    """Run every check. ``call_deadline`` bounds one call of the environment, ``timeout_s`` the whole.
+    """Run every check and return the report.
 
-    ``begin`` is called with each check's name as the check begins, ``tell`` with its finding as the check ends. After a
-    first reset that failed or a call that hung, no other check begins: it would fail or hang again.
+    Args:
+        call_timeout_s: limit of one call of the environment.
+        check_timeout_s: limit of one check.
+        timeout_s: limit of all checks together.
+        on_start: called with the name of each check before it runs.
+        on_result: called with each finding.
 
     Raises:
-        UnknownEnvironment: no such id.
-        EnvironmentFailed: it cannot be made with these options.
-        EnvTimeout: nor within ``call_deadline``.
+        UnknownEnvironment: the id is not registered.
+        EnvironmentFailed: the environment cannot be made with these options.
+        EnvTimeout: making it exceeds ``call_timeout_s``.
     """
     spec(env_id)
-    subject = Subject(env_id, dict(options or {}), call_deadline)
+    subject = Subject(env_id, dict(options or {}), call_timeout_s)
     ends = time.monotonic() + timeout_s
 
     async def run() -> list[Finding]:
         async with subject.made():
             pass
         findings: list[Finding] = []
-        hopeless = ""
+        stop_reason = ""
         for name, each in CHECKS.items():
-            begin(name)
-            left = min(check_deadline, ends - time.monotonic())
-            if hopeless:
-                found = Finding(name, Verdict.SKIPPED, f"not begun: {hopeless}")
+            on_start(name)
+            left = min(check_timeout_s, ends - time.monotonic())
+            if stop_reason:
+                found = Finding(name, Verdict.SKIPPED, f"not started: {stop_reason}")
             elif left <= 0:
-                found = Finding(name, Verdict.FAILED, f"not begun: the whole took over {timeout_s:g} s")
+                found = Finding(name, Verdict.FAILED, f"not started: all checks together exceeded {timeout_s:g} s")
             else:
                 found = await _run(name, each, subject, left)
-                hopeless = found.hopeless
+                stop_reason = found.stop_reason
             findings.append(found)
-            tell(found)
+            on_result(found)
         return findings
 
     findings = asyncio.run(run())

@@ -1,7 +1,7 @@
-"""The checks of an environment, each a coroutine that says what it found, or raises ``CheckFailed`` or ``Skipped``.
+"""The checks of an environment: each is a coroutine that returns its finding, or raises ``CheckFailed`` or ``Skipped``.
 
-Every call of the environment goes through an ``EnvThread`` and so has a deadline; every check makes its own
-environments, so that one that hangs or breaks spoils nothing for the next.
+Every call of the environment goes through an ``EnvThread`` and so has a timeout. Every check makes its own
+environments, so that one that hangs or breaks does not affect the next.
 """
 
 import random
@@ -25,16 +25,16 @@ ODD_TEXTS = ("", " ", "no such action", "\n;\t", "x" * 10_000, "é 日本 \U0001
 
 
 class CheckFailed(Exception):
-    """The environment does not hold to its contract; the text says where."""
+    """The environment breaks its contract; the text names the place."""
 
 
 class Skipped(Exception):
-    """The check does not apply; the text says why."""
+    """The check does not apply; the text gives the reason."""
 
 
 @dataclass(slots=True)
 class Subject:
-    """The environment under check, and what the checks measured on the way."""
+    """The environment under check, and the latencies measured on the way."""
 
     env_id: str
     options: dict[str, Any]
@@ -42,11 +42,11 @@ class Subject:
     reset_ms: list[float] = field(default_factory=list)
     step_ms: list[float] = field(default_factory=list)
     largest: int = 0
-    """Bytes of the largest observation: text and PNG."""
+    """Bytes of the largest observation, text and PNG together."""
 
     @asynccontextmanager
     async def made(self) -> AsyncIterator[EnvThread]:
-        """A fresh environment, closed afterwards."""
+        """Yield a new environment; close it afterwards."""
         owner = EnvThread(self.env_id, self.options)
         await owner.make(self.timeout_s)
         try:
@@ -55,19 +55,19 @@ class Subject:
             await owner.close(self.timeout_s)
 
     async def reset(self, owner: EnvThread, seed: int, split: str = "train") -> StepResult:
-        """Reset, measured."""
+        """Reset, and record the latency."""
         seen = await owner.reset(seed, split, self.timeout_s)
         self.reset_ms.append(seen.ms)
         return self._measured(seen)
 
     async def step(self, owner: EnvThread, action: str) -> StepResult:
-        """Step, measured."""
+        """Step, and record the latency."""
         seen = await owner.step(action, self.timeout_s)
         self.step_ms.append(seen.ms)
         return self._measured(seen)
 
     async def action(self, owner: EnvThread, rng: random.Random) -> str:
-        """A valid action at random; where the environment lists none, a sample of its action space."""
+        """Return a random valid action, or a sample of the action space if the environment lists none."""
 
         def choose(env: TurnEnv) -> str:
             try:
@@ -90,7 +90,7 @@ def _rng(seed: int) -> random.Random:
 async def episode(
     subject: Subject, owner: EnvThread, seed: int, split: str = "train"
 ) -> tuple[list[str], list[StepResult]]:
-    """One episode of random actions: the actions, and all that was seen."""
+    """Play one episode of random actions; return the actions and all results."""
     rng, actions = _rng(seed), list[str]()
     seen = [await subject.reset(owner, seed, split)]
     while len(actions) < TURNS and not (seen[-1].terminated or seen[-1].truncated):
@@ -100,14 +100,14 @@ async def episode(
 
 
 async def first_reset(subject: Subject) -> str:
-    """An episode begins: what every other check begins with."""
+    """Check that an episode starts: every other check needs it."""
     async with subject.made() as owner:
         seen = await subject.reset(owner, 0)
     return f"an episode began in {seen.ms:.0f} ms"
 
 
 async def gymnasium_checker(subject: Subject) -> str:
-    """Gymnasium's own ``check_env``."""
+    """Run Gymnasium's ``check_env``."""
 
     def work(env: TurnEnv) -> list[str]:
         core = env.inner.unwrapped if isinstance(env, Adapted) else env
@@ -125,7 +125,7 @@ async def gymnasium_checker(subject: Subject) -> str:
 
 
 async def episodes_play(subject: Subject) -> str:
-    """Episodes of both splits play, every answer within its contract, and the next reset works."""
+    """Check that episodes of both splits play within the contract, and that the next reset works."""
     ended = turns = 0
     async with subject.made() as owner:
         for seed in range(EPISODES):
@@ -137,7 +137,7 @@ async def episodes_play(subject: Subject) -> str:
 
 
 async def seed_determinism(subject: Subject) -> str:
-    """A seed gives the same first observation: in one environment twice, and in another one."""
+    """Check that a seed gives the same first observation: twice in one environment, and in another one."""
     async with subject.made() as one, subject.made() as other:
         if not one.deterministic:
             raise Skipped("declares itself not deterministic")
@@ -151,7 +151,7 @@ async def seed_determinism(subject: Subject) -> str:
 
 
 async def step_determinism(subject: Subject) -> str:
-    """The same actions bring the same observation hashes, rewards and endings in a fresh environment."""
+    """Check that the same actions give the same observation hashes, rewards and ends in a new environment."""
     turns = 0
     async with subject.made() as one, subject.made() as other:
         if not one.deterministic:
@@ -172,7 +172,7 @@ def _outcome(seen: StepResult) -> tuple[object, ...]:
 
 
 async def any_text(subject: Subject) -> str:
-    """Whatever text an agent writes is an outcome, not an exception."""
+    """Check that any text of an agent is an outcome, not an exception."""
     flagged = 0
     async with subject.made() as owner:
         for text in ODD_TEXTS:
@@ -187,7 +187,7 @@ async def any_text(subject: Subject) -> str:
 
 
 async def reset_after_failure(subject: Subject) -> str:
-    """A reset works in mid-episode, after the end, and after a step that the environment refused, and starts clean."""
+    """Check that a reset starts clean: in mid-episode, after the end, and after a refused step."""
     async with subject.made() as fresh:
         expected = await subject.reset(fresh, 1)
     async with subject.made() as owner:
@@ -205,12 +205,12 @@ async def reset_after_failure(subject: Subject) -> str:
         after["the end"] = await subject.reset(owner, 1)
         for where, seen in after.items():
             if owner.deterministic and seen.hash != expected.hash:
-                raise CheckFailed(f"reset after {where} does not give what a fresh environment gives")
+                raise CheckFailed(f"reset after {where} differs from the reset of a new environment")
     return "clean in mid-episode, after the end, after odd actions"
 
 
 async def info_contract(subject: Subject) -> str:
-    """The keys of ``info`` that the loop uses are there; their types are checked with every answer."""
+    """Check that ``info`` has the keys that the loop uses; their types are checked at every call."""
     missing: set[str] = set()
     verdicts = 0
 
@@ -242,13 +242,13 @@ async def info_contract(subject: Subject) -> str:
 
 
 def _has_oracle(env: TurnEnv) -> bool:
-    """Whether one is written; it may still have none for the task."""
+    """Return whether the environment defines an oracle; it may still have no answer for a task."""
     core = env.inner.unwrapped if isinstance(env, Adapted) else env
     return getattr(type(core), "oracle", TurnEnv.oracle) is not TurnEnv.oracle
 
 
 async def oracle_succeeds(subject: Subject) -> str:
-    """Where there is an oracle, it succeeds."""
+    """Check that the oracle succeeds, if there is one."""
     turns = 0
     async with subject.made() as owner:
         if not await owner.run("oracle", _has_oracle, subject.timeout_s):
@@ -272,7 +272,7 @@ async def oracle_succeeds(subject: Subject) -> str:
 
 
 async def vocabulary_closed(subject: Subject) -> str:
-    """Where a vocabulary is given, no observation or valid action uses another word."""
+    """Check that no observation or valid action uses a word outside of the vocabulary, if there is one."""
     async with subject.made() as owner:
         try:
             words = set(await owner.run("vocabulary", lambda env: env.vocabulary(), subject.timeout_s))
@@ -284,17 +284,17 @@ async def vocabulary_closed(subject: Subject) -> str:
             actions, seen = await episode(subject, owner, seed)
             used = {word for text in (*actions, *(each.text for each in seen)) for word in text.split()}
             if used - words:
-                raise CheckFailed(f"words that vocabulary() lacks: {', '.join(sorted(used - words)[:8])}")
+                raise CheckFailed(f"words missing from vocabulary(): {', '.join(sorted(used - words)[:8])}")
     return f"{len(words)} words"
 
 
 async def within_bounds(subject: Subject) -> str:
-    """Observation size and time stayed within bounds through all the checks before this one."""
+    """Check that observation sizes and latencies of all previous checks stayed within their bounds."""
     if not subject.step_ms:
         raise CheckFailed("no step ever returned")
     slowest = max(subject.reset_ms + subject.step_ms)
     if slowest > subject.timeout_s * 1e3:
-        raise CheckFailed(f"a call took {slowest:.0f} ms, over the deadline of {subject.timeout_s:g} s")
+        raise CheckFailed(f"a call took {slowest:.0f} ms, over the timeout of {subject.timeout_s:g} s")
     return f"largest observation {subject.largest} bytes, slowest call {slowest:.2f} ms"
 
 

@@ -1,8 +1,6 @@
-"""``new``: an installable package with one short environment, its test and its entry point, to be changed into one's
-own.
+"""``turnwise envs new``: write an installable package with a short environment, its test and its entry point.
 
-The environment is learnt in a few updates by a tiny model, lists its valid actions and its words, and passes
-``check``.
+A tiny model learns the environment in a few updates. It lists its valid actions and its words, and passes ``check``.
 """
 
 import keyword
@@ -14,37 +12,37 @@ from pathlib import Path
 from ..errors import EnvError
 
 ENVIRONMENT = '''\
-"""Say the color that is shown, four times in a row: change this into your own world."""
+"""Name the color on display, four times in a row. Replace this with your own world."""
 
 from turnwise.envs import FreeText, TurnEnv
 
-COLOURS = ("red", "green", "blue", "white")
+COLORS = ("red", "green", "blue", "white")
 
 
 class CLASS(TurnEnv):
-    action_space = observation_space = FreeText(words=("say", "end", *COLOURS))
+    action_space = observation_space = FreeText(words=("say", "end", *COLORS))
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         test = (options or {}).get("split") == "test"
         self.left = self.np_random.integers(4, size=4).tolist()
-        self.left[-1] ^= (sum(self.left) + test) % 2  # even sums are train, odd ones test: no instance is both
+        self.left[-1] ^= (sum(self.left) + test) % 2  # even sums are train, odd ones test: the splits share no instance
         self.right = 0
-        return COLOURS[self.left[0]], {"state_key": "4 left"}
+        return COLORS[self.left[0]], {"state_key": "4 left"}
 
     def step(self, action):
-        hit = bool(self.left) and action == f"say {COLOURS[self.left.pop(0)]}"
+        hit = bool(self.left) and action == f"say {COLORS[self.left.pop(0)]}"
         self.right += hit
         info = {"action_valid": (action, 1.0) in self.valid_actions(), "state_key": f"{len(self.left)} left"}
         if not self.left:
             return "end", hit / 4, True, False, {**info, "success": self.right == 4}
-        return COLOURS[self.left[0]], hit / 4, False, False, info
+        return COLORS[self.left[0]], hit / 4, False, False, info
 
     def valid_actions(self):
-        return [(f"say {color}", 1.0) for color in COLOURS]
+        return [(f"say {color}", 1.0) for color in COLORS]
 
     def vocabulary(self):
-        return ["say", "end", *COLOURS]
+        return ["say", "end", *COLORS]
 '''
 
 REGISTRATION = '''\
@@ -56,7 +54,7 @@ gymnasium.register("PACKAGE/NAME-v0", entry_point="PACKAGE.env:CLASS")
 '''
 
 TEST = '''\
-"""The environment holds to its contract, and can be solved."""
+"""The environment keeps its contract and can be solved."""
 
 from turnwise.envs import make
 from turnwise.envs.tools.check import check

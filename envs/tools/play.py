@@ -1,8 +1,7 @@
-"""An environment played by a person, one line a turn. Pure in its input and output: an iterator of lines, a callable
-to write.
+"""``turnwise envs play``: a person plays an environment, one line per turn.
 
-``:actions`` lists the valid actions, ``:hint`` asks the oracle, ``:help`` says how to act, ``:quit`` ends; everything
-else is an action.
+Pure in its input and output: it reads an iterator of lines and writes through a callable. ``:actions`` lists the valid
+actions, ``:hint`` shows the oracle's action, ``:help`` explains the syntax, ``:quit`` ends; other lines are actions.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,15 +10,17 @@ from dataclasses import dataclass
 
 from ...errors import TurnwiseError
 from ..base import Image, Obs, TurnEnv
-from ..errors import told
+from ..errors import wrap_error
 from ..runner.observations import parts
 
-HELP = ":actions lists what applies, :hint asks the oracle, :help tells how to act, :quit ends; all else is your action"
+HELP = (
+    ":actions lists valid actions, :hint shows the oracle's action, :help explains, :quit ends; other lines are actions"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """How it went."""
+    """The result of an episode."""
 
     turns: int
     reward: float
@@ -28,7 +29,7 @@ class Played:
 
 
 def _shown(env: TurnEnv, observation: Obs, keep: Callable[[Image], str]) -> str:
-    """The observation for a person; its further lines follow a gutter, so that none reads as a line of ``play``."""
+    """Return the observation as text. Further lines follow a gutter, so that none can pose as a line of ``play``."""
     text, image = parts(observation)
     text = text.replace("\n", "\n| ")
     picture = env.screenshot() if image is None else image
@@ -37,14 +38,14 @@ def _shown(env: TurnEnv, observation: Obs, keep: Callable[[Image], str]) -> str:
 
 
 @contextmanager
-def _telling(what: str) -> Iterator[None]:
-    """What an environment raises meanwhile is told as ``EnvThread`` tells it; an error of ours stays as it is."""
+def _wrapping(what: str) -> Iterator[None]:
+    """Wrap what an environment raises as ``EnvThread`` does; errors of turnwise pass unchanged."""
     try:
         yield
     except TurnwiseError:
         raise
     except Exception as error:
-        raise told(what, error) from error
+        raise wrap_error(what, error) from error
 
 
 def _aside(env: TurnEnv, command: str) -> str:
@@ -68,14 +69,16 @@ def play(
     split: str = "train",
     max_turns: int = 100,
 ) -> Played:
-    """Play one episode with the actions of ``lines``, until it ends or they do. ``keep`` puts a picture where a person
-    finds it, and says where.
+    """Play one episode with the actions of ``lines`` until either ends.
+
+    Args:
+        keep: stores a picture for the player and returns its path.
 
     Raises:
         EnvironmentFailed: the environment raised.
-        EnvironmentBroken: an observation of no allowed type.
+        EnvironmentBroken: an observation has a type that is not allowed.
     """
-    with _telling("reset"):
+    with _wrapping("reset"):
         observation, info = env.reset(seed=seed, options={"split": split})
         instructions = env.instructions()
     write(HELP)
@@ -88,11 +91,11 @@ def play(
         if command == ":quit":
             break
         if command.startswith(":"):
-            with _telling(command):
+            with _wrapping(command):
                 aside = _aside(env, command)
             write(aside)
             continue
-        with _telling("step"):
+        with _wrapping("step"):
             observation, reward, terminated, truncated, info = env.step(command)
         turns, total = turns + 1, total + float(reward)
         write(f"{_shown(env, observation, keep)}   ({reward:+.2f})")

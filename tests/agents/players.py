@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from turnwise.agents.rollout.episode import Answer, Deadlines
 from turnwise.agents.rollout.group_runner import Rollouts
-from turnwise.envs.runner.env_thread import EnvThread, lost_threads
+from turnwise.envs.runner.env_thread import EnvThread, abandoned_threads
 from turnwise.envs.tasks import make_task
 from turnwise.records import Group, Horizon, Message, Outcome, Role, Source, Task, Trajectory
 from turnwise.store.client import Send, StoreClient
@@ -151,7 +151,7 @@ def oracle(owner: EnvThread, _: Trajectory) -> Say:
 def until_no_thread_is_lost() -> None:
     """Wait, for five seconds at most, until the threads that were given up have ended."""
     for _ in range(500):
-        if not lost_threads():
+        if not abandoned_threads():
             return
         threading.Event().wait(0.01)
-    pytest.fail(f"{lost_threads()} threads are still lost")
+    pytest.fail(f"{abandoned_threads()} threads are still lost")

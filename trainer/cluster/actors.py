@@ -19,7 +19,7 @@ from ...agents.rollout.placement import OFF_SANDBOX_NODES, hosts_of_actors
 from ...agents.rollout.worker import RolloutWorker, WorkerSpec
 from ...agents.store_actor import StoreWriter, send_to
 from ...agents.weights.shm_writer import WeightWriter
-from ...envs.sandboxes import NodeSupervisor, any_sandboxed, lease_from
+from ...envs.sandboxes import NodeSupervisor, any_sandboxed, lease_from_run
 from ...errors import TurnwiseError
 from ...store.client import StoreClient
 from ...store.database import Database, shown
@@ -159,7 +159,7 @@ class Cluster:
         if any_sandboxed(one.id for one in config.environments):
             keeper = NodeSupervisor(config.name, config.sandboxes)
             keeper.open()
-            lease_from(config.name)
+            lease_from_run(config.name)
         rollout = config.rollout
         spec = WorkerSpec(
             store_url=database.url,

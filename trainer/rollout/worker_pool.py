@@ -72,7 +72,7 @@ class WorkerPool:
         worker = min((one for one in self._workers if not one.draining), key=lambda one: one.running)
         worker.running += len(members)
         try:
-            outcomes, lost_threads = await _supervised(worker.actor, group, members, timeout_s)
+            outcomes, abandoned_threads = await _supervised(worker.actor, group, members, timeout_s)
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, TurnwiseError):
                 raise error.cause from None
@@ -86,7 +86,7 @@ class WorkerPool:
             worker.running -= len(members)
             if worker.draining and not worker.running:
                 ray.kill(worker.actor)
-        if lost_threads:
+        if abandoned_threads:
             self._replace(worker)
             if not worker.running:
                 ray.kill(worker.actor)
@@ -124,8 +124,8 @@ async def _supervised(
     """
 
     async def play() -> tuple[list[Outcome], int]:
-        outcomes, lost_threads = await actor.play.remote(group, members)
-        return list(outcomes), lost_threads
+        outcomes, abandoned_threads = await actor.play.remote(group, members)
+        return list(outcomes), abandoned_threads
 
     playing = asyncio.ensure_future(play())
     try:

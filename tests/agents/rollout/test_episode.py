@@ -76,7 +76,7 @@ def ended(tmp_path: Path, fault: str, say: Say | None = None) -> tuple[Trajector
         ("exit", Status.ENV_ERROR, "SystemExit: 3"),
         ("nan", Status.ENV_ERROR, "reward is nan"),
         ("reported", Status.ENV_ERROR, "the environment reports: browser crashed"),
-        ("hang", Status.TIMEOUT, "step had not returned after 1 s"),
+        ("hang", Status.TIMEOUT, "step did not return within 1 s"),
     ],
 )
 def test_a_fault_in_a_step_is_a_status_and_keeps_what_was_played(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from turnwise.agents.rollout.group_runner import CLOSING, kind
 from turnwise.envs.errors import EnvironmentFailed
-from turnwise.envs.runner.env_thread import EnvThread, lost_threads
+from turnwise.envs.runner.env_thread import EnvThread, abandoned_threads
 from turnwise.envs.tasks import make_task
 from turnwise.errors import TurnwiseError
 from turnwise.records import Status, Trajectory
@@ -95,7 +95,7 @@ def test_an_environment_whose_making_overruns_the_group_is_given_up(tmp_path: Pa
         hanging = make_task(FAULTY, 0, "train", {"fault": "hang", "where": "make"})
         (outcome,) = await stage.play(oracle, group(hanging), replace(QUICK, group=0.5))
         assert outcome.status is Status.CANCELLED
-        assert lost_threads() == 1
+        assert abandoned_threads() == 1
 
     HANG.clear()
     try:
@@ -288,7 +288,7 @@ def test_closing_after_the_deadline_is_bound(tmp_path: Path) -> None:
         took = time.monotonic() - began
         assert outcome.status is Status.CANCELLED
         assert took < 0.5 + 1.0 + 3.0
-        assert lost_threads() == 1
+        assert abandoned_threads() == 1
 
     HANG.clear()
     patch = pytest.MonkeyPatch()

@@ -7,8 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from turnwise.envs.errors import EnvError, EnvironmentBroken, EnvironmentFailed, EnvTimeout, UnknownEnvironment, told
-from turnwise.envs.runner.env_thread import EnvThread, lost_threads
+from turnwise.envs.errors import (
+    EnvError,
+    EnvironmentBroken,
+    EnvironmentFailed,
+    EnvTimeout,
+    UnknownEnvironment,
+    wrap_error,
+)
+from turnwise.envs.runner.env_thread import EnvThread, abandoned_threads
 from turnwise.envs.tasks import make_task
 from turnwise.sandbox.errors import NoEngine
 from turnwise.tests.envs.faulty import FAULTY, HANG, MADE, FaultyEnv
@@ -20,9 +27,9 @@ def nothing_hangs_after() -> Iterator[None]:
     yield
     HANG.set()
     ends = time.monotonic() + 5
-    while lost_threads() and time.monotonic() < ends:
+    while abandoned_threads() and time.monotonic() < ends:
         HANG.wait(0.01)
-    assert lost_threads() == 0
+    assert abandoned_threads() == 0
 
 
 async def fault(fault: str, where: str = "step", timeout_s: float = 5.0) -> EnvThread:
@@ -47,16 +54,16 @@ async def fault(fault: str, where: str = "step", timeout_s: float = 5.0) -> EnvT
         ("observation", "observation is int"),
         ("keys", r"with keys \['text'\]"),
         ("image", r"uint8 \(2, 2\)"),
-        ("large", "observation of 50000000 bytes; at most"),
+        ("large", "observation has 50000000 bytes; the limit is"),
         ("valid", r"info\['action_valid'\] is str"),
         ("parts", r"info\['reward_parts'\]\['goal'\] is nan"),
         ("success", r"info\['success'\] is int"),
         ("key", r"info\['state_key'\] is int"),
-        ("extras", r"info\['extras'\] holds what JSON cannot"),
-        ("long key", r"info\['state_key'\] is 20000 characters; 16384 is the most"),
-        ("long part", r"the names in info\['reward_parts'\] are 20004 characters of JSON; 16384 is the most"),
-        ("many parts", r"the names in info\['reward_parts'\] are \d+ characters of JSON; 16384 is the most"),
-        ("many", r"info\['extras'\] is 200\d\d characters of JSON; 16384 is the most"),
+        ("extras", r"info\['extras'\] is not JSON"),
+        ("long key", r"info\['state_key'\] is 20000 characters; the limit is 16384"),
+        ("long part", r"the names in info\['reward_parts'\] are 20004 characters of JSON; the limit is 16384"),
+        ("many parts", r"the names in info\['reward_parts'\] are \d+ characters of JSON; the limit is 16384"),
+        ("many", r"info\['extras'\] is 200\d\d characters of JSON; the limit is 16384"),
     ],
 )
 def test_a_broken_answer_is_named(kind: str, message: str) -> None:
@@ -104,15 +111,15 @@ def test_a_hang_ends_at_the_deadline_and_the_thread_is_given_up(where: str) -> N
             await play()
         took = time.monotonic() - began
         assert owner.lost
-        with pytest.raises(EnvTimeout, match="given up when an earlier call"):
+        with pytest.raises(EnvTimeout, match="abandoned after an earlier call"):
             await owner.step("go", 0.1)
         await owner.close(0.1)
         return took, str(raised.value)
 
     took, said = asyncio.run(hang())
     assert took < 1.0
-    assert said == f"{FAULTY} {where} had not returned after 0.1 s; its thread is given up"
-    assert lost_threads() == 1
+    assert said == f"{FAULTY} {where} did not return within 0.1 s; its thread is abandoned"
+    assert abandoned_threads() == 1
 
 
 def test_one_cancelled_while_it_is_made_is_counted_and_closed() -> None:
@@ -127,7 +134,7 @@ def test_one_cancelled_while_it_is_made_is_counted_and_closed() -> None:
 
     owner = asyncio.run(cancel())
     assert owner.lost
-    assert lost_threads() == 1
+    assert abandoned_threads() == 1
 
 
 def test_one_that_cannot_be_made_whole_is_closed() -> None:
@@ -154,7 +161,7 @@ def test_a_hanging_close_is_left_behind() -> None:
         assert owner.lost
 
     asyncio.run(hang())
-    assert lost_threads() == 1
+    assert abandoned_threads() == 1
 
 
 def test_a_thread_that_comes_back_closes_its_environment() -> None:
@@ -168,7 +175,7 @@ def test_a_thread_that_comes_back_closes_its_environment() -> None:
         return made
 
     env = asyncio.run(hang())
-    assert lost_threads() == 1
+    assert abandoned_threads() == 1
     HANG.set()
     ends = time.monotonic() + 5
     while not env.closed and time.monotonic() < ends:
@@ -242,7 +249,7 @@ def test_unknown_id_passes_through() -> None:
 
 
 def test_an_error_of_ours_is_told_by_its_words_alone() -> None:
-    failed = told("theirs/Plain-v3 reset", NoEngine("no Docker engine answers"))
+    failed = wrap_error("theirs/Plain-v3 reset", NoEngine("no Docker engine answers"))
     assert type(failed) is EnvironmentFailed
     assert str(failed) == "theirs/Plain-v3 reset: no Docker engine answers"
     assert isinstance(failed.__cause__, NoEngine)

@@ -8,7 +8,7 @@ import gymnasium
 import pytest
 from turnwise.envs import TurnEnv, UnknownEnvironment
 from turnwise.envs.base import Info, Obs
-from turnwise.envs.runner.env_thread import lost_threads
+from turnwise.envs.runner.env_thread import abandoned_threads
 from turnwise.envs.text.env import TextSiteEnv
 from turnwise.envs.tools.check import Report, Verdict, check
 from turnwise.envs.tools.checks import Skipped, Subject, oracle_succeeds
@@ -136,7 +136,9 @@ def test_what_says_that_it_cannot_be_repeated_is_not_asked_to_be() -> None:
 
 def test_each_check_is_reported_as_it_begins_and_as_it_ends() -> None:
     seen: list[str] = []
-    report = check("bad/Sticky-v0", begin=seen.append, tell=lambda finding: seen.append(f"{finding.check} ended"))
+    report = check(
+        "bad/Sticky-v0", on_start=seen.append, on_result=lambda finding: seen.append(f"{finding.check} ended")
+    )
     checks = [finding.check for finding in report.findings]
     assert seen == [event for name in checks for event in (name, f"{name} ended")]
 
@@ -157,7 +159,9 @@ def test_a_reset_that_fails_is_told_once() -> None:
     first, *rest = report.findings
     assert (first.check, first.verdict) == ("reset", Verdict.FAILED)
     assert "LookupError: the page is gone" in first.detail
-    assert {(one.verdict, one.detail) for one in rest} == {(Verdict.SKIPPED, "not begun: it cannot be reset")}
+    assert {(one.verdict, one.detail) for one in rest} == {
+        (Verdict.SKIPPED, "not started: the environment cannot be reset")
+    }
 
 
 def test_no_episode_begins_for_an_oracle_that_is_none() -> None:
@@ -171,14 +175,14 @@ async def _asked_for_its_oracle() -> None:
 
 
 def test_an_environment_that_hangs_ends_by_its_deadlines() -> None:
-    report = check(FAULTY, {"fault": "hang", "where": "reset"}, call_deadline=0.05)
-    assert "had not returned after 0.05 s" in failed(report)["reset"]
-    assert {one.detail for one in report.findings[1:]} == {"not begun: a call of it hung"}
-    report = check(FAULTY, {"fault": "hang", "where": "reset"}, call_deadline=5, check_deadline=0.05, timeout_s=0.12)
+    report = check(FAULTY, {"fault": "hang", "where": "reset"}, call_timeout_s=0.05)
+    assert "did not return within 0.05 s" in failed(report)["reset"]
+    assert {one.detail for one in report.findings[1:]} == {"not started: a call timed out"}
+    report = check(FAULTY, {"fault": "hang", "where": "reset"}, call_timeout_s=5, check_timeout_s=0.05, timeout_s=0.12)
     assert failed(report)["reset"] == "not finished after 0.05 s"
-    assert failed(report)["oracle"] == "not begun: the whole took over 0.12 s"
+    assert failed(report)["oracle"] == "not started: all checks together exceeded 0.12 s"
     HANG.set()
-    assert lost_threads() >= 0
+    assert abandoned_threads() >= 0
 
 
 def test_an_unknown_id_is_refused() -> None:

@@ -27,7 +27,7 @@ async def opened() -> AsyncIterator[SandboxNode]:
         await node.close()
 
 
-async def lease_from(node: SandboxNode) -> tuple[str, SocketConnection]:
+async def lease_from_run(node: SandboxNode) -> tuple[str, SocketConnection]:
     got = await node.lease(SPEC.model_dump(), 30, None, wait=True)
     assert got is not None
     lease, name, _, path = got
@@ -46,7 +46,7 @@ async def until_released(node: SandboxNode, timeout_s: float) -> None:
 def test_requests_are_forwarded_and_closing_the_connection_ends_the_lease() -> None:
     async def main() -> None:
         async with opened() as node:
-            _, connection = await lease_from(node)
+            _, connection = await lease_from_run(node)
             answer, data = await connection.call({**EXEC, "argv": ["cat"]}, b"one\n", timeout_s=10)
             assert (answer["exit_code"], data) == (0, b"one\n")
             connection.close()
@@ -60,7 +60,7 @@ def test_requests_are_forwarded_and_closing_the_connection_ends_the_lease() -> N
 def test_worker_that_disconnects_during_a_command_releases_at_once() -> None:
     async def main() -> None:
         async with opened() as node:
-            lease, connection = await lease_from(node)
+            lease, connection = await lease_from_run(node)
             running = asyncio.create_task(connection.call({**EXEC, "argv": ["sleep", "30"]}, timeout_s=35))
             while not node._leases[lease].connection._lock.locked():
                 await asyncio.sleep(0.01)
@@ -75,12 +75,12 @@ def test_worker_that_disconnects_during_a_command_releases_at_once() -> None:
 def test_end_of_a_sandbox_and_end_of_a_lease_raise_different_errors() -> None:
     async def main() -> None:
         async with opened() as node:
-            lease, connection = await lease_from(node)
+            lease, connection = await lease_from_run(node)
             node._leases[lease].connection.close("broken on purpose")
             with pytest.raises(SandboxLost, match="broken on purpose"):
                 await connection.call({**EXEC, "argv": ["true"]}, timeout_s=10)
 
-            lease, connection = await lease_from(node)
+            lease, connection = await lease_from_run(node)
             await node.release(lease)
             with pytest.raises(NodeLost, match="over"):
                 await connection.call({**EXEC, "argv": ["true"]}, timeout_s=10)
@@ -93,7 +93,7 @@ def test_silent_node_actor_raises_node_lost(monkeypatch: pytest.MonkeyPatch) -> 
 
     async def main() -> None:
         async with opened() as node:
-            _, connection = await lease_from(node)
+            _, connection = await lease_from_run(node)
             (sandbox,) = node._leases.values()
 
             async def hang(*_: object, **__: object) -> None:
@@ -113,7 +113,7 @@ def test_unused_lease_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
         async with opened() as node:
             assert await node.lease(SPEC.model_dump(), 30, None, wait=True)
             await until_released(node, 5)
-            _, connection = await lease_from(node)
+            _, connection = await lease_from_run(node)
             await asyncio.sleep(0.5)
             assert (await connection.call({**EXEC, "argv": ["true"]}, timeout_s=10))[0]["exit_code"] == 0
             connection.close()
@@ -124,12 +124,12 @@ def test_unused_lease_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ended_lease_gives_no_access_to_the_sandbox_of_the_next() -> None:
     async def main() -> None:
         async with opened() as node:
-            lease, connection = await lease_from(node)
+            lease, connection = await lease_from_run(node)
             name = node._leases[lease].id
             connection.close()
             await until_released(node, 5)
             assert isinstance(node._pool, Pool)
-            again, other = await lease_from(node)
+            again, other = await lease_from_run(node)
             assert node._leases[again].id == name
             await node.release(lease)
             with pytest.raises(NodeLost):
