@@ -1,21 +1,63 @@
 """Attention over sequences packed end to end, without padding: each attends to itself alone.
 
 Registered with transformers under ``NAME``; the lengths of a pass are given around the forward call. Exact on any
-device; a GPU run may set ``attn_implementation`` to a fused variable-length kernel instead.
+device, for models with full causal attention in every layer. ``refuse_unsupported`` finds the others by their
+configuration, before anything starts.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
+from transformers import AutoConfig
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from ...errors import TurnwiseError
+
 NAME = "turnwise_packed"
 
+UNSUPPORTED = ("sliding_window", "softcap", "s_aux")
+"""Arguments of an attention layer that change its result: window, soft cap and attention sinks."""
+
 _lengths: list[list[int]] = []
+
+
+class AttentionNotSupported(TurnwiseError):
+    """A layer of the model does not have full causal attention."""
+
+
+def refuse_unsupported(model: Path) -> None:
+    """Check that the model in a Hugging Face folder can be trained on packed sequences. Reads no weights.
+
+    Raises:
+        AttentionNotSupported: the model has a sliding window, a logit soft cap, or layers without full attention.
+        TurnwiseError: transformers cannot read its configuration.
+    """
+    try:
+        config = AutoConfig.from_pretrained(model, local_files_only=True).get_text_config()
+    except (OSError, ValueError, KeyError) as error:
+        raise TurnwiseError(f"`model.path`: transformers cannot read {model}/config.json: {error}") from error
+    if odd := _unsupported(config):
+        raise AttentionNotSupported(
+            f"`model.path`: {model} ({config.model_type}) cannot be trained: it has {odd}, and the learner computes "
+            "full causal attention only. Set `model.path` to a model with full attention in every layer, such as "
+            "Qwen3 or Llama 3"
+        )
+
+
+def _unsupported(config: Any) -> str:
+    layers = set(getattr(config, "layer_types", None) or ())
+    if odd := sorted(layers - {"full_attention"}):
+        return f"layers of the type {', '.join(odd)}"
+    if not layers and getattr(config, "sliding_window", None) is not None:
+        return f"a sliding window of {config.sliding_window} tokens"
+    if getattr(config, "attn_logit_softcapping", None) is not None:
+        return f"a soft cap of {config.attn_logit_softcapping:g} on its attention logits"
+    return ""
 
 
 @contextmanager
@@ -39,8 +81,11 @@ def packed_attention(
     **other: Any,
 ) -> tuple[torch.Tensor, None]:
     """Causal attention within each sequence. ``query`` is (1, heads, tokens, dim); returns (1, tokens, heads, dim)."""
-    if odd := [name for name in ("sliding_window", "softcap") if other.get(name) is not None]:
-        raise NotImplementedError(f"packed attention does not do {odd[0]}: set another attention for this model")
+    if odd := [name for name in UNSUPPORTED if other.get(name) is not None]:
+        raise AttentionNotSupported(
+            f"{type(module).__name__} asks for `{odd[0]}`, and the learner computes full causal attention only: set "
+            "`model.path` to a model with full attention in every layer"
+        )
     if not _lengths:
         raise RuntimeError("packed attention outside packed(lengths): the lengths of the sequences are not known")
     lengths = _lengths[-1]

@@ -17,6 +17,7 @@ from ...errors import TurnwiseError
 from ...store.queries import lists as queries
 from ..config.schema import RunConfig
 from ..learner import checkpoint
+from ..learner.packed_attention import refuse_unsupported
 from ..telemetry.events import Note
 from ..warmup.sft import warm_up
 
@@ -67,6 +68,7 @@ def _begin(run: Run) -> Origin:
         model = Path(config.model.path) if config.model.path else _new(config, run.folder / "model")
     if not (model / "config.json").exists():
         raise TurnwiseError(f"model.path: {model} is not a Hugging Face model folder (no config.json)")
+    refuse_unsupported(model)
     if found is not None and not resumes:
         model = _borrowed(model, run.folder / "model")
     _keep_tokenizer(model, run.folder / "tokenizer")

@@ -20,6 +20,7 @@ from turnwise.store.writer import Writer
 from turnwise.tests.store.making import call, create_run
 from turnwise.trainer.config.schema import RunConfig, parse_config
 from turnwise.trainer.learner.checkpoint_manager import Saver
+from turnwise.trainer.learner.packed_attention import AttentionNotSupported
 from turnwise.trainer.run.identity import decide
 from turnwise.trainer.run.initial_state import Origin, begin
 from turnwise.trainer.run.run import Run
@@ -149,3 +150,15 @@ def test_a_fork_of_a_run_without_checkpoints_is_refused(database: Database, mode
     started(database, config(model), saves=False)
     with pytest.raises(TurnwiseError, match="run 'r' has no whole checkpoint to fork from"):
         started(database, config(model, seed=1), fork=True)
+
+
+def test_a_model_without_full_attention_is_refused_before_anything_is_stored(database: Database, model: Path) -> None:
+    settings = json.loads((model / "config.json").read_text())
+    settings |= {"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 0, "layer_types": None}
+    (model / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(AttentionNotSupported, match=r"`model\.path`: .*qwen3.* layers of the type sliding_attention"):
+        started(database, config(model))
+    assert not exists(database, PARENT)
+    (model / "config.json").write_text("{")
+    with pytest.raises(TurnwiseError, match=r"`model\.path`: transformers cannot read .*/config\.json"):
+        started(database, config(model))

@@ -1,0 +1,64 @@
+"""The models that the learner refuses, by their configuration and in a forward pass."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+from turnwise.trainer.learner import packed_attention
+from turnwise.trainer.learner.packed_attention import AttentionNotSupported, packed, refuse_unsupported
+
+SMALL = {
+    "vocab_size": 16,
+    "hidden_size": 16,
+    "intermediate_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("family", "options", "named"),
+    [
+        ("mistral", {"sliding_window": 64}, "a sliding window of 64 tokens"),
+        ("gemma2", {}, "layers of the type sliding_attention"),
+        ("gemma2", {"layer_types": ["full_attention"] * 2}, "a soft cap of 50 on its attention logits"),
+        ("qwen3", {"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 0}, "sliding_attention"),
+        ("gpt_oss", {"layer_types": ["full_attention"] * 2}, None),
+    ],
+)
+def test_what_is_not_full_attention_is_refused(
+    tmp_path: Path, family: str, options: dict[str, Any], named: str | None
+) -> None:
+    config = AutoConfig.for_model(family, **SMALL, **options)
+    config.save_pretrained(tmp_path)
+    if named:
+        with pytest.raises(AttentionNotSupported) as refused:
+            refuse_unsupported(tmp_path)
+        assert named in str(refused.value)
+        assert "Set `model.path` to a model" in str(refused.value)
+        assert "another attention" not in str(refused.value)
+    config._attn_implementation = packed_attention.NAME
+    ids = torch.arange(4)[None]
+    with pytest.raises(AttentionNotSupported), packed([4]):
+        AutoModelForCausalLM.from_config(config)(input_ids=ids, position_ids=ids, use_cache=False)
+
+
+@pytest.mark.parametrize(
+    ("family", "options"),
+    [
+        ("llama", {}),
+        ("mistral", {"sliding_window": None}),
+        ("qwen2", {"sliding_window": 64, "use_sliding_window": False}),
+        ("qwen3", {}),
+    ],
+)
+def test_full_attention_is_taken(tmp_path: Path, family: str, options: dict[str, Any]) -> None:
+    AutoConfig.for_model(family, **SMALL, **options).save_pretrained(tmp_path)
+    refuse_unsupported(tmp_path)
