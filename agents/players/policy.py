@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from ..tokens.conversation import Transcript
 
 
-def _text_only(images: Sequence[bytes]) -> None:
-    """Raises CannotSee: there are images, and who would act reads text only."""
+def refuse_images(images: Sequence[bytes]) -> None:
+    """Refuse to act for a policy that reads text only, where an observation holds images.
+
+    Raises:
+        CannotSee: there are images.
+    """
     if images:
         raise CannotSee(
             f"the observation shows {len(images)} image{'s' if len(images) > 1 else ''}, and this policy reads text "
@@ -42,7 +46,7 @@ class TokenPlayer:
 
     async def act(self, observation: str, images: Sequence[bytes]) -> Answer:
         """See ``episode.Player``."""
-        _text_only(images)
+        refuse_images(images)
         asked = self._transcript.observe(observation)
         prompt = self._transcript.prompt()
         limits = {
@@ -153,7 +157,7 @@ class ChatPlayer:
 
     async def act(self, observation: str, images: Sequence[bytes]) -> Answer:
         """See ``episode.Player``."""
-        _text_only(images)
+        refuse_images(images)
         self._messages.append({"role": "user", "content": observation})
         text = await self._server.answer(self._messages)
         self._messages.append({"role": "assistant", "content": text})

@@ -53,6 +53,12 @@ class Picture(TurnEnv):
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
         return np.zeros((2, 2, 3), np.uint8), 1.0, True, False, {"success": True}
 
+    def valid_actions(self) -> list[tuple[str, float]]:
+        return [("go", 1.0)]
+
+    def vocabulary(self) -> list[str]:
+        return ["go"]
+
 
 gymnasium.register("loop/Clock-v0", entry_point=Clock)
 gymnasium.register("loop/Picture-v0", entry_point=Picture)

@@ -41,6 +41,7 @@ from ..run.identity import end_unrecorded
 from ..shutdown import SHUTDOWN
 from .game import Game, game_of, is_model
 from .heldout import SEED, SEED_STRIDE, EvalResult, first_task, groups_of, held_out, summarise
+from .sight import refuse_unseen
 
 T = TypeVar("T")
 
@@ -110,8 +111,11 @@ async def _can_be_played(policy: str, environment: EnvironmentConfig, deadlines:
 
     Raises:
         EnvError: it cannot be made.
+        CannotSee: it shows images to a server. A model of this process looks when it has its sandboxes.
         TurnwiseError: it lacks the method that the policy is made of.
     """
+    if "://" in policy:
+        await refuse_unseen([environment], "test", deadlines.reset)
     owner = EnvThread(environment.id, environment.options)
     await owner.make(deadlines.reset)
     asks = {"random": TurnEnv.valid_actions, "oracle": TurnEnv.oracle}.get(policy)
@@ -212,6 +216,7 @@ def _with_engine(
         cluster = Cluster.start(config, database, Path(policy).resolve(), PlayOn())
         store = RunStore(run, database, cluster.store_client)
         try:
+            await refuse_unseen([environment], "test", config.rollout.reset_deadline)
             await cluster.ready()
             await cluster.serve_loaded(0)
             groups = groups_of(run, "eval", problems, game.horizon)

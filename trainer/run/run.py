@@ -35,6 +35,7 @@ from ..cluster.actors import Cluster, check_store_reach, start_ray, stop_ray
 from ..config.schema import RunConfig
 from ..evaluation.heldout import EvalResult
 from ..evaluation.in_run import Evaluator
+from ..evaluation.sight import refuse_unseen
 from ..shutdown import SHUTDOWN
 from ..telemetry.events import Event, Note
 from ..telemetry.metrics import Metrics
@@ -209,6 +210,8 @@ class Run:
         """Learner, engines, and the version training starts from; evaluation before and after the warm-up."""
         from ..learner.checkpoint_manager import Saver
 
+        if origin.version is None:
+            await refuse_unseen(self.config.environments, "train", self.config.rollout.reset_deadline)
         self.learner = await asyncio.to_thread(origin.make_learner)
         self.weights = origin.make_weights(self.learner)
         self.saver = Saver(

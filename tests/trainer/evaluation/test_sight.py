@@ -1,0 +1,59 @@
+"""An environment of images is refused to a policy of text before anything is spent on it."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from turnwise.agents.errors import CannotSee
+from turnwise.store.database import open_database
+from turnwise.store.queries import lists as queries
+from turnwise.tests.agents.worlds import CLOCK, PICTURE
+from turnwise.tests.envs.faulty import FAULTY
+from turnwise.trainer.config.schema import EnvironmentConfig, parse_config
+from turnwise.trainer.evaluation.sight import refuse_unseen
+from turnwise.trainer.evaluation.standalone import evaluate
+from turnwise.trainer.run.run import train
+
+RESET_S = 10.0
+
+
+def environments(*ids: str, **options: str) -> list[EnvironmentConfig]:
+    return [EnvironmentConfig(id=one, options=options) for one in ids]
+
+
+def test_one_environment_of_images_among_others_is_named() -> None:
+    with pytest.raises(CannotSee, match="loop/Picture-v0: the observation shows 1 image, and this policy reads text"):
+        asyncio.run(refuse_unseen(environments(CLOCK, PICTURE), "train", RESET_S))
+
+
+def test_text_passes_and_a_broken_environment_is_left_to_its_episodes() -> None:
+    asyncio.run(refuse_unseen(environments(CLOCK), "test", RESET_S))
+    asyncio.run(refuse_unseen(environments(FAULTY, fault="raise", where="reset"), "test", RESET_S))
+    asyncio.run(refuse_unseen(environments(FAULTY, fault="raise", where="make"), "test", RESET_S))
+
+
+def test_an_evaluation_of_a_server_stores_nothing(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/turnwise.db"
+    with pytest.raises(CannotSee, match="loop/Picture-v0: the observation shows 1 image"):
+        evaluate("http://127.0.0.1:9/v1", PICTURE, tasks=2, store_url=store)
+    database = open_database(store)
+    with database.read() as conn:
+        assert queries.list_runs(conn) == []
+    database.close()
+
+
+def test_a_run_ends_before_its_warm_up_and_its_first_episode(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/turnwise.db"
+    config = parse_config({"name": "blind", "environments": [{"id": PICTURE}], "evaluation": {"tasks": 2}})
+    notes: list[object] = []
+    with pytest.raises(CannotSee, match="loop/Picture-v0: the observation shows 1 image"):
+        train(config, store_url=store, on_event=notes.append)
+    assert notes == []
+    database = open_database(store)
+    with database.read() as conn:
+        (run,) = queries.list_runs(conn)
+        assert run["status"] == "failed"
+        assert "reads text only" in run["error"]
+        assert queries.list_trajectories(conn) == []
+        assert queries.versions(conn, "blind") == {}
+    database.close()
