@@ -63,10 +63,10 @@ def turn(index: int, salt: int) -> tuple[list[Step], list[Message]]:
     return [step], [observation, action]
 
 
-def through_writer(url: str, turns: int, batch: int, linger_ms: float) -> tuple[float, float]:
+def through_writer(url: str, turns: int, batch: int, window_ms: float) -> tuple[float, float]:
     """Appends a second by the wall and by the processor, episodes started and finished included."""
     database = open_database(url, create=True)
-    writer = Writer(database, window_ms=linger_ms)
+    writer = Writer(database, window_ms=window_ms)
     writer.commit(operations.create_run.bind(run="r", config={}, config_hash="", kind="train", code_version=""))
     prepared = [turn(n // ACTIVE % TURNS, n) for n in range(turns)]
     begun, used = time.perf_counter(), time.process_time()

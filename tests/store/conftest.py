@@ -53,6 +53,6 @@ def database(url: str) -> Iterator[Database]:
 
 @pytest.fixture
 def writer(database: Database) -> Iterator[Writer]:
-    made = Writer(database, linger_ms=1)
+    made = Writer(database, window_ms=1)
     yield made
     made.close()
