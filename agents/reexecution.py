@@ -25,9 +25,9 @@ from ..envs.runner.observations import observation_hash
 from ..envs.runner.step_result import StepResult
 from ..envs.tasks import env_version
 from ..records import SCORED_STATUSES, Group, Status, Step, Task, Trajectory
+from ..store import queries
 from ..store.database import Database, open_database
 from ..store.errors import StepCorrupt
-from ..store.queries import lists as queries
 from .rollout.episode import ENV_PACKAGE
 
 DEADLINE = 60.0

@@ -18,7 +18,7 @@ from typing import Any
 
 from sqlalchemy import text
 from turnwise.store.database import open_database
-from turnwise.store.queries.summaries import batch_metrics
+from turnwise.store.queries import batch_metrics
 from turnwise.trainer.algorithms.curriculum.group_size import Constant
 
 HERE = Path(__file__).resolve().parent

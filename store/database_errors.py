@@ -1,13 +1,25 @@
-"""What a database's error means: the disk is full, wait and try again, or a bug.
+"""Classify the errors of a database, and retry the transient ones.
 
-Every SQLSTATE and message that counts as passing is listed here and nowhere else.
+A full disk becomes StoreFull, a transient error StoreUnavailable; anything else is a bug and keeps its type. Every
+SQLSTATE and message that counts as transient is listed here and nowhere else.
 """
 
 import errno
+import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from sqlalchemy.exc import DBAPIError
 
 from .errors import StoreError, StoreFull, StoreUnavailable
+
+RETRY_S = 30.0
+"""Seconds of retries before the error is raised."""
+PAUSE_S = 0.05
+"""Seconds before the first retry; doubles with each, up to ``PAUSE_MAX_S``."""
+PAUSE_MAX_S = 2.0
+
+T = TypeVar("T")
 
 _SQLITE_FULL = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_FSYNC")
 _SQLITE_CLOSED = ("unable to open database file", "file is not a database", "attempt to write a readonly database")
@@ -54,3 +66,21 @@ def explain(error: DBAPIError, url: str) -> Exception:
             f"the store {url} cannot be used: {error.orig}; check its path, its owner and its permissions"
         )
     return error
+
+
+def retried(work: Callable[[], T], seconds: float = RETRY_S) -> T:
+    """The result of ``work``, called again while it raises StoreUnavailable.
+
+    Raises:
+        StoreUnavailable: it did for ``seconds``.
+    """
+    deadline = time.monotonic() + seconds
+    pause = PAUSE_S
+    while True:
+        try:
+            return work()
+        except StoreUnavailable:
+            if time.monotonic() + pause > deadline:
+                raise
+        time.sleep(pause)
+        pause = min(2 * pause, PAUSE_MAX_S)

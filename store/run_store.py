@@ -11,13 +11,11 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from ..records import Group, GroupState, Outcome, PolicyVersion, Status
-from . import operations
+from . import operations, queries
 from .client import StoreClient
 from .database import Database
+from .database_errors import retried
 from .operations import BatchItem
-from .queries import lists, summaries
-from .queries.load import load_groups
-from .retry import read, retried
 
 T = TypeVar("T")
 
@@ -63,12 +61,12 @@ class RunStore:
 
     async def is_stop_requested(self) -> bool:
         """Return whether `turnwise runs stop` set the run's flag."""
-        row = await self._read(lambda conn: lists.run_row(conn, self.run))
+        row = await self._read(lambda conn: queries.run_row(conn, self.run))
         return bool(row["stop_requested"])
 
     async def uid(self) -> str:
         """Return 32 hex digits that no run of another store has. Raises NotFound."""
-        return await self._read(lambda conn: lists.run_uid(conn, self.run))
+        return await self._read(lambda conn: queries.run_uid(conn, self.run))
 
     async def add_metrics(self, kind: str, update: int, metrics: Mapping[str, Any]) -> None:
         """Store metrics of one update under ``kind``; the same kind and update again replaces them."""
@@ -86,11 +84,11 @@ class RunStore:
 
     async def versions(self) -> dict[int, PolicyVersion]:
         """Return all versions by id, abandoned ones included."""
-        return await self._read(lambda conn: lists.versions(conn, self.run))
+        return await self._read(lambda conn: queries.versions(conn, self.run))
 
     async def checkpoints(self) -> list[PolicyVersion]:
         """Return the surviving versions that have a checkpoint, oldest first."""
-        return await self._read(lambda conn: lists.checkpoints(conn, self.run))
+        return await self._read(lambda conn: queries.checkpoints(conn, self.run))
 
     # Groups
 
@@ -114,19 +112,19 @@ class RunStore:
 
     async def counts(self) -> Mapping[GroupState, int]:
         """Return how many training groups are open, ready and leased; a state without groups may be missing."""
-        return await self._read(lambda conn: summaries.active_groups(conn, self.run))
+        return await self._read(lambda conn: queries.active_groups(conn, self.run))
 
     async def statuses(self) -> Mapping[str, int]:
         """Return how many trajectories have each status: a change means that an episode started or ended."""
-        return await self._read(lambda conn: summaries.statuses(conn, self.run))
+        return await self._read(lambda conn: queries.statuses(conn, self.run))
 
     async def members(self, group: str) -> list[Outcome]:
         """Return how the latest attempt of each member of a group stands."""
-        return await self._read(lambda conn: summaries.members(conn, group))
+        return await self._read(lambda conn: queries.members(conn, group))
 
     async def next_group(self) -> int:
         """Return a number above that of every training group ever opened."""
-        return await self._read(lambda conn: summaries.next_group(conn, self.run))
+        return await self._read(lambda conn: queries.next_group(conn, self.run))
 
     async def load(self, groups: Sequence[str], *, texts: bool = False) -> list[Group]:
         """Return whole groups in the given order; ``texts`` adds the observation texts of their steps.
@@ -135,7 +133,7 @@ class RunStore:
             NotFound: a group is not in the store.
             StepCorrupt: stored content was altered.
         """
-        return await asyncio.to_thread(retried, lambda: load_groups(self._database, groups, texts=texts))
+        return await asyncio.to_thread(retried, lambda: queries.load_groups(self._database, groups, texts=texts))
 
     # Leases
 
@@ -193,4 +191,8 @@ class RunStore:
         await self.client.flush()
 
     async def _read(self, query: Callable[[Connection], T]) -> T:
-        return await read(self._database, query)
+        def once() -> T:
+            with self._database.read() as conn:
+                return query(conn)
+
+        return await asyncio.to_thread(retried, once)

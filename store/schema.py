@@ -5,6 +5,8 @@ SHA-256. Exactly-once is the schema's own business: the partial unique indexes o
 let a fresh group or trajectory be in one surviving batch only, whatever the program does.
 """
 
+from functools import cache
+
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -15,6 +17,7 @@ from sqlalchemy import (
     ForeignKey,
     ForeignKeyConstraint,
     Index,
+    Insert,
     Integer,
     MetaData,
     Table,
@@ -23,6 +26,7 @@ from sqlalchemy import (
     false,
     text,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 
 from .types import Content, ExactText, UtcDateTime
 
@@ -342,3 +346,15 @@ metric = Table(
         postgresql_where=text("NOT abandoned"),
     ),
 )
+
+
+@cache
+def insert_once(dialect: str, table: Table) -> Insert:
+    """Return an insert into ``table`` that leaves a row with the same primary key as it is.
+
+    This is why a repeated write has no second effect. Cached, so that SQLAlchemy compiles each statement once.
+    """
+    keys = [column.name for column in table.primary_key]
+    if dialect == "postgresql":
+        return postgresql.insert(table).on_conflict_do_nothing(index_elements=keys)
+    return sqlite.insert(table).on_conflict_do_nothing(index_elements=keys)

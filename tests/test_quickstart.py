@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from turnwise.store import queries
 from turnwise.store.database import Database, open_database
-from turnwise.store.queries import lists as queries
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = str(Path(sys.executable).with_name("turnwise"))

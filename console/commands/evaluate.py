@@ -83,10 +83,10 @@ def _say(text: str) -> None:
 
 def _why_failed(store: str, run: str, told: Callable[[str], str]) -> str:
     """How many failed in which way, why the first did, and the commands that list them."""
-    from ...store.queries import summaries as totals
+    from ...store import queries
 
     with opened(store) as database, database.read() as conn:
-        failed = totals.failed_for_good(conn, run)
+        failed = queries.failed_for_good(conn, run)
     if not failed:
         return "they never began"
     first = f"{clean(failed[0]['id'])}: {told(failed[0]['error'])}"

@@ -58,7 +58,7 @@ def replay(
 
 def _drawn(database: "Database", run: str, sample: int, seed: int) -> list[str]:
     """Trajectories of a run with a step and an outcome, in environments that say they are deterministic."""
-    from ...store.queries import lists as queries
+    from ...store import queries
 
     with database.read() as conn:
         queries.run_row(conn, run)

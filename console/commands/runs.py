@@ -74,8 +74,7 @@ def show(run: Run, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
 @app.command()
 def stop(run: Run, store: Store = DEFAULT_STORE) -> None:
     """Ask a run to stop: it writes a checkpoint and ends; the same `turnwise train` goes on from there."""
-    from ...store import operations
-    from ...store.queries import lists as queries
+    from ...store import operations, queries
 
     with opened(store) as database:
         with database.read() as conn:
@@ -93,7 +92,7 @@ def stop(run: Run, store: Store = DEFAULT_STORE) -> None:
 @app.command()
 def fork(run: Run, overrides: Overrides = None, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
     """Train a new run from a run's newest checkpoint, with its configuration and what --set changes."""
-    from ...store.queries import lists as queries
+    from ...store import queries
     from ...trainer.config.schema import override, parse_config
     from .train import start
 
@@ -109,7 +108,7 @@ def fork(run: Run, overrides: Overrides = None, store: Store = DEFAULT_STORE, as
 
 def _page(database: "Database", status: str | None, kind: str | None, limit: int, after: str | None) -> list[Row]:
     """One page of runs, each with its driver; ``status`` is the one that is shown, which the store does not hold."""
-    from ...store.queries import lists as queries
+    from ...store import queries
 
     stored = "running" if status == "interrupted" else status
     found: list[Row] = []
@@ -128,7 +127,7 @@ def _with_driver(database: "Database", rows: list[Row]) -> list[Row]:
     """
     if not any(row["status"] == "running" for row in rows):
         return [{**row, "driver": None} for row in rows]
-    from ...store.queries import lists as queries
+    from ...store import queries
     from ...store.run_lock import Driver, driver_of
 
     drivers = {row["id"]: driver_of(database, row["id"]) for row in rows if row["status"] == "running"}
@@ -147,22 +146,21 @@ def _status(row: Mapping[str, Any]) -> str:
 
 
 def _gather(run: str, store: str) -> dict[str, Any]:
-    from ...store.queries import lists as queries
-    from ...store.queries import summaries as totals
+    from ...store import queries
 
     with opened(store) as database, database.read() as conn:
         row = _with_driver(database, [dict(queries.run_row(conn, run))])[0]
         surviving = [version for version in queries.versions(conn, run).values() if not version.abandoned]
-        metrics = totals.batch_metrics(conn, run)
+        metrics = queries.batch_metrics(conn, run)
         row["updates"] = max([0, *(version.update for version in surviving)])
         newest = queries.latest_checkpoint(conn, run)
         row["checkpoint"] = newest.checkpoint if newest else ""
         row["checkpoint_version"] = newest.id if newest else None
         row["groups"] = queries.group_counts(conn, run)
-        row["open_at_the_end"] = totals.open_at_the_end(conn, run)
-        row["statuses"] = totals.statuses(conn, run)
+        row["open_at_the_end"] = queries.open_at_the_end(conn, run)
+        row["statuses"] = queries.statuses(conn, run)
         row["accounting"] = queries.accounting(conn, run)
-        row["failures"] = totals.failures(conn, run)
+        row["failures"] = queries.failures(conn, run)
         row["last_metrics"] = metrics[-1] if metrics else None
     return row
 

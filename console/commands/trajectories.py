@@ -43,7 +43,7 @@ def list_trajectories(
     as_json: Json = False,
 ) -> None:
     """List trajectories, newest first."""
-    from ...store.queries import lists as queries
+    from ...store import queries
 
     filters: dict[str, str | bool | None] = {"run": run, "env": env, "policy": policy, "success": success}
     filters |= {"status": status and status.value, "purpose": purpose and purpose.value}
@@ -76,7 +76,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show one trajectory, turn by turn: what was seen, what was done, what that brought."""
-    from ...store.queries import lists as queries
+    from ...store import queries
 
     with opened(store) as database:
         found = queries.load_trajectory(database, trajectory)

@@ -16,8 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, select
 
 from ..errors import BlobCorrupt, BlobMissing, StoreFull
-from ..inserts import insert_once
-from ..schema import blob
+from ..schema import blob, insert_once
 
 INLINE_BYTES = 16 * 1024
 """Content up to this many bytes stands in the database."""

@@ -4,11 +4,13 @@ All are safe to repeat: the caller makes the ids, and a call that was already ca
 write, add a function under ``@operation`` here, and a method to ``RunStore`` if a run uses it.
 """
 
-from .leases import BatchItem, acknowledge, expire_groups, lease_groups, release
+from .acknowledge import BatchItem, acknowledge
+from .groups import close_group, open_group
+from .leases import expire_groups, lease_groups, release
 from .resume import rewind
 from .runs import add_metrics, add_version, create_run, finish_run, request_stop, set_checkpoint
 from .steps import append
-from .trajectories import cancel_trajectories, close_group, finish_trajectory, open_group, start_trajectory
+from .trajectories import cancel_trajectories, finish_trajectory, start_trajectory
 from .transaction import OPERATIONS, Operation, Transaction, Write
 
 __all__ = [

@@ -6,8 +6,7 @@ from typing import Any
 from sqlalchemy import Row, func, insert, select, update
 
 from ..errors import NotFound, StoreConflict
-from ..inserts import insert_once
-from ..schema import metric, policy_version
+from ..schema import insert_once, metric, policy_version
 from ..schema import run as run_table
 from .transaction import Transaction, operation
 

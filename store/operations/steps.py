@@ -17,9 +17,8 @@ from ...records import NO_VERSION, Message, Status, Step
 from ..content.blobs import INLINE_BYTES, BlobStore, digest
 from ..content.token_codec import encode
 from ..errors import NotFound, StoreConflict
-from ..inserts import insert_once
+from ..schema import insert_once, message_image, step_image
 from ..schema import message as message_table
-from ..schema import message_image, step_image
 from ..schema import step as step_table
 from ..schema import trajectory as trajectory_table
 from ..types import escape

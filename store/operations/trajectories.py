@@ -1,6 +1,4 @@
-"""Writes about episodes: groups opened and closed, trajectories started, finished and given up. ``steps`` writes what
-happens between.
-"""
+"""Writes about trajectories: started, finished and cancelled. ``steps`` writes their turns."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,53 +6,13 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, func, select, update
 from sqlalchemy.exc import IntegrityError
 
-from ...records import Group, GroupState, Status, Trajectory
+from ...records import GroupState, Status, Trajectory
 from ..content.blobs import digest
 from ..errors import NotFound, StoreConflict
-from ..inserts import insert_once
-from ..schema import message, rollout_group, step, task
+from ..schema import insert_once, message, rollout_group, step, task
 from ..schema import trajectory as trajectory_table
 from ..types import escape
-from .group_states import move
 from .transaction import Transaction, operation
-
-CLOSED = frozenset({GroupState.READY, GroupState.FILTERED, GroupState.FAILED})
-
-
-@operation
-def open_group(tx: Transaction, *, group: Group) -> None:
-    """Stores an open group and its task; there already, it stays as it is."""
-    dialect = tx.conn.dialect.name
-    problem = group.task
-    tx.conn.execute(
-        insert_once(dialect, task),
-        {
-            "id": problem.id,
-            "env_id": problem.env_id,
-            "env_version": problem.env_version,
-            "seed": problem.seed,
-            "split": problem.split,
-            "options": dict(problem.options),
-        },
-    )
-    tx.conn.execute(
-        insert_once(dialect, rollout_group),
-        {
-            "id": group.id,
-            "run_id": group.run,
-            "task_id": problem.id,
-            "purpose": group.purpose.value,
-            "size": group.size,
-            "prompt_prefix": group.prompt_prefix,
-            "max_turns": group.horizon.max_turns,
-            "max_tokens_per_turn": group.horizon.max_tokens_per_turn,
-            "max_tokens_per_episode": group.horizon.max_tokens_per_episode,
-            "max_context": group.horizon.max_context,
-            "state": GroupState.OPEN.value,
-            "created_at": tx.now,
-        },
-    )
-
 
 _GROUP_OF = (
     select(rollout_group.c.run_id, rollout_group.c.state, rollout_group.c.purpose, task.c.env_id)
@@ -193,28 +151,3 @@ def end_running(tx: Transaction, trajectories: Sequence[str], reason: str, statu
         ended = {"status": status.value, "error": reason, "ended_at": tx.now}
         tx.conn.execute(_END, {"key": name, **_tally(tx.conn, name)[0], **ended})
     return len(trajectories)
-
-
-@operation
-def close_group(tx: Transaction, *, group: str, state: GroupState, reason: str = "") -> None:
-    """Closes an open group as ready, filtered or failed. The same closing again changes nothing, also after the group
-    was leased.
-
-    Raises:
-        ValueError: ``state`` is none of these.
-        StoreConflict: the group was closed otherwise, or a trajectory of it is still running.
-        NotFound: there is no such group.
-    """
-    if state not in CLOSED:
-        raise ValueError(f"a group closes as ready, filtered or failed, not {state}")
-    stored = tx.conn.execute(select(rollout_group).where(rollout_group.c.id == group).with_for_update()).one_or_none()
-    if stored is None:
-        raise NotFound(f"no group {group} in the store")
-    if state is GroupState.READY and stored.state in (GroupState.LEASED, GroupState.CONSUMED, GroupState.EXPIRED):
-        return
-    alive = select(func.count()).where(
-        trajectory_table.c.group_id == group, trajectory_table.c.status == Status.RUNNING.value
-    )
-    if stored.state == GroupState.OPEN and (count := tx.conn.execute(alive).scalar_one()):
-        raise StoreConflict(f"group {group} still has {count} running trajectories; end or cancel them first")
-    move(tx.conn, [group], state, reason=reason, closed_at=tx.now)

@@ -1,1 +1,53 @@
-"""Read the store: lists, summaries and whole records."""
+"""Every read of the store.
+
+``lists`` returns pages of rows, ``load`` whole records with their content verified, ``versions`` the history of a run,
+``summaries`` its counts. A query takes a connection of ``Database.read`` and changes nothing; to add one, write the
+function in the module of its kind and export it here.
+"""
+
+from .lists import list_groups, list_metrics, list_runs, list_trajectories, run_row, run_uid
+from .load import final_observation, group_of, load_group_heads, load_groups, load_trajectory
+from .summaries import (
+    accounting,
+    active_groups,
+    batch_metrics,
+    failed_for_good,
+    failures,
+    group_counts,
+    members,
+    next_group,
+    open_at_the_end,
+    run_totals,
+    statuses,
+)
+from .versions import batch_items, checkpoints, double_consumed, latest_checkpoint, versions
+
+__all__ = [
+    "accounting",
+    "active_groups",
+    "batch_items",
+    "batch_metrics",
+    "checkpoints",
+    "double_consumed",
+    "failed_for_good",
+    "failures",
+    "final_observation",
+    "group_counts",
+    "group_of",
+    "latest_checkpoint",
+    "list_groups",
+    "list_metrics",
+    "list_runs",
+    "list_trajectories",
+    "load_group_heads",
+    "load_groups",
+    "load_trajectory",
+    "members",
+    "next_group",
+    "open_at_the_end",
+    "run_row",
+    "run_totals",
+    "run_uid",
+    "statuses",
+    "versions",
+]

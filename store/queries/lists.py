@@ -1,39 +1,17 @@
-"""Every read of the store. Filters and sort columns come from an allow-list, and every value is bound: no text
-becomes SQL.
+"""Lists of rows: runs, trajectories, groups and metrics, filtered, sorted and by page.
+
+Filters and sort columns come from an allow-list, and every value is bound: no text becomes SQL.
 """
 
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import Column, Connection, RowMapping, Select, and_, false, func, select, true, tuple_
+from sqlalchemy import Column, Connection, RowMapping, Select, false, select, tuple_
 
-from ...records import GroupState, PolicyVersion, Purpose, Status
 from ..errors import StoreError
-from ..schema import batch_item, metric, policy_version, rollout_group, trajectory
+from ..schema import metric, rollout_group, trajectory
 from ..schema import run as run_table
-from .load import final_observation, group_of, load_group_heads, load_groups, load_trajectory
 from .nearest import unknown
-
-__all__ = [
-    "accounting",
-    "batch_items",
-    "checkpoints",
-    "double_consumed",
-    "final_observation",
-    "group_counts",
-    "group_of",
-    "latest_checkpoint",
-    "list_groups",
-    "list_metrics",
-    "list_runs",
-    "list_trajectories",
-    "load_group_heads",
-    "load_groups",
-    "load_trajectory",
-    "run_row",
-    "run_uid",
-    "versions",
-]
 
 RUN_FILTERS: dict[str, Column[Any]] = {"status": run_table.c.status, "kind": run_table.c.kind}
 RUN_SORTS: dict[str, Column[Any]] = {"created_at": run_table.c.created_at, "id": run_table.c.id}
@@ -119,91 +97,6 @@ def list_groups(
     return _page(conn, rollout_group, GROUP_FILTERS, GROUP_SORTS, filters, "created_at", descending, limit, after)
 
 
-def group_counts(conn: Connection, run: str) -> dict[GroupState, int]:
-    """How many training groups of a run are in each state: what capacity is reckoned from."""
-    counts = (
-        select(rollout_group.c.state, func.count())
-        .where(rollout_group.c.run_id == run, rollout_group.c.purpose == Purpose.TRAIN.value)
-        .group_by(rollout_group.c.state)
-    )
-    found = {GroupState(state): count for state, count in conn.execute(counts)}
-    return {state: found.get(state, 0) for state in GroupState}
-
-
-def accounting(conn: Connection, run: str, purpose: Purpose = Purpose.TRAIN) -> dict[str, int]:
-    """Where a run's trajectories went: submitted = accepted + filtered + failed + running.
-
-    ``running`` plays or waits for its group to close; ``failed`` ended without an outcome, or with too few others;
-    ``filtered`` is an outcome whose group was not worth training on or became too old; ``accepted`` is the rest.
-    """
-    counts = (
-        select(trajectory.c.status, rollout_group.c.state, func.count())
-        .join_from(trajectory, rollout_group)
-        .where(trajectory.c.run_id == run, trajectory.c.purpose == purpose.value)
-        .group_by(trajectory.c.status, rollout_group.c.state)
-    )
-    total = dict.fromkeys(("submitted", "accepted", "filtered", "failed", "running"), 0)
-    for status, state, count in conn.execute(counts):
-        total["submitted"] += count
-        total[_fate(Status(status), GroupState(state))] += count
-    return total
-
-
-def _fate(status: Status, state: GroupState) -> str:
-    if status is Status.RUNNING:
-        return "running"
-    if status not in (Status.COMPLETED, Status.TRUNCATED) or state is GroupState.FAILED:
-        return "failed"
-    if state is GroupState.OPEN:
-        return "running"
-    return "filtered" if state in (GroupState.FILTERED, GroupState.EXPIRED) else "accepted"
-
-
-def versions(conn: Connection, run: str) -> dict[int, PolicyVersion]:
-    """All versions of a run by id, abandoned ones included."""
-    rows = conn.execute(select(policy_version).where(policy_version.c.run_id == run).order_by(policy_version.c.id))
-    return {row.id: _version(row) for row in rows}
-
-
-def checkpoints(conn: Connection, run: str) -> list[PolicyVersion]:
-    """The surviving versions that have a checkpoint, oldest first."""
-    return [v for v in versions(conn, run).values() if v.checkpoint and not v.abandoned]
-
-
-def latest_checkpoint(conn: Connection, run: str) -> PolicyVersion | None:
-    """The newest surviving version that has a checkpoint: where a resume goes on."""
-    return max(checkpoints(conn, run), key=lambda version: version.update, default=None)
-
-
-def batch_items(conn: Connection, run: str, update: int) -> list[dict[str, Any]]:
-    """Which trajectories made update ``update`` in the surviving history, and what each gave."""
-    which = (
-        select(batch_item)
-        .join(
-            policy_version,
-            and_(policy_version.c.run_id == batch_item.c.run_id, policy_version.c.id == batch_item.c.version_id),
-        )
-        .where(batch_item.c.run_id == run, policy_version.c.update_no == update, policy_version.c.abandoned == false())
-        .order_by(batch_item.c.trajectory_id)
-    )
-    return [dict(row) for row in conn.execute(which).mappings()]
-
-
-def double_consumed(conn: Connection, run: str) -> list[str]:
-    """Trajectories consumed more than once in the surviving history without being declared as reuse: must be empty."""
-    which = (
-        select(batch_item.c.trajectory_id)
-        .join(
-            policy_version,
-            and_(policy_version.c.run_id == batch_item.c.run_id, policy_version.c.id == batch_item.c.version_id),
-        )
-        .where(batch_item.c.run_id == run, batch_item.c.fresh == true(), policy_version.c.abandoned == false())
-        .group_by(batch_item.c.trajectory_id)
-        .having(func.count() > 1)
-    )
-    return list(conn.execute(which).scalars())
-
-
 def list_metrics(conn: Connection, run: str, kind: str = "train") -> list[dict[str, Any]]:
     """The metrics of the surviving updates, each with its ``update``, in order."""
     which = (
@@ -212,17 +105,6 @@ def list_metrics(conn: Connection, run: str, kind: str = "train") -> list[dict[s
         .order_by(metric.c.update_no)
     )
     return [{"update": update, **data} for update, data in conn.execute(which)]
-
-
-def _version(row: Any) -> PolicyVersion:
-    return PolicyVersion(
-        run=row.run_id,
-        id=row.id,
-        parent=row.parent_id,
-        update=row.update_no,
-        abandoned=row.abandoned,
-        checkpoint=row.checkpoint,
-    )
 
 
 def _page(

@@ -146,3 +146,43 @@ def members(conn: Connection, group: str) -> list[Outcome]:
         )
         for row in latest.values()
     ]
+
+
+def group_counts(conn: Connection, run: str) -> dict[GroupState, int]:
+    """How many training groups of a run are in each state: what capacity is reckoned from."""
+    counts = (
+        select(rollout_group.c.state, func.count())
+        .where(rollout_group.c.run_id == run, rollout_group.c.purpose == Purpose.TRAIN.value)
+        .group_by(rollout_group.c.state)
+    )
+    found = {GroupState(state): count for state, count in conn.execute(counts)}
+    return {state: found.get(state, 0) for state in GroupState}
+
+
+def accounting(conn: Connection, run: str, purpose: Purpose = Purpose.TRAIN) -> dict[str, int]:
+    """Where a run's trajectories went: submitted = accepted + filtered + failed + running.
+
+    ``running`` plays or waits for its group to close; ``failed`` ended without an outcome, or with too few others;
+    ``filtered`` is an outcome whose group was not worth training on or became too old; ``accepted`` is the rest.
+    """
+    counts = (
+        select(trajectory.c.status, rollout_group.c.state, func.count())
+        .join_from(trajectory, rollout_group)
+        .where(trajectory.c.run_id == run, trajectory.c.purpose == purpose.value)
+        .group_by(trajectory.c.status, rollout_group.c.state)
+    )
+    total = dict.fromkeys(("submitted", "accepted", "filtered", "failed", "running"), 0)
+    for status, state, count in conn.execute(counts):
+        total["submitted"] += count
+        total[_fate(Status(status), GroupState(state))] += count
+    return total
+
+
+def _fate(status: Status, state: GroupState) -> str:
+    if status is Status.RUNNING:
+        return "running"
+    if status not in (Status.COMPLETED, Status.TRUNCATED) or state is GroupState.FAILED:
+        return "failed"
+    if state is GroupState.OPEN:
+        return "running"
+    return "filtered" if state in (GroupState.FILTERED, GroupState.EXPIRED) else "accepted"

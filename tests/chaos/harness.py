@@ -10,8 +10,8 @@ from pathlib import Path
 
 import psutil
 from sqlalchemy import Connection, text
+from turnwise.store import queries
 from turnwise.store.database import open_database
-from turnwise.store.queries import lists as queries
 
 CONFIG = Path(__file__).with_name("small.toml")
 PROGRAM = str(Path(sys.executable).with_name("turnwise"))

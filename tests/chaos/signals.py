@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from turnwise.store import queries
 from turnwise.store.database import open_database
 from turnwise.store.errors import StoreError
-from turnwise.store.queries import lists as queries
 from turnwise.tests.chaos.harness import CONFIG, PROGRAM, url
 from turnwise.trainer.cluster.watchdog import marked_processes
 

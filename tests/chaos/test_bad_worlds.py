@@ -13,8 +13,8 @@ from random import Random
 
 import pytest
 from sqlalchemy import text
+from turnwise.store import queries
 from turnwise.store.database import open_database
-from turnwise.store.queries import lists as queries
 from turnwise.tests.chaos.harness import Launch, check_finished, descendants, url
 from turnwise.trainer.rollout.circuit_breaker import FAILURES_TO_GIVE_UP
 

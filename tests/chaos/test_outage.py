@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 from turnwise.records import SCORED_STATUSES, Group
+from turnwise.store import queries
 from turnwise.store.database import open_database
-from turnwise.store.queries import lists as queries
 from turnwise.tests.chaos.harness import Launch, check_finished, updates, url
 from turnwise.trainer.algorithms.advantages.grpo import GroupMean
 

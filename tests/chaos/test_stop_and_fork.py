@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from safetensors import safe_open
+from turnwise.store import queries
 from turnwise.store.database import open_database
-from turnwise.store.queries import lists as queries
 from turnwise.tests.chaos.harness import CONFIG, PROGRAM, Launch, abandoned_batches, check_finished, sizes, updates, url
 
 UPDATES = 40

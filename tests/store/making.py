@@ -21,7 +21,7 @@ from turnwise.records import (
 )
 from turnwise.store.database import Database
 from turnwise.store.operations import OPERATIONS, BatchItem
-from turnwise.store.queries.lists import group_counts
+from turnwise.store.queries import group_counts
 
 HORIZON = Horizon(max_turns=8, max_tokens_per_turn=8, max_tokens_per_episode=64, max_context=512)
 

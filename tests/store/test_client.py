@@ -10,7 +10,7 @@ from turnwise.store import operations
 from turnwise.store.client import StoreClient
 from turnwise.store.errors import NotStored, StoreFull
 from turnwise.store.operations import Write
-from turnwise.store.queries.lists import load_trajectory
+from turnwise.store.queries import load_trajectory
 from turnwise.store.writer import Answer
 from turnwise.tests.agents.players import Stage, on_stage
 from turnwise.tests.store import making

@@ -1,5 +1,6 @@
 """Whatever write fails, and whenever the process dies: what was answered is there, and nothing is there by half."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ from sqlalchemy import event, func, select
 from turnwise.records import Status
 from turnwise.store import operations
 from turnwise.store.database import Database, open_database
-from turnwise.store.queries.lists import double_consumed, load_trajectory, versions
+from turnwise.store.queries import double_consumed, load_trajectory, versions
 from turnwise.store.schema import metadata, step
 from turnwise.store.writer import Writer
 from turnwise.tests.store.making import call, create_run, group, items, play_group, trajectory, turn
@@ -200,7 +201,7 @@ from turnwise.store.content.blobs import digest
 from turnwise.store import operations
 from turnwise.store.database import open_database
 from turnwise.store.errors import StoreFull
-from turnwise.store.queries.lists import load_trajectory
+from turnwise.store.queries import load_trajectory
 from turnwise.store.writer import Writer
 from turnwise.tests.store.making import create_run, group, trajectory, turn
 folder = Path(sys.argv[1])
@@ -242,7 +243,7 @@ def test_a_full_disk_is_said_and_nothing_stored_is_lost(tmp_path: Path) -> None:
     mount = f'mount -t tmpfs -o size=4m tmpfs {tmp_path} && exec {sys.executable} -c "$PROGRAM" {tmp_path}'
     done = subprocess.run(
         ["unshare", "--map-root-user", "--mount", "sh", "-c", mount],
-        env={"PROGRAM": FULL, "PATH": "/usr/bin:/bin"},
+        env={"PROGRAM": FULL, "PATH": "/usr/bin:/bin", "PYTHONPATH": os.environ.get("PYTHONPATH", "")},
         capture_output=True,
         text=True,
         timeout=120,

@@ -9,7 +9,7 @@ from turnwise.records import GroupState, Status
 from turnwise.store.database import Database, open_database
 from turnwise.store.operations import OPERATIONS
 from turnwise.store.operations.steps import Append, append_many
-from turnwise.store.queries.lists import list_trajectories, load_trajectory
+from turnwise.store.queries import list_trajectories, load_trajectory
 from turnwise.tests.store.making import call, create_run, group, trajectory, turn
 
 TURNS = 10

@@ -3,7 +3,7 @@
 import numpy as np
 from turnwise.records import GroupState, Status
 from turnwise.store.database import Database
-from turnwise.store.queries.lists import list_groups, list_metrics, list_trajectories, load_trajectory, run_row
+from turnwise.store.queries import list_groups, list_metrics, list_trajectories, load_trajectory, run_row
 from turnwise.tests.store.making import call, group, start, trajectory
 
 

@@ -12,7 +12,7 @@ from turnwise.store import operations
 from turnwise.store.content.blobs import INLINE_BYTES, digest
 from turnwise.store.database import Database, open_database
 from turnwise.store.errors import NotFound, StoreConflict, StoreError, StoreUnavailable
-from turnwise.store.queries.lists import load_trajectory, run_row
+from turnwise.store.queries import load_trajectory, run_row
 from turnwise.store.schema import step
 from turnwise.store.writer import Writer
 from turnwise.tests.store.making import create_run, group, trajectory, turn

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...records import SCORED_STATUSES, Group
-from ...store.operations.leases import BatchItem
+from ...store.operations import BatchItem
 from .batch import Batch
 
 

@@ -14,7 +14,7 @@ from ...agents.tokens.conversation import Chat
 from ...agents.weights.shm_writer import WeightWriter
 from ...envs.registry import make
 from ...errors import TurnwiseError
-from ...store.queries import lists as queries
+from ...store import queries
 from ..config.schema import RunConfig
 from ..learner import checkpoint
 from ..learner.packed_attention import refuse_unsupported

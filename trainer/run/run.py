@@ -24,9 +24,9 @@ from ... import __version__
 from ...envs.registry import spec
 from ...errors import TurnwiseError
 from ...records import PolicyVersion
+from ...store import queries
 from ...store.database import Database, open_database
 from ...store.errors import NotFound
-from ...store.queries import lists as queries
 from ...store.run_lock import hold_run, run_folder
 from ...store.run_store import RunStore
 from ..algorithms.algorithm_set import Extensions

@@ -8,8 +8,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from ...store import queries
 from ...store.database import Database, shown
-from ...store.queries import summaries as totals
 from ..evaluation.heldout import EvalResult
 from ..evaluation.intervals import newcombe
 from ..telemetry import curve
@@ -59,8 +59,8 @@ def result(
 ) -> RunResult:
     """Sum a run up. ``started`` is on the monotonic clock."""
     with database.read() as conn:
-        summed = totals.run_totals(conn, run)
-        batches = totals.batch_metrics(conn, run)
+        summed = queries.run_totals(conn, run)
+        batches = queries.batch_metrics(conn, run)
     tokens: Counter[int] = Counter()
     for one in batches:
         tokens.update({int(age): count for age, count in one["staleness_tokens"].items()})
@@ -90,7 +90,7 @@ def result(
 def draw_curve(run: str, updates: int, evaluations: Mapping[str, EvalResult], database: Database, folder: Path) -> Path:
     """Write the learning curve into the run's folder."""
     with database.read() as conn:
-        batches = totals.batch_metrics(conn, run)
+        batches = queries.batch_metrics(conn, run)
     held = [{**finite(one.json()), "update": _placed(name, updates)} for name, one in evaluations.items()]
     path = folder / "learning_curve.png"
     curve.draw(batches, held, run, path)

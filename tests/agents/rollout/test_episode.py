@@ -23,7 +23,7 @@ from turnwise.records import Horizon, Source, Status, Trajectory
 from turnwise.store import writer
 from turnwise.store.errors import StoreConflict, StoreFull
 from turnwise.store.operations import Write
-from turnwise.store.queries.lists import load_trajectory
+from turnwise.store.queries import load_trajectory
 from turnwise.store.schema import step
 from turnwise.tests.agents.players import (
     HORIZON,

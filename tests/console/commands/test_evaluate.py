@@ -10,8 +10,8 @@ from time import monotonic
 import pytest
 from sqlalchemy import event
 from sqlalchemy.pool import Pool
+from turnwise.store import queries
 from turnwise.store.database import open_database
-from turnwise.store.queries import lists as queries
 from turnwise.tests.console.worlds import BROKEN
 
 from ..conftest import ENV, Turnwise

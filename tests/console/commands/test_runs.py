@@ -9,11 +9,10 @@ from typing import get_args
 from turnwise.console.commands.runs import RunStatus
 from turnwise.envs.tasks import make_task
 from turnwise.records import Group, GroupState, Horizon, Status, Trajectory
-from turnwise.store import operations
+from turnwise.store import operations, queries
 from turnwise.store.database import open_database
 from turnwise.store.operations.group_states import RUN_ENDED
 from turnwise.store.operations.runs import END_STATUSES
-from turnwise.store.queries import lists as queries
 from turnwise.store.run_lock import hold_run
 
 from ..conftest import ENV, Turnwise

@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from turnwise.records import GroupState, Purpose, Status
 from turnwise.store.database import Database
 from turnwise.store.errors import LeaseLost, NotFound, StoreConflict
-from turnwise.store.queries.lists import (
+from turnwise.store.queries import (
     accounting,
     batch_items,
     double_consumed,

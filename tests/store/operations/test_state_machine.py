@@ -15,7 +15,7 @@ from sqlalchemy import func, select
 from turnwise.records import SCORED_STATUSES, GroupState, Status
 from turnwise.store.database import Database, open_database, upgrade
 from turnwise.store.operations import BatchItem
-from turnwise.store.queries.lists import accounting, double_consumed, group_counts, latest_checkpoint, versions
+from turnwise.store.queries import accounting, double_consumed, group_counts, latest_checkpoint, versions
 from turnwise.store.schema import batch_item, step
 from turnwise.tests.store.making import call, create_run, group, trajectory, turn
 from turnwise.tests.store.postgres import Server

@@ -12,8 +12,9 @@ from turnwise.records import GroupState, Purpose, Status
 from turnwise.store.content.blobs import digest
 from turnwise.store.database import Database, open_database
 from turnwise.store.errors import NotFound, StepCorrupt, StoreError
-from turnwise.store.queries.lists import (
+from turnwise.store.queries import (
     accounting,
+    failed_for_good,
     group_counts,
     group_of,
     list_groups,
@@ -24,7 +25,6 @@ from turnwise.store.queries.lists import (
     run_row,
     run_uid,
 )
-from turnwise.store.queries.summaries import failed_for_good
 from turnwise.store.schema import blob, message, run
 from turnwise.tests.store.making import HORIZON, call, create_run, group, play, play_group, task, trajectory, turn
 

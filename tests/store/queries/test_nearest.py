@@ -1,9 +1,9 @@
 """An unknown id is answered with the nearest one, however many ids the store holds."""
 
 import pytest
+from turnwise.store import queries
 from turnwise.store.database import Database
 from turnwise.store.errors import NotFound
-from turnwise.store.queries import lists as queries
 from turnwise.store.queries.nearest import CANDIDATES, plural
 from turnwise.store.schema import run as run_table
 from turnwise.store.types import utc_now

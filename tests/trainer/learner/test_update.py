@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from turnwise.records import Group, GroupState
-from turnwise.store.queries.load import load_group_heads, load_trajectory
+from turnwise.store.queries import load_group_heads, load_trajectory
 from turnwise.tests.agents.players import Stage, group, on_stage, oracle, site
 from turnwise.tests.trainer.playing import FIRST, dispatcher, learning
 from turnwise.trainer.algorithms.protocols import TrainSample

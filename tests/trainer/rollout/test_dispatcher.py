@@ -14,7 +14,7 @@ from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.errors import TurnwiseError
 from turnwise.records import Group, GroupState, Outcome, Status, Trajectory
 from turnwise.store.operations import Write
-from turnwise.store.queries.lists import load_trajectory
+from turnwise.store.queries import load_trajectory
 from turnwise.store.writer import Answer
 from turnwise.tests.agents.players import QUICK, Say, Script, Stage, always, group, on_stage, oracle, site
 from turnwise.tests.trainer.playing import FIRST, InProcess

@@ -11,9 +11,9 @@ import torch
 from transformers import AutoModelForCausalLM
 from turnwise.agents.tiny_model import new_model
 from turnwise.errors import TurnwiseError
+from turnwise.store import queries
 from turnwise.store.client import StoreClient
 from turnwise.store.database import Database, open_database
-from turnwise.store.queries import lists as queries
 from turnwise.store.run_lock import run_folder
 from turnwise.store.run_store import RunStore
 from turnwise.store.writer import Writer

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from turnwise.errors import TurnwiseError
 from turnwise.store.database import open_database
-from turnwise.store.queries.lists import list_runs
+from turnwise.store.queries import list_runs
 from turnwise.trainer.config.schema import parse_config
 from turnwise.trainer.run.run import train
 

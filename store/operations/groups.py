@@ -1,0 +1,72 @@
+"""Writes about groups: opened with their task, and closed as ready, filtered or failed."""
+
+from sqlalchemy import func, select
+
+from ...records import Group, GroupState, Status
+from ..errors import NotFound, StoreConflict
+from ..schema import insert_once, rollout_group, task
+from ..schema import trajectory as trajectory_table
+from .group_states import move
+from .transaction import Transaction, operation
+
+CLOSED = frozenset({GroupState.READY, GroupState.FILTERED, GroupState.FAILED})
+
+
+@operation
+def open_group(tx: Transaction, *, group: Group) -> None:
+    """Stores an open group and its task; there already, it stays as it is."""
+    dialect = tx.conn.dialect.name
+    problem = group.task
+    tx.conn.execute(
+        insert_once(dialect, task),
+        {
+            "id": problem.id,
+            "env_id": problem.env_id,
+            "env_version": problem.env_version,
+            "seed": problem.seed,
+            "split": problem.split,
+            "options": dict(problem.options),
+        },
+    )
+    tx.conn.execute(
+        insert_once(dialect, rollout_group),
+        {
+            "id": group.id,
+            "run_id": group.run,
+            "task_id": problem.id,
+            "purpose": group.purpose.value,
+            "size": group.size,
+            "prompt_prefix": group.prompt_prefix,
+            "max_turns": group.horizon.max_turns,
+            "max_tokens_per_turn": group.horizon.max_tokens_per_turn,
+            "max_tokens_per_episode": group.horizon.max_tokens_per_episode,
+            "max_context": group.horizon.max_context,
+            "state": GroupState.OPEN.value,
+            "created_at": tx.now,
+        },
+    )
+
+
+@operation
+def close_group(tx: Transaction, *, group: str, state: GroupState, reason: str = "") -> None:
+    """Closes an open group as ready, filtered or failed. The same closing again changes nothing, also after the group
+    was leased.
+
+    Raises:
+        ValueError: ``state`` is none of these.
+        StoreConflict: the group was closed otherwise, or a trajectory of it is still running.
+        NotFound: there is no such group.
+    """
+    if state not in CLOSED:
+        raise ValueError(f"a group closes as ready, filtered or failed, not {state}")
+    stored = tx.conn.execute(select(rollout_group).where(rollout_group.c.id == group).with_for_update()).one_or_none()
+    if stored is None:
+        raise NotFound(f"no group {group} in the store")
+    if state is GroupState.READY and stored.state in (GroupState.LEASED, GroupState.CONSUMED, GroupState.EXPIRED):
+        return
+    alive = select(func.count()).where(
+        trajectory_table.c.group_id == group, trajectory_table.c.status == Status.RUNNING.value
+    )
+    if stored.state == GroupState.OPEN and (count := tx.conn.execute(alive).scalar_one()):
+        raise StoreConflict(f"group {group} still has {count} running trajectories; end or cancel them first")
+    move(tx.conn, [group], state, reason=reason, closed_at=tx.now)
