@@ -1,9 +1,9 @@
 """Asynchronous against synchronous training, on a world with heavy-tailed delays and on the same world without any.
 
 Four runs of the quickstart's configuration that differ in the staleness bound (0 or 2) and the delay (mean 100 ms a
-turn, or none), from one warmed-up model. The same ``max_running``, batch and number of updates. Prints one JSON line
-last: ``ratio`` is updates per minute, staleness 2 over staleness 0, with delay; ``ratio_no_delay`` the same without;
-each run with its rate, its held-out success and its utilisation.
+turn, or none), from one warmed-up model, with the same ``max_concurrent_groups``, batch and number of updates. Prints
+one JSON line last: ``ratio`` is updates per minute, staleness 2 over staleness 0, with delay; ``ratio_no_delay`` the
+same without; each run with its rate, its held-out success and its utilization.
 """
 
 import argparse
@@ -12,21 +12,21 @@ import os
 import subprocess
 import sys
 import tempfile
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import text
 from turnwise.store.database import open_database
 from turnwise.store.queries import batch_metrics
-from turnwise.trainer.algorithms.curriculum.group_size import Constant
+from turnwise.trainer.config.loading import load_config
 
 HERE = Path(__file__).resolve().parent
 CONFIG = HERE.parent / "examples" / "quickstart.toml"
 PROGRAM = Path(sys.executable).with_name("turnwise")
 FAMILIES = {"find": 1.5, "login": 1.0, "open": 1.0}
 """With the weights that the quickstart gives them."""
-SLOTS = tomllib.loads(CONFIG.read_text())["rollout"]["max_running"] * Constant().group_size
+ROLLOUT = load_config(CONFIG).rollout
+SLOTS = ROLLOUT.max_concurrent_groups * ROLLOUT.group_size
 """Episodes that may be under way at once."""
 PATIENCE = 5400
 """Seconds a run may take."""
@@ -45,12 +45,12 @@ def train(
     store = f"sqlite:///{folder}/{name}.db"
     overrides = {
         "environments": environments(mean_ms),
-        "budget.updates": updates,
-        "budget.seconds": PATIENCE,
-        "rollout.staleness": staleness,
-        "rollout.step_deadline": 120,
+        "max_steps": updates,
+        "max_seconds": PATIENCE,
+        "rollout.max_staleness": staleness,
+        "rollout.step_timeout_s": 120,
         "evaluation.tasks": tasks,
-        "checkpoint.every": 1000,
+        "checkpoint.interval": 1000,
         **({"model.path": model} if model else {}),
     }
     command = [str(PROGRAM), "train", str(CONFIG), "--name", name, "--json", "--store", store]

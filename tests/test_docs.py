@@ -10,8 +10,8 @@ from turnwise.console.command_line import app
 from turnwise.envs import TurnEnv
 from turnwise.store.database import open_database
 from turnwise.store.schema import metadata
-from turnwise.trainer.algorithms.registry import SLOTS
-from turnwise.trainer.config.schema import LISTS, RunConfig
+from turnwise.trainer.algorithms.algorithm_set import SLOTS
+from turnwise.trainer.config.schema import RunConfig
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
@@ -52,7 +52,7 @@ def test_the_sql_shown_runs(tmp_path: Path) -> None:
 
 
 def test_keys_named_on_the_training_page_exist() -> None:
-    slots = set(SLOTS) - set(LISTS.values()) | set(LISTS)
+    slots = {base.slot for base in SLOTS}
     for key in re.findall(r"`([a-z_]+(?:\.[a-z_]+)?)(?: = \S+)?`", TRAINING):
         section, _, field = key.partition(".")
         if not field:

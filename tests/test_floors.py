@@ -63,7 +63,7 @@ def test_every_part_is_on_a_floor() -> None:
 @pytest.mark.parametrize(
     "modules",
     [
-        "turnwise.envs, turnwise.store, turnwise.sandbox, turnwise.trainer.config.schema",
+        "turnwise.envs, turnwise.store, turnwise.sandbox, turnwise.trainer.config.loading",
         "turnwise.console.command_line",
     ],
 )

@@ -35,7 +35,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def said(url: str) -> dict[str, Any]:
-    smaller = ["--set", f"budget.seconds={SECONDS}", "--set", "evaluation.tasks=102"]
+    smaller = ["--set", f"max_seconds={SECONDS}", "--set", "evaluation.tasks=102"]
     out = turnwise("train", str(ROOT / "examples" / "quickstart.toml"), "--json", "--store", url, *smaller)
     return json.loads(out.splitlines()[-1])
 

@@ -14,27 +14,25 @@ PROGRAM = str(Path(sys.executable).with_name("turnwise"))
 PIP = (sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--no-index")
 CONFIG = """
 name = "demo"
+preset = "tiny"
+max_steps = 3
+group_filters = []
 [[environments]]
 id = "demo/Demo-v0"
-[budget]
-updates = 3
 [rollout]
 groups_per_batch = 2
-max_running = 4
-staleness = 1
-[rollout_budget]
 group_size = 4
+max_concurrent_groups = 4
+max_staleness = 1
 [horizon]
-turns = 4
-max_tokens_per_turn = 4
-context = 128
-[engine]
+max_turns = 4
 max_context = 128
-kv_cache_mib = 32
+[engine]
+kv_cache_memory_bytes = 33_554_432
 [model.new]
 hidden = 64
 heads = 2
-[warmup]
+[sft_warmup]
 steps = 30
 [evaluation]
 tasks = 0

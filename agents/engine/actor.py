@@ -36,6 +36,9 @@ ENVIRONMENT = {
     "PYTHONWARNINGS": "ignore",
 }
 
+DEFAULT_MAX_MODEL_LEN = 1024
+"""Prompt and completion together, in tokens."""
+
 Request = tuple[int, list[int], int]
 """A client's number for it, the prompt's ids, and the most tokens to sample."""
 Answer = tuple[int, list[int], list[float], list[int], str]
@@ -47,52 +50,54 @@ class EngineConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    max_context: int = Field(default=1024, gt=0)
-    """Prompt and answer together, in tokens."""
-    max_sequences: int = Field(default=256, gt=0)
-    """Requests generated at once; more wait."""
-    max_batch_tokens: int = Field(default=1024, gt=0)
-    """Tokens computed in one engine step; on a CPU more than about 1,024 leave its cache, at a cost of a quarter."""
-    kv_cache_mib: int = Field(default=256, gt=0)
-    """Memory for the key-value cache; on the CPU all of it is resident."""
+    max_num_seqs: int = Field(default=256, gt=0)
+    """Requests generated at the same time; more wait."""
+    max_num_batched_tokens: int = Field(default=1024, gt=0)
+    """Tokens per engine step; on a CPU, more than about 1,024 exceed its cache, which costs a quarter of the speed."""
+    kv_cache_memory_bytes: int = Field(default=256 << 20, gt=0)
+    """Memory of the key-value cache; on a CPU all of it is resident."""
     block_size: int = Field(default=16, gt=0, multiple_of=16)
     """Grain of the prefix cache, in tokens."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    threads: int = Field(default=1, gt=0)
-    """CPU threads of one engine; over all busy processes no more than there are cores."""
-    gpus: float = Field(default=0, ge=0)
-    """GPUs of one engine; 0 is the CPU."""
+    num_threads: int = Field(default=1, gt=0)
+    """CPU threads per engine; the sum over all busy processes should not exceed the number of cores."""
+    tensor_parallel_size: int = Field(default=0, ge=0)
+    """GPUs per engine; 0 runs the engine on the CPU."""
 
 
-def start_engine(config: EngineConfig, model_path: str | Path, *, name: str | None = None) -> Any:
+def start_engine(
+    config: EngineConfig, model_path: str | Path, max_model_len: int = DEFAULT_MAX_MODEL_LEN, *, name: str | None = None
+) -> Any:
     """Start an engine actor that loads ``model_path``; returns its handle at once, while it loads (about 8 s).
 
-    Ray must be initialised. The first call that answers shows that it is up.
+    ``max_model_len`` is the prompt and the completion together, in tokens. Ray must be initialised. The first call that
+    answers shows that it is up.
     """
     import ray
 
-    environment = {**ENVIRONMENT, "OMP_NUM_THREADS": str(config.threads)}
+    environment = {**ENVIRONMENT, "OMP_NUM_THREADS": str(config.num_threads)}
     actor: Any = ray.remote(Engine)
     return actor.options(
         name=name,
         num_cpus=0,
-        num_gpus=config.gpus,
+        num_gpus=config.tensor_parallel_size,
         max_concurrency=1000,
         max_restarts=-1,
         max_task_retries=0,
         runtime_env={"env_vars": environment},
         **OFF_SANDBOX_NODES,
-    ).remote(config.model_dump(), str(model_path))
+    ).remote(config.model_dump(), str(model_path), max_model_len)
 
 
 class Engine:
     """The actor. All its methods run in one event loop."""
 
-    def __init__(self, config: dict[str, Any], model_path: str) -> None:
+    def __init__(self, config: dict[str, Any], model_path: str, max_model_len: int) -> None:
         from .core import Core
 
-        self._config = EngineConfig.model_validate(config)
-        self._core = Core(engine_arguments(self._config, model_path), stop_tokens(Path(model_path)), _die)
+        self._max_model_len = max_model_len
+        arguments = engine_arguments(EngineConfig.model_validate(config), model_path, max_model_len)
+        self._core = Core(arguments, stop_tokens(Path(model_path)), _die)
         self._incarnation = uuid.uuid4().hex[:8]
         self._version: int | None = None
         self._names = itertools.count()
@@ -183,10 +188,10 @@ class Engine:
                 box.put((number, *answer))
 
         name = box.names[number] = str(next(self._names))
-        if 0 < len(prompt) < self._config.max_context:
+        if 0 < len(prompt) < self._max_model_len:
             self._core.add(name, prompt, max_tokens, temperature, done)
         else:
-            limit = self._config.max_context
+            limit = self._max_model_len
             done(([], [], [], f"a prompt of {len(prompt)} tokens is refused: the context holds {limit}"))
 
     def _box(self, client: str) -> "_Box":
@@ -208,19 +213,21 @@ class _Box:
         self.filled.set()
 
 
-def engine_arguments(config: EngineConfig, model_path: str) -> dict[str, Any]:
-    """What ``config`` is in the words of vLLM."""
+def engine_arguments(
+    config: EngineConfig, model_path: str, max_model_len: int = DEFAULT_MAX_MODEL_LEN
+) -> dict[str, Any]:
+    """Return the arguments of vLLM's engine."""
     arguments: dict[str, Any] = {
         "model": model_path,
         "dtype": config.dtype,
-        "max_model_len": config.max_context,
-        "max_num_seqs": config.max_sequences,
-        "max_num_batched_tokens": config.max_batch_tokens,
-        "kv_cache_memory_bytes": config.kv_cache_mib << 20,
+        "max_model_len": max_model_len,
+        "max_num_seqs": config.max_num_seqs,
+        "max_num_batched_tokens": config.max_num_batched_tokens,
+        "kv_cache_memory_bytes": config.kv_cache_memory_bytes,
         "block_size": config.block_size,
     }
-    if config.gpus:
-        return arguments
+    if config.tensor_parallel_size:
+        return {**arguments, "tensor_parallel_size": config.tensor_parallel_size}
     return {**arguments, "enforce_eager": True, "block_size": vllm_cpu.block_size(config.block_size)}
 
 

@@ -58,7 +58,7 @@ class Player(Protocol):
 
 
 class Controller(Protocol):
-    """See ``trainer.protocols.RolloutController``."""
+    """See ``trainer.algorithms.rollout_control.base``."""
 
     def stop(self, trajectory: str, turn: int, reward: float) -> str:
         """A reason to end here; empty to play on."""

@@ -93,7 +93,7 @@ def stop(run: Run, store: Store = DEFAULT_STORE) -> None:
 def fork(run: Run, overrides: Overrides = None, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
     """Train a new run from a run's newest checkpoint, with its configuration and what --set changes."""
     from ...store import queries
-    from ...trainer.config.schema import override, parse_config
+    from ...trainer.config.loading import override, parse_config
     from .train import start
 
     with opened(store) as database, database.read() as conn:

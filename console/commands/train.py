@@ -29,7 +29,7 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train; a run that was interrupted goes on from its last checkpoint by the same command."""
-    from ...trainer.config.schema import load_config
+    from ...trainer.config.loading import load_config
 
     flags = {"name": name, "ray_address": ray_address}
     chosen = [*(overrides or []), *(f"{key}={json.dumps(value)}" for key, value in flags.items() if value)]

@@ -21,8 +21,8 @@ def train(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     [
         (["--set", 'environments.0.id="turnwise/Sit-v0"'], "did you mean 'turnwise/TextSite-v0'?"),
         (["--set", 'environments.0.id="no_such_module:Id-v0"'], "cannot import 'no_such_module'"),
-        (["--set", "rollout.stalenes=1"], "staleness"),
-        (["--set", 'loss.name="decouple"'], "decoupled"),
+        (["--set", "rollout.max_stalenes=1"], "max_staleness"),
+        (["--set", 'loss.name="decoupled_pp"'], "decoupled_ppo"),
         (["--set", 'model.path="nowhere"'], "nowhere"),
     ],
 )

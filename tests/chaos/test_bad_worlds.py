@@ -84,12 +84,13 @@ def config(folder: Path, *faults: str, seed: int = 0, warmup: int = 30) -> Path:
     """A run of these worlds, with the folder of their module where Ray's workers look for modules."""
     (folder / "faulty_mod.py").write_text(WORLDS)
     rest = (
-        f'name = "small"\nseed = {seed}\n[budget]\nupdates = {UPDATES}\n'
-        f"[rollout]\ngroups_per_batch = 4\nmax_running = {AT_ONCE}\nstaleness = 1\n"
-        "reset_deadline = 8\nstep_deadline = 3\n"
-        "[rollout_budget]\ngroup_size = 4\n[horizon]\nturns = 3\ntokens_turn = 4\ncontext = 256\n"
-        "[engine]\nmax_context = 256\nkv_cache_mib = 32\n[model.new]\nhidden = 64\nheads = 2\n"
-        f"[warmup]\nsteps = {warmup}\nbatch = 4\n[evaluation]\ntasks = 0\n"
+        f'name = "small"\nseed = {seed}\nmax_steps = {UPDATES}\n'
+        "group_filters = []\n[rollout]\ngroups_per_batch = 4\ngroup_size = 4\n"
+        f"max_concurrent_groups = {AT_ONCE}\nmax_staleness = 1\n"
+        "reset_timeout_s = 8\nstep_timeout_s = 3\n"
+        "[horizon]\nmax_turns = 3\nmax_tokens_per_turn = 4\nmax_context = 256\n[learner]\nlearning_rate = 1e-3\n"
+        "[engine]\nkv_cache_memory_bytes = 33_554_432\n[model.new]\nhidden = 64\nheads = 2\n"
+        f"[sft_warmup]\nsteps = {warmup}\nbatch_size = 4\n[evaluation]\ntasks = 0\n"
     )
     path = folder / "worlds.toml"
     path.write_text(rest + "".join(map(environment, faults)))

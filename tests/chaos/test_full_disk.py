@@ -16,7 +16,7 @@ from pathlib import Path
 from turnwise.tests.chaos.harness import Launch, sizes, updates
 disk, log = Path(sys.argv[1]), Path(sys.argv[2])
 (disk / "log.txt").symlink_to(log)  # what it prints must not need the disk that is full
-changes = ("budget.updates=4000",)
+changes = ("max_steps=4000",)
 launch = Launch.of(disk, *changes)
 launch.until_update(2, 200)
 ballast = os.open(disk / "ballast", os.O_CREAT | os.O_WRONLY)

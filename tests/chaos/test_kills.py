@@ -41,7 +41,7 @@ def test_the_driver_dies_at_named_points_and_the_same_command_resumes(tmp_path: 
 @pytest.mark.chaos
 @pytest.mark.timeout(400)
 def test_a_worker_an_engine_and_the_writer_die_and_the_run_goes_on(tmp_path: Path) -> None:
-    launch = Launch.of(tmp_path, "budget.updates=60")
+    launch = Launch.of(tmp_path, "max_steps=60")
     try:
         for update, part in ((2, "RolloutWorker"), (8, "Engine"), (14, "StoreWriter")):
             launch.until_update(update, 120)

@@ -11,7 +11,7 @@ from turnwise.records import SCORED_STATUSES, Group
 from turnwise.store import queries
 from turnwise.store.database import open_database
 from turnwise.tests.chaos.harness import Launch, check_finished, updates, url
-from turnwise.trainer.algorithms.advantages.grpo import GroupMean
+from turnwise.trainer.algorithms.advantages.grpo import GRPO
 
 WORLD = """
 import random
@@ -48,7 +48,7 @@ def launch(folder: Path, monkeypatch: pytest.MonkeyPatch, rate: float, updates_w
     (folder / "rate").write_text(str(rate))
     monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     world = f'[{{ id = "flaky_mod:Flaky-v0", options = {{ rate = "{folder}/rate" }} }}]'
-    return Launch.of(folder, f"environments={world}", f"budget.updates={updates_wanted}", f"evaluation.tasks={tasks}")
+    return Launch.of(folder, f"environments={world}", f"max_steps={updates_wanted}", f"evaluation.tasks={tasks}")
 
 
 def groups_trained(folder: Path) -> list[tuple[Group, dict[str, float]]]:
@@ -84,7 +84,7 @@ def test_failed_members_change_nothing_but_by_their_absence(
         there = [one for one in group.trajectories if one.status in SCORED_STATUSES]
         assert len(there) >= 2
         assert set(recorded) <= {one.id for one in there}
-        credit = GroupMean()([[step.reward for step in one.steps] for one in there])
+        credit = GRPO()([[step.reward for step in one.steps] for one in there])
         for one, turns in zip(there, credit, strict=True):
             if one.id in recorded:
                 assert recorded[one.id] == pytest.approx(turns[0], abs=1e-6)

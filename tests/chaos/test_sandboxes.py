@@ -21,7 +21,7 @@ OVERRIDES = (
     'environments=[{ id = "turnwise/TinyCode-v0" }]',
     "evaluation.tasks=0",
     'sandboxes={ backend = "docker", per_node = 40 }',
-    "rollout.turn_deadline=60",
+    "rollout.turn_timeout_s=60",
 )
 
 
@@ -52,7 +52,7 @@ def in_database(folder: Path, query: str) -> int:
 @pytest.mark.timeout(500)
 def test_a_host_and_then_the_driver_die_with_leases_out(tmp_path: Path) -> None:
     bystander = docker.from_env().containers.run("turnwise/code:latest", ["sleep", "300"], detach=True)
-    launch = Launch.of(tmp_path, *OVERRIDES, "budget.updates=14")
+    launch = Launch.of(tmp_path, *OVERRIDES, "max_steps=14")
     try:
         launch.until_update(2, 180)
         until = time.monotonic() + 60
@@ -71,7 +71,7 @@ def test_a_host_and_then_the_driver_die_with_leases_out(tmp_path: Path) -> None:
         bystander.reload()
         assert bystander.status == "running"
 
-        launch = Launch.of(tmp_path, *OVERRIDES, "budget.updates=14")
+        launch = Launch.of(tmp_path, *OVERRIDES, "max_steps=14")
         assert launch.wait(240) == 0, launch.log()
         check_finished(tmp_path, updates_wanted=14)
         extras = in_database(tmp_path, "SELECT count(*) FROM trajectory WHERE extras LIKE '%sha256:%'")
@@ -87,7 +87,7 @@ def test_a_host_and_then_the_driver_die_with_leases_out(tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_a_run_goes_on_while_the_engine_is_frozen_for_a_minute(tmp_path: Path) -> None:
-    launch = Launch.of(tmp_path, *OVERRIDES, "budget.updates=40")
+    launch = Launch.of(tmp_path, *OVERRIDES, "max_steps=40")
     dockerd = engine()
     try:
         launch.until_update(2, 180)

@@ -34,7 +34,7 @@ def weights(checkpoint: str) -> dict[str, list[float]]:
 @pytest.mark.chaos
 @pytest.mark.timeout(600)
 def test_a_run_is_stopped_refused_forked_and_resumed(tmp_path: Path) -> None:
-    launch = Launch.of(tmp_path, f"budget.updates={UPDATES}")
+    launch = Launch.of(tmp_path, f"max_steps={UPDATES}")
     launch.until_update(2, 200)
     assert command(tmp_path, "runs", "stop", "small", seconds=60).returncode == 0
     assert launch.wait(120) == 0, launch.log()
@@ -48,7 +48,7 @@ def test_a_run_is_stopped_refused_forked_and_resumed(tmp_path: Path) -> None:
     assert newest.update == stopped_at
     before = sizes(tmp_path)
 
-    other = ["train", str(CONFIG), "--set", "budget.updates=2", "--set", "learner.learning_rate=0.0005"]
+    other = ["train", str(CONFIG), "--set", "max_steps=2", "--set", "learner.learning_rate=0.0005"]
     refused = command(tmp_path, *other, seconds=60)
     assert refused.returncode == 2
     assert "another configuration" in refused.stderr
@@ -72,7 +72,7 @@ def test_a_run_is_stopped_refused_forked_and_resumed(tmp_path: Path) -> None:
     assert first.update == 0
     assert weights(first.checkpoint) == weights(newest.checkpoint)
 
-    assert launch.of(tmp_path, f"budget.updates={UPDATES}").wait(240) == 0, launch.log()
+    assert launch.of(tmp_path, f"max_steps={UPDATES}").wait(240) == 0, launch.log()
     assert f"resuming run small at update {stopped_at}" in (tmp_path / "log.txt").read_text()
     check_finished(tmp_path, updates_wanted=UPDATES)
     assert abandoned_batches(tmp_path) == 0

@@ -94,7 +94,7 @@ class Victim:
 
     def _running(self, fault: str = "") -> Launch:
         if self._launch is None or self._launch.process.poll() not in (None, 0):
-            self._launch = Launch.of(self.folder, f"budget.updates={UPDATES}", fault=fault)
+            self._launch = Launch.of(self.folder, f"max_steps={UPDATES}", fault=fault)
         return self._launch
 
     def _part(self, name: str) -> bool:

@@ -8,7 +8,6 @@ from turnwise.agents.rollout.group_runner import Rollouts
 from turnwise.agents.tiny_model import new_model
 from turnwise.records import Group, Outcome, PolicyVersion
 from turnwise.tests.agents.players import Stage
-from turnwise.trainer.algorithms.algorithm_set import Extensions
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.learner.local import Learner
@@ -33,17 +32,16 @@ class InProcess:
 
 def learning(stage: Stage, config: RunConfig, streams: Streams, folder: Path) -> Learning:
     """The learning side of run ``r``, with a new tiny model."""
-    slots = Extensions.of(config)
     model = new_model(folder, ["a", "b", "c"], hidden=32, heads=2)
-    learner = Learner(model, config.learner, slots.loss, slots.proximal, 1.0)
-    return Learning(config, slots, learner, stage.store(), {0: FIRST}, streams)
+    learner = Learner(model, config.learner, config.loss, config.proximal, 1.0)
+    return Learning(config, config, learner, stage.store(), {0: FIRST}, streams)
 
 
 def dispatcher(stage: Stage, config: RunConfig, streams: Streams, workers: object) -> Dispatcher:
     """The rollout side of run ``r``; ``workers`` play the groups."""
     return Dispatcher(
         config,
-        Extensions.of(config),
+        config,
         workers,  # type: ignore[arg-type]
         stage.store(),
         streams,

@@ -1,71 +1,85 @@
-"""All extensions of a run, built from its configuration, and their state as one value."""
+"""The components of a run: one field per slot, each checked and built when the configuration is loaded."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from __future__ import annotations
 
-from ..config.schema import LISTS, RunConfig
-from .protocols import (
-    Admission,
-    AdvantageEstimator,
-    GroupFilter,
-    HorizonSchedule,
-    PolicyLoss,
-    PromptScaffold,
-    ProximalPolicy,
-    ReplayPolicy,
-    RewardShaper,
-    RolloutBudget,
-    RolloutController,
-    SampleFilter,
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel, Field, SerializeAsAny
+
+from .advantages.base import AdvantageEstimator
+from .component import Component
+from .curriculum.horizons.base import HorizonSchedule
+from .curriculum.prompt_prefixes.base import PromptPrefix
+from .curriculum.task_samplers.base import TaskSampler
+from .filters.groups.base import GroupFilter
+from .filters.samples.base import SampleFilter
+from .losses.base import PolicyLoss
+from .proximal.base import ProximalPolicy
+from .replay.base import ReplayBuffer
+from .rewards.base import RewardShaper
+from .rollout_control.base import RolloutController
+
+SLOTS: tuple[type[Component], ...] = (
     TaskSampler,
+    PromptPrefix,
+    HorizonSchedule,
+    RolloutController,
+    RewardShaper,
+    GroupFilter,
+    AdvantageEstimator,
+    SampleFilter,
+    PolicyLoss,
+    ProximalPolicy,
+    ReplayBuffer,
 )
-from .registry import build
+"""The base class of every slot; ``slot`` is the name of its field."""
 
 
-@dataclass(frozen=True, slots=True)
-class Extensions:
-    """One field a slot."""
+def _default_group_filters() -> list[GroupFilter]:
+    return [GroupFilter.build({"name": "zero_variance"})]
 
-    task_sampler: TaskSampler
-    prompt_scaffold: PromptScaffold
-    rollout_budget: RolloutBudget
-    horizon: HorizonSchedule
-    rollout_controller: RolloutController
-    reward_shapers: Sequence[RewardShaper]
-    group_filters: Sequence[GroupFilter]
-    advantage: AdvantageEstimator
-    sample_filters: Sequence[SampleFilter]
-    loss: PolicyLoss
-    proximal: ProximalPolicy
-    replay: ReplayPolicy
-    admission: Admission
 
-    @classmethod
-    def of(cls, config: RunConfig) -> Self:
-        """Build every slot that the configuration fills."""
-        made: dict[str, Any] = {}
-        for field in fields(cls):
-            choice = getattr(config, field.name)
-            slot = LISTS.get(field.name)
-            made[field.name] = [build(slot, one) for one in choice] if slot else build(field.name, choice)
-        return cls(**made)
+class AlgorithmSet(BaseModel):
+    """One component per slot, or a list of them. Components keep their state here, so a set belongs to one run."""
 
-    def _all(self) -> dict[str, Any]:
-        named: dict[str, Any] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in LISTS:
-                named |= {f"{field.name}.{index}": one for index, one in enumerate(value)}
+    task_sampler: SerializeAsAny[TaskSampler] = Field(default_factory=TaskSampler.build_default)
+    """Which task does the next group play?"""
+    prompt_prefix: SerializeAsAny[PromptPrefix] = Field(default_factory=PromptPrefix.build_default)
+    """Which text precedes the environment's instructions?"""
+    horizon: SerializeAsAny[HorizonSchedule] = Field(default_factory=HorizonSchedule.build_default)
+    """How long is an episode?"""
+    rollout_control: SerializeAsAny[RolloutController] = Field(default_factory=RolloutController.build_default)
+    """Does an episode continue?"""
+    rewards: list[SerializeAsAny[RewardShaper]] = Field(default_factory=list)
+    """What are the step rewards?"""
+    group_filters: list[SerializeAsAny[GroupFilter]] = Field(default_factory=_default_group_filters)
+    """Is a closed group trained on?"""
+    advantage: SerializeAsAny[AdvantageEstimator] = Field(default_factory=AdvantageEstimator.build_default)
+    """What was each turn worth?"""
+    sample_filters: list[SerializeAsAny[SampleFilter]] = Field(default_factory=list)
+    """Which tokens count, and how much?"""
+    loss: SerializeAsAny[PolicyLoss] = Field(default_factory=PolicyLoss.build_default)
+    """What is the objective?"""
+    proximal: SerializeAsAny[ProximalPolicy] = Field(default_factory=ProximalPolicy.build_default)
+    """Which policy anchors the trust region?"""
+    replay_buffer: SerializeAsAny[ReplayBuffer] = Field(default_factory=ReplayBuffer.build_default)
+    """Which stored groups are trained on again?"""
+
+    def components(self) -> Iterator[tuple[str, Component]]:
+        """Yield every component with its key: the slot, and the index in slots that hold a list."""
+        for base in SLOTS:
+            value = getattr(self, base.slot)
+            if isinstance(value, list):
+                yield from ((f"{base.slot}.{index}", one) for index, one in enumerate(value))
             else:
-                named[field.name] = value
-        return named
+                yield base.slot, value
 
-    def state_dict(self) -> dict[str, Any]:
-        """The state of every extension, as JSON values."""
-        return {name: one.state_dict() for name, one in self._all().items()}
+    def component_states(self) -> dict[str, Any]:
+        """Return the state of every component, as JSON values."""
+        return {key: one.state_dict() for key, one in self.components()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take back what ``state_dict`` gave."""
-        for name, one in self._all().items():
-            one.load_state_dict(state.get(name, {}))
+    def load_component_states(self, states: Mapping[str, Any]) -> None:
+        """Restore the states that ``component_states`` returned."""
+        for key, one in self.components():
+            one.load_state_dict(states.get(key, {}))

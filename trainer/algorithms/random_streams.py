@@ -1,8 +1,8 @@
-"""Random streams: one per component of a run, named by its slot and its place there.
+"""Random streams: one per component of a run, named by its slot and its index there.
 
 Each stream is seeded by (run seed, slot, index) and belongs to one component, so the draws of one component do not
-depend on when, how often or in which thread another draws. The state of every stream is in the checkpoint: a resumed
-run draws what the uninterrupted one would have drawn.
+depend on when, how often or in which thread another one draws. Checkpoints hold the state of every stream: a resumed
+run draws what the uninterrupted run would have drawn.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class Streams:
         return {name: [version, list(words), gauss] for name, (version, words, gauss) in states.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Set the streams to what ``state_dict`` returned; streams in use stay the same objects."""
+        """Restore the states that ``state_dict`` returned; streams in use stay the same objects."""
         for name, (version, words, gauss) in state.items():
             slot, _, index = name.rpartition(".")
             self.of(slot, int(index)).setstate((version, tuple(words), gauss))

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from ...agents.engine.actor import start_engine
-from ...agents.rollout.episode import Deadlines
 from ...agents.rollout.group_runner import kind_of
 from ...agents.rollout.placement import OFF_SANDBOX_NODES, hosts_of_actors
 from ...agents.rollout.worker import RolloutWorker, WorkerSpec
@@ -24,7 +23,7 @@ from ...errors import TurnwiseError
 from ...store.client import StoreClient
 from ...store.database import Database, shown
 from ...store.writer import Writer
-from ..algorithms.protocols import RolloutController
+from ..algorithms.rollout_control.base import RolloutController
 from ..config.schema import RunConfig
 from ..rollout.worker_pool import WorkerPool
 from .daemons import RayDaemons
@@ -154,7 +153,9 @@ class Cluster:
         else:
             local = Writer(database)
             client = StoreClient(local.run)
-        engines = [start_engine(config.engine, str(model)) for _ in range(config.rollout.engines)]
+        engines = [
+            start_engine(config.engine, str(model), config.max_context) for _ in range(config.rollout.num_engines)
+        ]
         keeper = None
         if any_sandboxed(one.id for one in config.environments):
             keeper = NodeSupervisor(config.name, config.sandboxes)
@@ -165,9 +166,7 @@ class Cluster:
             store_url=database.url,
             model=str(model),
             temperature=rollout.temperature,
-            deadlines=Deadlines(
-                rollout.reset_deadline, rollout.step_deadline, rollout.turn_deadline, rollout.group_deadline
-            ),
+            deadlines=rollout.timeouts,
             concurrency=concurrency(config, sandboxed=keeper is not None),
             controller=controller,
             sandboxes=config.name if keeper else "",
@@ -175,7 +174,7 @@ class Cluster:
         remote = ray.remote(RolloutWorker).options(
             num_cpus=0, max_restarts=0, max_concurrency=10_000, **OFF_SANDBOX_NODES
         )
-        workers = WorkerPool(lambda: remote.remote(spec, engines, writer), rollout.workers)
+        workers = WorkerPool(lambda: remote.remote(spec, engines, writer), rollout.num_workers)
         return cls(database, engines, workers, client, writer, local, keeper)
 
     async def ready(self) -> None:
@@ -320,7 +319,7 @@ def concurrency(config: RunConfig, *, sandboxed: bool) -> dict[str, int]:
     never so many that all wait for one another's.
     """
     kinds = sum(any_sandboxed([one.id]) for one in config.environments) if sandboxed else 1
-    room = max(1, config.sandboxes.per_node // (2 * config.rollout.workers * max(1, kinds)))
+    room = max(1, config.sandboxes.per_node // (2 * config.rollout.num_workers * max(1, kinds)))
     return {
         kind_of(one.id, one.options): min(one.concurrency, room)
         if sandboxed and any_sandboxed([one.id])

@@ -14,9 +14,9 @@ from ...agents.engine.actor import EngineConfig
 from ...agents.rollout.episode import Deadlines
 from ...errors import TurnwiseError
 from ...records import Horizon
-from ..algorithms.curriculum.horizon import Constant
-from ..algorithms.registry import build
-from ..config.schema import RolloutConfig
+from ..algorithms.curriculum.horizons.base import HorizonSchedule
+from ..algorithms.curriculum.horizons.constant import ConstantHorizon
+from ..config.sections import RolloutConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,7 @@ class Game:
     @property
     def deadlines(self) -> Deadlines:
         """The timeouts of ``rollout``."""
-        one = self.rollout
-        return Deadlines(one.reset_deadline, one.step_deadline, one.turn_deadline, one.group_deadline)
+        return self.rollout.timeouts
 
     def json(self) -> dict[str, Any]:
         """As JSON values."""
@@ -46,17 +45,17 @@ def game_of(policy: str, turns: int | None, temperature: float | None) -> Game:
         temperature: replaces the temperature.
     """
     if (trained := _trained_with(policy)) is not None:
-        horizon = build("horizon", trained["horizon"]).longest()
-        engine = EngineConfig(max_context=trained["engine"]["max_context"], dtype=trained["engine"]["dtype"])
-        timeouts = {key: value for key, value in trained["rollout"].items() if key.endswith("_deadline")}
+        horizon = HorizonSchedule.build(trained["horizon"]).longest()
+        engine = EngineConfig(dtype=trained["engine"]["dtype"])
+        timeouts = {key: value for key, value in trained["rollout"].items() if key.endswith("_timeout_s")}
         rollout = RolloutConfig(temperature=trained["rollout"]["temperature"], **timeouts)
     else:
         context = 1 << 20
         if is_model(policy):
             window = int(json.loads((Path(policy) / "config.json").read_text()).get("max_position_embeddings", 1024))
             context = min(window, 4096)
-        horizon = Horizon(Constant().turns, 256 if is_model(policy) else 4096, 1 << 20, context)
-        engine, rollout = EngineConfig(max_context=context), RolloutConfig()
+        horizon = Horizon(ConstantHorizon().max_turns, 256 if is_model(policy) else 4096, 1 << 20, context)
+        engine, rollout = EngineConfig(), RolloutConfig()
     return Game(
         horizon if turns is None else replace(horizon, max_turns=turns),
         rollout if temperature is None else rollout.model_copy(update={"temperature": temperature}),

@@ -11,7 +11,7 @@ from typing import Any
 from ...agents.rollout.group_runner import kind, kind_of
 from ...envs.tasks import make_task
 from ...records import SCORED_STATUSES, Group, Horizon, Outcome, Purpose, Task
-from ..config.schema import EnvironmentConfig
+from ..config.sections import EnvironmentConfig
 from ..learner.batch_stats import success_rate
 from .intervals import wilson
 

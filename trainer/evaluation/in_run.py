@@ -97,7 +97,7 @@ class Evaluator:
             store.run, f"{name.replace(' ', '-')}-v{cluster.version}-{uuid4().hex[:6]}", tasks, self._horizon
         )
         await asyncio.gather(*(store.open_group(group) for group in groups))
-        deadline = self._config.rollout.group_deadline
+        deadline = self._config.rollout.group_timeout_s
         outcomes = await asyncio.gather(*(play_out(cluster.workers, store, group, deadline) for group in groups))
         await asyncio.gather(*(store.close_group(group.id, GroupState.FILTERED, "evaluation") for group in groups))
         return [(group.task, one) for group, ended in zip(groups, outcomes, strict=True) for one in ended]

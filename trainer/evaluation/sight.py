@@ -7,7 +7,7 @@ from ...agents.errors import CannotSee
 from ...agents.players.policy import refuse_images
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
-from ..config.schema import EnvironmentConfig
+from ..config.sections import EnvironmentConfig
 from .heldout import SEED
 
 

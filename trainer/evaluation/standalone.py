@@ -35,8 +35,10 @@ from ...store.database import Database, open_database
 from ...store.run_lock import hold_evaluation
 from ...store.run_store import RunStore
 from ...store.writer import Writer
-from ..algorithms.rollout_control.never_stop import PlayOn
-from ..config.schema import EnvironmentConfig, RunConfig
+from ..algorithms.curriculum.horizons.constant import ConstantHorizon
+from ..algorithms.rollout_control.none import NeverStop
+from ..config.schema import RunConfig
+from ..config.sections import EnvironmentConfig
 from ..run.identity import end_unrecorded
 from ..shutdown import SHUTDOWN
 from .game import Game, game_of, is_model
@@ -171,7 +173,7 @@ async def _with_player(
     source = Source.EXPERT if policy == "oracle" else Source.POLICY
     writer = Writer(database)
     store = RunStore(run, database, StoreClient(writer.run))
-    rollouts = Rollouts(store.client, player, deadlines, {}, PlayOn(), policy, source)
+    rollouts = Rollouts(store.client, player, deadlines, {}, NeverStop(), policy, source)
     sandboxed = any_sandboxed(task.env_id for task in problems)
     gate = asyncio.Semaphore(SANDBOXED_CONCURRENCY if sandboxed else CONCURRENCY)
     try:
@@ -209,18 +211,18 @@ def _with_engine(
         environments=[environment],
         rollout=game.rollout,
         engine=game.engine,
-        horizon=asdict(game.horizon),
+        horizon=ConstantHorizon(**asdict(game.horizon)),
     )
 
     async def main() -> list[Any]:
-        cluster = Cluster.start(config, database, Path(policy).resolve(), PlayOn())
+        cluster = Cluster.start(config, database, Path(policy).resolve(), NeverStop())
         store = RunStore(run, database, cluster.store_client)
         try:
-            await refuse_unseen([environment], "test", config.rollout.reset_deadline)
+            await refuse_unseen([environment], "test", config.rollout.reset_timeout_s)
             await cluster.ready()
             await cluster.serve_loaded(0)
             groups = groups_of(run, "eval", problems, game.horizon)
-            deadline = config.rollout.group_deadline
+            deadline = config.rollout.group_timeout_s
 
             async def one(group: Group) -> list[tuple[Task, Outcome]]:
                 await store.open_group(group)

@@ -1,6 +1,6 @@
 """From leased groups to the batch of one update: shape, credit, sweep, filter.
 
-Pure but for the extensions it is given. Failed members are left out before anything is computed, so they change no
+Pure except for the components it is given. Failed members are left out before anything is computed, so they change no
 one's advantage by anything but their absence.
 """
 
@@ -13,7 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...records import SCORED_STATUSES, Group, PolicyVersion, Source
-from ..algorithms.protocols import AdvantageEstimator, PerTurn, PolicyLoss, RewardShaper, SampleFilter, TrainSample
+from ..algorithms.advantages.base import AdvantageEstimator
+from ..algorithms.filters.samples.base import SampleFilter
+from ..algorithms.groups import PerTurn, TrainSample
+from ..algorithms.losses.base import PolicyLoss
+from ..algorithms.rewards.base import RewardShaper
 from .samples import samples
 from .staleness import staleness, sweep
 

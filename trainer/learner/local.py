@@ -18,8 +18,10 @@ from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
 from ...errors import TurnwiseError
-from ..algorithms.protocols import LossInputs, PolicyLoss, ProximalPolicy, TrainSample
-from ..config.schema import LearnerConfig
+from ..algorithms.groups import TrainSample
+from ..algorithms.losses.base import LossInputs, PolicyLoss
+from ..algorithms.proximal.base import ProximalPolicy
+from ..config.sections import LearnerConfig
 from . import packed_attention as attention
 from .packing import Pass, chunks, pack
 
@@ -47,7 +49,7 @@ class Learner:
     def __init__(
         self, model: str | Path, config: LearnerConfig, loss: PolicyLoss, proximal: ProximalPolicy, temperature: float
     ) -> None:
-        torch.set_num_threads(config.threads)
+        torch.set_num_threads(config.num_threads)
         self.config = config
         self.loss = loss
         self.proximal = proximal
@@ -77,21 +79,22 @@ class Learner:
         """Train on a batch.
 
         Args:
-            samples: the batch; cut into ``steps_per_batch`` optimizer steps of whole samples, in order.
+            samples: the batch; cut into ``num_minibatches`` optimizer steps of whole samples, in order.
             decay: share of the learning rate's schedule that has passed, 0 to 1.
-            update: updates done before; the rate rises over the first ``warmup_updates``.
+            update: updates done before; the rate rises over the first ``lr_warmup_steps``.
 
         Raises:
             NotFinite: the loss or gradient of an optimizer step is NaN or infinite; that step is not applied, and the
             steps of the batch before it are.
         """
-        rate = self.config.learning_rate + decay**2 * (self.config.final_learning_rate - self.config.learning_rate)
-        rate *= min(1.0, (update + 1) / (self.config.warmup_updates + 1))
+        rate = self.config.learning_rate + decay**2 * (self.config.min_learning_rate - self.config.learning_rate)
+        rate *= min(1.0, (update + 1) / (self.config.lr_warmup_steps + 1))
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        steps = [part for part in split(samples, self.config.steps_per_batch) if part]
+        steps = [part for part in split(samples, self.config.num_minibatches) if part]
         passes = [
-            [pack(part, self.config.device) for part in chunks(step, self.config.tokens_per_pass)] for step in steps
+            [pack(part, self.config.device) for part in chunks(step, self.config.max_tokens_per_micro_batch)]
+            for step in steps
         ]
         anchors: list[list[Tensor | None]] = [[None] * len(step) for step in passes]
         if len(passes) > 1 and self.proximal.needs_pass:

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..algorithms.protocols import TrainSample
+from ..algorithms.groups import TrainSample
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 from ...errors import TurnwiseError
 from ...records import Group, GroupState, PolicyVersion
 from ...store.run_store import RunStore
-from ..algorithms.algorithm_set import Extensions
+from ..algorithms.algorithm_set import AlgorithmSet
 from ..algorithms.random_streams import Streams
 from ..config.schema import RunConfig
 from ..failpoints import failpoint
@@ -44,21 +44,21 @@ class Learning:
     def __init__(
         self,
         config: RunConfig,
-        extensions: Extensions,
+        algorithms: AlgorithmSet,
         learner: Learner,
         store: RunStore,
         history: dict[int, PolicyVersion],
         streams: Streams,
     ) -> None:
         self._config = config
-        self._extensions = extensions
+        self._algorithms = algorithms
         self._learner = learner
         self._store = store
         self.history = history
         """Versions by id, abandoned ones included."""
-        self._replay_stream = streams.of("replay")
-        self._filter_streams = [streams.of("sample_filters", i) for i in range(len(extensions.sample_filters))]
-        self._texts = any(one.needs_texts for one in extensions.reward_shapers)
+        self._replay_stream = streams.of("replay_buffer")
+        self._filter_streams = [streams.of("sample_filters", i) for i in range(len(algorithms.sample_filters))]
+        self._texts = any(one.needs_texts for one in algorithms.rewards)
         self.nothing = ""
         """Why the last batch held nothing to train on; empty where it did."""
 
@@ -81,17 +81,17 @@ class Learning:
             NotFinite: see ``Learner.update``; the lease is given back.
         """
         started = monotonic()
-        slots = self._extensions
+        algorithms = self._algorithms
         batch = await asyncio.to_thread(
             assemble,
-            slots.replay.mix(groups, self._replay_stream),
+            algorithms.replay_buffer.mix(groups, self._replay_stream),
             self.history,
             parent.update,
-            self._config.rollout.staleness,
-            shapers=slots.reward_shapers,
-            advantage=slots.advantage,
-            filters=slots.sample_filters,
-            loss=slots.loss,
+            self._config.rollout.max_staleness,
+            shapers=algorithms.rewards,
+            advantage=algorithms.advantage,
+            filters=algorithms.sample_filters,
+            loss=algorithms.loss,
             streams=self._filter_streams,
         )
         if batch.expired:

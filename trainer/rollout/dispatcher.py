@@ -14,11 +14,12 @@ from ...errors import TurnwiseError
 from ...records import SCORED_STATUSES, Group, GroupState, Outcome, Purpose, Status
 from ...store.operations.group_states import RUN_ENDED
 from ...store.run_store import RunStore
-from ..algorithms.algorithm_set import Extensions
-from ..algorithms.protocols import GroupOutcome
+from ..algorithms.algorithm_set import AlgorithmSet
+from ..algorithms.groups import GroupResult
 from ..algorithms.random_streams import Streams
 from ..config.schema import RunConfig
 from ..learner.batch import SURVIVORS
+from .admission import capacity
 from .circuit_breaker import RolloutCircuitBreaker
 from .worker_pool import WorkerLost, WorkerPool
 
@@ -35,18 +36,18 @@ class Dispatcher:
     def __init__(
         self,
         config: RunConfig,
-        extensions: Extensions,
+        algorithms: AlgorithmSet,
         workers: WorkerPool,
         store: RunStore,
         streams: Streams,
         first_group: int,
     ) -> None:
         self._config = config
-        self._extensions = extensions
+        self._algorithms = algorithms
         self._workers = workers
         self._store = store
         self._task_stream = streams.of("task_sampler")
-        self._scaffold_stream = streams.of("prompt_scaffold")
+        self._prefix_stream = streams.of("prompt_prefix")
         self._tasks: set[asyncio.Task[None]] = set()
         self._open: set[str] = set()
         self.breaker = RolloutCircuitBreaker()
@@ -76,11 +77,11 @@ class Dispatcher:
             counts = await self._store.counts()
             if self.paused:
                 return 0
-            room = self._extensions.admission.capacity(
+            room = capacity(
                 counts,
-                max_running=rollout.max_running,
-                staleness=rollout.staleness,
-                batch=rollout.groups_per_batch,
+                max_concurrent_groups=rollout.max_concurrent_groups,
+                max_staleness=rollout.max_staleness,
+                groups_per_batch=rollout.groups_per_batch,
             )
             room = self.breaker.allowed(room, len(self._open))
             groups = [self._draw() for _ in range(room)]
@@ -108,17 +109,17 @@ class Dispatcher:
         await self._store.flush()
 
     def _draw(self) -> Group:
-        slots = self._extensions
-        task = slots.task_sampler.propose(self._config.environments, self._task_stream)
+        algorithms = self._algorithms
+        task = algorithms.task_sampler.propose(self._config.mixture, self._task_stream)
         number, self.next_group = self.next_group, self.next_group + 1
         return Group(
             id=f"{self._store.run}:{number}",
             run=self._store.run,
             task=task,
-            horizon=slots.horizon.horizon(task, self.update),
-            size=slots.rollout_budget.size(task),
+            horizon=algorithms.horizon.horizon(task, self.update),
+            size=self._config.rollout.group_size,
             purpose=Purpose.TRAIN,
-            prompt_prefix=slots.prompt_scaffold.apply(task, self._scaffold_stream),
+            prompt_prefix=algorithms.prompt_prefix.apply(task, self._prefix_stream),
         )
 
     def _done(self, task: asyncio.Task[None]) -> None:
@@ -128,11 +129,11 @@ class Dispatcher:
         self.closed.set()
 
     async def _play(self, group: Group) -> None:
-        outcomes = await play_out(self._workers, self._store, group, self._config.rollout.group_deadline)
+        outcomes = await play_out(self._workers, self._store, group, self._config.rollout.group_timeout_s)
         survivors = [one for one in outcomes if one.status in SCORED_STATUSES]
         state, reason = GroupState.READY, ""
-        brief = GroupOutcome(group.id, group.task, group.horizon, survivors)
-        self._extensions.task_sampler.update(brief)
+        brief = GroupResult(group.id, group.task, group.horizon, survivors)
+        self._algorithms.task_sampler.update(brief)
         if len(survivors) < SURVIVORS:
             errors = [f"{one.status}: {one.error}" for one in outcomes if one.status not in SCORED_STATUSES]
             state, reason = (
@@ -140,7 +141,7 @@ class Dispatcher:
                 f"{len(survivors)} of {group.size} members survived; {errors[-1] if errors else ''}",
             )
         else:
-            reason = next((said for one in self._extensions.group_filters if (said := one.reject(brief))), "")
+            reason = next((said for one in self._algorithms.group_filters if (said := one.reject(brief))), "")
             state = GroupState.FILTERED if reason else GroupState.READY
         await self._store.close_group(group.id, state, reason)
         self._open.discard(group.id)

@@ -77,24 +77,22 @@ def _begin(run: Run) -> Origin:
     def make_learner() -> Learner:
         from ..learner.local import Learner
 
-        learner = Learner(
-            model, config.learner, run.extensions.loss, run.extensions.proximal, config.rollout.temperature
-        )
+        learner = Learner(model, config.learner, config.loss, config.proximal, config.rollout.temperature)
         if resumes:
             checkpoint.load_into(model, learner.model, learner.optimizer)
         return learner
 
     def warm(learner: Learner, stopped: Callable[[], bool]) -> float:
-        horizon = run.extensions.horizon.longest()
-        deadline = max(config.rollout.reset_deadline, config.rollout.step_deadline)
+        horizon = config.horizon.longest()
+        timeout_s = max(config.rollout.reset_timeout_s, config.rollout.step_timeout_s)
         return warm_up(
             learner.model,
             Chat(model),
             config.environments,
             horizon,
-            config.warmup,
+            config.sft_warmup,
             config.seed,
-            deadline,
+            timeout_s,
             lambda text: run.tell(Note(text)),
             stopped,
         )
@@ -104,7 +102,7 @@ def _begin(run: Run) -> Origin:
         make_learner=make_learner,
         make_weights=lambda learner: WeightWriter(learner.named_parameters()),
         warm_up=warm,
-        warms_up=is_new and config.warmup.steps > 0,
+        warms_up=is_new and config.sft_warmup.steps > 0,
         version=state["version"] if resumes else None,
         update=state["update"] if resumes else 0,
         state=state if resumes else {},
@@ -150,7 +148,7 @@ def _new(config: RunConfig, path: Path) -> Path:
             seed=config.seed,
             arch=new.architecture,
             tie=new.tie_embeddings,
-            max_context=config.engine.max_context,
+            max_context=config.max_context,
         )
     )
 

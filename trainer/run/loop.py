@@ -39,10 +39,8 @@ class Loop:
     def __init__(self, run: Run, history: dict[int, PolicyVersion], first_group: int) -> None:
         self._run = run
         self._in_vain = 0
-        self._dispatcher = Dispatcher(
-            run.config, run.extensions, run.cluster.workers, run.store, run.streams, first_group
-        )
-        self._learning = Learning(run.config, run.extensions, run.learner, run.store, history, run.streams)
+        self._dispatcher = Dispatcher(run.config, run.config, run.cluster.workers, run.store, run.streams, first_group)
+        self._learning = Learning(run.config, run.config, run.learner, run.store, history, run.streams)
 
     @classmethod
     async def of(cls, run: Run) -> Self:
@@ -94,7 +92,7 @@ class Loop:
             TurnwiseError: episodes no longer start or end, every group is filtered, or groups or engines keep failing.
         """
         run, dispatcher = self._run, self._dispatcher
-        patience = 2 * run.config.rollout.group_deadline + MARGIN
+        patience = 2 * run.config.rollout.group_timeout_s + MARGIN
         noted, deadline = since, since + patience
         episodes: Mapping[str, int] = {}
         before = Counter(dispatcher.tally)
@@ -121,7 +119,7 @@ class Loop:
                 raise TurnwiseError(
                     f"no episode of run `{run.name}` started or ended within {patience:.0f} s, with "
                     f"{running} groups running: check the environments and the engines, or raise "
-                    "`rollout.group_deadline`"
+                    "`rollout.group_timeout_s`"
                 )
             try:
                 async with asyncio.timeout(1.0):
@@ -186,8 +184,8 @@ class Loop:
         """Evaluate and save where due; whether anything was."""
         run = self._run
         settings = run.config
-        evaluates = settings.evaluation.every > 0 and update % settings.evaluation.every == 0
-        saves = update % settings.checkpoint.every == 0
+        evaluates = settings.evaluation.interval > 0 and update % settings.evaluation.interval == 0
+        saves = update % settings.checkpoint.interval == 0
         if evaluates:
             self._dispatcher.paused = True
             await run.unless_stopped(run.evaluator.evaluate(f"update {update}", update))

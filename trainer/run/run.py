@@ -29,7 +29,6 @@ from ...store.database import Database, open_database
 from ...store.errors import NotFound
 from ...store.run_lock import hold_run, run_folder
 from ...store.run_store import RunStore
-from ..algorithms.algorithm_set import Extensions
 from ..algorithms.random_streams import Streams
 from ..cluster.actors import Cluster, check_store_reach, start_ray, stop_ray
 from ..config.schema import RunConfig
@@ -101,7 +100,6 @@ class Run:
         self.folder = folder
         self.tell = on_event
         self.started = started
-        self.extensions = Extensions.of(config)
         self.streams = Streams(config.seed)
         self.metrics = Metrics(folder, config.tensorboard)
         self.trained_seconds = 0.0
@@ -179,10 +177,10 @@ class Run:
 
         origin = await begin(self)
         model = origin.model
-        self.cluster = Cluster.start(self.config, self.database, model, self.extensions.rollout_controller)
+        self.cluster = Cluster.start(self.config, self.database, model, self.config.rollout_control)
         self.store = RunStore(self.name, self.database, self.cluster.store_client)
         self.evaluator = Evaluator(
-            self.config, self.extensions.horizon.longest(), self.cluster, self.store, self.metrics, self.tell
+            self.config, self.config.horizon.longest(), self.cluster, self.store, self.metrics, self.tell
         )
         await self._record(origin)
         await self._prepare(origin)
@@ -211,7 +209,7 @@ class Run:
         from ..learner.checkpoint_manager import Saver
 
         if origin.version is None:
-            await refuse_unseen(self.config.environments, "train", self.config.rollout.reset_deadline)
+            await refuse_unseen(self.config.environments, "train", self.config.rollout.reset_timeout_s)
         self.learner = await asyncio.to_thread(origin.make_learner)
         self.weights = origin.make_weights(self.learner)
         self.saver = Saver(
@@ -219,7 +217,7 @@ class Run:
             self.learner,
             self.store,
             await self.store.uid(),
-            self.config.checkpoint.keep,
+            self.config.checkpoint.keep_last,
             origin.model,
             self._state,
         )
@@ -246,7 +244,7 @@ class Run:
                 results = origin.state["evaluations"]
                 self.evaluator.results = {name: EvalResult(**value) for name, value in results.items()}
                 self.trained_seconds = origin.state["trained_seconds"]
-                self.extensions.load_state_dict(origin.state["extensions"])
+                self.config.load_component_states(origin.state["components"])
                 self.streams.load_state_dict(origin.state["streams"])
             await self.cluster.push(self.weights, self.version.id)
             if origin.version is None:
@@ -260,11 +258,11 @@ class Run:
 
     def spent(self) -> float:
         """Share of the budget spent, 0 to 1."""
-        return self.config.budget.spent(self.version.update, self.trained_seconds)
+        return self.config.progress(self.version.update, self.trained_seconds)
 
     def decay(self) -> float:
         """Share of the learning rate's schedule that has passed, 0 to 1."""
-        return self.config.budget.decay(self.version.update, self.trained_seconds)
+        return self.config.lr_progress(self.version.update, self.trained_seconds)
 
     async def asked_to_stop(self) -> bool:
         """Whether a signal or ``turnwise runs stop`` asked for it."""
@@ -283,7 +281,7 @@ class Run:
             "version": self.version.id,
             "trained_seconds": self.trained_seconds,
             "evaluations": {name: one.json() for name, one in self.evaluator.results.items()},
-            "extensions": self.extensions.state_dict(),
+            "components": self.config.component_states(),
             "streams": self.streams.state_dict(),
             "saved_at": time(),
         }

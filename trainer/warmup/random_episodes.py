@@ -19,7 +19,7 @@ from ...agents.rollout.group_runner import kind_of
 from ...envs.base import TurnEnv
 from ...envs.registry import make
 from ...errors import TurnwiseError
-from ..config.schema import EnvironmentConfig
+from ..config.sections import EnvironmentConfig
 
 AHEAD = 16
 """Episodes played before they are asked for."""

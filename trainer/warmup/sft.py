@@ -21,7 +21,7 @@ from ...agents.tokens.conversation import Chat
 from ...envs.base import TurnEnv
 from ...envs.runner.observations import split
 from ...records import Horizon
-from ..config.schema import EnvironmentConfig, WarmupConfig
+from ..config.sections import EnvironmentConfig, SftWarmupConfig
 from ..learner import packed_attention as attention
 from .random_episodes import rehearse
 
@@ -140,7 +140,7 @@ def warm_up(
     chat: Chat,
     environments: Sequence[EnvironmentConfig],
     horizon: Horizon,
-    config: WarmupConfig,
+    config: SftWarmupConfig,
     seed: int,
     deadline: float = 30.0,
     tell: Callable[[str], None] = lambda text: None,
@@ -166,7 +166,7 @@ def warm_up(
             break
         for group in optimizer.param_groups:
             group["lr"] = config.learning_rate * (1 - step / config.steps)
-        value = loss(model, list(islice(source, config.batch)), config.observation_weight)
+        value = loss(model, list(islice(source, config.batch_size)), config.observation_weight)
         optimizer.zero_grad(set_to_none=True)
         value.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

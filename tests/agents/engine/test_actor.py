@@ -37,7 +37,7 @@ def writer(model: Path) -> Iterator[WeightWriter]:
 @pytest.fixture(scope="module")
 def engine(ray: Any, run: Any, model: Path) -> Iterator[Any]:
     """A fresh engine, without a version."""
-    actor = start_engine(EngineConfig(kv_cache_mib=32, max_context=512), model)
+    actor = start_engine(EngineConfig(kv_cache_memory_bytes=32 << 20), model, 512)
     run(actor.info.remote())
     yield actor
     ray.kill(actor)

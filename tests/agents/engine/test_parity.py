@@ -37,7 +37,7 @@ Sampled = tuple[list[int], Generation]
 def test_every_sampled_token(ray: Any, run: Any, tmp_path: Path, arch: Any, tie: bool) -> None:
     path = new_model(tmp_path / "model", WORDS, seed=5, arch=arch, tie=tie)
     model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
-    engine = start_engine(EngineConfig(kv_cache_mib=32), path)
+    engine = start_engine(EngineConfig(kv_cache_memory_bytes=32 << 20), path)
     try:
         snapshots, sampled = run(play(model, engine))
     finally:

@@ -6,17 +6,18 @@ from itertools import chain
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from turnwise.trainer.algorithms.advantages.grpo import group_mean, group_normalized, returns_to_go, turn_return
+from turnwise.trainer.algorithms.advantages.grpo import GRPO
+from turnwise.trainer.algorithms.advantages.turn_return import TurnReturn, returns_to_go
 
 REWARDS = st.lists(st.lists(st.floats(-2, 2, width=32), min_size=1, max_size=6), min_size=1, max_size=6)
 
 
 def test_group_mean_gives_each_turn_the_trajectorys_advantage() -> None:
-    assert group_mean([[0, 1], [0], [0, 0, 0.5]]) == [[0.5, 0.5], [-0.5], [0, 0, 0]]
+    assert GRPO()([[0, 1], [0], [0, 0, 0.5]]) == [[0.5, 0.5], [-0.5], [0, 0, 0]]
 
 
 def test_group_normalised_has_unit_deviation() -> None:
-    flat = [turns[0] for turns in group_normalized([[1.0], [0.0], [0.0], [1.0]])]
+    flat = [turns[0] for turns in GRPO(normalize_std=True)([[1.0], [0.0], [0.0], [1.0]])]
     assert flat == pytest.approx([1, -1, -1, 1], abs=1e-5)
 
 
@@ -53,7 +54,7 @@ def credit_by_definition(rewards: list[list[float]], gamma: float, i: int, turn:
 def test_turn_return_is_the_return_to_go_less_a_leave_one_out_baseline(
     rewards: list[list[float]], gamma: float
 ) -> None:
-    for i, turns in enumerate(turn_return(rewards, gamma)):
+    for i, turns in enumerate(TurnReturn(gamma=gamma)(rewards)):
         expected = [credit_by_definition(rewards, gamma, i, turn) for turn in range(len(turns))]
         assert turns == pytest.approx(expected, abs=1e-6)
 
@@ -62,14 +63,14 @@ def test_turn_return_is_the_return_to_go_less_a_leave_one_out_baseline(
 def test_a_turns_credit_is_no_larger_than_two_returns_are_apart(rewards: list[list[float]], gamma: float) -> None:
     values = list(chain.from_iterable(returns_to_go(turns, gamma) for turns in rewards))
     bound = max(values) - min(values) + 1e-6
-    credit = turn_return(rewards, gamma)
+    credit = TurnReturn(gamma=gamma)(rewards)
     assert [len(turns) for turns in credit] == [len(turns) for turns in rewards]
     assert all(math.isfinite(value) and abs(value) <= bound for turns in credit for value in turns)
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.95, 0.9, 0.5])
 def test_a_lone_survivor_that_fails_is_not_punished_beyond_its_failure(gamma: float) -> None:
-    credit = turn_return([[1.0]] * 7 + [[0.0] * 30], gamma)
+    credit = TurnReturn(gamma=gamma)([[1.0]] * 7 + [[0.0] * 30])
     assert credit[7] == pytest.approx([-1.0] * 30)
 
 
@@ -81,29 +82,29 @@ def test_with_a_reward_at_the_end_only_each_turn_gets_the_leave_one_out_advantag
 ) -> None:
     rewards = [[0.0] * (length - 1) + [reward] for length, reward in episodes]
     total = sum(reward for _, reward in episodes)
-    for (length, reward), turns in zip(episodes, turn_return(rewards), strict=True):
+    for (length, reward), turns in zip(episodes, TurnReturn()(rewards), strict=True):
         others = (total - reward) / (len(episodes) - 1)
         assert turns == pytest.approx([reward - others] * length, abs=1e-5)
 
 
 def test_the_size_of_the_credit_does_not_depend_on_how_many_are_still_alive() -> None:
-    assert turn_return([[0, 0, 0, 1.0], [0, 0, 0.0], [0.0]])[0] == pytest.approx([1.0] * 4)
+    assert TurnReturn()([[0, 0, 0, 1.0], [0, 0, 0.0], [0.0]])[0] == pytest.approx([1.0] * 4)
 
 
 def test_two_last_survivors_that_fail_alike_are_still_compared_with_those_that_succeeded() -> None:
-    credit = turn_return([[1.0], [1.0], [0, 0, 0.0], [0, 0, 0.0]])
+    credit = TurnReturn()([[1.0], [1.0], [0, 0, 0.0], [0, 0, 0.0]])
     assert credit[2] == pytest.approx([-2 / 3] * 3)
     assert credit[3] == credit[2]
 
 
 def test_what_a_turn_had_before_is_not_credited_to_it_against_those_alive() -> None:
-    credit = turn_return([[1.0, 0.0], [0.0, 0.0]])
+    credit = TurnReturn()([[1.0, 0.0], [0.0, 0.0]])
     assert credit == [[1.0, 0.0], [-1.0, 0.0]]
 
 
 @given(REWARDS)
 def test_where_all_live_the_credits_of_a_turn_sum_to_zero(rewards: list[list[float]]) -> None:
-    credit = turn_return(rewards, 0.9)
+    credit = TurnReturn(gamma=0.9)(rewards)
     for turn in range(min(map(len, rewards))):
         assert sum(turns[turn] for turns in credit) == pytest.approx(0, abs=1e-5)
 
@@ -111,9 +112,9 @@ def test_where_all_live_the_credits_of_a_turn_sum_to_zero(rewards: list[list[flo
 @given(REWARDS, st.floats(-1, 1))
 def test_a_constant_added_to_every_return_changes_nothing_by_group(rewards: list[list[float]], constant: float) -> None:
     moved = [[*turns[:-1], turns[-1] + constant] for turns in rewards]
-    assert list(chain(*group_mean(moved))) == pytest.approx(list(chain(*group_mean(rewards))), abs=1e-5)
+    assert list(chain(*GRPO()(moved))) == pytest.approx(list(chain(*GRPO()(rewards))), abs=1e-5)
 
 
 def test_a_group_of_one_learns_nothing() -> None:
-    assert group_mean([[1.0, 2.0]]) == [[0, 0]]
-    assert turn_return([[1.0, 2.0]]) == [[0, 0]]
+    assert GRPO()([[1.0, 2.0]]) == [[0, 0]]
+    assert TurnReturn()([[1.0, 2.0]]) == [[0, 0]]

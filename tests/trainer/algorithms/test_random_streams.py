@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from turnwise.trainer.algorithms.random_streams import Streams
 
-NAMES = st.tuples(st.sampled_from(["task_sampler", "replay", "sample_filters"]), st.integers(0, 2))
+NAMES = st.tuples(st.sampled_from(["task_sampler", "replay_buffer", "sample_filters"]), st.integers(0, 2))
 
 
 @given(st.lists(NAMES, max_size=40), st.lists(NAMES, max_size=40))
 def test_a_stream_does_not_depend_on_draws_from_the_others(
     before: list[tuple[str, int]], also: list[tuple[str, int]]
 ) -> None:
-    own = ("prompt_scaffold", 0)
+    own = ("prompt_prefix", 0)
     alone, among = Streams(7), Streams(7)
     drawn = []
     for other in [*before, own, *also, own]:
@@ -24,7 +24,7 @@ def test_a_stream_does_not_depend_on_draws_from_the_others(
     assert drawn == [alone.of(*own).random() for _ in range(2)]
 
 
-@pytest.mark.parametrize("other", [(7, "sample_filters", 1), (7, "replay", 0), (8, "sample_filters", 0)])
+@pytest.mark.parametrize("other", [(7, "sample_filters", 1), (7, "replay_buffer", 0), (8, "sample_filters", 0)])
 def test_streams_of_another_seed_slot_or_index_differ(other: tuple[int, str, int]) -> None:
     seed, slot, index = other
     assert Streams(7).of("sample_filters", 0).random() != Streams(seed).of(slot, index).random()

@@ -1,19 +1,19 @@
-"""Which environments are drawn, and how the frontier moves."""
+"""Which environments are drawn, and how their learnability moves."""
 
 from collections import Counter
 from random import Random
 
 from turnwise.envs.tasks import make_task
 from turnwise.records import Horizon, Outcome, Status
-from turnwise.trainer.algorithms.curriculum.learnability import Frontier
-from turnwise.trainer.algorithms.curriculum.mixture import Mixture
-from turnwise.trainer.algorithms.protocols import GroupOutcome
-from turnwise.trainer.config.schema import EnvironmentConfig
+from turnwise.trainer.algorithms.curriculum.task_samplers.base import WeightedEnvironment
+from turnwise.trainer.algorithms.curriculum.task_samplers.learnability import Learnability
+from turnwise.trainer.algorithms.curriculum.task_samplers.mixture import Mixture
+from turnwise.trainer.algorithms.groups import GroupResult
 
 SITE = "turnwise/TextSite-v0"
 BOTH = [
-    EnvironmentConfig(id=SITE, options={"family": "find"}, weight=3),
-    EnvironmentConfig(id=SITE, options={"family": "open"}),
+    WeightedEnvironment(SITE, options={"family": "find"}, weight=3),
+    WeightedEnvironment(SITE, options={"family": "open"}),
 ]
 
 
@@ -23,17 +23,17 @@ def shares(sampler, draws: int = 2000) -> dict[str, float]:
     return {name: count / draws for name, count in drawn.items()}
 
 
-def closed(family: str, *rewards: float) -> GroupOutcome:
+def closed(family: str, *rewards: float) -> GroupResult:
     ended = [Outcome(str(i), i, 0, Status.COMPLETED, reward, None, 1, 1) for i, reward in enumerate(rewards)]
-    return GroupOutcome("g", make_task(SITE, 0, "train", {"family": family}), Horizon(1, 1, 1, 2), ended)
+    return GroupResult("g", make_task(SITE, 0, "train", {"family": family}), Horizon(1, 1, 1, 2), ended)
 
 
 def test_the_mixture_follows_the_weights() -> None:
     assert abs(shares(Mixture())["find"] - 0.75) < 0.05
 
 
-def test_the_frontier_leaves_what_no_longer_tells_members_apart() -> None:
-    sampler = Frontier(rate=0.2, floor=0.1)
+def test_learnability_lowers_the_share_of_environments_with_equal_returns() -> None:
+    sampler = Learnability(ema_rate=0.2, min_weight=0.1)
     assert abs(shares(sampler)["find"] - 0.75) < 0.05
     for _ in range(40):
         sampler.update(closed("find", 1.0, 1.0))
@@ -44,8 +44,8 @@ def test_the_frontier_leaves_what_no_longer_tells_members_apart() -> None:
     assert abs(shares(sampler)["find"] - 0.75) < 0.05
 
 
-def test_the_frontier_resumes_where_it_was() -> None:
-    sampler, again = Frontier(), Frontier()
+def test_learnability_resumes_from_its_state() -> None:
+    sampler, again = Learnability(), Learnability()
     for _ in range(30):
         sampler.update(closed("find", 0.0, 0.0))
     again.load_state_dict(sampler.state_dict())

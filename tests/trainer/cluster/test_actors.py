@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from turnwise.agents.tiny_model import new_model
 from turnwise.store.database import open_database
-from turnwise.trainer.algorithms.rollout_control.never_stop import PlayOn
+from turnwise.trainer.algorithms.rollout_control.none import NeverStop
 from turnwise.trainer.cluster.actors import Cluster, start_ray, stop_ray
-from turnwise.trainer.config.schema import parse_config
+from turnwise.trainer.config.loading import parse_config
 
 CONFIG = {
     "name": "r",
     "environments": [{"id": "turnwise/TextSite-v0"}],
-    "engine": {"max_context": 256, "kv_cache_mib": 32},
-    "horizon": {"context": 256},
+    "engine": {"kv_cache_memory_bytes": 32 << 20},
+    "horizon": {"max_context": 256},
 }
 
 
@@ -50,7 +50,7 @@ def test_an_engine_that_dies_serves_the_loaded_weights_again(tmp_path: Path) -> 
         return info["incarnation"] != incarnation and info["version"] == 3
 
     async def scenario() -> None:
-        cluster = Cluster.start(parse_config(CONFIG), database, model, PlayOn())
+        cluster = Cluster.start(parse_config(CONFIG), database, model, NeverStop())
         try:
             await cluster.ready()
             await cluster.serve_loaded(3)

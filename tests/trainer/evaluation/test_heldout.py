@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from turnwise.trainer.config.schema import EnvironmentConfig
+from turnwise.trainer.config.sections import EnvironmentConfig
 from turnwise.trainer.evaluation.heldout import labels
 
 SITE, TINY = "turnwise/TextSite-v0", "turnwise/TinyWeb-v0"

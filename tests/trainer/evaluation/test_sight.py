@@ -9,7 +9,8 @@ from turnwise.store.database import open_database
 from turnwise.store.queries import lists as queries
 from turnwise.tests.agents.worlds import CLOCK, PICTURE
 from turnwise.tests.envs.faulty import FAULTY
-from turnwise.trainer.config.schema import EnvironmentConfig, parse_config
+from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.config.sections import EnvironmentConfig
 from turnwise.trainer.evaluation.sight import refuse_unseen
 from turnwise.trainer.evaluation.standalone import evaluate
 from turnwise.trainer.run.run import train

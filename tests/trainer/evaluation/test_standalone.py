@@ -8,7 +8,7 @@ from turnwise.agents.rollout.episode import Deadlines
 from turnwise.agents.tiny_model import new_model
 from turnwise.records import Horizon
 from turnwise.tests.agents.servers import Counter, serving
-from turnwise.trainer.config.schema import parse_config
+from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.evaluation.game import game_of
 from turnwise.trainer.evaluation.standalone import evaluate
 from turnwise.trainer.learner import checkpoint
@@ -34,15 +34,15 @@ def test_a_checkpoint_plays_the_game_of_its_run(tmp_path: Path) -> None:
         {
             "name": "r",
             "environments": [{"id": "turnwise/TextSite-v0"}],
-            "rollout": {"temperature": 0.5, "step_deadline": 7, "turn_deadline": 8, "workers": 3},
+            "rollout": {"temperature": 0.5, "step_timeout_s": 7, "turn_timeout_s": 8, "num_workers": 3},
             "horizon": {
                 "name": "staged",
                 "stages": [3, 5],
                 "boundaries": [1],
                 "max_tokens_per_turn": 4,
-                "context": 256,
+                "max_context": 256,
             },
-            "engine": {"max_context": 256, "gpus": 1},
+            "engine": {"tensor_parallel_size": 1},
         }
     )
     model = new_model(tmp_path / "model", ["a"], hidden=32, layers=1, heads=1)
@@ -54,8 +54,8 @@ def test_a_checkpoint_plays_the_game_of_its_run(tmp_path: Path) -> None:
     game = game_of(str(saved), None, None)
     assert game.horizon == Horizon(5, 4, 4096, 256)
     assert game.deadlines == Deadlines(60, 7, 8, 600)
-    assert (game.rollout.temperature, game.rollout.workers) == (0.5, 1)
-    assert (game.engine.max_context, game.engine.gpus) == (256, 0)
+    assert (game.rollout.temperature, game.rollout.num_workers) == (0.5, 1)
+    assert game.engine.tensor_parallel_size == 0
     other = game_of(str(saved), 9, 2.0)
     assert (other.horizon, other.rollout.temperature) == (Horizon(9, 4, 4096, 256), 2.0)
     assert game_of(str(model), None, None).horizon.max_tokens_per_turn == 256

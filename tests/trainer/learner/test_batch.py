@@ -19,10 +19,10 @@ from turnwise.records import (
     Task,
     Trajectory,
 )
-from turnwise.trainer.algorithms.advantages.grpo import GroupMean
-from turnwise.trainer.algorithms.filters.negative_advantage_weight import NegativeWeight
-from turnwise.trainer.algorithms.losses.decoupled_ppo import Decoupled
-from turnwise.trainer.algorithms.protocols import TrainSample
+from turnwise.trainer.algorithms.advantages.grpo import GRPO
+from turnwise.trainer.algorithms.filters.samples.negative_advantage_weight import NegativeAdvantageWeight
+from turnwise.trainer.algorithms.groups import TrainSample
+from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.learner.batch import assemble
 from turnwise.trainer.learner.batch_stats import batch_items
 from turnwise.trainer.learner.packing import chunks, pack
@@ -79,9 +79,9 @@ def assembled(groups: list[Group], update: int = 2, bound: int = 1, filters=()):
         update,
         bound,
         shapers=(),
-        advantage=GroupMean(),
+        advantage=GRPO(),
         filters=filters,
-        loss=Decoupled(),
+        loss=DecoupledPPO(),
         streams=[Random(0) for _ in filters],
     )
 
@@ -152,7 +152,7 @@ def test_messages_from_elsewhere_do_not_enter_a_loss_that_does_not_take_them() -
 
 def test_a_sample_filter_changes_weights_only() -> None:
     members = trajectory("a", 1.0, versions=(3,)), trajectory("b", 0.0, versions=(3,))
-    made = assembled([group(*members)], filters=[NegativeWeight(weight=0.25)])
+    made = assembled([group(*members)], filters=[NegativeAdvantageWeight(weight=0.25)])
     assert [max(one.weights) for one in made.samples] == [1.0, 0.25]
 
 

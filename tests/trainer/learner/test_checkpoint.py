@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 from turnwise.agents.tiny_model import new_model
-from turnwise.trainer.algorithms.losses.decoupled_ppo import Decoupled
+from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
-from turnwise.trainer.config.schema import LearnerConfig
+from turnwise.trainer.config.sections import LearnerConfig
 from turnwise.trainer.learner import checkpoint
 from turnwise.trainer.learner.local import Learner
 
@@ -16,7 +16,7 @@ from turnwise.trainer.learner.local import Learner
 @pytest.fixture
 def learner(tmp_path: Path) -> Learner:
     model = new_model(tmp_path / "model", ["a", "b"], hidden=16, heads=2)
-    made = Learner(model, LearnerConfig(), Decoupled(), Recompute(), 1.0)
+    made = Learner(model, LearnerConfig(), DecoupledPPO(), Recompute(), 1.0)
     for parameter in made.model.parameters():
         parameter.grad = torch.randn_like(parameter)
     made.optimizer.step()
@@ -35,7 +35,7 @@ def save(learner: Learner, tmp_path: Path, version: int = 3, run_uid: str = UID)
 def test_a_checkpoint_restores_weights_and_optimizer(learner: Learner, tmp_path: Path) -> None:
     path = save(learner, tmp_path)
     assert checkpoint.verify(path, UID) == {"update": 3, "version": 3}
-    again = Learner(path, LearnerConfig(), Decoupled(), Recompute(), 1.0)
+    again = Learner(path, LearnerConfig(), DecoupledPPO(), Recompute(), 1.0)
     checkpoint.load_into(path, again.model, again.optimizer)
     for one in (learner, again):
         torch.manual_seed(0)

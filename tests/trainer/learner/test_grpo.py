@@ -8,6 +8,7 @@ updates move.
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,15 +28,15 @@ from turnwise.records import (
     Task,
     Trajectory,
 )
-from turnwise.trainer.algorithms.algorithm_set import Extensions
-from turnwise.trainer.config.schema import LearnerConfig, parse_config
+from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.config.sections import LearnerConfig
 from turnwise.trainer.learner.batch import assemble
 from turnwise.trainer.learner.local import Learner, NotFinite, split
 from turnwise.trainer.learner.packing import chunks, pack
 
 NAN = float("nan")
 WORDS = [f"w{i}" for i in range(20)]
-LEARNER = LearnerConfig(learning_rate=3e-4, final_learning_rate=3e-4, warmup_updates=0, tokens_per_pass=64)
+LEARNER = LearnerConfig(learning_rate=3e-4, min_learning_rate=3e-4, lr_warmup_steps=0, max_tokens_per_micro_batch=64)
 
 
 @pytest.fixture(scope="module")
@@ -107,20 +108,19 @@ def plain_grpo(model: torch.nn.Module, optimizer: torch.optim.Optimizer, groups:
     optimizer.step()
 
 
-def assembled(groups: list[Group], update: int = 0, **chosen: dict[str, str]):
+def assembled(groups: list[Group], update: int = 0, **chosen: Any):
     config = parse_config({"name": "t", "environments": [{"id": "e"}], **chosen})
-    slots = Extensions.of(config)
     history = {0: PolicyVersion("r", 0, None, update)}
-    return slots, assemble(
+    return config, assemble(
         groups,
         history,
         update,
         0,
-        shapers=slots.reward_shapers,
-        advantage=slots.advantage,
-        filters=slots.sample_filters,
-        loss=slots.loss,
-        streams=[Random(0) for _ in slots.sample_filters],
+        shapers=config.rewards,
+        advantage=config.advantage,
+        filters=config.sample_filters,
+        loss=config.loss,
+        streams=[Random(0) for _ in config.sample_filters],
     )
 
 
@@ -144,8 +144,10 @@ def test_three_updates_equal_plain_synchronous_grpo(model: Path) -> None:
     assert moved > 5e-4
 
 
-@pytest.mark.parametrize("advantage", ["group_mean", "group_normalized", "turn_return"])
-def test_failed_members_change_no_ones_advantage(model: Path, advantage: str) -> None:
+@pytest.mark.parametrize(
+    "advantage", [{"name": "grpo"}, {"name": "grpo", "normalize_std": True}, {"name": "turn_return"}]
+)
+def test_failed_members_change_no_ones_advantage(model: Path, advantage: dict[str, Any]) -> None:
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     rng = Random(9)
     for share in (0.05, 0.2, 0.5):
@@ -167,8 +169,8 @@ def test_failed_members_change_no_ones_advantage(model: Path, advantage: str) ->
             )
             for one in groups
         ]
-        _, clean = assembled(groups, advantage={"name": advantage})
-        _, dirty = assembled(with_failures, advantage={"name": advantage})
+        _, clean = assembled(groups, advantage=advantage)
+        _, dirty = assembled(with_failures, advantage=advantage)
         assert [one.sample.trajectory for one in dirty.samples] == [one.sample.trajectory for one in clean.samples]
         for a, b in zip(clean.samples, dirty.samples, strict=True):
             assert b.advantages == pytest.approx(a.advantages, abs=1e-6)
@@ -177,7 +179,7 @@ def test_failed_members_change_no_ones_advantage(model: Path, advantage: str) ->
 def test_several_steps_a_batch_anchor_on_the_policy_at_its_start(model: Path) -> None:
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     slots, made = assembled(batch(1, policy))
-    learner = Learner(model, LEARNER.model_copy(update={"steps_per_batch": 3}), slots.loss, slots.proximal, 1.0)
+    learner = Learner(model, LEARNER.model_copy(update={"num_minibatches": 3}), slots.loss, slots.proximal, 1.0)
     metrics = learner.update(made.samples, 0.0, 0)
     assert metrics["behavior_kl"] > 0
     assert metrics["tokens"] == sum(sum(one.sample.mask) for one in made.samples)
@@ -201,13 +203,13 @@ def test_a_step_without_trained_tokens_changes_nothing(model: Path) -> None:
 def test_a_step_that_is_not_finite_is_named_and_not_applied(model: Path) -> None:
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     slots, made = assembled(batch(1, policy))
-    config = LEARNER.model_copy(update={"steps_per_batch": 2})
+    config = LEARNER.model_copy(update={"num_minibatches": 2})
     first, second = split(made.samples, 2)
     broken = [*first, *(replace(one, advantages=np.full_like(one.advantages, np.nan)) for one in second)]
     learner, reference = (Learner(model, config, slots.loss, slots.proximal, 1.0) for _ in range(2))
     with pytest.raises(NotFinite, match="in optimizer step 2 of 2 of the batch: the step is not applied"):
         learner.update(broken, 0.0, 0)
-    passes = [pack(part) for part in chunks(first, config.tokens_per_pass)]
+    passes = [pack(part) for part in chunks(first, config.max_tokens_per_micro_batch)]
     for group in reference.optimizer.param_groups:
         group["lr"] = LEARNER.learning_rate
     reference._step(passes, [reference.score(one, gradient=False)[0] for one in passes], "")
@@ -222,7 +224,7 @@ def test_a_step_that_moves_the_policy_too_far_is_shortened(model: Path) -> None:
     for limit in (None, 1e-3):
         config = LEARNER.model_copy(update={"learning_rate": 3e-2, "final_learning_rate": 3e-2, "max_kl": limit})
         learner = Learner(model, config, slots.loss, slots.proximal, 1.0)
-        passes = [pack(part) for part in chunks(made.samples, config.tokens_per_pass)]
+        passes = [pack(part) for part in chunks(made.samples, config.max_tokens_per_micro_batch)]
         before = [learner.score(one, gradient=False)[0] for one in passes]
         share = learner.update(made.samples, 0.0, 0)["step_share"]
         gaps = torch.cat([learner.score(one, gradient=False)[0] - old for one, old in zip(passes, before, strict=True)])

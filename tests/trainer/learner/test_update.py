@@ -14,14 +14,14 @@ from turnwise.records import Group, GroupState
 from turnwise.store.queries import load_group_heads, load_trajectory
 from turnwise.tests.agents.players import Stage, group, on_stage, oracle, site
 from turnwise.tests.trainer.playing import FIRST, dispatcher, learning
-from turnwise.trainer.algorithms.protocols import TrainSample
+from turnwise.trainer.algorithms.filters.samples.base import SampleFilter
+from turnwise.trainer.algorithms.groups import TrainSample
 from turnwise.trainer.algorithms.random_streams import Streams
-from turnwise.trainer.algorithms.registry import Extension
-from turnwise.trainer.config.schema import parse_config
+from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.learner.update import Learning, Trained
 
 SITE = {"id": "turnwise/TextSite-v0", "options": {"family": "find"}}
-BATCH = {"groups_per_batch": 1, "max_running": 4}
+BATCH = {"groups_per_batch": 1, "max_concurrent_groups": 4}
 
 
 class Recorder(ThreadingHTTPServer):
@@ -73,8 +73,8 @@ async def updated(learns: Learning) -> tuple[Sequence[Group], Trained | None]:
 
 def test_a_judge_is_shown_the_observations_that_were_stored(tmp_path: Path, judge: Recorder) -> None:
     url = f"http://127.0.0.1:{judge.server_address[1]}/v1"
-    shaper = {"name": "judge", "url": url, "model": "m", "rubric": "Was it done?"}
-    config = parse_config({"name": "r", "environments": [SITE], "rollout": BATCH, "reward_shapers": [shaper]})
+    shaper = {"name": "llm_judge", "url": url, "model": "m", "rubric": "Was it done?"}
+    config = parse_config({"name": "r", "environments": [SITE], "rollout": BATCH, "rewards": [shaper]})
 
     async def scenario(stage: Stage) -> list[list[dict[str, str]]]:
         await played(stage)
@@ -82,16 +82,16 @@ def test_a_judge_is_shown_the_observations_that_were_stored(tmp_path: Path, judg
         assert trained is not None
         assert trained.metrics["unscored"] == 0
         stored = [load_trajectory(stage.database, f"g-{member}").steps for member in range(2)]
-        return [[{"seen": step.observation, "done": step.action} for step in steps] for steps in stored]
+        return [[{"observation": step.observation, "action": step.action} for step in steps] for steps in stored]
 
     expected = on_stage(tmp_path, scenario)
-    assert all(turn["seen"] for turns in expected for turn in turns)
+    assert all(turn["observation"] for turns in expected for turn in turns)
     assert [one["turns"] for one in judge.shown] == expected
 
 
 def test_texts_that_no_shaper_reads_are_not_loaded(tmp_path: Path) -> None:
-    shaper = {"name": "length_penalty"}
-    config = parse_config({"name": "r", "environments": [SITE], "rollout": BATCH, "reward_shapers": [shaper]})
+    shaper = {"name": "turn_penalty"}
+    config = parse_config({"name": "r", "environments": [SITE], "rollout": BATCH, "rewards": [shaper]})
 
     async def scenario(stage: Stage) -> None:
         await played(stage)
@@ -104,7 +104,7 @@ def test_texts_that_no_shaper_reads_are_not_loaded(tmp_path: Path) -> None:
 DRAWN: list[float] = []
 
 
-class Drawing(Extension):
+class Drawing(SampleFilter):
     """A sample filter that draws a number per sample and changes nothing."""
 
     def __call__(self, batch: Sequence[TrainSample], rng: Random) -> list[TrainSample]:

@@ -18,9 +18,9 @@ from turnwise.store.queries import load_trajectory
 from turnwise.store.writer import Answer
 from turnwise.tests.agents.players import QUICK, Say, Script, Stage, always, group, on_stage, oracle, site
 from turnwise.tests.trainer.playing import FIRST, InProcess
-from turnwise.trainer.algorithms.algorithm_set import Extensions
 from turnwise.trainer.algorithms.random_streams import Streams
-from turnwise.trainer.config.schema import RunConfig, parse_config
+from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.rollout.dispatcher import play_out
 from turnwise.trainer.rollout.worker_pool import WorkerLost
 from turnwise.trainer.run import loop
@@ -99,7 +99,6 @@ async def waiting(stage: Stage, config: RunConfig, workers: object) -> Loop:
     run: Any = SimpleNamespace(
         name="r",
         config=config,
-        extensions=Extensions.of(config),
         store=stage.store(),
         version=FIRST,
         streams=Streams(0),
@@ -124,14 +123,16 @@ async def next_batch(stage: Stage, made: Loop) -> list[Group]:
 
 def config(**changes: Any) -> RunConfig:
     environment = {"id": "turnwise/TextSite-v0", "options": {"family": "open"}}
-    rollout = {"groups_per_batch": 1, "max_running": 1, **changes.pop("rollout", {})}
-    return parse_config({"name": "r", "environments": [environment], "rollout": rollout, **changes})
+    rollout = {"groups_per_batch": 1, "max_concurrent_groups": 1, **changes.pop("rollout", {})}
+    return parse_config(
+        {"name": "r", "environments": [environment], "rollout": rollout, "group_filters": [], **changes}
+    )
 
 
 def test_a_run_whose_groups_are_all_filtered_ends_and_names_the_filter(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         rollouts = stage.rollouts(oracle)
-        alike = config(group_filters=[{"name": "informative"}], rollout_budget={"group_size": 2})
+        alike = config(group_filters=[{"name": "zero_variance"}], rollout={"group_size": 2})
         try:
             with pytest.raises(TurnwiseError, match=r"the last 10 groups were all filtered.*all returns equal"):
                 await next_batch(stage, await waiting(stage, alike, InProcess(rollouts)))
@@ -170,7 +171,7 @@ def test_the_learner_waits_as_long_as_episodes_end(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         stage.concurrency = {kind(site()): 1}
         rollouts = stage.rollouts(paced(0.9), replace(QUICK, group=2.0))
-        slow = config(rollout={"group_deadline": 2.0}, rollout_budget={"group_size": 6})
+        slow = config(rollout={"group_timeout_s": 2.0, "group_size": 6})
         began = monotonic()
         try:
             (batch,) = await next_batch(stage, await waiting(stage, slow, InProcess(rollouts)))
@@ -196,6 +197,6 @@ class Never:
 def test_the_learner_does_not_wait_where_no_episode_starts_or_ends(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         with pytest.raises(TurnwiseError, match=r"no episode of run `r` started or ended within 1 s, with 1 groups"):
-            await next_batch(stage, await waiting(stage, config(rollout={"group_deadline": 0.5}), Never()))
+            await next_batch(stage, await waiting(stage, config(rollout={"group_timeout_s": 0.5}), Never()))
 
     on_stage(tmp_path, scenario)

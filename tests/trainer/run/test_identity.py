@@ -1,7 +1,7 @@
 """A run is its name: begun, resumed, forked or refused."""
 
 import pytest
-from turnwise.trainer.config.schema import parse_config
+from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.run.identity import Identity, RunRefused, decide
 
 CONFIG = parse_config({"name": "r", "environments": [{"id": "e"}]})

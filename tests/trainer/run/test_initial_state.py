@@ -18,7 +18,8 @@ from turnwise.store.run_lock import run_folder
 from turnwise.store.run_store import RunStore
 from turnwise.store.writer import Writer
 from turnwise.tests.store.making import call, create_run
-from turnwise.trainer.config.schema import RunConfig, parse_config
+from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.learner.checkpoint_manager import Saver
 from turnwise.trainer.learner.packed_attention import AttentionNotSupported
 from turnwise.trainer.run.identity import decide

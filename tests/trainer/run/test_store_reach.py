@@ -9,7 +9,7 @@ import pytest
 from turnwise.errors import TurnwiseError
 from turnwise.store.database import open_database
 from turnwise.store.queries import list_runs
-from turnwise.trainer.config.schema import parse_config
+from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.run.run import train
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]

@@ -8,7 +8,7 @@ from time import monotonic
 import pytest
 from turnwise.envs.base import TurnEnv
 from turnwise.tests.envs.faulty import FAULTY, HANG
-from turnwise.trainer.config.schema import EnvironmentConfig
+from turnwise.trainer.config.sections import EnvironmentConfig
 from turnwise.trainer.warmup.random_episodes import PATIENCE, NothingToRehearse, rehearse
 
 SITE = EnvironmentConfig(id="turnwise/TextSite-v0")

@@ -9,9 +9,9 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
 from turnwise.envs.text.env import TextSiteEnv
 from turnwise.records import Horizon
-from turnwise.trainer.algorithms.losses.decoupled_ppo import Decoupled
+from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
-from turnwise.trainer.config.schema import EnvironmentConfig, LearnerConfig, WarmupConfig
+from turnwise.trainer.config.sections import EnvironmentConfig, LearnerConfig, SftWarmupConfig
 from turnwise.trainer.learner.local import Learner
 from turnwise.trainer.warmup.sft import Transcript, drawn_again, next_token, transcripts, warm_up
 
@@ -37,10 +37,10 @@ def test_the_warm_up_lowers_the_loss_and_never_asks_the_oracle(model: Path, monk
         raise AssertionError("the warm-up asked the oracle")
 
     monkeypatch.setattr(TextSiteEnv, "oracle", asked)
-    learner = Learner(model, LearnerConfig(), Decoupled(), Recompute(), 1.0)
+    learner = Learner(model, LearnerConfig(), DecoupledPPO(), Recompute(), 1.0)
     chat = Chat(model)
-    first = warm_up(learner.model, chat, SITE, HORIZON, WarmupConfig(steps=1), 0)
-    last = warm_up(learner.model, chat, SITE, HORIZON, WarmupConfig(steps=40), 0)
+    first = warm_up(learner.model, chat, SITE, HORIZON, SftWarmupConfig(steps=1), 0)
+    last = warm_up(learner.model, chat, SITE, HORIZON, SftWarmupConfig(steps=40), 0)
     assert last < first - 1
 
 

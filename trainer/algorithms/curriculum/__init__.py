@@ -1,1 +1,1 @@
-"""Slot `curriculum`: which task, which prompt, how many members, how long."""
+"""Slots ``task_sampler``, ``prompt_prefix`` and ``horizon``: which task, with which prompt, for how long."""

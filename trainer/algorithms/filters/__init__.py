@@ -1,1 +1,1 @@
-"""Slot `filters`: which groups and samples are trained on."""
+"""Slots ``group_filters`` and ``sample_filters``: which groups and which tokens are trained on."""

@@ -1,1 +1,6 @@
-"""Slot `proximal`: the policy that anchors the trust region."""
+"""Slot ``proximal``: the policy that anchors the trust region.
+
+Invariant: proximal log-probabilities carry no gradient.
+
+To add a proximal policy, add a file with one subclass of ``ProximalPolicy``.
+"""

@@ -1,1 +1,4 @@
-"""Slot `replay`: which stored groups are used again."""
+"""Slot ``replay_buffer``: which stored groups are trained on again.
+
+To add a replay buffer, add a file with one subclass of ``ReplayBuffer``.
+"""

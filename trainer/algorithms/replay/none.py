@@ -1,15 +1,15 @@
-"""What is re-used: by default nothing, every trajectory is trained on at most once."""
+"""No reuse: every trajectory is trained on at most once."""
 
 from collections.abc import Sequence
 from random import Random
 
 from ....records import Group
-from ..registry import Extension
+from .base import ReplayBuffer
 
 
-class NoReplay(Extension):
+class NoReplay(ReplayBuffer):
     """Fresh groups only."""
 
     def mix(self, fresh: Sequence[Group], rng: Random) -> list[Group]:
-        """See ``protocols.ReplayPolicy``."""
+        """Return the fresh groups."""
         return list(fresh)

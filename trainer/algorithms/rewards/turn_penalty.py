@@ -1,21 +1,17 @@
-"""Step rewards beyond the environment's own."""
-
-from typing import ClassVar
+"""A fixed cost per turn."""
 
 from pydantic import Field
 
 from ....records import Group
-from ..protocols import PerTurn
-from ..registry import Extension
+from ..groups import PerTurn
+from .base import RewardShaper
 
 
-class LengthPenalty(Extension):
-    """Take ``per_turn`` from every turn: shorter is better, other things equal."""
-
-    needs_texts: ClassVar[bool] = False
+class TurnPenalty(RewardShaper):
+    """Subtract ``per_turn`` from the reward of every turn: the shorter of two equal episodes is better."""
 
     per_turn: float = Field(0.01, ge=0)
 
     def __call__(self, group: Group, rewards: PerTurn) -> PerTurn:
-        """See ``protocols.RewardShaper``."""
+        """Return the rewards minus the penalty."""
         return [[reward - self.per_turn for reward in turns] for turns in rewards]

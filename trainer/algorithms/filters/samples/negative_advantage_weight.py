@@ -1,4 +1,4 @@
-"""Masks and weights inside an update."""
+"""Learn less from failure than from success."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,19 +7,17 @@ from random import Random
 import numpy as np
 from pydantic import Field
 
-from ..protocols import TrainSample
-from ..registry import Extension
+from ...groups import TrainSample
+from .base import SampleFilter
 
 
-class NegativeWeight(Extension):
-    """Multiply the weight of tokens with a negative advantage: below 1, failure is unlearnt more gently than success
-    is learnt.
-    """
+class NegativeAdvantageWeight(SampleFilter):
+    """Multiply the weight of tokens with a negative advantage by ``weight``."""
 
     weight: float = Field(0.5, ge=0)
 
     def __call__(self, batch: Sequence[TrainSample], rng: Random) -> list[TrainSample]:
-        """See ``protocols.SampleFilter``."""
+        """Return the batch with the new weights."""
         return [
             replace(one, weights=np.where(one.advantages < 0, one.weights * np.float32(self.weight), one.weights))
             for one in batch

@@ -1,0 +1,148 @@
+"""The schema: the digest that identifies a run, its length, and what every section holds."""
+
+from typing import Any
+
+import pytest
+from turnwise.agents.rollout.episode import Deadlines
+from turnwise.trainer.algorithms.algorithm_set import SLOTS
+from turnwise.trainer.config.errors import fields_at
+from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.config.schema import MATHEMATICS, RunConfig
+from turnwise.trainer.config.sections import LearnerConfig, RolloutConfig
+
+MINIMAL = {"name": "t", "environments": [{"id": "turnwise/TextSite-v0"}]}
+
+OPERATIONAL = {
+    "name": None,
+    "preset": None,
+    "max_steps": None,
+    "max_seconds": None,
+    "evaluation": None,
+    "checkpoint": None,
+    "sandboxes": None,
+    "ray_address": None,
+    "tensorboard": None,
+    "environments": {"concurrency"},
+    "rollout": {
+        "max_concurrent_groups",
+        "num_workers",
+        "num_engines",
+        "reset_timeout_s",
+        "step_timeout_s",
+        "turn_timeout_s",
+        "group_timeout_s",
+    },
+    "learner": {"max_tokens_per_micro_batch", "num_threads", "device"},
+    "engine": {
+        "max_num_seqs",
+        "max_num_batched_tokens",
+        "kv_cache_memory_bytes",
+        "block_size",
+        "num_threads",
+        "tensor_parallel_size",
+    },
+}
+"""The keys that a run may change and resume; None for a whole section."""
+
+
+def test_every_key_is_of_the_mathematics_or_operational() -> None:
+    whole = {name for name, keys in (MATHEMATICS | OPERATIONAL).items() if keys in (True, None)}
+    parted = MATHEMATICS.keys() & OPERATIONAL.keys()
+    assert whole | parted | {base.slot for base in SLOTS} == set(RunConfig.model_fields)
+    for section in parted:
+        keys = MATHEMATICS[section]
+        keys = keys.get("__all__") if isinstance(keys, dict) else keys
+        assert not keys & OPERATIONAL[section]
+        assert keys | OPERATIONAL[section] == set(fields_at(RunConfig, (section,))), section
+
+
+JUDGE = {"name": "llm_judge", "url": "http://a/v1", "model": "m", "rubric": "r"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "other"},
+        {"tensorboard": True},
+        {"ray_address": "auto"},
+        {"max_steps": 1000, "max_seconds": 5},
+        {"evaluation": {"tasks": 3}},
+        {"checkpoint": {"keep_last": 9}},
+        {"rollout": {"num_workers": 3, "group_timeout_s": 9}},
+        {"engine": {"kv_cache_memory_bytes": 999}},
+        {"environments": [{"id": "turnwise/TextSite-v0", "concurrency": 3}]},
+        {"learner": {"num_threads": 3}},
+        {"rewards": [JUDGE | {"url": "http://b/v1", "max_concurrent_requests": 3}]},
+        {"horizon": {"name": "constant", "max_turns": 12}},
+        {"group_filters": [{"name": "zero_variance"}]},
+    ],
+)
+def test_a_resumed_run_may_change_how_it_runs(changes: dict[str, Any]) -> None:
+    base = MINIMAL | {"rewards": [JUDGE]}
+    assert parse_config(base | changes).digest() == parse_config(base).digest()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": 1},
+        {"model": {"new": {"hidden": 256}}},
+        {"environments": [{"id": "turnwise/TextSite-v0", "options": {"family": "find"}}]},
+        {"rollout": {"max_staleness": 0}},
+        {"rollout": {"group_size": 4}},
+        {"learner": {"learning_rate": 0.5}},
+        {"engine": {"dtype": "bfloat16"}},
+        {"sft_warmup": {"steps": 1}},
+        {"horizon": {"max_turns": 13}},
+        {"advantage": {"name": "turn_return"}},
+        {"group_filters": []},
+        {"rewards": []},
+        {"rewards": [JUDGE | {"rubric": "other"}]},
+        {"preset": "grpo"},
+    ],
+)
+def test_a_change_of_the_mathematics_changes_the_digest(changes: dict[str, Any]) -> None:
+    base = MINIMAL | {"rewards": [JUDGE]}
+    assert parse_config(base | changes).digest() != parse_config(base).digest()
+
+
+def test_a_release_that_adds_keys_with_defaults_resumes_the_runs_of_the_one_before() -> None:
+    class LaterLearner(LearnerConfig):
+        momentum: float = 0.5
+
+    class Later(RunConfig):
+        learner: LaterLearner = LaterLearner()
+        tracker: str = "none"
+
+    raw = MINIMAL | {"learner": {"learning_rate": 0.5}}
+    assert Later.model_validate(raw).digest() == parse_config(raw).digest()
+
+
+@pytest.mark.parametrize(
+    ("limits", "update", "seconds", "progress", "lr_progress"),
+    [
+        ({}, 50, 9.0, 0.5, 0.5),
+        ({"max_steps": 10}, 5, 1e9, 0.5, 0.5),
+        ({"max_seconds": 100}, 10_000, 25.0, 0.25, 0.25),
+        ({"max_steps": 10, "max_seconds": 100}, 2, 90.0, 0.9, 0.2),
+        ({"max_steps": 10, "max_seconds": 100}, 2, 200.0, 1.0, 0.2),
+    ],
+)
+def test_the_learning_rate_does_not_depend_on_the_clock_where_max_steps_is_given(
+    limits: dict[str, Any], update: int, seconds: float, progress: float, lr_progress: float
+) -> None:
+    config = parse_config(MINIMAL | limits)
+    assert config.progress(update, seconds) == pytest.approx(progress)
+    assert config.lr_progress(update, seconds) == pytest.approx(lr_progress)
+
+
+def test_every_timeout_of_the_rollouts_reaches_the_record() -> None:
+    assert RolloutConfig().timeouts == Deadlines()
+    given = RolloutConfig(reset_timeout_s=1, step_timeout_s=2, turn_timeout_s=3, group_timeout_s=4)
+    assert given.timeouts == Deadlines(1, 2, 3, 4)
+
+
+def test_two_configurations_share_no_component() -> None:
+    first, second = parse_config(MINIMAL), parse_config(MINIMAL)
+    assert first.loss is not second.loss
+    assert first.group_filters[0] is not second.group_filters[0]

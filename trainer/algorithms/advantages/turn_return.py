@@ -1,0 +1,48 @@
+"""Return-to-go per turn with a leave-one-out baseline."""
+
+from ..groups import PerTurn
+from .base import AdvantageEstimator
+
+
+def returns_to_go(rewards: list[float], gamma: float = 1.0) -> list[float]:
+    """Return the discounted sum of the rewards from each turn on."""
+    total, out = 0.0, []
+    for reward in reversed(rewards):
+        total = reward + gamma * total
+        out.append(total)
+    return out[::-1]
+
+
+class TurnReturn(AdvantageEstimator):
+    """Return-to-go compared with every other member in turn, then averaged: a leave-one-out baseline per turn.
+
+    Against a member that is still playing at the turn, both returns-to-go count. Against a member whose episode has
+    ended, both whole returns count. With ``R`` the discounted return, ``G`` the return-to-go, ``C`` the discounted
+    reward collected before the turn and ``n`` members::
+
+        A_i,t = 1 / (n - 1) * sum over j != i of (G_i,t - G_j,t  if j is alive at t  else  R_i - R_j)
+
+    ``R_i - R_j`` is ``gamma**t * G_i,t - (R_j - C_i,t)``: the term of the discounted objective, in units of the first
+    turn. The value subtracted from the member's return-to-go depends on the other members and on ``C_i,t`` only, never
+    on the action at the turn, so it adds no bias. Nothing is divided by ``gamma**t``: an advantage is at most the
+    largest difference of two returns-to-go. Without discount and with a reward at the last turn only, every turn gets
+    the advantage of RLOO (Kool et al. 2019).
+    """
+
+    gamma: float = 1.0
+
+    def __call__(self, rewards: PerTurn) -> PerTurn:
+        """Return one advantage per turn."""
+        to_go = [returns_to_go(turns, self.gamma) for turns in rewards]
+        whole = [turns[0] if turns else 0.0 for turns in to_go]
+        others = len(rewards) - 1
+
+        def advantage(i: int, turn: int) -> float:
+            gaps = [
+                to_go[i][turn] - to_go[j][turn] if turn < len(to_go[j]) else whole[i] - whole[j]
+                for j in range(len(rewards))
+                if j != i
+            ]
+            return sum(gaps) / others if others else 0.0
+
+        return [[advantage(i, turn) for turn in range(len(turns))] for i, turns in enumerate(rewards)]

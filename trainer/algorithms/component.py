@@ -1,0 +1,90 @@
+"""The base of every component: a pydantic model whose fields are its options in the configuration.
+
+A slot is a package with a ``base.py``. That file declares an abstract subclass of ``Component`` with ``slot`` and
+``default``; every other module of the package holds one method, and its file name is its name in the configuration.
+
+* Options are fields: the configuration checks them and reports a misspelled one.
+* State is kept in private attributes and leaves through ``state_dict`` only, as JSON values. With the random streams
+  (``random_streams``), it makes a resumed run continue as the uninterrupted run would have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from .registry import UnknownComponent, component_class, component_name
+
+NAME_ERROR = "component_name"
+"""The type of a pydantic error about a component's name; its message is complete."""
+
+
+class Component(BaseModel):
+    """A method in a slot. Stateless unless it overrides ``state_dict`` and ``load_state_dict``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    slot: ClassVar[str] = ""
+    """The slot's key in the configuration; each slot's base sets it."""
+    default: ClassVar[str] = ""
+    """The method that the configuration takes where it names none; empty in slots that hold a list."""
+    operational: ClassVar[frozenset[str]] = frozenset()
+    """Options that change how the component runs and not what it computes: a resumed run may change them."""
+
+    @classmethod
+    def build(cls, choice: Mapping[str, Any]) -> Self:
+        """Build the component that ``choice`` (``{"name": …, **options}``) selects for this slot.
+
+        Raises:
+            ValidationError: the name is unknown, cannot be imported, or an option does not fit.
+        """
+        return cls.model_validate(dict(choice))
+
+    @classmethod
+    def build_default(cls) -> Self:
+        """Build the slot's default method with its default options."""
+        return cls.build({})
+
+    def mathematics(self) -> dict[str, Any]:
+        """Return the name and the options that change what is computed and differ from their defaults."""
+        return self.model_dump(mode="json", exclude=set(self.operational), exclude_defaults=True)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all state, as JSON values."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the state that ``state_dict`` returned."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _choose(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Validate a table against the class it names, where this class is the base of a slot."""
+        if "slot" not in cls.__dict__ or isinstance(value, cls):
+            return handler(value)
+        if not isinstance(value, Mapping):
+            raise PydanticCustomError(NAME_ERROR, 'expected a table such as {{ name = "…" }}')
+        options = dict(value)
+        name = options.pop("name", None) or cls.default
+        try:
+            found: type[Self] = component_class(cls, str(name))
+        except UnknownComponent as error:
+            reason = PydanticCustomError(NAME_ERROR, "{reason}", {"reason": str(error)})
+            line = InitErrorDetails(type=reason, loc=("name",), input=name)
+            raise ValidationError.from_exception_data(cls.__name__, [line]) from error
+        return found.model_validate(options)
+
+    @model_serializer(mode="wrap")
+    def _with_name(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {"name": component_name(type(self)), **handler(self)}

@@ -1,0 +1,22 @@
+"""Linear growth of the number of turns."""
+
+from pydantic import Field
+
+from .base import HorizonSchedule
+
+
+class AdditiveHorizon(HorizonSchedule):
+    """``start`` turns, ``step`` more every ``interval`` updates, at most ``max_turns``."""
+
+    max_turns: int = Field(12, ge=1)
+    start: int = Field(4, ge=1)
+    step: int = Field(1, ge=1)
+    interval: int = Field(10, ge=1)
+
+    def turns_at(self, update: int) -> int:
+        """Return ``min(start + step * (update // interval), max_turns)``."""
+        return min(self.start + self.step * (update // self.interval), self.max_turns)
+
+    def longest_turns(self) -> int:
+        """Return ``max_turns``."""
+        return self.max_turns

@@ -1,0 +1,21 @@
+"""Growth of the number of turns by multiples of the first."""
+
+from pydantic import Field
+
+from .base import HorizonSchedule
+
+
+class MultiplicativeHorizon(HorizonSchedule):
+    """``start * (1 + update // interval)`` turns, at most ``max_turns``."""
+
+    max_turns: int = Field(12, ge=1)
+    start: int = Field(4, ge=1)
+    interval: int = Field(10, ge=1)
+
+    def turns_at(self, update: int) -> int:
+        """Return ``min(start * (1 + update // interval), max_turns)``."""
+        return min(self.start * (1 + update // self.interval), self.max_turns)
+
+    def longest_turns(self) -> int:
+        """Return ``max_turns``."""
+        return self.max_turns

@@ -1,0 +1,43 @@
+"""The base class of task samplers, and the mixture they draw from."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, ClassVar
+
+from .....envs.tasks import make_task
+from .....records import Task
+from ...component import Component
+from ...groups import GroupResult
+
+SEED_RANGE = 2**31
+"""Task seeds are drawn below this."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedEnvironment:
+    """One environment of a mixture."""
+
+    id: str
+    weight: float = 1.0
+    """Share of the groups, relative to the other environments."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def draw(self, rng: Random) -> Task:
+        """Draw a task of the training split."""
+        return make_task(self.id, rng.randrange(SEED_RANGE), "train", self.options)
+
+
+class TaskSampler(Component, ABC):
+    """Chooses the task of the next group."""
+
+    slot: ClassVar[str] = "task_sampler"
+    default: ClassVar[str] = "mixture"
+
+    @abstractmethod
+    def propose(self, environments: Sequence[WeightedEnvironment], rng: Random) -> Task:
+        """Return the next task; ``rng`` is this sampler's random stream."""
+
+    def update(self, closed: GroupResult) -> None:
+        """Learn from a closed group. A failed group has fewer than two scored episodes."""

@@ -1,0 +1,54 @@
+"""A mixture that prefers environments whose groups still have different returns.
+
+A group whose members all earn the same carries no signal, whether all fail or all succeed. Each environment's share is
+its weight times a running estimate of the share of its groups with different returns (variance-based curriculum).
+"""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+from pydantic import Field, PrivateAttr
+
+from .....agents.rollout.group_runner import kind, kind_of
+from .....records import Task
+from ...groups import GroupResult
+from .base import TaskSampler, WeightedEnvironment
+
+MIN_REWARD_RANGE = 1e-6
+"""Returns closer than this count as equal."""
+
+
+class Learnability(TaskSampler):
+    """Draw an environment by its weight times its learnability, then a seed of its training split."""
+
+    ema_rate: float = Field(0.05, gt=0, le=1)
+    """Weight of the newest group in the running estimate."""
+    min_weight: float = Field(0.15, gt=0, le=1)
+    """Lower bound of an environment's learnability, so that every environment is still drawn."""
+
+    _learnability: dict[str, float] = PrivateAttr(default_factory=dict)
+
+    def propose(self, environments: Sequence[WeightedEnvironment], rng: Random) -> Task:
+        """Return a task of the reweighted mixture."""
+        estimates = [self._learnability.get(kind_of(one.id, one.options), 1.0) for one in environments]
+        weights = [
+            one.weight * max(self.min_weight, estimate) for one, estimate in zip(environments, estimates, strict=True)
+        ]
+        return rng.choices(environments, weights)[0].draw(rng)
+
+    def update(self, closed: GroupResult) -> None:
+        """Move the estimate of the group's environment."""
+        returns = [one.reward for one in closed.episodes]
+        differs = float(len(returns) > 1 and max(returns) - min(returns) > MIN_REWARD_RANGE)
+        key = kind(closed.task)
+        old = self._learnability.get(key, 1.0)
+        self._learnability[key] = old + self.ema_rate * (differs - old)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the estimates by environment."""
+        return dict(self._learnability)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the estimates."""
+        self._learnability = dict(state)

@@ -1,0 +1,18 @@
+"""The behavior policy as the proximal policy: the objective becomes plain PPO's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .base import ProximalPolicy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Behavior(ProximalPolicy):
+    """The policy that sampled each token."""
+
+    def logprobs(self, current: Tensor, behavior: Tensor) -> Tensor:
+        """Return the behavior log-probabilities, detached."""
+        return behavior.detach()

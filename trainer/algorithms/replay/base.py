@@ -1,0 +1,20 @@
+"""The base class of replay buffers."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from random import Random
+from typing import ClassVar
+
+from ....records import Group
+from ..component import Component
+
+
+class ReplayBuffer(Component, ABC):
+    """Decides which groups of a batch are fresh and which are reused."""
+
+    slot: ClassVar[str] = "replay_buffer"
+    default: ClassVar[str] = "none"
+
+    @abstractmethod
+    def mix(self, fresh: Sequence[Group], rng: Random) -> list[Group]:
+        """Return the groups of the batch: reused groups added to fresh ones or in place of them."""

@@ -1,0 +1,73 @@
+"""Load a configuration: a TOML file, its preset, and ``key=value`` overrides."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from .errors import ConfigError, explain
+from .presets import with_preset
+from .schema import RunConfig
+from .sections import EnvironmentConfig
+
+
+def load_config(path: str | Path, overrides: list[str] | None = None) -> RunConfig:
+    """Return the checked configuration in a TOML file, with ``key=value`` overrides applied.
+
+    Raises:
+        ConfigError: the file is missing or not TOML, or a key is wrong.
+    """
+    file = Path(path)
+    try:
+        raw = tomllib.loads(file.read_text())
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration `{file}`: {error.strerror}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"`{file}` is not valid TOML: {error}") from error
+    for assignment in overrides or []:
+        override(raw, assignment)
+    try:
+        return parse_config(raw)
+    except ConfigError as error:
+        where = f"`{file}` with {', '.join(f'`--set {one}`' for one in overrides)}" if overrides else f"`{file}`"
+        raise ConfigError(f"{where}: {error}") from error
+
+
+def parse_config(raw: dict[str, Any]) -> RunConfig:
+    """Return the checked configuration of plain values, as TOML or JSON hold them.
+
+    Raises:
+        ConfigError: one or more keys are wrong; the message names each, and the nearest key or the new name.
+    """
+    merged = with_preset(raw)
+    try:
+        return RunConfig.model_validate(merged)
+    except ValidationError as error:
+        smallest = RunConfig(name="any", environments=[EnvironmentConfig(id="any")])
+        raise ConfigError(explain(error, RunConfig, merged, smallest.resolved())) from error
+
+
+def override(raw: dict[str, Any], assignment: str) -> None:
+    """Apply one ``dotted.key=value`` in place; items of lists are addressed by number.
+
+    The value is TOML; text that is not TOML is taken as a string.
+
+    Raises:
+        ConfigError: the assignment has no ``=``, or its path leads through a value that holds no keys.
+    """
+    key, separator, text = assignment.partition("=")
+    if not separator or not key.strip():
+        raise ConfigError(f"`--set {assignment}`: expected key=value")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *path, last = key.strip().split(".")
+    node: Any = raw
+    try:
+        for part in path:
+            node = node[int(part)] if isinstance(node, list) else node.setdefault(part, {})
+        node[int(last) if isinstance(node, list) else last] = value
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
+        raise ConfigError(f"`--set {assignment}`: `{key}` does not lead to a key") from error

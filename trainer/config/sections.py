@@ -1,0 +1,132 @@
+"""The sections of a run's configuration, without its algorithm slots (``trainer/algorithms``) and ``[engine]``."""
+
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from ...agents.rollout.episode import Deadlines
+
+CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
+"""Attention head sizes that vLLM supports on a CPU; its process dies with any other."""
+_TIMEOUTS = Deadlines()
+
+
+class Section(BaseModel):
+    """A table of the configuration: frozen, without unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class NewModelConfig(Section):
+    """A tiny model made for the run's environments, where ``model.path`` is not given."""
+
+    hidden: int = 128
+    layers: int = 2
+    heads: int = 4
+    architecture: Literal["qwen3", "llama"] = "qwen3"
+    tie_embeddings: bool = True
+
+    @model_validator(mode="after")
+    def _runs_on_a_cpu(self) -> Self:
+        if self.hidden % self.heads or self.hidden // self.heads not in CPU_HEAD_SIZES:
+            sizes = ", ".join(map(str, CPU_HEAD_SIZES))
+            raise ValueError(f"`hidden / heads` must be one of {sizes}: vLLM supports no other head size on a CPU")
+        return self
+
+
+class ModelConfig(Section):
+    """The policy to start from."""
+
+    path: str | None = None
+    """A Hugging Face folder with a causal language model and its tokenizer; None makes a new tiny model."""
+    new: NewModelConfig = NewModelConfig()
+
+
+class EnvironmentConfig(Section):
+    """One environment of the mixture."""
+
+    id: str
+    weight: float = Field(1.0, gt=0)
+    """Share of the groups, relative to the other environments."""
+    concurrency: int = Field(512, ge=1)
+    """Concurrent episodes in this environment, per worker."""
+    options: dict[str, Any] = {}
+    """Keyword arguments of the environment's constructor."""
+
+
+class RolloutConfig(Section):
+    """How many episodes run at once, and how long each wait may take."""
+
+    groups_per_batch: int = Field(16, ge=1)
+    group_size: int = Field(8, ge=2)
+    """Episodes per group: several attempts at one task, compared with one another."""
+    max_concurrent_groups: int = Field(32, ge=1)
+    max_staleness: int = Field(2, ge=0)
+    """Oldest token that is trained on, in updates; 0 is synchronous training."""
+    temperature: float = Field(1.0, gt=0)
+    num_workers: int = Field(1, ge=1)
+    """Rollout worker processes."""
+    num_engines: int = Field(1, ge=1)
+    """Engine replicas."""
+    reset_timeout_s: float = Field(_TIMEOUTS.reset, gt=0)
+    """For one environment reset, including the wait for a sandbox."""
+    step_timeout_s: float = Field(_TIMEOUTS.step, gt=0)
+    """For one environment step."""
+    turn_timeout_s: float = Field(_TIMEOUTS.turn, gt=0)
+    """For one completion of the policy."""
+    group_timeout_s: float = Field(_TIMEOUTS.group, gt=0)
+    """For the play of each member of a group, including retries; the wait for an environment's slot does not count."""
+
+    @property
+    def timeouts(self) -> Deadlines:
+        """The four timeouts as one record."""
+        return Deadlines(self.reset_timeout_s, self.step_timeout_s, self.turn_timeout_s, self.group_timeout_s)
+
+
+class LearnerConfig(Section):
+    """The optimizer."""
+
+    learning_rate: float = Field(1e-6, gt=0)
+    min_learning_rate: float = Field(0.0, ge=0)
+    """The rate at the end of the schedule (``RunConfig.lr_progress``); the decay is quadratic."""
+    lr_warmup_steps: int = Field(10, ge=0)
+    """Updates over which the rate rises to ``learning_rate``, while AdamW estimates the scale of the gradients."""
+    betas: tuple[float, float] = (0.9, 0.95)
+    weight_decay: float = 0.0
+    max_grad_norm: float = Field(1.0, gt=0)
+    max_kl: float | None = Field(None, gt=0)
+    """Trust region, in nats per token: a step that moves the policy further on its own tokens is shortened."""
+    num_minibatches: int = Field(1, ge=1)
+    """Optimizer steps per batch."""
+    max_tokens_per_micro_batch: int = Field(2048, ge=1)
+    """Tokens packed into one forward and backward pass."""
+    num_threads: int = Field(1, ge=1)
+    device: str = "cpu"
+
+
+class SftWarmupConfig(Section):
+    """Supervised format warm-up of a new model on random valid actions: it teaches the syntax, not the task."""
+
+    steps: int = Field(500, ge=0)
+    batch_size: int = Field(6, ge=1)
+    episodes: int = Field(0, ge=0)
+    """Episodes to play; later batches are drawn from these. 0 plays as many as it takes, for fast environments."""
+    learning_rate: float = Field(3e-3, gt=0)
+    observation_weight: float = Field(0.1, ge=0)
+    """Weight of the next-token loss on observations."""
+
+
+class EvaluationConfig(Section):
+    """Held-out tasks, sampled at the training temperature."""
+
+    tasks: int = Field(200, ge=0)
+    interval: int = Field(0, ge=0)
+    """Updates between evaluations during training; 0 evaluates only at the start, after the warm-up and at the end."""
+
+
+class CheckpointConfig(Section):
+    """Checkpoints to resume from."""
+
+    interval: int = Field(25, ge=1)
+    """Updates between checkpoints."""
+    keep_last: int = Field(3, ge=1)
