@@ -21,7 +21,7 @@ from typing import Any, Literal, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..rollout.placement import OFF_SANDBOX_NODES
+from ..placement import OFF_SANDBOX_NODES
 from ..tokens.encoding import stop_tokens
 from . import cpu_patches as vllm_cpu
 

@@ -8,7 +8,7 @@ replaces it once it is drained.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +19,14 @@ from ...store.client import StoreClient
 from ...store.database import open_database
 from ...store.writer import Writer
 from ..engine.client import PolicyClient
-from ..players.policy import TokenPlayer
 from ..store_actor import send_to
 from ..tokens.conversation import Chat
-from .episode import Controller, Deadlines
+from .episode import Controller, Deadlines, Player
 from .group_runner import Rollouts
+
+CreatePlayer = Callable[[PolicyClient, Chat, EnvThread, Group, Trajectory, float], Player]
+"""Creates the player of one episode; the last argument is the turn's timeout in seconds. Sent to the worker by pickle:
+a top-level function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class WorkerSpec:
     deadlines: Deadlines
     concurrency: Mapping[str, int]
     controller: Controller
+    create_player: CreatePlayer
     sandboxes: str = ""
     """The run whose hosts give sandboxes to environments; empty where none of them asks for any."""
 
@@ -100,9 +104,8 @@ class RolloutWorker:
         )
         return self._rollouts
 
-    def _player(self, owner: EnvThread, group: Group, trajectory: Trajectory) -> TokenPlayer:
+    def _player(self, owner: EnvThread, group: Group, trajectory: Trajectory) -> Player:
         assert self._engine_client is not None  # noqa: S101
-        system = "\n\n".join(part for part in (group.prompt_prefix, owner.instructions) if part)
-        return TokenPlayer(
-            self._engine_client, self._chat.begin(system), group.horizon, trajectory.id, self._spec.deadlines.turn
+        return self._spec.create_player(
+            self._engine_client, self._chat, owner, group, trajectory, self._spec.deadlines.turn
         )

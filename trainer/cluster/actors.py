@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from ...agents.engine.actor import start_engine
+from ...agents.placement import OFF_SANDBOX_NODES, hosts_of_actors
+from ...agents.players.policy import policy_player
 from ...agents.rollout.group_runner import kind_of
-from ...agents.rollout.placement import OFF_SANDBOX_NODES, hosts_of_actors
 from ...agents.rollout.worker import RolloutWorker, WorkerSpec
 from ...agents.store_actor import StoreWriter, send_to
 from ...agents.weights.shm_writer import WeightWriter
@@ -169,6 +170,7 @@ class Cluster:
             deadlines=rollout.timeouts,
             concurrency=concurrency(config, sandboxed=keeper is not None),
             controller=controller,
+            create_player=policy_player,
             sandboxes=config.name if keeper else "",
         )
         remote = ray.remote(RolloutWorker).options(

@@ -21,7 +21,8 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from ... import __version__
-from ...agents.players.policy import ChatPlayer, ChatServer, OraclePlayer, RandomPlayer
+from ...agents.players.baselines import OraclePlayer, RandomPlayer
+from ...agents.players.openai import ChatPlayer, ChatServer
 from ...agents.rollout.episode import Deadlines
 from ...agents.rollout.group_runner import Rollouts
 from ...envs.base import TurnEnv

@@ -13,7 +13,8 @@ from sqlalchemy import select
 from turnwise import __version__
 from turnwise.agents.engine.client import Generation, PolicyClient
 from turnwise.agents.errors import CannotSee, EngineFailed, HorizonReached
-from turnwise.agents.players.policy import ChatPlayer, ChatServer, TokenPlayer
+from turnwise.agents.players.openai import ChatPlayer, ChatServer
+from turnwise.agents.players.policy import PolicyPlayer
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
 from turnwise.envs.runner.env_thread import EnvThread
@@ -137,7 +138,7 @@ def test_a_silent_engine_is_named_with_its_state(tmp_path: Path) -> None:
 
         class PerAttempt:
             async def act(self, observation: str, images: Any) -> Any:
-                return await TokenPlayer(client, chat.begin(), HORIZON, "s", 0.2).act(observation, images)
+                return await PolicyPlayer(client, chat.begin(), HORIZON, "s", 0.2).act(observation, images)
 
             def close(self) -> None:
                 client.release("s")
@@ -204,7 +205,7 @@ class Counting:
         self.released.append(session)
 
 
-Begin = Callable[[Horizon, int], tuple[TokenPlayer, Counting]]
+Begin = Callable[[Horizon, int], tuple[PolicyPlayer, Counting]]
 
 
 @pytest.fixture(scope="module")
@@ -212,9 +213,9 @@ def begin(tmp_path_factory: pytest.TempPathFactory) -> Begin:
     words = [f"w{number}" for number in range(20)]
     chat = Chat(new_model(tmp_path_factory.mktemp("model"), words, hidden=16, layers=1, heads=2))
 
-    def made(horizon: Horizon, at_most: int) -> tuple[TokenPlayer, Counting]:
+    def made(horizon: Horizon, at_most: int) -> tuple[PolicyPlayer, Counting]:
         client: Any = Counting(at_most)
-        return TokenPlayer(client, chat.begin(), horizon, "s", 1.0), client
+        return PolicyPlayer(client, chat.begin(), horizon, "s", 1.0), client
 
     return made
 

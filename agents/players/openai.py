@@ -1,0 +1,79 @@
+"""A model behind an OpenAI-compatible chat API: evaluated, but not trained, because the API returns no token ids."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from ...errors import TurnwiseError
+from ..errors import EngineFailed
+from ..rollout.episode import Answer
+from .policy import refuse_images
+
+
+class ChatServer:
+    """An OpenAI-compatible server. All its players share one client, which keeps its connections open between turns.
+
+    It bounds neither requests nor connections: the caller bounds the episodes. Belongs to the event loop that first
+    uses it; ``close`` it there.
+    """
+
+    def __init__(self, url: str, temperature: float, deadline: float) -> None:
+        """``url`` is the base, ``http://host:port/v1``; the model's name may follow a ``#``.
+
+        Raises:
+            TurnwiseError: ``httpx`` is not installed.
+        """
+        try:
+            import httpx
+        except ImportError as error:
+            raise TurnwiseError(f"the policy {url} needs httpx, which is not installed: `pip install httpx`") from error
+        base, _, self._model = url.partition("#")
+        self._url = base.rstrip("/") + "/chat/completions"
+        self._temperature = temperature
+        self._deadline = deadline
+        self._errors = (httpx.HTTPError, ValueError, KeyError, IndexError, TypeError)
+        unbounded = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+        self._http = httpx.AsyncClient(timeout=deadline, limits=unbounded)
+
+    async def answer(self, messages: Sequence[Mapping[str, str]]) -> str:
+        """The server's next message.
+
+        Raises:
+            EngineFailed: the server gave none within the deadline.
+        """
+        body: dict[str, object] = {"messages": messages, "temperature": self._temperature}
+        if self._model:
+            body["model"] = self._model
+        try:
+            async with asyncio.timeout(self._deadline):
+                answer = await self._http.post(self._url, json=body)
+            answer.raise_for_status()
+            return str(answer.json()["choices"][0]["message"]["content"])
+        except TimeoutError:
+            raise EngineFailed(f"{self._url} gave no answer within {self._deadline:g} s") from None
+        except self._errors as error:
+            raise EngineFailed(f"{self._url} gave no answer: {type(error).__name__}: {error}") from error
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+
+class ChatPlayer:
+    """One episode of the model behind a server. The server returns text without tokens: it cannot be trained on."""
+
+    def __init__(self, server: ChatServer, system: str) -> None:
+        self._server = server
+        self._messages = [{"role": "system", "content": system}] if system else []
+
+    async def act(self, observation: str, images: Sequence[bytes]) -> Answer:
+        """See ``episode.Player``."""
+        refuse_images(images)
+        self._messages.append({"role": "user", "content": observation})
+        text = await self._server.answer(self._messages)
+        self._messages.append({"role": "assistant", "content": text})
+        return Answer(text)
+
+    def close(self) -> None:
+        """Nothing is held."""
