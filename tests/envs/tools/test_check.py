@@ -179,7 +179,7 @@ def test_an_environment_that_hangs_ends_by_its_deadlines() -> None:
     assert "did not return within 0.05 s" in failed(report)["reset"]
     assert {one.detail for one in report.findings[1:]} == {"not started: a call timed out"}
     report = check(FAULTY, {"fault": "hang", "where": "reset"}, call_timeout_s=5, check_timeout_s=0.05, timeout_s=0.12)
-    assert failed(report)["reset"] == "not finished after 0.05 s"
+    assert failed(report)["reset"] == "not finished within 0.05 s"
     assert failed(report)["oracle"] == "not started: all checks together exceeded 0.12 s"
     HANG.set()
     assert abandoned_threads() >= 0
