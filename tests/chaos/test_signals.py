@@ -53,7 +53,7 @@ def test_a_signal_ends_the_first_evaluation_in_order(tmp_path: Path, number: sig
 
 @pytest.mark.parametrize(("number", "group"), [(INT, GROUP), pytest.param(TERM, PROCESS, marks=pytest.mark.soak)])
 def test_a_signal_ends_the_warm_up_in_order(tmp_path: Path, number: signal.Signals, group: bool) -> None:
-    program = Program.train(tmp_path, "warmup.steps=100000")
+    program = Program.train(tmp_path, "sft_warmup.steps=100000")
     program.until_rows("policy_version", 1)
     program.send(number, group)
     check_ended(program, number, time.monotonic(), "stopped")
@@ -90,7 +90,7 @@ def test_a_signal_ends_an_evaluation_in_order(tmp_path: Path, number: signal.Sig
 
 
 def started(folder: Path) -> Program:
-    return Program.train(folder, f"budget.updates={UPDATES}", "evaluation.tasks=12")
+    return Program.train(folder, f"max_steps={UPDATES}", "evaluation.tasks=12")
 
 
 def ended_after(folder: Path, seconds: float, number: signal.Signals, group: bool) -> None:

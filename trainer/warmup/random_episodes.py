@@ -1,9 +1,14 @@
-"""Endless episodes for the format warm-up, played in a thread of the driver, ahead of the learner.
+"""An endless stream of episodes for the format warm-up, played in a thread of the driver, ahead of the learner.
 
-Nothing else stands between the driver and a stranger's world here. So an episode that raises is dropped; an
-environment that keeps raising, or in which one call overruns its deadline, is left out and said so, and the others go
-on; with none left the warm-up ends with the last reason. A thread that hangs is given up, never joined. The same
-``rng`` gives the same episodes, until a world hangs.
+The warm-up runs third-party environments inside the driver process, so their failures are contained here:
+
+* An episode that raises is dropped.
+* An environment that raises ``MAX_CONSECUTIVE_FAILURES`` times in a row, or whose call exceeds the timeout, is excluded
+  with a warning; the others continue.
+* If no environment is left, ``NoPlayableEnvironment`` is raised with the last reason.
+* A thread that hangs is abandoned, never joined.
+
+The same ``rng`` yields the same episodes until an environment hangs.
 """
 
 import threading
@@ -13,121 +18,126 @@ from dataclasses import dataclass
 from queue import Empty, Full, Queue
 from random import Random
 from time import monotonic
-from typing import Generic, TypeVar
 
 from ...agents.rollout.group_runner import kind_of
 from ...envs.base import TurnEnv
 from ...envs.registry import make
 from ...errors import TurnwiseError
 from ..config.sections import EnvironmentConfig
+from .examples import PlayEpisode, SftExample
 
-AHEAD = 16
-"""Episodes played before they are asked for."""
-PATIENCE = 10
-"""Episodes in a row that an environment may fail."""
+PREFETCH_EPISODES = 16
+"""Episodes played before they are requested."""
+MAX_CONSECUTIVE_FAILURES = 10
+"""Episodes in a row that may fail before their environment is excluded."""
 SEED_RANGE = 2**31
 
-T = TypeVar("T")
-Play = Callable[[TurnEnv, int, Random, Callable[[], None]], T]
-"""One episode from a seed; the last argument is called before each call of the environment."""
 
-
-class NothingToRehearse(TurnwiseError):
+class NoPlayableEnvironment(TurnwiseError):
     """No environment of the mixture could be played."""
 
 
-def rehearse(
+def random_episodes(
     environments: Sequence[EnvironmentConfig],
-    play: Play[T],
+    play: PlayEpisode,
     rng: Random,
-    deadline: float,
-    tell: Callable[[str], None] = lambda text: None,
-) -> Generator[T]:
-    """Episodes of the mixture. ``deadline`` is for one call of an environment, in seconds.
+    timeout_s: float,
+    report: Callable[[str], None] = lambda text: None,
+) -> Generator[SftExample]:
+    """Yield episodes of the mixture without end.
+
+    Args:
+        timeout_s: limit for one call of an environment.
+        report: receives a line per excluded environment.
 
     Raises:
-        NothingToRehearse: every environment was left out.
+        NoPlayableEnvironment: every environment was excluded.
     """
-    left, number = list(environments), 0
+    playable, threads = list(environments), 0
     while True:
-        thread = _Rehearsal(left, play, rng, deadline)
+        thread = _EpisodeThread(playable, play, rng, timeout_s)
         thread.start()
         try:
-            for answer in thread.answers():
-                if isinstance(answer, _LeftOut):
-                    left = [one for one in left if one is not answer.environment]
-                    name = kind_of(answer.environment.id, answer.environment.options)
-                    tell(f"{name} is left out of the format warm-up: {answer.reason}")
-                    if not left:
-                        raise NothingToRehearse(
-                            f"no environment can be played for the format warm-up; {name}: {answer.reason}"
-                        )
-                else:
-                    yield answer
+            for result in thread.results():
+                if isinstance(result, SftExample):
+                    yield result
+                    continue
+                playable = [one for one in playable if one is not result.environment]
+                name = kind_of(result.environment.id, result.environment.options)
+                report(f"{name} is excluded from the format warm-up: {result.reason}")
+                if not playable:
+                    raise NoPlayableEnvironment(
+                        f"no environment can be played for the format warm-up; {name}: {result.reason}"
+                    )
         finally:
-            thread.given_up.set()
-        number += 1
-        rng = Random(number)  # noqa: S311 - reproducible; the thread that hangs may still hold the other one
+            thread.abandoned.set()
+        threads += 1
+        # A hung thread may still draw from the old generator.
+        rng = Random(threads)  # noqa: S311 - reproducible, not secret
 
 
 @dataclass(frozen=True, slots=True)
-class _LeftOut:
+class _Excluded:
     environment: EnvironmentConfig
     reason: str
 
 
-class _Rehearsal(threading.Thread, Generic[T]):
-    """Plays the mixture until given up."""
+class _EpisodeThread(threading.Thread):
+    """Plays the mixture until it is abandoned."""
 
-    def __init__(self, left: Sequence[EnvironmentConfig], play: Play[T], rng: Random, deadline: float) -> None:
-        super().__init__(name="rehearsal", daemon=True)
-        self.given_up = threading.Event()
-        self._left = list(left)
-        self._play, self._rng, self._deadline = play, rng, deadline
-        self._ready: Queue[T | _LeftOut] = Queue(AHEAD)
-        self._current = self._left[0]
-        self._since = monotonic()
+    def __init__(
+        self, environments: Sequence[EnvironmentConfig], play: PlayEpisode, rng: Random, timeout_s: float
+    ) -> None:
+        super().__init__(name="warmup-episodes", daemon=True)
+        self.abandoned = threading.Event()
+        self._environments = list(environments)
+        self._play, self._rng, self._timeout_s = play, rng, timeout_s
+        self._results: Queue[SftExample | _Excluded] = Queue(PREFETCH_EPISODES)
+        self._current = self._environments[0]
+        self._last_heartbeat = monotonic()
 
-    def answers(self) -> Iterator[T | _LeftOut]:
-        """What comes of it, up to and with an environment that hangs."""
+    def results(self) -> Iterator[SftExample | _Excluded]:
+        """Yield examples and exclusions; end with the exclusion of an environment that hangs."""
         while True:
             try:
-                yield self._ready.get(timeout=max(0.01, self._since + self._deadline - monotonic()))
+                yield self._results.get(timeout=max(0.01, self._last_heartbeat + self._timeout_s - monotonic()))
             except Empty:
-                if monotonic() - self._since >= self._deadline:
-                    yield _LeftOut(self._current, f"a call had not returned after {self._deadline:g} s")
+                if monotonic() - self._last_heartbeat >= self._timeout_s:
+                    yield _Excluded(self._current, f"a call did not return within {self._timeout_s:g} s")
                     return
 
     def run(self) -> None:
         made: dict[int, TurnEnv] = {}
-        failed = [0] * len(self._left)
-        playing = list(range(len(self._left)))
-        while playing and not self.given_up.is_set():
-            chosen = self._rng.choices(playing, [self._left[one].weight for one in playing])[0]
-            self._current = self._left[chosen]
-            self._beat()
+        failures = [0] * len(self._environments)
+        playable = list(range(len(self._environments)))
+        while playable and not self.abandoned.is_set():
+            chosen = self._rng.choices(playable, [self._environments[one].weight for one in playable])[0]
+            self._current = self._environments[chosen]
+            self._heartbeat()
             try:
                 if chosen not in made:
                     made[chosen] = make(self._current.id, **self._current.options)
-                answer = self._play(made[chosen], self._rng.randrange(SEED_RANGE), self._rng, self._beat)
-            except BaseException as error:  # SystemExit too: it is the world's, not ours
-                failed[chosen] += 1
-                if failed[chosen] >= PATIENCE:
-                    playing.remove(chosen)
-                    reason = traceback.format_exception_only(error)[-1].strip()
-                    self._put(_LeftOut(self._current, f"{PATIENCE} episodes in a row raised, the last {reason}"))
+                example = self._play(made[chosen], self._rng.randrange(SEED_RANGE), self._rng, self._heartbeat)
+            except BaseException as error:  # an environment may also raise SystemExit
+                failures[chosen] += 1
+                if failures[chosen] >= MAX_CONSECUTIVE_FAILURES:
+                    playable.remove(chosen)
+                    last = traceback.format_exception_only(error)[-1].strip()
+                    reason = f"{MAX_CONSECUTIVE_FAILURES} episodes in a row raised, the last {last}"
+                    self._put(_Excluded(self._current, reason))
             else:
-                failed[chosen] = 0
-                self._put(answer)
+                failures[chosen] = 0
+                self._put(example)
 
-    def _beat(self) -> None:
-        self._since = monotonic()
+    def _heartbeat(self) -> None:
+        self._last_heartbeat = monotonic()
 
-    def _put(self, answer: T | _LeftOut) -> None:
-        while not self.given_up.is_set():
-            self._beat()
+    def _put(self, result: SftExample | _Excluded) -> None:
+        """Queue a result; a full queue does not count as a hang."""
+        while not self.abandoned.is_set():
+            self._heartbeat()
             try:
-                self._ready.put(answer, timeout=self._deadline / 2)
+                self._results.put(result, timeout=self._timeout_s / 2)
             except Full:
                 continue
             return

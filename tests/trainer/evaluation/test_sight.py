@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 from turnwise.agents.errors import CannotSee
+from turnwise.store import queries
 from turnwise.store.database import open_database
-from turnwise.store.queries import lists as queries
 from turnwise.tests.agents.worlds import CLOCK, PICTURE
 from turnwise.tests.envs.faulty import FAULTY
 from turnwise.trainer.config.loading import parse_config

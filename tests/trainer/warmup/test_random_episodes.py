@@ -1,4 +1,4 @@
-"""Worlds that break or hang in the format warm-up are left out, and never hold it up."""
+"""Environments that break or hang during the format warm-up are excluded, and never stop it."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -9,7 +9,8 @@ import pytest
 from turnwise.envs.base import TurnEnv
 from turnwise.tests.envs.faulty import FAULTY, HANG
 from turnwise.trainer.config.sections import EnvironmentConfig
-from turnwise.trainer.warmup.random_episodes import PATIENCE, NothingToRehearse, rehearse
+from turnwise.trainer.warmup.examples import PlayEpisode, SftExample
+from turnwise.trainer.warmup.random_episodes import MAX_CONSECUTIVE_FAILURES, NoPlayableEnvironment, random_episodes
 
 SITE = EnvironmentConfig(id="turnwise/TextSite-v0")
 
@@ -21,21 +22,35 @@ def _release() -> Iterator[None]:
     HANG.clear()
 
 
-def world(fault: str, where: str) -> EnvironmentConfig:
+def faulty(fault: str, where: str) -> EnvironmentConfig:
     return EnvironmentConfig(id=FAULTY, options={"fault": fault, "where": where})
 
 
-def play(env: TurnEnv, seed: int, rng: Random, beat: Callable[[], None]) -> str:
-    beat()
-    env.reset(seed=seed)
-    beat()
-    env.step("fault")
-    return type(env.unwrapped).__name__
+def example_of(number: int) -> SftExample:
+    return SftExample([number], [None])
+
+
+def seed_only(env: TurnEnv, seed: int, rng: Random, heartbeat: Callable[[], None]) -> SftExample:
+    return example_of(seed)
+
+
+def playing(classes: list[str]) -> PlayEpisode:
+    """Plays two calls per episode, and adds the environment's class to ``classes``."""
+
+    def play(env: TurnEnv, seed: int, rng: Random, heartbeat: Callable[[], None]) -> SftExample:
+        heartbeat()
+        env.reset(seed=seed)
+        heartbeat()
+        env.step("fault")
+        classes.append(type(env.unwrapped).__name__)
+        return example_of(seed)
+
+    return play
 
 
 def test_the_same_generator_gives_the_same_episodes() -> None:
     def seeds() -> list[int]:
-        return list(islice(rehearse([SITE], lambda env, seed, rng, beat: seed, Random(7), 5.0), 40))
+        return [one.ids[0] for one in islice(random_episodes([SITE], seed_only, Random(7), 5.0), 40)]
 
     assert seeds() == seeds()
     assert len(set(seeds())) == 40
@@ -44,35 +59,39 @@ def test_the_same_generator_gives_the_same_episodes() -> None:
 @pytest.mark.parametrize(
     ("fault", "where"), [("raise", "step"), ("raise", "reset"), ("exit", "reset"), ("raise", "make")]
 )
-def test_a_world_that_keeps_raising_is_left_out(fault: str, where: str) -> None:
-    told: list[str] = []
-    made = list(islice(rehearse([SITE, world(fault, where)], play, Random(0), 5.0, told.append), 60))
-    assert made == ["TextSiteEnv"] * 60
-    (said,) = told
-    assert FAULTY in said
-    assert f"{PATIENCE} episodes in a row" in said
+def test_an_environment_that_keeps_raising_is_excluded(fault: str, where: str) -> None:
+    reported: list[str] = []
+    classes: list[str] = []
+    stream = random_episodes([SITE, faulty(fault, where)], playing(classes), Random(0), 5.0, reported.append)
+    assert len(list(islice(stream, 60))) == 60
+    assert set(classes) == {"TextSiteEnv"}
+    (line,) = reported
+    assert FAULTY in line
+    assert f"{MAX_CONSECUTIVE_FAILURES} episodes in a row" in line
 
 
-def test_a_world_that_hangs_is_left_out_after_its_deadline() -> None:
-    told: list[str] = []
+def test_an_environment_that_hangs_is_excluded_after_its_timeout() -> None:
+    reported: list[str] = []
+    classes: list[str] = []
     began = monotonic()
-    made = list(islice(rehearse([SITE, world("hang", "step")], play, Random(0), 0.5, told.append), 60))
-    assert made == ["TextSiteEnv"] * 60
-    assert len(told) == 1
-    assert "did not return within 0.5 s" in told[0]
+    stream = random_episodes([SITE, faulty("hang", "step")], playing(classes), Random(0), 0.5, reported.append)
+    assert len(list(islice(stream, 60))) == 60
+    assert set(classes) == {"TextSiteEnv"}
+    (line,) = reported
+    assert "did not return within 0.5 s" in line
     assert monotonic() - began < 20
 
 
-@pytest.mark.parametrize(("fault", "told"), [("raise", "the page is gone"), ("hang", "did not return")])
-def test_with_no_world_left_it_ends_with_the_reason(fault: str, told: str) -> None:
-    with pytest.raises(NothingToRehearse, match=told):
-        next(rehearse([world(fault, "reset")], play, Random(0), 0.5))
+@pytest.mark.parametrize(("fault", "reason"), [("raise", "the page is gone"), ("hang", "did not return within 0.5 s")])
+def test_without_a_playable_environment_it_ends_with_the_reason(fault: str, reason: str) -> None:
+    with pytest.raises(NoPlayableEnvironment, match=reason):
+        next(random_episodes([faulty(fault, "reset")], playing([]), Random(0), 0.5))
 
 
-def test_a_consumer_that_is_slower_than_the_deadline_is_no_hang() -> None:
-    made = rehearse([SITE], lambda env, seed, rng, beat: seed, Random(0), 0.2)
+def test_a_consumer_that_is_slower_than_the_timeout_is_not_a_hang() -> None:
+    stream = random_episodes([SITE], seed_only, Random(0), 0.2)
     pause = monotonic() + 1.0
-    first = list(islice(made, 20))
+    first = list(islice(stream, 20))
     while monotonic() < pause:
         pass
-    assert len({*first, *islice(made, 40)}) == 60
+    assert len({one.ids[0] for one in [*first, *islice(stream, 40)]}) == 60

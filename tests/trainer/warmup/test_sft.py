@@ -1,4 +1,4 @@
-"""The format warm-up teaches syntax from random valid actions; it never asks the oracle."""
+"""The format warm-up teaches syntax from random valid actions; it never calls the oracle."""
 
 from itertools import islice
 from pathlib import Path
@@ -13,7 +13,9 @@ from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
 from turnwise.trainer.config.sections import EnvironmentConfig, LearnerConfig, SftWarmupConfig
 from turnwise.trainer.learner.local import Learner
-from turnwise.trainer.warmup.sft import Transcript, drawn_again, next_token, transcripts, warm_up
+from turnwise.trainer.warmup.examples import SftExample, next_token, random_policy, resampled
+from turnwise.trainer.warmup.random_episodes import random_episodes
+from turnwise.trainer.warmup.sft import warm_up
 
 SITE = [EnvironmentConfig(id="turnwise/TextSite-v0")]
 HORIZON = Horizon(8, 4, 64, 256)
@@ -32,11 +34,11 @@ def test_the_next_token_distribution_is_that_of_whole_actions() -> None:
     assert next_token(actions, [4]) == {9: 1.0}
 
 
-def test_the_warm_up_lowers_the_loss_and_never_asks_the_oracle(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def asked(self: TextSiteEnv) -> str:
-        raise AssertionError("the warm-up asked the oracle")
+def test_the_warm_up_lowers_the_loss_and_never_calls_the_oracle(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def called(self: TextSiteEnv) -> str:
+        raise AssertionError("the warm-up called the oracle")
 
-    monkeypatch.setattr(TextSiteEnv, "oracle", asked)
+    monkeypatch.setattr(TextSiteEnv, "oracle", called)
     learner = Learner(model, LearnerConfig(), DecoupledPPO(), Recompute(), 1.0)
     chat = Chat(model)
     first = warm_up(learner.model, chat, SITE, HORIZON, SftWarmupConfig(steps=1), 0)
@@ -44,7 +46,7 @@ def test_the_warm_up_lowers_the_loss_and_never_asks_the_oracle(model: Path, monk
     assert last < first - 1
 
 
-def test_transcripts_are_of_the_training_split_and_their_actions_valid(
+def test_episodes_are_of_the_training_split_and_their_actions_valid(
     model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     splits, valid = set(), []
@@ -61,7 +63,8 @@ def test_transcripts_are_of_the_training_split_and_their_actions_valid(
 
     monkeypatch.setattr(TextSiteEnv, "reset", watched_reset)
     monkeypatch.setattr(TextSiteEnv, "step", watched_step)
-    made = list(islice(transcripts(SITE, Chat(model), HORIZON, Random(0)), 10))
+    play = random_policy(Chat(model), HORIZON.max_turns)
+    made = list(islice(random_episodes(SITE, play, Random(0), 30.0), 10))
     assert splits == {"train"}
     assert all(valid)
     for one in made:
@@ -69,9 +72,9 @@ def test_transcripts_are_of_the_training_split_and_their_actions_valid(
         assert all(target[token] > 0 for token, target in zip(one.ids, one.targets, strict=True) if target)
 
 
-def test_after_so_many_episodes_those_are_drawn_again() -> None:
-    made = (Transcript([number], [None]) for number in range(9))
-    taken = [one.ids[0] for one in islice(drawn_again(made, 3, Random(0)), 40)]
+def test_after_the_given_number_of_episodes_they_are_sampled_again() -> None:
+    made = (SftExample([number], [None]) for number in range(9))
+    taken = [one.ids[0] for one in islice(resampled(made, 3, Random(0)), 40)]
     assert taken[:3] == [0, 1, 2]
     assert set(taken[3:]) == {0, 1, 2}
     assert list(made) == []

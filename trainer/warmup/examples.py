@@ -1,0 +1,78 @@
+"""Supervised examples from episodes of a random policy.
+
+The target of an action token is the random policy's exact next-token distribution, not the one action it drew.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from random import Random
+
+from ...agents.tokens.conversation import Chat
+from ...envs.base import TurnEnv
+from ...envs.runner.observations import split
+
+
+@dataclass(slots=True)
+class SftExample:
+    """One episode as tokens; both lists have the same length."""
+
+    ids: list[int]
+    targets: list[dict[int, float] | None]
+    """Per action token, the distribution it was drawn from; None for every other token."""
+
+
+PlayEpisode = Callable[[TurnEnv, int, Random, Callable[[], None]], SftExample]
+"""Play one episode: ``(environment, seed, rng, heartbeat)``. ``heartbeat`` is called before each environment call."""
+
+
+def random_policy(chat: Chat, max_turns: int) -> PlayEpisode:
+    """Return a function that plays an episode of at most ``max_turns`` turns with random valid actions."""
+    encode = cache(chat.answer)
+
+    def play(env: TurnEnv, seed: int, rng: Random, heartbeat: Callable[[], None]) -> SftExample:
+        heartbeat()
+        observation, _ = env.reset(seed=seed, options={"split": "train"})
+        conversation = chat.begin(env.instructions())
+        example = SftExample([], [])
+        for _ in range(max_turns):
+            message = conversation.observe(split(observation)[0])
+            example.ids += message.tokens
+            example.targets += [None] * len(message.tokens)
+            valid = env.valid_actions()
+            actions = [(encode(text), weight) for text, weight in valid]
+            chosen = rng.choices(range(len(valid)), [weight for _, weight in valid])[0]
+            ids = actions[chosen][0]
+            example.targets += [next_token(actions, ids[:depth]) for depth in range(len(ids))]
+            example.ids += ids
+            conversation.act(ids, [0.0] * len(ids), [0] * len(ids))
+            heartbeat()
+            observation, _, terminated, truncated, _ = env.step(valid[chosen][0])
+            if terminated or truncated:
+                break
+        return example
+
+    return play
+
+
+def next_token(actions: Sequence[tuple[Sequence[int], float]], prefix: Sequence[int]) -> dict[int, float]:
+    """Return the distribution of the token after ``prefix``, where whole actions are drawn by weight."""
+    mass: dict[int, float] = {}
+    depth = len(prefix)
+    for ids, weight in actions:
+        if len(ids) > depth and list(ids[:depth]) == list(prefix):
+            mass[ids[depth]] = mass.get(ids[depth], 0.0) + weight
+    total = sum(mass.values())
+    return {token: weight / total for token, weight in mass.items()}
+
+
+def resampled(source: Generator[SftExample], count: int, rng: Random) -> Iterator[SftExample]:
+    """Yield the first ``count`` examples of ``source``, then random ones of these without end."""
+    kept = []
+    for one in islice(source, count):
+        kept.append(one)
+        yield one
+    source.close()
+    while True:
+        yield rng.choice(kept)
