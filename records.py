@@ -1,7 +1,7 @@
-"""The nouns of turnwise: frozen, slotted carriers with no behavior and no dependency.
+"""The nouns of turnwise: frozen, slotted carriers without behavior or dependencies.
 
-Every other part speaks in these. What a field means is said here once; how it is stored is ``store``'s affair and how
-it is made is ``envs``' and ``agents``'.
+Every other part exchanges these. The meaning of a field is defined here; ``store`` defines how it is stored, ``envs``
+and ``agents`` how it is made.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,29 +21,29 @@ NO_VERSION = -1
 
 
 class Status(StrEnum):
-    """How a trajectory stands. Only ``completed`` and ``truncated`` enter a baseline or a loss."""
+    """The status of a trajectory. Only ``completed`` and ``truncated`` enter a baseline or a loss."""
 
     RUNNING = "running"
     COMPLETED = "completed"
     """The environment ended the episode."""
     TRUNCATED = "truncated"
-    """A horizon (turns, tokens or context) ran out; not a failure, not a termination."""
+    """A limit of the horizon (turns, tokens or context) was reached: neither a failure nor a termination."""
     ENV_ERROR = "env_error"
-    """The world failed: the environment raised, broke its contract, or its process died."""
+    """The environment raised, broke its contract, or its process died."""
     POLICY_ERROR = "policy_error"
-    """The engine failed, or answered without token ids."""
+    """The engine failed, or returned no token ids."""
     TIMEOUT = "timeout"
-    """A reset or a step overran its deadline."""
+    """A reset or a step exceeded its timeout."""
     CANCELLED = "cancelled"
-    """Given up by the run itself: stopped, resumed past, or its group's deadline came."""
+    """The run ended it: the run stopped or resumed, or the group's timeout was exceeded."""
 
 
 SCORED_STATUSES = frozenset({Status.COMPLETED, Status.TRUNCATED})
-"""The statuses that are outcomes; every other ended status is a failure, never a reward."""
+"""The statuses that have a reward. Every other final status is a failure, never a reward."""
 
 
 class GroupState(StrEnum):
-    """Where a group stands in the queue that the store is; ``store.groups`` holds the transitions."""
+    """The state of a group in the queue; ``store.operations.group_states`` defines the transitions."""
 
     OPEN = "open"
     READY = "ready"
@@ -66,7 +66,7 @@ class Source(StrEnum):
 
 
 class Role(StrEnum):
-    """The speaker of a message, in chat-template terms. Observations are the user's."""
+    """The role of a message in the chat template. An observation has the role ``user``."""
 
     SYSTEM = "system"
     USER = "user"
@@ -74,7 +74,7 @@ class Role(StrEnum):
 
 
 class Purpose(StrEnum):
-    """Why a group was played. Groups played for evaluation are never trained on."""
+    """The purpose of a group. Groups for evaluation are never trained on."""
 
     TRAIN = "train"
     EVAL = "eval"
@@ -82,7 +82,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One problem: an environment, and what makes this instance of it. ``id`` is the hash of the rest
+    """One problem: an environment and the arguments of this instance. ``id`` is the hash of the other fields
     (``envs.tasks``).
     """
 
@@ -98,20 +98,20 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """How long an episode may be. Four separate limits; whichever runs out first truncates the episode."""
+    """Four separate limits of an episode; the first one that is reached truncates it."""
 
     max_turns: int
     max_tokens_per_turn: int
-    """Sampled tokens in one turn."""
+    """Sampled tokens per turn."""
     max_tokens_per_episode: int
-    """Sampled tokens in the episode."""
+    """Sampled tokens per episode."""
     max_context: int
-    """Tokens the policy may have before it at once, prompt and answer together."""
+    """Tokens of the context: prompt and completion together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One node of a trajectory's message tree: who spoke, and the tokens this message *adds* to its parent's context.
+    """One node of a trajectory's message tree: its role, and the tokens it *adds* to its parent's context.
 
     ``tokens``, ``mask``, ``logprobs`` and ``versions`` have one length. ``mask`` is 1 where the policy sampled the
     token; there, ``logprobs`` is the behavior log-probability and ``versions`` the policy version, both as the
@@ -136,23 +136,23 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One turn: what the agent saw, what it did, what that brought."""
+    """One turn: an observation, the action on it, and the reward."""
 
     index: int
     observation: str
-    """The text seen; empty for an image alone."""
+    """The text of the observation; empty if it is an image alone."""
     observation_hash: str
     """Hash of the whole normalized observation (``envs.observations``)."""
     action: str
     reward: float
     reward_parts: Mapping[str, float]
-    """The named addends of ``reward``, where the environment tells them."""
+    """The named addends of ``reward``; empty if the environment reports none."""
     terminated: bool
     truncated: bool
     action_valid: bool
     """Whether the environment could parse and apply the action."""
     state_key: str
-    """The environment's name for the state the action was taken in; empty if it has none."""
+    """The environment's name of the state in which the action was taken; empty if it reports none."""
     message: int | None
     """Index of the message that holds the action's tokens; None for a policy without tokens."""
     model_ms: float
@@ -176,17 +176,17 @@ class Trajectory:
     status: Status = Status.RUNNING
     source: Source = Source.POLICY
     policy: str = ""
-    """For a reader: ``random``, ``oracle``, a checkpoint's name, or empty for the run's own policy."""
+    """``random``, ``oracle``, the name of a checkpoint, or empty for the policy of the run."""
     reward: float = 0.0
     success: bool | None = None
-    """The environment's own verdict, ``info["success"]``; None where it gives none."""
+    """The environment's verdict, ``info["success"]``; None if it gives none."""
     error: str = ""
-    """Why it failed, for a person."""
+    """Why it failed, or which limit truncated it."""
     final_observation_hash: str = ""
     deterministic: bool = True
     extras: Mapping[str, Any] = field(default_factory=dict)
-    """JSON values for the record, most of them from the environment: its sandbox's image, tampering found. The episode
-    loop adds ``env_package``, the package that provided the environment, with its version.
+    """JSON values from ``info["extras"]``, for example the image of the sandbox, or tampering that grading found. The
+    episode loop adds ``env_package``: the package of the environment, with its version.
     """
     steps: Sequence[Step] = ()
     messages: Sequence[Message] = ()
@@ -194,7 +194,7 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the last attempt of a group's member ended: a trajectory without its steps and messages."""
+    """The result of one attempt of a group's member: a trajectory without its steps and messages."""
 
     trajectory: str
     member: int
@@ -210,7 +210,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Trajectories compared with one another: one task, one horizon, one prompt prefix."""
+    """Trajectories that are compared with one another: they share task, horizon and prompt prefix."""
 
     id: str
     run: str

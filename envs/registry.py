@@ -25,7 +25,7 @@ from typing import Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
-from ..errors import nearest
+from ..errors import suggestion
 from .base import Adapted, TurnEnv
 from .errors import EnvironmentFailed, UnknownEnvironment
 from .web.miniwob.tasks import TASKS
@@ -153,4 +153,4 @@ def _unknown(bare: EnvSpec, options: Mapping[str, Any]) -> str:
     takes = signature(load_env_creator(entry) if isinstance(entry, str) else entry).parameters  # type: ignore[arg-type]
     if any(each.kind is Parameter.VAR_KEYWORD for each in takes.values()):
         return ""
-    return next((f"{name!r}{nearest(name, list(takes))}" for name in options if name not in takes), "")
+    return next((f"{name!r}{suggestion(name, list(takes))}" for name in options if name not in takes), "")

@@ -1,6 +1,4 @@
-"""Alembic's environment. ``turnwise.store.migrate`` gives it the connection and the tables; it knows nothing of files
-or URLs.
-"""
+"""Alembic's environment. ``turnwise.store.migrate`` passes the connection and the tables."""
 
 from alembic import context
 

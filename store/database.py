@@ -1,8 +1,8 @@
-"""Opening a store: SQLite in WAL mode by default, PostgreSQL by URL, and the folder of blobs that goes with it.
+"""Open a store: SQLite in WAL mode by default, PostgreSQL by URL, each with its place for blobs.
 
 On SQLite a write transaction takes the lock when it begins (``BEGIN IMMEDIATE``), so two writers wait for each other
-instead of failing, and ``synchronous=NORMAL``: what was committed survives the death of any process (a power cut may
-take the last commits, never the database).
+instead of failing. With ``synchronous=NORMAL`` a committed write survives the death of any process; a power failure may
+lose the last commits, and never corrupts the database.
 """
 
 import os
@@ -18,19 +18,19 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from . import migrate
 from .content.blobs import BlobStore
-from .database_errors import explain
+from .database_errors import to_store_error
 from .errors import StoreError, WrongRevision
 from .operations.transaction import Transaction
 from .types import dump_json
 
-BUSY_SECONDS = 30.0
-"""How long a connection waits for another's lock."""
+BUSY_TIMEOUT_S = 30.0
+"""Seconds that a connection waits for the lock of another."""
 
 _WRITE = "turnwise_write"
 
 
 class Database:
-    """An open store. ``url`` is as given, ``engine`` SQLAlchemy's, ``blobs`` the store of large content."""
+    """An open store: the ``url`` it was opened with, SQLAlchemy's ``engine``, and the ``blobs``."""
 
     def __init__(self, url: str, engine: Engine, blobs: BlobStore) -> None:
         self.url = url
@@ -40,45 +40,48 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """A write transaction: committed at the end, rolled back if anything raises.
+        """Open a write transaction: committed at the end, rolled back if anything raises.
 
         Raises:
             StoreFull: the disk is full.
-            StoreUnavailable: the database did not answer, or stayed locked.
+            StoreUnavailable: the database did not answer, or stayed locked for ``BUSY_TIMEOUT_S``.
         """
         try:
             with self._writing.begin() as conn:
                 yield Transaction(conn, self.blobs)
         except DBAPIError as error:
-            raise explain(error, shown(self.url)) from error
+            raise to_store_error(error, without_password(self.url)) from error
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection for queries: one snapshot, never waiting for a writer on SQLite. Raises as ``transaction``
-        does.
+        """Open a connection for queries. On SQLite it reads one snapshot and never waits for a writer.
+
+        Raises:
+            StoreUnavailable: the database did not answer.
         """
         try:
             with self.engine.connect() as conn:
                 yield conn
         except DBAPIError as error:
-            raise explain(error, shown(self.url)) from error
+            raise to_store_error(error, without_password(self.url)) from error
 
     def close(self) -> None:
-        """Closes the connections that are not in use."""
+        """Close the connections that are not in use."""
         self.engine.dispose()
 
 
 def open_database(url: str, *, create: bool = False, blobs: str | None = None) -> Database:
-    """Opens the store at ``url`` (an SQLAlchemy URL, or the path of an SQLite file: with a ``/``, or in ``.db`` or
-    ``.sqlite``).
+    """Open the store at ``url``.
 
-    ``create`` makes a missing or empty database; an existing one is never upgraded silently. ``blobs`` (or
-    ``?blobs=`` in the URL, or ``TURNWISE_BLOBS``) is the folder or fsspec URL of large content: by default ``blobs``
-    beside an SQLite file, and on PostgreSQL none, which keeps all content in the database.
+    Args:
+        url: an SQLAlchemy URL, or the path of an SQLite file, which contains a ``/`` or ends in ``.db`` or ``.sqlite``.
+        create: make a missing or empty database. An existing one is never upgraded silently.
+        blobs: the folder or fsspec URL of large content; also ``?blobs=`` in the URL, or ``TURNWISE_BLOBS``. By default
+            the folder ``blobs`` next to an SQLite file, and none on PostgreSQL, which then keeps all content.
 
     Raises:
-        WrongRevision: the schema is not this program's; the message says what to do.
-        StoreError: there is no database there, or it cannot be opened.
+        WrongRevision: the schema is at another revision; the message names the command that upgrades it.
+        StoreError: the database is missing or cannot be opened.
     """
     database = _connect(url, blobs, create)
     try:
@@ -87,13 +90,14 @@ def open_database(url: str, *, create: bool = False, blobs: str | None = None) -
             _upgrade(database)
         elif revision is None:
             raise StoreError(
-                f"{_place(database)} holds no turnwise store; make one with `turnwise db upgrade --store {shown(url)}`"
+                f"{_place(database)} holds no turnwise store; make one with "
+                f"`turnwise db upgrade --store {without_password(url)}`"
             )
         elif revision != migrate.head():
             migrate.refuse_unknown(revision, f"the store {_place(database)}")
             raise WrongRevision(
                 f"the store {_place(database)} is at revision {revision}, this turnwise needs {migrate.head()}; "
-                f"run `turnwise db upgrade --store {shown(url)}`"
+                f"run `turnwise db upgrade --store {without_password(url)}`"
             )
     except BaseException:
         database.close()
@@ -102,8 +106,10 @@ def open_database(url: str, *, create: bool = False, blobs: str | None = None) -
 
 
 def upgrade(url: str) -> None:
-    """Brings the store at ``url`` to this program's schema, making it if it is not there; all or nothing. Raises
-    StoreError.
+    """Upgrade the store at ``url`` to this program's schema, all or nothing; a missing store is made.
+
+    Raises:
+        StoreError: the database cannot be opened, or holds tables of another program.
     """
     database = _connect(url, None, create=True)
     try:
@@ -112,8 +118,12 @@ def upgrade(url: str) -> None:
         database.close()
 
 
-def current(url: str) -> tuple[str | None, str]:
-    """The revision of the store at ``url`` (None: no tables yet), and the one this program needs. Raises StoreError."""
+def revisions(url: str) -> tuple[str | None, str]:
+    """Return the revision of the store at ``url`` (None: it has no tables) and the one that this program needs.
+
+    Raises:
+        StoreError: the database is missing or cannot be opened.
+    """
     database = _connect(url, None, create=False)
     try:
         return _revision(database), migrate.head()
@@ -127,8 +137,8 @@ def _revision(database: Database) -> str | None:
 
 
 def _upgrade(database: Database) -> None:
-    """Foreign keys are off while tables are rebuilt (SQLite cannot switch them inside a transaction) and checked at
-    the end.
+    """Migrate with foreign keys off, since SQLite rebuilds tables and cannot switch them inside a transaction; they are
+    checked at the end.
     """
     is_sqlite = database.engine.dialect.name == "sqlite"
     with database._writing.connect() as conn:
@@ -141,7 +151,7 @@ def _upgrade(database: Database) -> None:
                 if is_sqlite and (broken := conn.exec_driver_sql("PRAGMA foreign_key_check").fetchall()):
                     raise StoreError(f"the upgrade would break {len(broken)} references; nothing was changed")
         except DBAPIError as error:
-            raise explain(error, shown(database.url)) from error
+            raise to_store_error(error, without_password(database.url)) from error
         finally:
             if is_sqlite:
                 conn.invalidate()
@@ -161,12 +171,12 @@ def _connect(given: str, blobs: str | None, create: bool) -> Database:
         elif not path.exists():
             raise StoreError(
                 f"there is no store at {path.resolve()}; a run makes one, or "
-                f"`turnwise db upgrade --store {shown(given)}`"
+                f"`turnwise db upgrade --store {without_password(given)}`"
             )
         folder = folder or str(path.parent / "blobs")
         engine = _sqlite(url)
     else:
-        raise StoreError(f"a store is SQLite or PostgreSQL, not {url.get_backend_name()} ({shown(given)})")
+        raise StoreError(f"a store is SQLite or PostgreSQL, not {url.get_backend_name()} ({without_password(given)})")
     return Database(given, engine, BlobStore(folder))
 
 
@@ -182,7 +192,7 @@ def _parse(given: str) -> URL:
         url = make_url(given)
     except ArgumentError as error:
         raise StoreError(
-            f"{given!r} is no database URL; write sqlite:///FILE or postgresql://USER@HOST/NAME"
+            f"{given!r} is not a database URL; write sqlite:///FILE or postgresql://USER@HOST/NAME"
         ) from error
     if url.drivername in ("postgresql", "postgres"):
         url = url.set(drivername="postgresql+psycopg")
@@ -191,19 +201,19 @@ def _parse(given: str) -> URL:
 
 def _sqlite_path(url: URL) -> Path:
     if not url.database or url.database == ":memory:":
-        raise StoreError("a store must outlive its process; name a file: sqlite:///runs/turnwise.db")
+        raise StoreError("a store in memory ends with its process: name a file, such as `sqlite:///runs/turnwise.db`")
     return Path(url.database)
 
 
-def shown(url: str) -> str:
-    """``url`` as it may be printed: without a password."""
+def without_password(url: str) -> str:
+    """Return ``url`` in a form that may be printed."""
     return _parse(url).render_as_string(hide_password=True) if "://" in url else url
 
 
 def _place(database: Database) -> str:
-    """The store's location for a message: the absolute path of an SQLite file, else the URL."""
+    """Return the store's location for a message: the absolute path of an SQLite file, else the URL."""
     sqlite = database.engine.dialect.name == "sqlite"
-    return str(_sqlite_path(database.engine.url).resolve()) if sqlite else shown(database.url)
+    return str(_sqlite_path(database.engine.url).resolve()) if sqlite else without_password(database.url)
 
 
 def _postgresql(url: URL) -> Engine:
@@ -215,7 +225,7 @@ def _postgresql(url: URL) -> Engine:
 
 def _sqlite(url: URL) -> Engine:
     engine = create_engine(
-        url, json_serializer=dump_json, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}
+        url, json_serializer=dump_json, connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False}
     )
 
     @event.listens_for(engine, "connect")

@@ -25,11 +25,11 @@ _SQLITE_FULL = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE", "SQ
 _SQLITE_CLOSED = ("unable to open database file", "file is not a database", "attempt to write a readonly database")
 _SQLITE_BUSY = ("database is locked", "database table is locked", "database schema is locked")
 _POSTGRES_FULL = ("53100",)
-_POSTGRES_PASSING = ("40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300")
+_POSTGRES_TRANSIENT = ("40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300")
 
 
 def is_full(error: DBAPIError) -> bool:
-    """Whether the database said that there is no room."""
+    """Return whether the disk of the database is full."""
     origin = error.orig
     if getattr(origin, "sqlstate", None) in _POSTGRES_FULL:
         return True
@@ -38,11 +38,11 @@ def is_full(error: DBAPIError) -> bool:
     return getattr(origin, "sqlite_errorname", "") in _SQLITE_FULL
 
 
-def is_passing(error: DBAPIError) -> bool:
-    """Whether the same transaction may succeed when it is tried again: a lock, a lost connection, a deadlock."""
+def is_transient(error: DBAPIError) -> bool:
+    """Return whether a retry of the transaction may succeed: after a lock, a deadlock or a lost connection."""
     origin = error.orig
     state = getattr(origin, "sqlstate", None)
-    if error.connection_invalidated or state in _POSTGRES_PASSING or (state or "").startswith("08"):
+    if error.connection_invalidated or state in _POSTGRES_TRANSIENT or (state or "").startswith("08"):
         return True
     message = str(origin).lower()
     if type(origin).__name__ == "OperationalError" and state is None and type(origin).__module__.startswith("psycopg"):
@@ -50,16 +50,16 @@ def is_passing(error: DBAPIError) -> bool:
     return any(phrase in message for phrase in _SQLITE_BUSY)
 
 
-def explain(error: DBAPIError, url: str) -> Exception:
-    """The error a person should see; ``error`` itself where it is nobody's fault but ours."""
+def to_store_error(error: DBAPIError, url: str) -> Exception:
+    """Return the StoreError that explains ``error`` to the user, or ``error`` itself if it is a bug."""
     if is_full(error):
         return StoreFull(
-            f"no room left for the store {url}: {error.orig}. What was committed is safe; "
+            f"no room left for the store {url}: {error.orig}. Committed writes are safe: "
             "free some space and run the same command again"
         )
-    if is_passing(error):
+    if is_transient(error):
         return StoreUnavailable(
-            f"the store {url} did not answer: {error.orig}; is it running, and is nothing else holding it?"
+            f"the store {url} did not answer: {error.orig}; check that it is running and that no other program locks it"
         )
     if any(phrase in str(error.orig) for phrase in _SQLITE_CLOSED):
         return StoreError(
@@ -68,13 +68,13 @@ def explain(error: DBAPIError, url: str) -> Exception:
     return error
 
 
-def retried(work: Callable[[], T], seconds: float = RETRY_S) -> T:
-    """The result of ``work``, called again while it raises StoreUnavailable.
+def retried(work: Callable[[], T], timeout_s: float = RETRY_S) -> T:
+    """Return the result of ``work``, which is called again while it raises StoreUnavailable.
 
     Raises:
-        StoreUnavailable: it did for ``seconds``.
+        StoreUnavailable: it did so for ``timeout_s`` seconds.
     """
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + timeout_s
     pause = PAUSE_S
     while True:
         try:

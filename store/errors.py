@@ -1,6 +1,4 @@
-"""What can go wrong in the store, as a person reads it. All survive a process boundary (their arguments are their
-message).
-"""
+"""The errors of the store. Each keeps its message across a process boundary: its arguments are its message."""
 
 from ..errors import TurnwiseError
 
@@ -10,17 +8,15 @@ class StoreError(TurnwiseError):
 
 
 class WrongRevision(StoreError):
-    """The database's schema is not the one this program was written for."""
+    """The schema of the database is not the one that this program needs."""
 
 
 class NotFound(StoreError):
-    """No such run, group or trajectory."""
+    """The store does not hold this run, group or trajectory."""
 
 
 class StoreConflict(StoreError):
-    """The write contradicts what is stored: another config under a run's name, a transition the state machine has
-    not.
-    """
+    """A write contradicts the store: a run has another configuration, or a group cannot change to that state."""
 
 
 class RunHeld(StoreConflict):
@@ -28,15 +24,15 @@ class RunHeld(StoreConflict):
 
 
 class LeaseLost(StoreConflict):
-    """A group is no longer leased by the one who would consume it."""
+    """The owner of a batch no longer leases one of its groups."""
 
 
 class StoreFull(StoreError):
-    """No room on the disk. What was committed stays; the write that failed left nothing."""
+    """The disk is full. Committed writes stay; the write that failed changed nothing."""
 
 
 class StoreUnavailable(StoreError):
-    """The database did not answer, or stayed locked, past the deadline."""
+    """The database did not answer, or stayed locked, until the timeout."""
 
 
 class NotStored(StoreError):
@@ -44,7 +40,7 @@ class NotStored(StoreError):
 
 
 class BlobMissing(StoreError):
-    """A row names content that is not there."""
+    """A row refers to content that is missing."""
 
 
 class BlobCorrupt(StoreError):
@@ -52,7 +48,7 @@ class BlobCorrupt(StoreError):
 
 
 class StepCorrupt(BlobCorrupt):
-    """A step of a trajectory cannot be read as it was written; ``step`` is its index."""
+    """The content of a step was altered; ``step`` is its index."""
 
     def __init__(self, message: str, step: int = -1) -> None:
         super().__init__(message, step)

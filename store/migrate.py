@@ -1,7 +1,6 @@
-"""The schema's revisions: which one a database has, which one this program needs, and the way from the one to the
-other.
+"""The revisions of the schema: which one a database has, which one this program needs, and the upgrade.
 
-A migration runs in one transaction on both databases, under a lock: killed half-way, the database is as it was.
+A migration runs in one transaction on both databases, under a lock: a killed upgrade changes nothing.
 """
 
 from functools import cache
@@ -21,7 +20,7 @@ _ADVISORY_LOCK = 0x7475726E
 
 
 def configuration(conn: Connection | None = None) -> Config:
-    """Alembic's configuration for the migrations of the installed package, on ``conn`` if one is given."""
+    """Return Alembic's configuration for the migrations of the installed package, on ``conn`` if one is given."""
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["metadata"] = metadata
@@ -43,38 +42,40 @@ def _head(folder: Path) -> str:
 
 
 def revision_of(conn: Connection) -> str | None:
-    """The revision the database has; None for one without any table of ours."""
+    """Return the revision of the database; None if it holds none of turnwise's tables."""
     return MigrationContext.configure(conn).get_current_revision()
 
 
 def is_empty(conn: Connection) -> bool:
-    """Whether the database has no table at all."""
+    """Return whether the database has no tables."""
     return not inspect(conn).get_table_names()
 
 
 def refuse_unknown(revision: str, what: str) -> None:
-    """Nothing, if this program has a migration to ``revision``.
+    """Check that this program has the migration to ``revision``.
 
     Raises:
-        WrongRevision: it has none; ``what`` is of a newer program.
+        WrongRevision: a newer program wrote ``what``.
     """
     known = {script.revision for script in ScriptDirectory.from_config(configuration()).walk_revisions()}
     if revision not in known:
-        raise WrongRevision(f"{what} is at revision {revision}, which this turnwise does not know; use a newer one")
+        raise WrongRevision(
+            f"{what} is at revision {revision}, which this turnwise does not know: use a newer turnwise"
+        )
 
 
 def upgrade_to_head(conn: Connection) -> None:
-    """Runs the missing migrations on ``conn``, which is in a transaction.
+    """Run the missing migrations on ``conn``, which is in a transaction.
 
     Raises:
-        StoreError: the database holds tables that are not ours.
-        WrongRevision: the database is of a newer program.
+        StoreError: the database holds tables of another program.
+        WrongRevision: a newer program wrote the database.
     """
     if conn.dialect.name == "postgresql":
         conn.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _ADVISORY_LOCK})
     revision = revision_of(conn)
     if revision is None and not is_empty(conn):
-        raise StoreError("the database holds tables, but none of turnwise's; give it a database of its own")
+        raise StoreError("the database holds tables of another program: give turnwise an empty database")
     if revision is not None:
         refuse_unknown(revision, "the database")
     command.upgrade(configuration(conn), "head")

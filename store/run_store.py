@@ -116,7 +116,7 @@ class RunStore:
 
     async def statuses(self) -> Mapping[str, int]:
         """Return how many trajectories have each status: a change means that an episode started or ended."""
-        return await self._read(lambda conn: queries.statuses(conn, self.run))
+        return await self._read(lambda conn: queries.status_counts(conn, self.run))
 
     async def members(self, group: str) -> list[Outcome]:
         """Return how the latest attempt of each member of a group stands."""
@@ -143,7 +143,7 @@ class RunStore:
         Groups that the learner holds already count. Returns none if fewer than ``count`` are ready.
         """
         return await self.client.commit(
-            operations.lease_groups.bind(run=self.run, owner=self._owner, count=count, seconds=timeout_s)
+            operations.lease_groups.bind(run=self.run, owner=self._owner, count=count, timeout_s=timeout_s)
         )
 
     async def release(self) -> list[str]:

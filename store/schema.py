@@ -1,8 +1,11 @@
-"""The tables, as SQLAlchemy Core. The first migration writes the same ones; a test holds the two together.
+"""The tables, as SQLAlchemy Core. The first migration creates the same ones; a test compares the two.
 
-What people filter and sort by is a column, the rest is JSON, and long content is a row of ``blob`` named by its
-SHA-256. Exactly-once is the schema's own business: the partial unique indexes of ``batch_group`` and ``batch_item``
-let a fresh group or trajectory be in one surviving batch only, whatever the program does.
+A value that people filter or sort by is a column; the rest is JSON; long content is a row of ``blob``, named by its
+SHA-256. The order of steps, messages and images is ``idx``. ``update_no`` counts updates (``update`` is a keyword of
+SQL).
+
+The schema itself guarantees exactly-once consumption: by the partial unique indexes of ``batch_group`` and
+``batch_item``, a fresh group or trajectory is in one surviving batch only.
 """
 
 from functools import cache

@@ -1,7 +1,7 @@
 """Column types that mean the same on SQLite and PostgreSQL.
 
-Timestamps are UTC and come back aware. Text that a policy wrote may hold what PostgreSQL cannot store (NUL) or UTF-8
-cannot encode (lone surrogates): ``ExactText`` escapes those reversibly, so that an action replays as it was played.
+Timestamps are UTC and aware. Text that a policy wrote may contain NUL, which PostgreSQL cannot store, or lone
+surrogates, which UTF-8 cannot encode: ``ExactText`` escapes both reversibly, so that an action replays exactly.
 """
 
 import json
@@ -20,26 +20,26 @@ _ESCAPED = re.compile(_ESCAPE + "([0-9a-f]{4})")
 
 
 def utc_now() -> datetime:
-    """The present, aware, in UTC."""
+    """Return the current time, aware, in UTC."""
     return datetime.now(UTC)
 
 
 def escape(text: str) -> str:
-    """``text`` as every database can store it; ``unescape`` gives it back."""
+    """Return ``text`` in a form that every database can store; ``unescape`` reverses it."""
     if text.isascii() and "\x00" not in text and _ESCAPE not in text:
         return text
     return _UNSAFE.sub(lambda found: f"{_ESCAPE}{ord(found[0]):04x}", text)
 
 
 def unescape(text: str) -> str:
-    """The text that ``escape`` was given."""
+    """Return the text that ``escape`` received."""
     if _ESCAPE not in text:
         return text
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
 
 
 class ExactText(TypeDecorator[str]):
-    """Any Python string, given back exactly."""
+    """Any Python string, returned exactly as it was stored."""
 
     impl = Text
     cache_ok = True
@@ -52,8 +52,8 @@ class ExactText(TypeDecorator[str]):
 
 
 class Content(LargeBinary):
-    """Bytes. Whoever alters SQLite by hand may leave text in the column; that too comes back as bytes, to be found
-    out.
+    """Bytes. An edit of the SQLite file by hand may leave text in the column: it is read as bytes too, so that the hash
+    reveals it.
     """
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], bytes | None]:
@@ -67,7 +67,7 @@ def _as_bytes(value: Any) -> bytes | None:
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """An aware datetime, stored in UTC. A naive one is refused."""
+    """An aware datetime, stored in UTC. A naive one raises ValueError."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -76,7 +76,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value is None:
             return None
         if value.tzinfo is None:
-            raise ValueError(f"a naive datetime ({value}) is no moment; give it a time zone")
+            raise ValueError(f"a naive datetime ({value}) cannot be stored; add its time zone")
         return value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
@@ -89,7 +89,7 @@ def _plain(value: Any) -> Any:
     """Return a numpy or torch scalar as a Python number, and an array or tensor as nested lists of its shape."""
     if hasattr(value, "tolist"):
         return value.tolist()
-    raise TypeError(f"{value!r} ({type(value).__name__}) has no place in JSON")
+    raise TypeError(f"{value!r} ({type(value).__name__}) cannot be written as JSON")
 
 
 def _finite(value: Any) -> Any:
@@ -105,7 +105,7 @@ def _finite(value: Any) -> Any:
 
 
 def dump_json(value: Any) -> str:
-    """``value`` as strict JSON; a number that is not finite becomes null, which is what a database's JSON can hold."""
+    """Return ``value`` as strict JSON. A number that is not finite becomes null, since JSON has no such numbers."""
     try:
         return json.dumps(value, allow_nan=False, default=_plain, separators=(",", ":"))
     except ValueError:

@@ -18,7 +18,7 @@ from .database import Database
 from .database_errors import RETRY_S, retried
 from .errors import StoreError, StoreUnavailable
 from .operations import Transaction, Write, add_metrics, append, finish_trajectory, open_group, start_trajectory
-from .operations.steps import Append, append_many, stage
+from .operations.steps import Append, append_many, write_images
 
 T = TypeVar("T")
 
@@ -143,7 +143,7 @@ class Writer:
         """Write and sync large images before the transaction begins, so that it holds no lock meanwhile."""
         if item.write.operation == append.name and (images := item.write.arguments.get("images")):
             try:
-                stage(self._database.blobs, images)
+                write_images(self._database.blobs, images)
             except Exception as error:
                 item.future.set_exception(error)
                 return False

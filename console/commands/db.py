@@ -27,7 +27,7 @@ def current(store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
 def _show(store: str, as_json: bool) -> bool:
     from ...store import database
 
-    revision, head = database.current(store)
+    revision, head = database.revisions(store)
     if as_json:
         print_json({"revision": revision, "head": head})
     else:

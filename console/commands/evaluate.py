@@ -108,7 +108,7 @@ def _in_short(error: str) -> str:
 
 def _store_option(store: str) -> str:
     """What a command for a person to repeat needs to find the same store."""
-    from ...store.database import shown
+    from ...store.database import without_password
 
     known = store in (DEFAULT_STORE, os.environ.get("TURNWISE_STORE"))
-    return "" if known else f" --store {quote(shown(store))}"
+    return "" if known else f" --store {quote(without_password(store))}"

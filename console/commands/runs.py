@@ -158,9 +158,9 @@ def _gather(run: str, store: str) -> dict[str, Any]:
         row["checkpoint_version"] = newest.id if newest else None
         row["groups"] = queries.group_counts(conn, run)
         row["open_at_the_end"] = queries.open_at_the_end(conn, run)
-        row["statuses"] = queries.statuses(conn, run)
+        row["statuses"] = queries.status_counts(conn, run)
         row["accounting"] = queries.accounting(conn, run)
-        row["failures"] = queries.failures(conn, run)
+        row["failures"] = queries.failure_counts(conn, run)
         row["last_metrics"] = metrics[-1] if metrics else None
     return row
 

@@ -1,8 +1,8 @@
-"""Content-addressed blobs: small ones in the ``blob`` table itself, large ones in a folder (any fsspec URL).
+"""Content-addressed blobs: small ones in the table ``blob``, large ones in a folder (any fsspec URL).
 
-A blob's name is the SHA-256 of its content, so equal content is stored once and altered content is found out: every
-read checks the hash. A large blob is written aside, synced and renamed before the row that names it is written; a
-crash in between leaves a file nobody names, never a name without its file.
+The name of a blob is the SHA-256 of its content, so equal content is stored once, and a read detects altered content.
+A large blob is written to a temporary file, synced and renamed before the row that names it: a crash in between leaves
+an unnamed file, never a name without its file.
 """
 
 import errno
@@ -19,20 +19,20 @@ from ..errors import BlobCorrupt, BlobMissing, StoreFull
 from ..schema import blob, insert_once
 
 INLINE_BYTES = 16 * 1024
-"""Content up to this many bytes stands in the database."""
+"""Content up to this size is stored in the database."""
 
 _CHUNK = 500
 _SYNCED_MAX = 100_000
-"""Names that one process remembers as synced; it forgets them all when there are more."""
+"""Names that one process caches as synced; above that it clears the cache."""
 
 
 def digest(data: bytes) -> str:
-    """The name of ``data``: its SHA-256 in hex."""
+    """Return the name of ``data``: its SHA-256 in hex."""
     return hashlib.sha256(data).hexdigest()
 
 
 class BlobStore:
-    """Reads and writes blobs. ``folder`` is a local path or an fsspec URL; None keeps everything in the database."""
+    """Reads and writes blobs. ``folder`` is a local path or an fsspec URL; None keeps all content in the database."""
 
     def __init__(self, folder: str | None) -> None:
         self.folder = folder
@@ -48,11 +48,11 @@ class BlobStore:
         else:
             self._local = Path(folder.removeprefix("file://"))
 
-    def put(self, conn: Connection, contents: Mapping[str, bytes]) -> None:
-        """Stores ``contents`` (hash -> bytes); what is already there is left as it is.
+    def insert(self, conn: Connection, contents: Mapping[str, bytes]) -> None:
+        """Store ``contents`` (hash → bytes); an existing blob stays as it is.
 
         Raises:
-            StoreFull: there is no room for a large one.
+            StoreFull: the disk is full.
         """
         if not contents:
             return
@@ -60,17 +60,17 @@ class BlobStore:
             {
                 "hash": name,
                 "size": len(contents[name]),
-                "data": None if self.stage(name, contents[name]) else contents[name],
+                "data": None if self.write_file(name, contents[name]) else contents[name],
             }
             for name in sorted(contents)
         ]
         conn.execute(insert_once(conn.dialect.name, blob), rows)
 
-    def stage(self, name: str, data: bytes) -> bool:
-        """Writes ``data`` to the folder if it is large, ahead of its row; True if it lives there.
+    def write_file(self, name: str, data: bytes) -> bool:
+        """Write ``data`` to the folder if it is large, before its row, and return whether it was large.
 
         Raises:
-            StoreFull: there is no room.
+            StoreFull: the disk is full.
         """
         if len(data) <= INLINE_BYTES:
             return False
@@ -84,33 +84,33 @@ class BlobStore:
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise StoreFull(
-                    f"no room for a blob of {len(data):,} bytes in {self.folder}; nothing stored is lost: "
+                    f"no room for a blob of {len(data):,} bytes in {self.folder}; committed writes are safe: "
                     "free some space and run the same command again"
                 ) from error
             raise
         return False
 
     def get(self, conn: Connection, name: str) -> bytes:
-        """The content named ``name``.
+        """Return the content of ``name``.
 
         Raises:
-            BlobMissing: there is none.
-            BlobCorrupt: it no longer has that hash.
+            BlobMissing: the content is missing.
+            BlobCorrupt: the content has another hash.
         """
         return self.get_many(conn, [name])[name]
 
     def get_many(self, conn: Connection, names: Iterable[str]) -> dict[str, bytes]:
-        """The contents of all ``names``, each checked against its hash. Raises as ``get`` does."""
+        """Return the contents of all ``names``, each compared with its hash. Raises as ``get`` does."""
         found = self.get_unchecked(conn, names)
         for name, data in found.items():
             check(name, data)
         return found
 
     def get_unchecked(self, conn: Connection, names: Iterable[str]) -> dict[str, bytes]:
-        """The contents of all ``names`` as they are; for a reader that calls ``check`` itself, to say whose they are.
+        """Return the contents of all ``names`` without a check, for a reader that calls ``check`` and names the owner.
 
         Raises:
-            BlobMissing: one is not there.
+            BlobMissing: a content is missing.
         """
         wanted = sorted(set(names))
         found: dict[str, bytes] = {}
@@ -120,12 +120,12 @@ class BlobStore:
                 found[name] = self._read_large(name) if data is None else bytes(data)
         for name in wanted:
             if name not in found:
-                raise BlobMissing(f"blob {name} is named in the store but not stored")
+                raise BlobMissing(f"the store refers to blob {name} but does not hold it")
         return found
 
     def _write_synced(self, path: Path, data: bytes) -> None:
-        """Write ``data`` and sync file and folders. A file that stands there was synced by its writer, its folders
-        perhaps not: that writer may have died after the rename.
+        """Write ``data``; sync the file and its folders. The writer of an existing file synced that file, and may
+        have died before it synced the folders.
         """
         if not (path.exists() and path.stat().st_size == len(data)):
             _write_aside(path, data)
@@ -145,10 +145,10 @@ class BlobStore:
                 return bytes(self._remote.cat_file(self._remote_path(name)))
         except FileNotFoundError as error:
             raise BlobMissing(
-                f"blob {name} should be in {self.folder} and is not; was the folder moved or emptied?"
+                f"blob {name} is missing from `{self.folder}`: restore the folder, or name another with `?blobs=FOLDER`"
             ) from error
         raise BlobMissing(
-            f"blob {name} is in a folder, and none is known; open the store with `?blobs=FOLDER` in its URL"
+            f"blob {name} is in a blob folder, and the URL names none: open the store with `?blobs=FOLDER` in its URL"
         )
 
     def _remote_path(self, name: str) -> str:
@@ -156,7 +156,7 @@ class BlobStore:
 
 
 def check(name: str, data: bytes) -> None:
-    """Raises BlobCorrupt if ``data`` is not what ``name`` names."""
+    """Raise BlobCorrupt if the hash of ``data`` is not ``name``."""
     if digest(data) != name:
         raise BlobCorrupt(f"blob {name} was altered: its content ({len(data):,} bytes) has another hash")
 

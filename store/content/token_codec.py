@@ -1,7 +1,7 @@
-"""The tokens of a message as bytes: fixed little-endian records, readable by anything, for ever.
+"""The tokens of a message as bytes: fixed little-endian records that any program can read.
 
-One record is 13 bytes: token id (int32), behavior log-probability (float32; NaN where there is none), policy version
-(int32; -1 where there is none), mask (uint8).
+One record is 13 bytes: token id (int32), behavior log-probability (float32), policy version (int32), mask (uint8). A
+token that the policy did not sample has log-probability NaN, version -1 and mask 0.
 """
 
 import struct
@@ -28,16 +28,17 @@ class Tokens(NamedTuple):
 
 
 def encode(message: Message) -> bytes:
-    """The four token columns of ``message`` as records.
+    """Return the four token columns of ``message`` as records.
 
     Raises:
-        ValueError: they differ in length, or a value does not fit its column.
+        ValueError: the columns differ in length, or a value does not fit its column.
     """
     count = len(message.tokens)
     if not count == len(message.mask) == len(message.logprobs) == len(message.versions):
         raise ValueError(
             f"message {message.index}: {count} tokens, {len(message.mask)} mask entries, "
-            f"{len(message.logprobs)} log-probabilities, {len(message.versions)} versions; they must be as many"
+            f"{len(message.logprobs)} log-probabilities, {len(message.versions)} versions; "
+            "the columns must have equal lengths"
         )
     if count <= _SHORT:
         columns = zip(message.tokens, message.logprobs, message.versions, message.mask, strict=True)
@@ -57,12 +58,12 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes) -> Tokens:
-    """The columns that ``encode`` was given.
+    """Return the columns that ``encode`` received.
 
     Raises:
-        ValueError: ``data`` is not a whole number of records.
+        ValueError: the length of ``data`` is not a multiple of 13 bytes.
     """
     if len(data) % RECORD.itemsize:
-        raise ValueError(f"{len(data)} bytes are no whole number of {RECORD.itemsize}-byte token records")
+        raise ValueError(f"{len(data)} bytes are not a multiple of the {RECORD.itemsize} bytes of a token record")
     records = np.frombuffer(data, RECORD)
     return Tokens(records["id"], records["mask"], records["logprob"], records["version"])

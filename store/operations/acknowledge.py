@@ -13,15 +13,15 @@ from sqlalchemy.exc import IntegrityError
 from ...records import GroupState
 from ..errors import LeaseLost, NotFound, StoreConflict
 from ..schema import batch_group, batch_item, train_batch, trajectory
-from .group_states import move
-from .leases import end_leases, held_by
-from .runs import add_version, lock_run, surviving_at
+from .group_states import transition
+from .leases import end_leases, groups_held_by
+from .runs import add_version, lock_run, surviving_version
 from .transaction import Transaction, operation
 
 
 @dataclass(frozen=True, slots=True)
 class BatchItem:
-    """What one trajectory gave to one update. ``fresh`` is False for reuse that a ``ReplayPolicy`` declared."""
+    """The contribution of one trajectory to one update. ``fresh`` is False for declared reuse by a replay buffer."""
 
     trajectory: str
     tokens_trained: int
@@ -42,25 +42,24 @@ def acknowledge(
     items: Sequence[BatchItem],
     metrics: Mapping[str, Any],
 ) -> int:
-    """Consumes the leased ``groups`` and records the version that update ``update`` made of ``parent``; its id.
+    """Consume the leased ``groups``, record the version that ``update`` made from ``parent``, and return its id.
 
-    The same acknowledgement again gives the same id and changes nothing.
+    The same acknowledgement again returns the same id and changes nothing.
 
     Raises:
         LeaseLost: ``owner`` does not hold one of ``groups``; nothing was consumed.
-        StoreConflict: ``parent`` is not the tip of the surviving history, update ``update`` exists with another
-            batch, or a
-            fresh trajectory was consumed before.
-        NotFound: there is no such run or group.
+        StoreConflict: ``parent`` is not the newest surviving version, ``update`` was made from other groups, or a fresh
+            trajectory was consumed before.
+        NotFound: the run or a group is not in the store.
     """
     lock_run(tx, run)
-    stored = surviving_at(tx, run, update)
+    stored = surviving_version(tx, run, update)
     if stored is not None:
         consumed = _groups_of(tx, run, stored.id)
         if stored.parent_id == parent and consumed == sorted(groups):
             return int(stored.id)
-        raise StoreConflict(f"update {update} of run {run} is done: it made version {stored.id} from other groups")
-    if lost := sorted(set(groups) - set(held_by(tx, run, owner))):
+        raise StoreConflict(f"update {update} of run {run} already made version {stored.id} from other groups")
+    if lost := sorted(set(groups) - set(groups_held_by(tx, run, owner))):
         raise LeaseLost(f"{owner} no longer holds group {lost[0]} ({len(lost)} of {len(groups)}); lease a new batch")
     _check_items(tx, groups, items)
     version = add_version(tx, run=run, update=update, parent=parent)
@@ -68,7 +67,7 @@ def acknowledge(
     batch = dict(key, update_no=update, owner=owner, metrics=dict(metrics), created_at=tx.now)
     tx.conn.execute(insert(train_batch), batch)
     if groups:
-        move(tx.conn, groups, GroupState.CONSUMED)
+        transition(tx.conn, groups, GroupState.CONSUMED)
         end_leases(tx, groups, "consumed")
         tx.conn.execute(insert(batch_group), [dict(key, group_id=group, fresh=True) for group in groups])
     if items:

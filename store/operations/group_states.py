@@ -1,8 +1,8 @@
-"""The state machine that makes a table of groups the queue between rollout and learner.
+"""The state machine of a group, which makes the table of groups the queue between rollout and learner.
 
-``open → ready | filtered | failed``, ``ready → leased → consumed``; a lease that ends unused goes back to ``ready``;
-what became too old expires. Only a resume (``store.rewind``) takes ``consumed`` back, together with the updates that
-consumed it.
+``open → ready | filtered | failed`` and ``ready → leased → consumed``. A lease that ends unused returns its group to
+``ready``; a group whose tokens became too old expires. Only a resume (``operations.resume``) moves a group out of
+``consumed``, together with the update that consumed it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
     CONSUMED: frozenset(),
     EXPIRED: frozenset(),
 }
-"""Where a group may go from each state while a run goes on."""
+"""The states that may follow each state while a run is under way."""
 
 RESUME_TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
     OPEN: frozenset({FAILED}),
@@ -33,10 +33,10 @@ RESUME_TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
     LEASED: frozenset({READY, EXPIRED}),
     CONSUMED: frozenset({READY, EXPIRED}),
 }
-"""Where a resume may take a group, beside staying as it is."""
+"""The states that a resume may move a group to; it may also leave the group as it is."""
 
 RUN_ENDED = "the run ended while it was running"
-"""The reason of a group that failed for no other one."""
+"""The reason of a group that failed only because its run ended."""
 
 _CHUNK = 500
 
@@ -44,7 +44,7 @@ _CHUNK = 500
 def states_of(
     conn: Connection, groups: Iterable[str], *, run: str | None = None, lock: bool = False
 ) -> dict[str, GroupState]:
-    """The state of each group; ``lock`` keeps other writers from changing it before this transaction ends.
+    """Return the state of each group; with ``lock``, no other writer changes it before this transaction ends.
 
     Raises:
         NotFound: the store has no such group, or ``run`` is given and the group belongs to another run.
@@ -67,7 +67,7 @@ def states_of(
     return found
 
 
-def move(
+def transition(
     conn: Connection,
     groups: Sequence[str],
     to: GroupState,
@@ -76,18 +76,17 @@ def move(
     table: dict[GroupState, frozenset[GroupState]] = TRANSITIONS,
     **columns: object,
 ) -> list[str]:
-    """Moves ``groups`` to state ``to`` and sets ``columns``; those that are there already stay untouched. Gives the
-    moved ones.
+    """Move ``groups`` to state ``to``, set ``columns``, and return the moved ones; groups in that state stay untouched.
 
     Raises:
-        StoreConflict: the state machine has no such transition.
-        NotFound: there is no such group.
+        StoreConflict: ``table`` does not allow the transition of a group.
+        NotFound: a group is not in the store.
     """
     states = states_of(conn, groups, lock=True)
     moved = [name for name in groups if states[name] is not to]
     for name in moved:
         if to not in table.get(states[name], frozenset()):
-            raise StoreConflict(f"group {name} is {states[name]}; it cannot become {to}")
+            raise StoreConflict(f"group {name} cannot change from `{states[name]}` to `{to}`")
     values = dict(columns, state=to.value)
     if reason is not None:
         values["reason"] = reason

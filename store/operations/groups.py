@@ -6,7 +6,7 @@ from ...records import Group, GroupState, Status
 from ..errors import NotFound, StoreConflict
 from ..schema import insert_once, rollout_group, task
 from ..schema import trajectory as trajectory_table
-from .group_states import move
+from .group_states import transition
 from .transaction import Transaction, operation
 
 CLOSED = frozenset({GroupState.READY, GroupState.FILTERED, GroupState.FAILED})
@@ -14,7 +14,7 @@ CLOSED = frozenset({GroupState.READY, GroupState.FILTERED, GroupState.FAILED})
 
 @operation
 def open_group(tx: Transaction, *, group: Group) -> None:
-    """Stores an open group and its task; there already, it stays as it is."""
+    """Store an open group and its task; an existing one stays as it is."""
     dialect = tx.conn.dialect.name
     problem = group.task
     tx.conn.execute(
@@ -49,13 +49,12 @@ def open_group(tx: Transaction, *, group: Group) -> None:
 
 @operation
 def close_group(tx: Transaction, *, group: str, state: GroupState, reason: str = "") -> None:
-    """Closes an open group as ready, filtered or failed. The same closing again changes nothing, also after the group
-    was leased.
+    """Close an open group as ready, filtered or failed. The same closing again changes nothing, even after a lease.
 
     Raises:
         ValueError: ``state`` is none of these.
-        StoreConflict: the group was closed otherwise, or a trajectory of it is still running.
-        NotFound: there is no such group.
+        StoreConflict: the group was closed with another state, or one of its trajectories is still running.
+        NotFound: the group is not in the store.
     """
     if state not in CLOSED:
         raise ValueError(f"a group closes as ready, filtered or failed, not {state}")
@@ -68,5 +67,7 @@ def close_group(tx: Transaction, *, group: str, state: GroupState, reason: str =
         trajectory_table.c.group_id == group, trajectory_table.c.status == Status.RUNNING.value
     )
     if stored.state == GroupState.OPEN and (count := tx.conn.execute(alive).scalar_one()):
-        raise StoreConflict(f"group {group} still has {count} running trajectories; end or cancel them first")
-    move(tx.conn, [group], state, reason=reason, closed_at=tx.now)
+        raise StoreConflict(
+            f"group {group} still has {count} running trajectories; finish them or call `cancel_trajectories` first"
+        )
+    transition(tx.conn, [group], state, reason=reason, closed_at=tx.now)

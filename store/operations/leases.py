@@ -1,8 +1,7 @@
-"""The learner's side of the queue: leasing ready groups, and acknowledging a batch with the version it made.
+"""Leases: the learner takes ready groups from the queue, returns them, or removes them.
 
-An owner holds one batch at a time: asked again, it gets what it already holds, so a lost answer leases nothing twice.
-``acknowledge`` is the only way into ``consumed``, in the transaction that records the new version: a batch and its
-version are both there or neither is.
+An owner holds one batch at a time. A repeated call returns the groups that the owner holds already, so a lost answer
+leases nothing twice.
 """
 
 from collections.abc import Sequence
@@ -13,27 +12,28 @@ from sqlalchemy import insert, select, update
 from ...records import GroupState, Purpose
 from ..errors import LeaseLost
 from ..schema import lease, rollout_group
-from .group_states import move, states_of
+from .group_states import states_of, transition
 from .runs import lock_run
 from .transaction import Transaction, operation
 
 
 @operation
-def lease_groups(tx: Transaction, *, run: str, owner: str, count: int, seconds: float) -> list[str]:
-    """Makes ``owner`` hold ``count`` groups for ``seconds``: those it holds, and the oldest ready ones; fewer than
-    that: none ([]).
+def lease_groups(tx: Transaction, *, run: str, owner: str, count: int, timeout_s: float) -> list[str]:
+    """Lease ``count`` groups to ``owner`` for ``timeout_s`` seconds, and return their ids.
 
-    Leases whose time is over go back to ``ready`` first, except the caller's own, which are prolonged.
+    Those are the groups that ``owner`` holds, then the oldest ready ones; none, if that makes fewer than ``count``.
+
+    Overdue leases of other owners return to ``ready`` first; those of ``owner`` are extended.
 
     Raises:
-        NotFound: there is no such run.
+        NotFound: the run is not in the store.
     """
     lock_run(tx, run)
-    held = held_by(tx, run, owner)
+    held = groups_held_by(tx, run, owner)
     overdue = select(lease.c.group_id).where(
         lease.c.run_id == run, lease.c.ended_at.is_(None), lease.c.owner != owner, lease.c.expires_at < tx.now
     )
-    _give_back(tx, list(tx.conn.execute(overdue).scalars()), "overdue")
+    _return_to_queue(tx, list(tx.conn.execute(overdue).scalars()), "overdue")
     wanted = count - len(held)
     fresh: list[str] = []
     if wanted > 0:
@@ -51,13 +51,13 @@ def lease_groups(tx: Transaction, *, run: str, owner: str, count: int, seconds: 
         fresh = list(tx.conn.execute(ready).scalars())
         if len(fresh) < wanted:
             return []
-    expires = tx.now + timedelta(seconds=seconds)
+    expires = tx.now + timedelta(seconds=timeout_s)
     if held:
         tx.conn.execute(
             update(lease).where(lease.c.group_id.in_(held), lease.c.ended_at.is_(None)).values(expires_at=expires)
         )
     if fresh:
-        move(tx.conn, fresh, GroupState.LEASED)
+        transition(tx.conn, fresh, GroupState.LEASED)
         row = {"run_id": run, "owner": owner, "taken_at": tx.now, "expires_at": expires}
         tx.conn.execute(insert(lease), [dict(row, group_id=group) for group in fresh])
     return held + fresh
@@ -65,16 +65,16 @@ def lease_groups(tx: Transaction, *, run: str, owner: str, count: int, seconds: 
 
 @operation
 def release(tx: Transaction, *, run: str, owner: str) -> list[str]:
-    """Gives all that ``owner`` holds back to the queue; which groups those were. Raises NotFound."""
+    """Return every group that ``owner`` holds to the queue, and return their ids. Raises NotFound."""
     lock_run(tx, run)
-    held = held_by(tx, run, owner)
-    _give_back(tx, held, "released")
+    held = groups_held_by(tx, run, owner)
+    _return_to_queue(tx, held, "released")
     return held
 
 
 @operation
 def expire_groups(tx: Transaction, *, run: str, owner: str, groups: Sequence[str], reason: str) -> None:
-    """Take groups of ``run`` that are ready, or leased to ``owner``, out of the queue for good.
+    """Expire groups of ``run`` that are ready, or leased to ``owner``.
 
     Raises:
         LeaseLost: another owner leases one of ``groups``; nothing was expired.
@@ -83,25 +83,26 @@ def expire_groups(tx: Transaction, *, run: str, owner: str, groups: Sequence[str
     """
     lock_run(tx, run)
     leased = {name for name, state in states_of(tx.conn, groups, run=run).items() if state is GroupState.LEASED}
-    if lost := sorted(leased - set(held_by(tx, run, owner))):
-        raise LeaseLost(f"{owner} does not hold group {lost[0]} ({len(lost)} of {len(groups)}); it cannot expire")
-    moved = move(tx.conn, groups, GroupState.EXPIRED, reason=reason)
+    if lost := sorted(leased - set(groups_held_by(tx, run, owner))):
+        raise LeaseLost(f"{owner} does not hold group {lost[0]} ({len(lost)} of {len(groups)}); nothing expired")
+    moved = transition(tx.conn, groups, GroupState.EXPIRED, reason=reason)
     end_leases(tx, moved, "expired")
 
 
 def end_leases(tx: Transaction, groups: Sequence[str], outcome: str) -> None:
-    """Ends the leases held on ``groups``."""
+    """End the leases held on ``groups`` with ``outcome``."""
     if groups:
         held = update(lease).where(lease.c.group_id.in_(groups), lease.c.ended_at.is_(None))
         tx.conn.execute(held.values(ended_at=tx.now, outcome=outcome))
 
 
-def _give_back(tx: Transaction, groups: Sequence[str], outcome: str) -> None:
+def _return_to_queue(tx: Transaction, groups: Sequence[str], outcome: str) -> None:
     if groups:
-        move(tx.conn, groups, GroupState.READY)
+        transition(tx.conn, groups, GroupState.READY)
         end_leases(tx, groups, outcome)
 
 
-def held_by(tx: Transaction, run: str, owner: str) -> list[str]:
+def groups_held_by(tx: Transaction, run: str, owner: str) -> list[str]:
+    """Return the ids of the groups that ``owner`` leases, oldest lease first."""
     mine = (lease.c.run_id == run) & (lease.c.owner == owner) & lease.c.ended_at.is_(None)
     return list(tx.conn.execute(select(lease.c.group_id).where(mine).order_by(lease.c.id)).scalars())

@@ -1,8 +1,7 @@
-"""A resume: the history goes on from a checkpoint, and what came after it is kept, flagged, and never trained on.
+"""A resume: the history continues from a checkpoint. Later rows stay, flagged, and are never trained on.
 
-Versions after the checkpoint are abandoned, with their batches. A group they consumed is ready again if every token
-of it was sampled by a surviving version, else it expires; the same goes for what waited in the queue. Nothing is
-deleted.
+The versions after the checkpoint are abandoned, with their batches. A group that they consumed is ready again if
+surviving versions sampled all of its tokens; otherwise it expires. The same rule applies to groups in the queue.
 """
 
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from sqlalchemy import Table, false, select, update
 from ...records import GroupState, Status
 from ..errors import NotFound, StoreConflict
 from ..schema import batch_group, batch_item, metric, policy_version, rollout_group, train_batch, trajectory
-from .group_states import RESUME_TRANSITIONS, move
+from .group_states import RESUME_TRANSITIONS, transition
 from .leases import end_leases
 from .runs import lock_run
 from .trajectories import end_running
@@ -25,14 +24,13 @@ _REASON = "its run was resumed"
 
 @operation
 def rewind(tx: Transaction, *, run: str, version: int | None) -> dict[str, int]:
-    """Takes a run, whose processes are gone, back to ``version`` (None: to its very beginning); counts of what that
-    changed.
+    """Take a run whose processes have ended back to ``version`` (None: to its beginning), and return counts of changes.
 
     The counts: ``versions_abandoned``, ``trajectories_cancelled`` (they were running), ``trajectories_abandoned``
-    (flagged), ``groups_failed`` (they were open), ``groups_ready`` (waiting once more), ``groups_expired``.
+    (flagged), ``groups_failed`` (they were open), ``groups_ready`` (in the queue again), ``groups_expired``.
 
     Raises:
-        NotFound: there is no such run or version.
+        NotFound: the run or the version is not in the store.
         StoreConflict: ``version`` is itself abandoned.
     """
     lock_run(tx, run)
@@ -42,7 +40,7 @@ def rewind(tx: Transaction, *, run: str, version: int | None) -> dict[str, int]:
     versions = _abandon_versions(tx, run, newest)
     running = select(trajectory.c.id).where(trajectory.c.run_id == run, trajectory.c.status == Status.RUNNING.value)
     cancelled = end_running(tx, list(tx.conn.execute(running).scalars()), _REASON, Status.CANCELLED)
-    failed = move(
+    failed = transition(
         tx.conn,
         _in_state(tx, run, GroupState.OPEN),
         GroupState.FAILED,
@@ -50,14 +48,14 @@ def rewind(tx: Transaction, *, run: str, version: int | None) -> dict[str, int]:
         table=RESUME_TRANSITIONS,
         closed_at=tx.now,
     )
-    flagged = _flag(tx, run, newest)
+    flagged = _flag_trajectories(tx, run, newest)
     leased = _in_state(tx, run, GroupState.LEASED)
     waiting = set(leased) | set(_in_state(tx, run, GroupState.READY)) | set(_unconsumed(tx, run))
     stale = waiting & _flagged_groups(tx, run)
-    expired = move(
+    expired = transition(
         tx.conn, sorted(stale), GroupState.EXPIRED, reason="sampled by an abandoned version", table=RESUME_TRANSITIONS
     )
-    ready = move(tx.conn, sorted(waiting - stale), GroupState.READY, table=RESUME_TRANSITIONS)
+    ready = transition(tx.conn, sorted(waiting - stale), GroupState.READY, table=RESUME_TRANSITIONS)
     for start in range(0, len(leased), _CHUNK):
         end_leases(tx, leased[start : start + _CHUNK], "resumed")
     return {
@@ -77,7 +75,7 @@ def _check_surviving(tx: Transaction, run: str, version: int) -> None:
         raise NotFound(f"run {run} has no version {version}")
     if stored.abandoned:
         raise StoreConflict(
-            f"version {version} of run {run} was abandoned by an earlier resume; take a surviving checkpoint"
+            f"version {version} of run {run} was abandoned by an earlier resume: use a surviving checkpoint"
         )
 
 
@@ -99,7 +97,7 @@ def _abandon(tx: Transaction, table: Table, which: Any) -> int:
     )
 
 
-def _flag(tx: Transaction, run: str, newest: int) -> int:
+def _flag_trajectories(tx: Transaction, run: str, newest: int) -> int:
     count = _abandon(tx, trajectory, (trajectory.c.run_id == run) & (trajectory.c.max_version > newest))
     _abandon(tx, rollout_group, rollout_group.c.id.in_(_with_flagged(run)))
     return count
@@ -119,7 +117,7 @@ def _in_state(tx: Transaction, run: str, state: GroupState) -> Sequence[str]:
 
 
 def _unconsumed(tx: Transaction, run: str) -> Sequence[str]:
-    """Groups in state consumed that no surviving batch consumes any more."""
+    """Return the groups in state ``consumed`` that no surviving batch consumes."""
     survives = select(batch_group.c.group_id).where(
         batch_group.c.group_id == rollout_group.c.id, batch_group.c.abandoned == false()
     )

@@ -1,4 +1,4 @@
-"""Writes about a run as a whole: its start and end, its policy versions, its metrics."""
+"""Writes about a run as a whole: its beginning and end, its policy versions, its metrics."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,9 +43,9 @@ def create_run(
     tx.conn.execute(insert_once(tx.conn.dialect.name, run_table), row)
     stored = lock_run(tx, run)
     if stored.config_hash != config_hash:
-        raise StoreConflict(f"run {run} exists with another config; give this one a name of its own, or use --fork")
+        raise StoreConflict(f"run {run} exists with another config; give this run another name, or use `--fork`")
     if stored.status == "finished":
-        raise StoreConflict(f"run {run} is finished; give the new one another name")
+        raise StoreConflict(f"run {run} is finished: give the new run another name")
     if stored.status != "running" or stored.stop_requested or stored.config != row["config"]:
         resumed = update(run_table).where(run_table.c.id == run)
         values = {"status": "running", "stop_requested": False, "error": "", "ended_at": None}
@@ -54,12 +54,12 @@ def create_run(
 
 @operation
 def finish_run(tx: Transaction, *, run: str, status: str, error: str = "") -> None:
-    """Ends a run as ``finished``, ``failed`` or ``stopped``.
+    """End a run as ``finished``, ``failed`` or ``stopped``.
 
     Raises:
         ValueError: ``status`` is none of these.
-        StoreConflict: it has ended as finished.
-        NotFound: there is no such run.
+        StoreConflict: the run ended as ``finished``.
+        NotFound: the run is not in the store.
     """
     if status not in END_STATUSES:
         raise ValueError(f"a run ends as one of {', '.join(END_STATUSES)}, not {status!r}")
@@ -73,22 +73,22 @@ def finish_run(tx: Transaction, *, run: str, status: str, error: str = "") -> No
 
 @operation
 def request_stop(tx: Transaction, *, run: str) -> None:
-    """Asks the driver of a run to stop; it reads this from the run's row. Raises NotFound."""
+    """Set the flag ``stop_requested`` of a run, which its driver reads. Raises NotFound."""
     lock_run(tx, run)
     tx.conn.execute(update(run_table).where(run_table.c.id == run).values(stop_requested=True))
 
 
 @operation
 def add_version(tx: Transaction, *, run: str, update: int, parent: int | None) -> int:
-    """Records new weights and gives their id, which counts up and is never used again. The same call again gives the
-    same id.
+    """Record new weights and return their id, which counts up and is never reused. The same call again returns the same
+    id.
 
     Raises:
-        StoreConflict: the surviving history has another version at ``update``, or ``parent`` is not its tip.
-        NotFound: there is no such run.
+        StoreConflict: the surviving history has another version at ``update``, or ``parent`` is not its newest one.
+        NotFound: the run is not in the store.
     """
     lock_run(tx, run)
-    stored = surviving_at(tx, run, update)
+    stored = surviving_version(tx, run, update)
     if stored is not None:
         if stored.parent_id == parent:
             return int(stored.id)
@@ -96,10 +96,10 @@ def add_version(tx: Transaction, *, run: str, update: int, parent: int | None) -
             f"update {update} of run {run} made version {stored.id} from {stored.parent_id}, not {parent}"
         )
     if parent is not None:
-        before = surviving_at(tx, run, update - 1)
+        before = surviving_version(tx, run, update - 1)
         if before is None or before.id != parent:
             raise StoreConflict(
-                f"version {parent} is not what update {update - 1} of run {run} made; resume from a checkpoint"
+                f"update {update - 1} of run {run} did not make version {parent}: resume from a checkpoint"
             )
     highest = select(func.coalesce(func.max(policy_version.c.id), -1)).where(policy_version.c.run_id == run)
     new = int(tx.conn.execute(highest).scalar_one()) + 1
@@ -110,7 +110,7 @@ def add_version(tx: Transaction, *, run: str, update: int, parent: int | None) -
 
 @operation
 def set_checkpoint(tx: Transaction, *, run: str, version: int, path: str) -> None:
-    """Records where a version's checkpoint lies, after it was written and synced. Raises NotFound."""
+    """Record the path of a version's checkpoint, after it was written and synced. Raises NotFound."""
     key = (policy_version.c.run_id == run) & (policy_version.c.id == version)
     if not tx.conn.execute(update(policy_version).where(key).values(checkpoint=path)).rowcount:
         raise NotFound(f"run {run} has no version {version}")
@@ -118,9 +118,7 @@ def set_checkpoint(tx: Transaction, *, run: str, version: int, path: str) -> Non
 
 @operation
 def add_metrics(tx: Transaction, *, run: str, update: int, metrics: Mapping[str, Any], kind: str = "train") -> None:
-    """Stores ``metrics`` of one update under a ``kind``; the same kind and update again replaces them. Raises
-    NotFound.
-    """
+    """Store ``metrics`` of one update under ``kind``; the same kind and update again replaces them. Raises NotFound."""
     lock_run(tx, run)
     key = (metric.c.run_id == run) & (metric.c.kind == kind) & (metric.c.update_no == update) & ~metric.c.abandoned
     row = {"data": dict(metrics), "created_at": tx.now}
@@ -129,14 +127,18 @@ def add_metrics(tx: Transaction, *, run: str, update: int, metrics: Mapping[str,
 
 
 def lock_run(tx: Transaction, run: str) -> Row[Any]:
-    """The run's row, held until the transaction ends: a run's writes come one after the other. Raises NotFound."""
+    """Lock the row of a run until the transaction ends, so that writes of a run are serial, and return it.
+
+    Raises:
+        NotFound: the run is not in the store.
+    """
     row = tx.conn.execute(select(run_table).where(run_table.c.id == run).with_for_update()).one_or_none()
     if row is None:
         raise NotFound(f"no run {run} in the store")
     return row
 
 
-def surviving_at(tx: Transaction, run: str, at: int) -> Row[Any] | None:
-    """The version that update ``at`` made in the surviving history."""
+def surviving_version(tx: Transaction, run: str, at: int) -> Row[Any] | None:
+    """Return the version that update ``at`` made in the surviving history, if any."""
     key = (policy_version.c.run_id == run) & (policy_version.c.update_no == at) & ~policy_version.c.abandoned
     return tx.conn.execute(select(policy_version).where(key)).one_or_none()

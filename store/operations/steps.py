@@ -1,8 +1,8 @@
 """The hot path: steps and messages, written as they happen.
 
-A policy of a few thousand parameters plays over a thousand turns a second, each a step, two messages and their
-contents. Rows of many trajectories are therefore made first and inserted together, one ``executemany`` a table. A row
-that is there stays as it is, so a repeated append adds nothing.
+A policy of a few thousand parameters plays over a thousand turns per second, each a step, two messages and their
+contents. The rows of many trajectories are therefore built first and inserted together: one ``executemany`` per table.
+An existing row stays as it is, so a repeated append adds nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ _MESSAGES = select(message_table.c.idx).where(message_table.c.trajectory_id == b
 
 @dataclass(slots=True)
 class Append:
-    """One call of ``append``: what one trajectory gained."""
+    """The arguments of one ``append``."""
 
     trajectory: str
     steps: Sequence[Step]
@@ -60,18 +60,18 @@ def append(
     messages: Sequence[Message],
     images: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Adds steps and messages to a running trajectory; ``images`` maps the hash of each image they name to its bytes.
+    """Add steps and messages to a running trajectory; ``images`` maps the hash of each image they name to its bytes.
 
     Raises:
-        NotFound: there is no such trajectory.
-        StoreConflict: it has ended, and these are not among what it had.
-        ValueError: a reward is not finite, or an image has not the hash it is given under.
+        NotFound: the trajectory is not in the store.
+        StoreConflict: it has ended, and the store lacks one of these steps or messages.
+        ValueError: a reward is not finite, or the key of an image is not its hash.
     """
     append_many(tx, [Append(trajectory, steps, messages, images)])
 
 
 def append_many(tx: Transaction, appends: Sequence[Append]) -> None:
-    """Several appends at once, in their order; all or none. Raises as ``append`` does."""
+    """Run several appends in their order, all or none. Raises as ``append`` does."""
     _check_running(tx, appends)
     rows = _Rows()
     for one in appends:
@@ -81,7 +81,7 @@ def append_many(tx: Transaction, appends: Sequence[Append]) -> None:
             if name not in rows.contents:
                 _check_name(name, data)
                 rows.contents[name] = data
-    tx.blobs.put(tx.conn, rows.contents)
+    tx.blobs.insert(tx.conn, rows.contents)
     dialect = tx.conn.dialect.name
     for table, values in (
         (message_table, rows.messages),
@@ -93,22 +93,22 @@ def append_many(tx: Transaction, appends: Sequence[Append]) -> None:
             tx.conn.execute(insert_once(dialect, table), values)
 
 
-def stage(blobs: BlobStore, images: Mapping[str, bytes]) -> None:
-    """Writes large images to their folder ahead of the rows that name them.
+def write_images(blobs: BlobStore, images: Mapping[str, bytes]) -> None:
+    """Write large images to the blob folder before the rows that refer to them.
 
     Raises:
-        ValueError: an image has not the hash it is given under.
-        StoreFull: there is no room.
+        ValueError: the key of an image is not its hash.
+        StoreFull: the disk is full.
     """
     for name, data in images.items():
         if len(data) > INLINE_BYTES:
             _check_name(name, data)
-            blobs.stage(name, data)
+            blobs.write_file(name, data)
 
 
 def _check_name(name: str, data: bytes) -> None:
     if digest(data) != name:
-        raise ValueError(f"an image was given under {name}, which is not its hash")
+        raise ValueError(f"the key `{name}` of an image is not its hash")
 
 
 def _check_running(tx: Transaction, appends: Sequence[Append]) -> None:
@@ -119,9 +119,9 @@ def _check_running(tx: Transaction, appends: Sequence[Append]) -> None:
     for one in appends:
         stands = status.get(one.trajectory)
         if stands is None:
-            raise NotFound(f"no trajectory {one.trajectory} in the store; start it before its steps")
+            raise NotFound(f"no trajectory {one.trajectory} in the store; call `start_trajectory` first")
         if stands != Status.RUNNING.value and not _is_stored(tx, one):
-            raise StoreConflict(f"trajectory {one.trajectory} ended as {stands}; no step can be added")
+            raise StoreConflict(f"trajectory {one.trajectory} ended as {stands}; so it takes no more steps")
 
 
 def _is_stored(tx: Transaction, one: Append) -> bool:

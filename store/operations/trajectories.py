@@ -24,19 +24,19 @@ _TRAJECTORY = select(trajectory_table).where(trajectory_table.c.id == bindparam(
 
 @operation
 def start_trajectory(tx: Transaction, *, trajectory: Trajectory) -> None:
-    """Stores the head of a running trajectory; there already, it stays as it is.
+    """Store the head of a running trajectory; an existing one stays as it is.
 
     Raises:
         NotFound: its group is not stored.
-        StoreConflict: the group is closed, or that attempt of that member has another trajectory.
+        StoreConflict: the group is closed, or another trajectory has this member and attempt.
     """
     if tx.conn.execute(_TRAJECTORY, {"key": trajectory.id}).one_or_none() is not None:
         return
     group = tx.conn.execute(_GROUP_OF, {"key": trajectory.group}).one_or_none()
     if group is None:
-        raise NotFound(f"no group {trajectory.group} in the store; open it before its trajectories start")
+        raise NotFound(f"no group {trajectory.group} in the store; call `open_group` first")
     if group.state != GroupState.OPEN.value:
-        raise StoreConflict(f"group {trajectory.group} is {group.state}; no trajectory can join it")
+        raise StoreConflict(f"group {trajectory.group} is {group.state}; so it takes no more trajectories")
     row = {
         "id": trajectory.id,
         "run_id": group.run_id,
@@ -73,14 +73,16 @@ def finish_trajectory(
     n_steps: int | None = None,
     n_messages: int | None = None,
 ) -> None:
-    """Ends a trajectory and tallies its steps, sampled tokens and versions. The same ending again changes nothing.
+    """End a trajectory and count its steps, sampled tokens and versions. The same ending again changes nothing.
 
-    ``extras`` are JSON values for the record. ``n_steps`` and ``n_messages`` are how many its player wrote; None where
-    nobody counted.
+    Args:
+        extras: JSON values for the record.
+        n_steps: how many steps its player wrote; None if it did not count.
+        n_messages: the same for messages.
 
     Raises:
-        NotFound: there is no such trajectory.
-        StoreConflict: it ended with another status before, or what is stored of it is not all that was written.
+        NotFound: the trajectory is not in the store.
+        StoreConflict: it ended with another status before, or the store lacks a part of it.
     """
     if status is Status.RUNNING:
         raise ValueError("a trajectory cannot end as running")
@@ -96,7 +98,7 @@ def finish_trajectory(
     _check_whole(trajectory, "messages", n_messages, messages)
     content = escape(final_observation).encode()
     name = digest(content)
-    tx.blobs.put(tx.conn, {name: content})
+    tx.blobs.insert(tx.conn, {name: content})
     values = {
         "status": status.value,
         "reward": float(reward),
@@ -113,8 +115,8 @@ def finish_trajectory(
 def _check_whole(trajectory: str, what: str, written: int | None, stored: int | None) -> None:
     if written is not None and written != stored:
         raise StoreConflict(
-            f"trajectory {trajectory} has {stored} {what} in the store, but {written} were written; it cannot end with "
-            "a part of it lost"
+            f"`finish_trajectory` of {trajectory} failed: the store has {stored} {what}, but {written} were written; "
+            "run the same command again to resume the run"
         )
 
 
@@ -129,7 +131,7 @@ _COUNT_MESSAGES = select(
 
 
 def _tally(conn: Connection, trajectory: str) -> tuple[dict[str, int | None], int]:
-    """What a head says of its steps and tokens, and how many messages there are."""
+    """Return the counts that a head stores of its steps and tokens, and the number of messages."""
     key = {"key": trajectory}
     messages, tokens, oldest, newest = conn.execute(_COUNT_MESSAGES, key).one()
     steps = conn.execute(_COUNT_STEPS, key).scalar_one()
@@ -138,7 +140,7 @@ def _tally(conn: Connection, trajectory: str) -> tuple[dict[str, int | None], in
 
 @operation
 def cancel_trajectories(tx: Transaction, *, group: str, reason: str, status: Status = Status.CANCELLED) -> int:
-    """Ends the running trajectories of a group whose worker died or whose deadline came; how many those were."""
+    """End the running trajectories of a group whose worker died or timed out, and return how many those were."""
     running = select(trajectory_table.c.id).where(
         trajectory_table.c.group_id == group, trajectory_table.c.status == Status.RUNNING.value
     )
@@ -146,7 +148,7 @@ def cancel_trajectories(tx: Transaction, *, group: str, reason: str, status: Sta
 
 
 def end_running(tx: Transaction, trajectories: Sequence[str], reason: str, status: Status) -> int:
-    """Ends running ``trajectories`` with a failure's ``status``, keeping every step they had."""
+    """End running ``trajectories`` with the ``status`` of a failure, and return how many. Their steps stay."""
     for name in trajectories:
         ended = {"status": status.value, "error": reason, "ended_at": tx.now}
         tx.conn.execute(_END, {"key": name, **_tally(tx.conn, name)[0], **ended})

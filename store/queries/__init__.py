@@ -12,13 +12,13 @@ from .summaries import (
     active_groups,
     batch_metrics,
     failed_for_good,
-    failures,
+    failure_counts,
     group_counts,
     members,
     next_group,
     open_at_the_end,
     run_totals,
-    statuses,
+    status_counts,
 )
 from .versions import batch_items, checkpoints, double_consumed, latest_checkpoint, versions
 
@@ -30,7 +30,7 @@ __all__ = [
     "checkpoints",
     "double_consumed",
     "failed_for_good",
-    "failures",
+    "failure_counts",
     "final_observation",
     "group_counts",
     "group_of",
@@ -48,6 +48,6 @@ __all__ = [
     "run_row",
     "run_totals",
     "run_uid",
-    "statuses",
+    "status_counts",
     "versions",
 ]

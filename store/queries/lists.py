@@ -11,7 +11,7 @@ from sqlalchemy import Column, Connection, RowMapping, Select, false, select, tu
 from ..errors import StoreError
 from ..schema import metric, rollout_group, trajectory
 from ..schema import run as run_table
-from .nearest import unknown
+from .nearest import not_found
 
 RUN_FILTERS: dict[str, Column[Any]] = {"status": run_table.c.status, "kind": run_table.c.kind}
 RUN_SORTS: dict[str, Column[Any]] = {"created_at": run_table.c.created_at, "id": run_table.c.id}
@@ -48,10 +48,10 @@ GROUP_SORTS: dict[str, Column[Any]] = {"created_at": rollout_group.c.created_at,
 
 
 def run_row(conn: Connection, run: str) -> RowMapping:
-    """The row of a run: id, kind, status, error, stop_requested, parent_id, config, config_hash, … Raises NotFound."""
+    """Return the row of a run: id, kind, status, error, stop_requested, parent_id, config, … Raises NotFound."""
     row = conn.execute(select(run_table).where(run_table.c.id == run)).mappings().one_or_none()
     if row is None:
-        raise unknown(conn, run_table, "run", run)
+        raise not_found(conn, run_table, "run", run)
     return row
 
 
@@ -66,8 +66,11 @@ def run_uid(conn: Connection, run: str) -> str:
 
 
 def list_runs(conn: Connection, *, limit: int = 100, after: str | None = None, **filters: Any) -> list[dict[str, Any]]:
-    """Runs, newest first; filters are ``RUN_FILTERS`` (a value, or a list of them). ``after`` is the id of the last
-    one of the page before.
+    """Return a page of runs, newest first.
+
+    Args:
+        after: the id of the last run of the previous page.
+        filters: a value, or a list of values, per key of ``RUN_FILTERS``.
     """
     return _page(conn, run_table, RUN_FILTERS, RUN_SORTS, filters, "created_at", True, limit, after)
 
@@ -81,11 +84,15 @@ def list_trajectories(
     after: str | None = None,
     **filters: Any,
 ) -> list[dict[str, Any]]:
-    """Heads of trajectories; filters are ``TRAJECTORY_FILTERS``, sorts ``TRAJECTORY_SORTS``; ``after`` as in
-    ``list_runs``.
+    """Return a page of trajectories, without steps and messages.
+
+    Args:
+        sort: a key of ``TRAJECTORY_SORTS``.
+        after: the id of the last trajectory of the previous page.
+        filters: a value, or a list of values, per key of ``TRAJECTORY_FILTERS``.
 
     Raises:
-        StoreError: there is no such filter or sort.
+        StoreError: a filter or the sort is unknown.
     """
     return _page(conn, trajectory, TRAJECTORY_FILTERS, TRAJECTORY_SORTS, filters, sort, descending, limit, after)
 
@@ -93,12 +100,12 @@ def list_trajectories(
 def list_groups(
     conn: Connection, *, limit: int = 100, after: str | None = None, descending: bool = True, **filters: Any
 ) -> list[dict[str, Any]]:
-    """Rows of groups by age; filters are ``GROUP_FILTERS``. Raises StoreError."""
+    """Return a page of groups by age; filters are those of ``GROUP_FILTERS``. Raises StoreError."""
     return _page(conn, rollout_group, GROUP_FILTERS, GROUP_SORTS, filters, "created_at", descending, limit, after)
 
 
 def list_metrics(conn: Connection, run: str, kind: str = "train") -> list[dict[str, Any]]:
-    """The metrics of the surviving updates, each with its ``update``, in order."""
+    """Return the metrics of the surviving updates, each with its ``update``, in order."""
     which = (
         select(metric.c.update_no, metric.c.data)
         .where(metric.c.run_id == run, metric.c.kind == kind, metric.c.abandoned == false())
@@ -118,7 +125,7 @@ def _page(
     limit: int,
     after: str | None,
 ) -> list[dict[str, Any]]:
-    """One page by keyset: rows after the one with id ``after``, in the order of (sort column, id)."""
+    """Return one page by keyset: the rows after id ``after``, in the order of (sort column, id)."""
     if sort not in sorts:
         raise StoreError(f"cannot sort by {sort!r}; there are {', '.join(sorts)}")
     statement: Select[Any] = select(table)
@@ -133,7 +140,7 @@ def _page(
     if after is not None:
         mark = conn.execute(select(column).where(table.c.id == after)).one_or_none()
         if mark is None:
-            raise unknown(conn, table, table.name, after)
+            raise not_found(conn, table, table.name, after)
         place = tuple_(column, table.c.id)
         statement = statement.where(place < (mark[0], after) if descending else place > (mark[0], after))
     order = (column.desc(), table.c.id.desc()) if descending else (column, table.c.id)

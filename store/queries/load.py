@@ -1,4 +1,4 @@
-"""From rows back to records: whole trajectories and groups, with every content checked against its hash."""
+"""From rows to records: whole trajectories and groups. Every content is compared with its hash."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -14,38 +14,38 @@ from ..database import Database
 from ..errors import BlobCorrupt, NotFound, StepCorrupt
 from ..schema import message, message_image, rollout_group, step, step_image, task, trajectory
 from ..types import unescape
-from .nearest import unknown
+from .nearest import not_found
 
 _CHUNK = 500
 
 
 def load_trajectory(database: Database, trajectory_id: str, *, verify: bool = True) -> Trajectory:
-    """A trajectory with its steps and messages. ``verify=False`` gives altered content as it is, without checking.
+    """Return a trajectory with its steps and messages. With ``verify=False``, altered content is returned as it is.
 
     Raises:
-        NotFound: there is no such trajectory.
-        StepCorrupt: content of it was altered; ``step`` says of which step (the number of steps: the final
+        NotFound: the trajectory is not in the store.
+        StepCorrupt: content was altered; ``step`` is the index of its step (the number of steps: the final
             observation).
-        BlobMissing: content of it is not there.
+        BlobMissing: content is missing.
     """
     with database.read() as conn:
         rows = _rows(conn, trajectory, trajectory.c.id, [trajectory_id])
         if not rows:
-            raise unknown(conn, trajectory, "trajectory", trajectory_id)
+            raise not_found(conn, trajectory, "trajectory", trajectory_id)
         if verify:
             final_observation(database, trajectory_id)
         return _fill(database, conn, rows, texts=True, verify=verify)[0]
 
 
 def load_groups(database: Database, groups: Sequence[str], *, texts: bool = False) -> list[Group]:
-    """Groups in the order asked for, each with the latest attempt of every member.
+    """Return groups in the given order, each with the latest attempt of every member.
 
-    ``texts`` fills in the steps' observation texts, which a learner on tokens does not read.
+    With ``texts``, steps have their observation texts, which a learner on tokens does not read.
 
     Raises:
-        NotFound: there is no such group.
-        StepCorrupt: content of one was altered.
-        BlobMissing: content of one is not there.
+        NotFound: a group is not in the store.
+        StepCorrupt: content was altered.
+        BlobMissing: content is missing.
     """
     with database.read() as conn:
         heads = {group.id: group for group in load_group_heads(conn, groups)}
@@ -59,7 +59,7 @@ def load_groups(database: Database, groups: Sequence[str], *, texts: bool = Fals
 
 
 def load_group_heads(conn: Connection, groups: Sequence[str]) -> list[Group]:
-    """Groups in the order asked for, without their trajectories. Raises NotFound."""
+    """Return groups in the given order, without their trajectories. Raises NotFound."""
     tasks_of = {row.id: row for row in _rows(conn, rollout_group, rollout_group.c.id, groups)}
     if missing := [group for group in groups if group not in tasks_of]:
         raise NotFound(f"no group {missing[0]} in the store")
@@ -68,25 +68,25 @@ def load_group_heads(conn: Connection, groups: Sequence[str]) -> list[Group]:
 
 
 def group_of(conn: Connection, trajectory_id: str) -> Group:
-    """The group of a trajectory, with its task and horizon but without its trajectories. Raises NotFound."""
+    """Return the group of a trajectory with its task and horizon, without its trajectories. Raises NotFound."""
     found = conn.execute(select(trajectory.c.group_id).where(trajectory.c.id == trajectory_id)).scalar_one_or_none()
     if found is None:
-        raise unknown(conn, trajectory, "trajectory", trajectory_id)
+        raise not_found(conn, trajectory, "trajectory", trajectory_id)
     return load_group_heads(conn, [found])[0]
 
 
 def final_observation(database: Database, trajectory_id: str) -> str | None:
-    """The text an ended trajectory saw last; None while it runs, or where it was never known.
+    """Return the text of a trajectory's final observation; None if it is running or was cancelled.
 
     Raises:
-        NotFound: there is no such trajectory.
-        StepCorrupt: it was altered; ``step`` is the number of steps.
+        NotFound: the trajectory is not in the store.
+        StepCorrupt: the text was altered; ``step`` is the number of steps.
     """
     columns = select(trajectory.c.final_observation_blob, trajectory.c.n_steps).where(trajectory.c.id == trajectory_id)
     with database.read() as conn:
         row = conn.execute(columns).one_or_none()
         if row is None:
-            raise unknown(conn, trajectory, "trajectory", trajectory_id)
+            raise not_found(conn, trajectory, "trajectory", trajectory_id)
         if row.final_observation_blob is None:
             return None
         try:

@@ -1,4 +1,4 @@
-"""Reads that sum a run up: what its groups came to, and what its updates were made of. Surviving history only."""
+"""Counts and sums over a run: its groups, its trajectories, its updates. Surviving history only."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,21 +10,21 @@ from ..operations.group_states import RUN_ENDED
 from ..schema import batch_item, policy_version, rollout_group, train_batch, trajectory
 
 NO_FAILURES = [status.value for status in (*SCORED_STATUSES, Status.RUNNING)]
-"""The statuses of a trajectory that has not failed."""
+"""The statuses that are not failures."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunTotals:
-    """A run in a few numbers."""
+    """Totals of a run."""
 
     trajectories: int
-    """Played for training, whatever came of them."""
+    """Trajectories for training, with any status."""
     consumed: int
     max_staleness: int
 
 
 def run_totals(conn: Connection, run: str) -> RunTotals:
-    """Sums over a run; zeros for one that has not begun."""
+    """Return the totals of a run; zeros for a run that is not in the store."""
     played = select(func.count()).where(trajectory.c.run_id == run, trajectory.c.purpose == Purpose.TRAIN.value)
     used = (
         select(func.count(), func.coalesce(func.max(batch_item.c.max_staleness), 0))
@@ -40,7 +40,7 @@ def run_totals(conn: Connection, run: str) -> RunTotals:
 
 
 def batch_metrics(conn: Connection, run: str) -> list[dict[str, Any]]:
-    """The metrics of each surviving update, with its ``update`` and ``version``, in order."""
+    """Return the metrics of each surviving update with its ``update`` and ``version``, in order."""
     which = (
         select(train_batch.c.update_no, train_batch.c.version_id, train_batch.c.metrics)
         .where(train_batch.c.run_id == run, train_batch.c.abandoned == false())
@@ -49,8 +49,8 @@ def batch_metrics(conn: Connection, run: str) -> list[dict[str, Any]]:
     return [{**metrics, "update": update, "version": version} for update, version, metrics in conn.execute(which)]
 
 
-def statuses(conn: Connection, run: str) -> dict[str, int]:
-    """How many of a run's trajectories stand how, whatever they were played for."""
+def status_counts(conn: Connection, run: str) -> dict[str, int]:
+    """Return how many trajectories of a run have each status, for training and evaluation together."""
     counts = (
         select(trajectory.c.status, func.count())
         .where(trajectory.c.run_id == run)
@@ -60,8 +60,8 @@ def statuses(conn: Connection, run: str) -> dict[str, int]:
     return {status: count for status, count in conn.execute(counts)}
 
 
-def failures(conn: Connection, run: str) -> dict[str, int]:
-    """How many of a run's training trajectories ended without an outcome, by how they ended."""
+def failure_counts(conn: Connection, run: str) -> dict[str, int]:
+    """Return how many training trajectories of a run failed, by status."""
     counts = (
         select(trajectory.c.status, func.count())
         .where(trajectory.c.run_id == run, trajectory.c.purpose == Purpose.TRAIN.value)
@@ -73,7 +73,7 @@ def failures(conn: Connection, run: str) -> dict[str, int]:
 
 
 def failed_for_good(conn: Connection, run: str) -> list[RowMapping]:
-    """The trajectories of a run that ended without an outcome and were not played again, oldest first."""
+    """Return the rows of the failed trajectories of a run that were not retried, oldest first."""
     later = trajectory.alias("later")
     again = select(later.c.id).where(
         later.c.group_id == trajectory.c.group_id,
@@ -89,11 +89,11 @@ def failed_for_good(conn: Connection, run: str) -> list[RowMapping]:
 
 
 ACTIVE = (GroupState.OPEN, GroupState.READY, GroupState.LEASED)
-"""The states of a group that is under way or waits to be trained on."""
+"""The states of a group that is being played or waits in the queue."""
 
 
 def active_groups(conn: Connection, run: str) -> dict[GroupState, int]:
-    """How many training groups are in each active state. Its cost does not grow with the groups that are done."""
+    """Return how many training groups are in each active state. The cost does not grow with the closed groups."""
     counts = (
         select(rollout_group.c.state, func.count())
         .where(
@@ -107,7 +107,7 @@ def active_groups(conn: Connection, run: str) -> dict[GroupState, int]:
 
 
 def open_at_the_end(conn: Connection, run: str) -> int:
-    """How many of the training groups that failed did so only because the run ended while they were open."""
+    """Return how many training groups failed only because the run ended."""
     which = select(func.count()).where(
         rollout_group.c.run_id == run,
         rollout_group.c.purpose == Purpose.TRAIN.value,
@@ -118,7 +118,7 @@ def open_at_the_end(conn: Connection, run: str) -> int:
 
 
 def next_group(conn: Connection, run: str) -> int:
-    """A number above that of every group ever opened for training in a run; ids are ``run:number``."""
+    """Return a number above that of every training group of a run; their ids are ``run:number``."""
     which = select(rollout_group.c.id).where(
         rollout_group.c.run_id == run, rollout_group.c.purpose == Purpose.TRAIN.value
     )
@@ -127,7 +127,7 @@ def next_group(conn: Connection, run: str) -> int:
 
 
 def members(conn: Connection, group: str) -> list[Outcome]:
-    """Return how the latest attempt of each member of a group stands, by member."""
+    """Return the latest attempt of each member of a group, by member."""
     rows = conn.execute(
         select(trajectory).where(trajectory.c.group_id == group).order_by(trajectory.c.member, trajectory.c.attempt)
     )
@@ -149,7 +149,7 @@ def members(conn: Connection, group: str) -> list[Outcome]:
 
 
 def group_counts(conn: Connection, run: str) -> dict[GroupState, int]:
-    """How many training groups of a run are in each state: what capacity is reckoned from."""
+    """Return how many training groups of a run are in each state."""
     counts = (
         select(rollout_group.c.state, func.count())
         .where(rollout_group.c.run_id == run, rollout_group.c.purpose == Purpose.TRAIN.value)
@@ -160,10 +160,12 @@ def group_counts(conn: Connection, run: str) -> dict[GroupState, int]:
 
 
 def accounting(conn: Connection, run: str, purpose: Purpose = Purpose.TRAIN) -> dict[str, int]:
-    """Where a run's trajectories went: submitted = accepted + filtered + failed + running.
+    """Return the fate of a run's trajectories: submitted = accepted + filtered + failed + running.
 
-    ``running`` plays or waits for its group to close; ``failed`` ended without an outcome, or with too few others;
-    ``filtered`` is an outcome whose group was not worth training on or became too old; ``accepted`` is the rest.
+    * ``running``: it plays, or waits for its group to close;
+    * ``failed``: it ended without an outcome, or too few members of its group survived;
+    * ``filtered``: a filter rejected its group, or the group expired;
+    * ``accepted``: every other trajectory.
     """
     counts = (
         select(trajectory.c.status, rollout_group.c.state, func.count())
@@ -174,11 +176,11 @@ def accounting(conn: Connection, run: str, purpose: Purpose = Purpose.TRAIN) -> 
     total = dict.fromkeys(("submitted", "accepted", "filtered", "failed", "running"), 0)
     for status, state, count in conn.execute(counts):
         total["submitted"] += count
-        total[_fate(Status(status), GroupState(state))] += count
+        total[_account(Status(status), GroupState(state))] += count
     return total
 
 
-def _fate(status: Status, state: GroupState) -> str:
+def _account(status: Status, state: GroupState) -> str:
     if status is Status.RUNNING:
         return "running"
     if status not in (Status.COMPLETED, Status.TRUNCATED) or state is GroupState.FAILED:

@@ -9,23 +9,23 @@ from ..schema import batch_item, policy_version
 
 
 def versions(conn: Connection, run: str) -> dict[int, PolicyVersion]:
-    """All versions of a run by id, abandoned ones included."""
+    """Return all versions of a run by id, abandoned ones included."""
     rows = conn.execute(select(policy_version).where(policy_version.c.run_id == run).order_by(policy_version.c.id))
     return {row.id: _version(row) for row in rows}
 
 
 def checkpoints(conn: Connection, run: str) -> list[PolicyVersion]:
-    """The surviving versions that have a checkpoint, oldest first."""
+    """Return the surviving versions that have a checkpoint, oldest first."""
     return [v for v in versions(conn, run).values() if v.checkpoint and not v.abandoned]
 
 
 def latest_checkpoint(conn: Connection, run: str) -> PolicyVersion | None:
-    """The newest surviving version that has a checkpoint: where a resume goes on."""
+    """Return the newest surviving version that has a checkpoint: a resume continues from it."""
     return max(checkpoints(conn, run), key=lambda version: version.update, default=None)
 
 
 def batch_items(conn: Connection, run: str, update: int) -> list[dict[str, Any]]:
-    """Which trajectories made update ``update`` in the surviving history, and what each gave."""
+    """Return the rows of the trajectories that ``update`` consumed in the surviving history."""
     which = (
         select(batch_item)
         .join(
@@ -39,7 +39,7 @@ def batch_items(conn: Connection, run: str, update: int) -> list[dict[str, Any]]
 
 
 def double_consumed(conn: Connection, run: str) -> list[str]:
-    """Trajectories consumed more than once in the surviving history without being declared as reuse: must be empty."""
+    """Return the trajectories that the surviving history consumed twice as fresh: always none."""
     which = (
         select(batch_item.c.trajectory_id)
         .join(

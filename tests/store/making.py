@@ -133,7 +133,7 @@ def items(groups: Sequence[str]) -> list[BatchItem]:
 
 def train(database: Database, groups: Sequence[str], update: int, parent: int, run: str = "r") -> int:
     """Leases exactly ``groups``, which are all that is ready, and acknowledges them."""
-    assert call(database, "lease_groups", run=run, owner="learner", count=len(groups), seconds=60) == list(groups)
+    assert call(database, "lease_groups", run=run, owner="learner", count=len(groups), timeout_s=60) == list(groups)
     return int(
         call(
             database,

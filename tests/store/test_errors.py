@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 from turnwise.errors import TurnwiseError
 from turnwise.store import errors
-from turnwise.store.database_errors import explain
+from turnwise.store.database_errors import to_store_error
 
 EVERY = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.StoreError)]
 
@@ -37,4 +37,4 @@ def test_a_step_s_number_is_sent_with_it() -> None:
 def test_what_a_database_says_becomes_what_a_person_reads(name: str, message: str, becomes: type[Exception]) -> None:
     origin = sqlite3.OperationalError(message)
     origin.sqlite_errorname = name
-    assert type(explain(OperationalError("INSERT", {}, origin), "sqlite:///x.db")) is becomes
+    assert type(to_store_error(OperationalError("INSERT", {}, origin), "sqlite:///x.db")) is becomes

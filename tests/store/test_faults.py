@@ -35,14 +35,14 @@ def test_whichever_statement_fails_nothing_is_there_by_half(database: Database, 
     play_group(database, "h")
     call(database, "open_group", group=group("o"))
     call(database, "start_trajectory", trajectory=trajectory("o-0", "o"))
-    call(database, "lease_groups", run="r", owner="learner", count=1, seconds=60)
+    call(database, "lease_groups", run="r", owner="learner", count=1, timeout_s=60)
     batch = {"owner": "learner", "groups": ["g"], "update": 1, "parent": 0, "items": items(["g"]), "metrics": {}}
     arguments: dict[str, dict[str, Any]] = {
         "finish_trajectory": {"trajectory": "o-0", "status": Status.COMPLETED, "final_observation": "end"},
         "append": {"trajectory": "o-0", **turn(0)},
         "acknowledge": {"run": "r", **batch},
         "rewind": {"run": "r", "version": None},
-        "lease_groups": {"run": "r", "owner": "learner", "count": 2, "seconds": 60},
+        "lease_groups": {"run": "r", "owner": "learner", "count": 2, "timeout_s": 60},
     }
     before = contents(database)
     left = 0
@@ -161,7 +161,7 @@ def test_learners_that_race_share_no_group(database: Database) -> None:
 
     def lease(owner: str) -> None:
         mine = open_database(database.url)
-        while got := call(mine, "lease_groups", run="r", owner=f"{owner}-{len(taken)}", count=1, seconds=60):
+        while got := call(mine, "lease_groups", run="r", owner=f"{owner}-{len(taken)}", count=1, timeout_s=60):
             taken.extend(got)
         mine.close()
 

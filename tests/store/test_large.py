@@ -76,7 +76,7 @@ def test_opening_an_episode_reads_no_whole_table(tmp_path: Any) -> None:
 
     event.listen(database.engine, "before_cursor_execute", watch)
     load_trajectory(database, "t000001-3")
-    call(database, "lease_groups", run="r", owner="o", count=1, seconds=1)
+    call(database, "lease_groups", run="r", owner="o", count=1, timeout_s=1)
     event.remove(database.engine, "before_cursor_execute", watch)
     reads = [(statement, parameters) for statement, parameters in seen if statement.startswith("SELECT")]
     assert len(reads) > 6

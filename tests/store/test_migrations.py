@@ -10,7 +10,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, create_engine, inspect, text
 from turnwise.store import migrate
-from turnwise.store.database import Database, current, open_database, upgrade
+from turnwise.store.database import Database, open_database, revisions, upgrade
 from turnwise.store.errors import StoreError, StoreUnavailable, WrongRevision
 from turnwise.store.schema import metadata
 from turnwise.tests.store.making import create_run
@@ -62,7 +62,7 @@ def test_a_missing_store_is_made_only_on_demand(empty_url: str) -> None:
     with pytest.raises(StoreError, match="turnwise db upgrade --store"):
         open_database(empty_url)
     open_database(empty_url, create=True).close()
-    assert current(empty_url) == (migrate.head(), migrate.head())
+    assert revisions(empty_url) == (migrate.head(), migrate.head())
     open_database(empty_url).close()
     upgrade(empty_url)
 
@@ -73,7 +73,7 @@ def test_a_store_at_an_unknown_revision_is_refused(url: str, revision: str) -> N
     with database.transaction() as tx:
         tx.conn.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
     database.close()
-    unknown = f"at revision {revision}, which this turnwise does not know; use a newer one"
+    unknown = f"at revision {revision}, which this turnwise does not know: use a newer turnwise"
     for create in (False, True):
         with pytest.raises(WrongRevision, match=unknown):
             open_database(url, create=create)
@@ -93,7 +93,7 @@ def test_a_populated_store_at_an_older_revision_is_upgraded_on_demand(
         with pytest.raises(WrongRevision, match=f"at revision {older}.*turnwise db upgrade --store"):
             open_database(url, create=create)
     upgrade(url)
-    assert current(url) == (NEXT, NEXT)
+    assert revisions(url) == (NEXT, NEXT)
     database = open_database(url)
     with database.read() as conn:
         assert conn.execute(text("SELECT id, added FROM run")).all() == [("before", "")]
@@ -105,7 +105,7 @@ def test_other_peoples_tables_are_left_alone(empty_url: str, tmp_path: Path) -> 
     with engine.begin() as conn:
         conn.execute(text("CREATE TABLE theirs (id INTEGER)"))
     engine.dispose()
-    with pytest.raises(StoreError, match="a database of its own"):
+    with pytest.raises(StoreError, match="give turnwise an empty database"):
         open_database(empty_url, create=True)
 
 
@@ -126,7 +126,7 @@ upgrade(sys.argv[1])
 """
     done = subprocess.run([sys.executable, "-c", program, empty_url], timeout=120, check=False)
     assert done.returncode == -9
-    assert current(empty_url)[0] is None
+    assert revisions(empty_url)[0] is None
     database = open_database(empty_url, create=True)
     create_run(database)
     database.close()
@@ -137,7 +137,7 @@ upgrade(sys.argv[1])
     [
         ("sqlite://", "name a file"),
         ("mysql://host/name", "SQLite or PostgreSQL, not mysql"),
-        ("://", "no database URL"),
+        ("://", "not a database URL"),
         ("foo", "'foo' names no store; write sqlite:///FILE"),
         ("foo/bar", f"there is no store at {Path.cwd()}/foo/bar;"),
         ("foo.sqlite", f"there is no store at {Path.cwd()}/foo.sqlite;"),

@@ -71,5 +71,5 @@ def test_a_database_that_stays_away_is_an_error() -> None:
         raise StoreUnavailable("the store did not answer")
 
     with pytest.raises(StoreUnavailable):
-        retried(work, seconds=0.2)
+        retried(work, timeout_s=0.2)
     assert len(calls) > 1

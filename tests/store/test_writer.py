@@ -127,7 +127,7 @@ def test_a_locked_database_is_waited_for(tmp_path: Any) -> None:
 
 
 def test_waiting_for_a_database_ends(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnwise.store.database.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("turnwise.store.database.BUSY_TIMEOUT_S", 0.1)
     database = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
     create_run(database)
     other = open_database(database.url)

@@ -15,7 +15,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any, TypeVar
 
-from ...errors import TurnwiseError, nearest
+from ...errors import TurnwiseError, suggestion
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ def component_class(base: type[T], name: str) -> type[T]:
     if not name:
         raise UnknownComponent(f"missing: `{slot}` needs a name (known: {', '.join(known)})")
     if name not in known:
-        raise UnknownComponent(f"`{slot}` has no component {name!r}{nearest(name, known)}")
+        raise UnknownComponent(f"`{slot}` has no component {name!r}{suggestion(name, known)}")
     return _defined_in(import_module(f"{_package(base)}.{name}"), base)
 
 

@@ -22,7 +22,7 @@ from ...agents.weights.shm_writer import WeightWriter
 from ...envs.sandboxes import NodeSupervisor, any_sandboxed, lease_from_run
 from ...errors import TurnwiseError
 from ...store.client import StoreClient
-from ...store.database import Database, shown
+from ...store.database import Database, without_password
 from ...store.writer import Writer
 from ..algorithms.rollout_control.base import RolloutController
 from ..config.schema import RunConfig
@@ -102,8 +102,8 @@ def check_store_reach(database: Database) -> None:
     here = {str(node["NodeManagerAddress"]) for node in nodes if node["NodeID"] == own}
     if others := sorted(hosts_of_actors(nodes) - here):
         raise TurnwiseError(
-            f"the store `{shown(database.url)}` is an SQLite file of this host, and the Ray cluster may place actors "
-            f"that write to it on other hosts (`{'`, `'.join(others[:3])}`): use a PostgreSQL store "
+            f"the store `{without_password(database.url)}` is an SQLite file of this host, and the Ray cluster may "
+            f"place actors that write to it on other hosts (`{'`, `'.join(others[:3])}`): use a PostgreSQL store "
             "(`--store postgresql://USER@HOST/NAME`), or train on this host alone, without `--ray-address`"
         )
 

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from ...errors import TurnwiseError, nearest
+from ...errors import TurnwiseError, suggestion
 from ..algorithms.component import NAME_ERROR, Component
 from ..algorithms.registry import UnknownComponent, component_class
 
@@ -102,7 +102,7 @@ def explain(error: ValidationError, model: type[BaseModel], raw: Mapping[str, An
             homes = [f"`{key}`" for key in everywhere if key.rpartition(".")[2] == last]
             known = fields_at(model, item["loc"][:-1], raw)
             hint = f" (did you mean {' or '.join(homes)}?)" if 0 < len(homes) <= MAX_SUGGESTIONS else None
-            lines.append(f"`{path}`: unknown key{hint or nearest(last, known)}")
+            lines.append(f"`{path}`: unknown key{hint or suggestion(last, known)}")
         elif item["type"] == NAME_ERROR:
             former = RENAMED_COMPONENTS.get(f"{general.removesuffix('.name')}.{item['input']}")
             lines.append(

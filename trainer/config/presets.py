@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...errors import nearest
+from ...errors import suggestion
 from ..algorithms import presets
 from .errors import ConfigError
 
@@ -28,7 +28,7 @@ def with_preset(raw: Mapping[str, Any]) -> dict[str, Any]:
         return dict(raw)
     known = preset_names()
     if name not in known:
-        raise ConfigError(f"`preset`: there is no preset {name!r}{nearest(str(name), known)}")
+        raise ConfigError(f"`preset`: there is no preset {name!r}{suggestion(str(name), known)}")
     return _merged(tomllib.loads((FOLDER / f"{name}.toml").read_text()), raw)
 
 

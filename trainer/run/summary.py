@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 from ...store import queries
-from ...store.database import Database, shown
+from ...store.database import Database, without_password
 from ..evaluation.heldout import EvalResult
 from ..evaluation.intervals import newcombe
 from ..telemetry import curve
@@ -82,7 +82,7 @@ def result(
         max_staleness=summed.max_staleness,
         families_after=finite(after.families) if after else {},
         stale_share=round(1 - tokens[0] / tokens.total(), 4) if tokens else 0.0,
-        store=shown(database.url),
+        store=without_password(database.url),
         folder=str(folder),
     )
 

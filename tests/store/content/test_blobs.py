@@ -21,7 +21,7 @@ SMALL = b"y" * INLINE_BYTES
 
 def put(database: Database, *contents: bytes) -> None:
     with database.transaction() as tx:
-        tx.blobs.put(tx.conn, {digest(content): content for content in contents})
+        tx.blobs.insert(tx.conn, {digest(content): content for content in contents})
 
 
 def get(database: Database, content: bytes) -> bytes:
@@ -70,12 +70,12 @@ def test_missing_content_is_named(database: Database, tmp_path: Path) -> None:
         get(database, SMALL)
     put(database, LARGE)
     files(tmp_path / "blobs")[0].unlink()
-    with pytest.raises(BlobMissing, match="was the folder moved"):
+    with pytest.raises(BlobMissing, match="restore the folder"):
         get(database, LARGE)
 
 
 def test_a_blob_is_synced_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever write, sync or rename fails: no file has a blob's name unless its content is whole."""
+    """Any write, sync or rename may fail: no file has the name of a blob unless its content is whole."""
     calls: list[str] = []
     fsync, rename = os.fsync, Path.rename
 
@@ -99,9 +99,9 @@ def test_a_blob_is_synced_before_it_has_its_name(tmp_path: Path, monkeypatch: py
         folder = tmp_path / str(nth)
         store = BlobStore(str(folder))
         with pytest.raises(OSError, match="input/output"):
-            store.stage(digest(LARGE), LARGE)
+            store.write_file(digest(LARGE), LARGE)
         assert all(path.read_bytes() == LARGE for path in files(folder))
-        assert store.stage(digest(LARGE), LARGE)
+        assert store.write_file(digest(LARGE), LARGE)
     assert calls[:2] == ["fsync", "rename"]
 
 
@@ -123,9 +123,9 @@ def test_the_folders_of_a_file_that_another_writer_left_are_synced(
     folders = [path.parent.stat().st_ino, path.parent.parent.stat().st_ino, tmp_path.stat().st_ino]
     monkeypatch.setattr(blobs.os, "fsync", watched)
     store = BlobStore(str(tmp_path))
-    assert store.stage(name, LARGE)
+    assert store.write_file(name, LARGE)
     assert synced == folders
-    assert store.stage(name, LARGE)
+    assert store.write_file(name, LARGE)
     assert synced == folders, "one process syncs the folders of one blob once"
 
 

@@ -16,7 +16,7 @@ def test_a_group_expires_only_for_its_run_and_its_owner(database: Database) -> N
     create_run(database, "other")
     play_group(database, "a")
     play_group(database, "b")
-    assert call(database, "lease_groups", run="r", owner="learner", count=1, seconds=60) == ["a"]
+    assert call(database, "lease_groups", run="r", owner="learner", count=1, timeout_s=60) == ["a"]
     with pytest.raises(LeaseLost, match="stranger does not hold group a"):
         call(database, "expire_groups", run="r", owner="stranger", groups=["b", "a"], reason="too old")
     for name in ("a", "b"):
@@ -41,11 +41,11 @@ def test_a_lease_lasts_by_the_clock_of_the_database(database: Database, monkeypa
 
     start(database)
     play_group(database, "g")
-    assert call(database, "lease_groups", run="r", owner="here", count=1, seconds=60) == ["g"]
+    assert call(database, "lease_groups", run="r", owner="here", count=1, timeout_s=60) == ["g"]
     monkeypatch.setattr(types, "datetime", Ahead)
-    assert call(database, "lease_groups", run="r", owner="ahead", count=1, seconds=60) == []
+    assert call(database, "lease_groups", run="r", owner="ahead", count=1, timeout_s=60) == []
     assert call(database, "release", run="r", owner="here") == ["g"]
-    assert call(database, "lease_groups", run="r", owner="ahead", count=1, seconds=60) == ["g"]
+    assert call(database, "lease_groups", run="r", owner="ahead", count=1, timeout_s=60) == ["g"]
     with database.read() as conn:
         taken = conn.execute(select(lease.c.taken_at).order_by(lease.c.id)).scalars().all()
     assert timedelta(0) <= taken[1] - taken[0] < timedelta(minutes=10)

@@ -87,7 +87,7 @@ def test_every_write_may_be_repeated(database: Database) -> None:
         ("cancel_trajectories", {"group": "g", "reason": "its worker died"}),
         ("append", {"trajectory": "g-0", **turn(0)}),
         ("close_group", {"group": "g", "state": GroupState.READY}),
-        ("lease_groups", {"run": "r", "owner": "o", "count": 1, "seconds": 60}),
+        ("lease_groups", {"run": "r", "owner": "o", "count": 1, "timeout_s": 60}),
         ("acknowledge", acknowledged),
         ("close_group", {"group": "g", "state": GroupState.READY}),
         ("set_checkpoint", {"run": "r", "version": 1, "path": "step-1"}),
@@ -173,18 +173,18 @@ def test_nothing_joins_what_is_closed(database: Database) -> None:
         call(database, "append", trajectory="g-0", **turn(2))
     with pytest.raises(StoreConflict, match="cannot end as truncated"):
         call(database, "finish_trajectory", trajectory="g-0", status=Status.TRUNCATED)
-    with pytest.raises(StoreConflict, match="cannot become ready"):
+    with pytest.raises(StoreConflict, match="cannot change from `filtered` to `ready`"):
         call(database, "close_group", group="g", state=GroupState.READY)
-    with pytest.raises(StoreConflict, match="cannot become expired"):
+    with pytest.raises(StoreConflict, match="cannot change from `filtered` to `expired`"):
         call(database, "expire_groups", run="r", owner="o", groups=["g"], reason="too old")
 
 
 @pytest.mark.parametrize(
     ("counted", "message"),
     [
-        ({"n_steps": 3, "n_messages": 4}, "has 2 steps in the store, but 3 were written"),
-        ({"n_steps": 2, "n_messages": 6}, "has 4 messages in the store, but 6 were written"),
-        ({"n_steps": 1}, "has 2 steps in the store, but 1 were written"),
+        ({"n_steps": 3, "n_messages": 4}, "the store has 2 steps, but 3 were written"),
+        ({"n_steps": 2, "n_messages": 6}, "the store has 4 messages, but 6 were written"),
+        ({"n_steps": 1}, "the store has 2 steps, but 1 were written"),
     ],
 )
 def test_a_trajectory_does_not_end_with_a_part_of_it_lost(
@@ -231,11 +231,11 @@ def test_groups_are_leased_whole_oldest_first_all_or_none(database: Database) ->
     call(database, "open_group", group=group("eval", purpose=Purpose.EVAL))
     play(database, "eval-0", "eval")
     call(database, "close_group", group="eval", state=GroupState.READY)
-    assert call(database, "lease_groups", run="r", owner="o", count=4, seconds=60) == []
-    assert call(database, "lease_groups", run="r", owner="o", count=2, seconds=60) == ["b", "a"]
-    assert call(database, "lease_groups", run="r", owner="p", count=2, seconds=60) == []
+    assert call(database, "lease_groups", run="r", owner="o", count=4, timeout_s=60) == []
+    assert call(database, "lease_groups", run="r", owner="o", count=2, timeout_s=60) == ["b", "a"]
+    assert call(database, "lease_groups", run="r", owner="p", count=2, timeout_s=60) == []
     assert states(database) == {"leased": 2, "ready": 1}
-    assert call(database, "lease_groups", run="r", owner="o", count=3, seconds=60) == ["b", "a", "c"]
+    assert call(database, "lease_groups", run="r", owner="o", count=3, timeout_s=60) == ["b", "a", "c"]
     assert call(database, "release", run="r", owner="o") == ["b", "a", "c"]
     assert states(database) == {"ready": 3}
 
@@ -243,8 +243,8 @@ def test_groups_are_leased_whole_oldest_first_all_or_none(database: Database) ->
 def test_an_overdue_lease_goes_to_the_next_who_asks(database: Database) -> None:
     start(database)
     play_group(database, "g")
-    assert call(database, "lease_groups", run="r", owner="dead", count=1, seconds=-1) == ["g"]
-    assert call(database, "lease_groups", run="r", owner="alive", count=1, seconds=60) == ["g"]
+    assert call(database, "lease_groups", run="r", owner="dead", count=1, timeout_s=-1) == ["g"]
+    assert call(database, "lease_groups", run="r", owner="alive", count=1, timeout_s=60) == ["g"]
     with pytest.raises(LeaseLost, match="dead no longer holds group g"):
         acknowledge(database, owner="dead")
     assert states(database) == {"leased": 1}
@@ -268,17 +268,17 @@ def test_a_batch_and_its_version_come_together_or_not_at_all(database: Database)
     start(database)
     play_group(database, "g")
     play_group(database, "h")
-    call(database, "lease_groups", run="r", owner="alive", count=2, seconds=60)
+    call(database, "lease_groups", run="r", owner="alive", count=2, timeout_s=60)
     before = rows(database)
     with pytest.raises(StoreConflict, match="declare it as reuse"):
         acknowledge(database, items=items(["h"]))
-    with pytest.raises(StoreConflict, match="version 7 is not what update 0"):
+    with pytest.raises(StoreConflict, match="update 0 of run r did not make version 7"):
         acknowledge(database, parent=7)
     with pytest.raises(NotFound):
         acknowledge(database, items=items(["nowhere"]))
     assert rows(database) == before
     assert acknowledge(database) == 1
-    with pytest.raises(StoreConflict, match="update 1 of run r is done"):
+    with pytest.raises(StoreConflict, match="update 1 of run r already made version"):
         acknowledge(database, groups=["h"], items=items(["h"]))
     with pytest.raises(LeaseLost):
         acknowledge(database, update=2, parent=1)
@@ -304,7 +304,7 @@ def test_a_resume_takes_consumption_back_with_its_checkpoint(database: Database)
     call(database, "open_group", group=group("e"))
     call(database, "start_trajectory", trajectory=trajectory("e-0", "e"))
     call(database, "append", trajectory="e-0", **turn(0, version=2))
-    call(database, "lease_groups", run="r", owner="learner", count=1, seconds=60)
+    call(database, "lease_groups", run="r", owner="learner", count=1, timeout_s=60)
     kept = rows(database)
     with database.read() as conn:
         checkpoint = latest_checkpoint(conn, "r")
@@ -360,7 +360,7 @@ def test_reuse_is_declared_and_unique_in_an_update(database: Database) -> None:
     play_group(database, "a")
     train(database, ["a"], 1, 0)
     play_group(database, "b")
-    call(database, "lease_groups", run="r", owner="alive", count=1, seconds=60)
+    call(database, "lease_groups", run="r", owner="alive", count=1, timeout_s=60)
     again = [replace(item, fresh=False) for item in items(["a"])]
     with pytest.raises(StoreConflict, match="in it twice"):
         acknowledge(database, update=2, parent=1, groups=["b"], items=items(["b"]) + again * 2)

@@ -143,7 +143,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 3))
     def lease(self, count: int) -> None:
-        got = self.do("lease_groups", run="r", owner="learner", count=count, seconds=60)
+        got = self.do("lease_groups", run="r", owner="learner", count=count, timeout_s=60)
         free = len(self.in_state(GroupState.READY))
         if count > len(self.held) + free:
             assert got == []

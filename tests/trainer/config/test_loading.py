@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnwise.errors import nearest
+from turnwise.errors import suggestion
 from turnwise.trainer.algorithms.algorithm_set import SLOTS
 from turnwise.trainer.algorithms.registry import component_names
 from turnwise.trainer.config.errors import RENAMED_COMPONENTS, RENAMED_KEYS, ConfigError, fields_at
@@ -181,4 +181,4 @@ def test_every_preset_loads_and_says_what_it_is(preset: str) -> None:
 
 
 def test_the_nearest_name_is_found_without_importing_a_component() -> None:
-    assert nearest("grop", component_names(next(one for one in SLOTS if one.slot == "advantage")))
+    assert suggestion("grop", component_names(next(one for one in SLOTS if one.slot == "advantage")))
