@@ -7,6 +7,7 @@ each process has a ``Writer`` of its own, and this actor is not started.
 import asyncio
 from typing import Any
 
+from ..logs import LogFolder
 from ..store.client import Send
 from ..store.database import open_database
 from ..store.errors import StoreUnavailable
@@ -22,7 +23,9 @@ RESTART_PAUSE_S = 0.2
 class StoreWriter:
     """The only process that writes to an SQLite store; the run makes it a Ray actor."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, logs: LogFolder | None = None) -> None:
+        if logs is not None:
+            logs.attach("store")
         self._writer = Writer(open_database(url))
 
     async def run(self, writes: list[Write[Any]]) -> list[Answer]:

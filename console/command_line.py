@@ -11,7 +11,8 @@ import typer
 
 from .. import __version__
 from ..errors import TurnwiseError
-from .commands import db, doctor, envs, evaluate, model, replay, runs, sandbox, train, trajectories
+from ..logs import set_level
+from .commands import db, doctor, envs, evaluate, logs, model, replay, runs, sandbox, train, trajectories
 from .terminal.sanitize import indented
 
 EXTRAS = frozenset(
@@ -31,6 +32,7 @@ app.command("train")(train.train)
 app.command("eval")(evaluate.evaluate)
 app.command("replay")(replay.replay)
 app.command("doctor")(doctor.doctor)
+app.command("logs")(logs.logs)
 app.add_typer(runs.app, name="runs")
 app.add_typer(trajectories.app, name="trajectories")
 app.add_typer(envs.app, name="envs")
@@ -54,6 +56,7 @@ def root(
 
 def main() -> None:
     """Run the command line; every error of ours becomes a message and exit 2."""
+    set_level("info")
     try:
         app()
     except TurnwiseError as error:

@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from ..logs import Level, to_terminal
+
 DEFAULT_STORE = "sqlite:///runs/turnwise.db"
 
 Store = Annotated[
@@ -17,4 +19,21 @@ After = Annotated[str | None, typer.Option("--after", metavar="ID", help="The ne
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the configuration, dotted; repeat for more."),
+]
+
+
+def _log(level: Level | None) -> Level | None:
+    if level is not None:
+        to_terminal(level)
+    return level
+
+
+LogLevel = Annotated[
+    Level | None,
+    typer.Option(
+        "--log-level",
+        envvar="TURNWISE_LOG_LEVEL",
+        callback=_log,
+        help="Log to stderr from this level on; also the level of the run's log files, which is else info.",
+    ),
 ]

@@ -13,13 +13,14 @@ MAY_IMPORT = {
     "records": set[str](),
     "errors": set[str](),
     "circuit_breaker": set[str](),
-    "sandbox": {"records", "errors", "circuit_breaker"},
+    "logs": set[str](),
+    "sandbox": {"records", "errors", "circuit_breaker", "logs"},
     "store": {"records", "errors", "migrations"},
     "migrations": {"records", "errors", "store"},
     "envs": {"records", "errors", "sandbox"},
-    "agents": {"records", "errors", "envs", "store"},
-    "trainer": {"records", "errors", "circuit_breaker", "envs", "store", "agents"},
-    "console": {"records", "errors", "sandbox", "envs", "store", "agents", "trainer"},
+    "agents": {"records", "errors", "logs", "envs", "store"},
+    "trainer": {"records", "errors", "circuit_breaker", "logs", "envs", "store", "agents"},
+    "console": {"records", "errors", "logs", "sandbox", "envs", "store", "agents", "trainer"},
 }
 HEAVY = {"torch", "vllm", "ray", "transformers", "playwright"}
 

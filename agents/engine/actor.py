@@ -21,6 +21,7 @@ from typing import Any, Literal, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ...logs import LogFolder
 from ..placement import OFF_SANDBOX_NODES
 from ..tokens.encoding import stop_tokens
 from . import cpu_patches as vllm_cpu
@@ -30,7 +31,7 @@ ENVIRONMENT = {
     "TORCH_COMPILE_DISABLE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_NO_USAGE_STATS": "1",
-    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_CONFIGURE_LOGGING": "0",
     "TOKENIZERS_PARALLELISM": "false",
     "HF_HUB_OFFLINE": "1",
     "PYTHONWARNINGS": "ignore",
@@ -66,7 +67,12 @@ class EngineConfig(BaseModel):
 
 
 def start_engine(
-    config: EngineConfig, model_path: str | Path, max_model_len: int = DEFAULT_MAX_MODEL_LEN, *, name: str | None = None
+    config: EngineConfig,
+    model_path: str | Path,
+    max_model_len: int = DEFAULT_MAX_MODEL_LEN,
+    *,
+    name: str | None = None,
+    logs: LogFolder | None = None,
 ) -> Any:
     """Start an engine actor that loads ``model_path``; returns its handle at once, while it loads (about 8 s).
 
@@ -86,13 +92,17 @@ def start_engine(
         max_task_retries=0,
         runtime_env={"env_vars": environment},
         **OFF_SANDBOX_NODES,
-    ).remote(config.model_dump(), str(model_path), max_model_len)
+    ).remote(config.model_dump(), str(model_path), max_model_len, logs)
 
 
 class Engine:
     """The actor. All its methods run in one event loop."""
 
-    def __init__(self, config: dict[str, Any], model_path: str, max_model_len: int) -> None:
+    def __init__(
+        self, config: dict[str, Any], model_path: str, max_model_len: int, logs: LogFolder | None = None
+    ) -> None:
+        if logs is not None:
+            logs.attach("engine")
         from .core import Core
 
         self._max_model_len = max_model_len

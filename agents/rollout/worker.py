@@ -14,6 +14,7 @@ from typing import Any
 
 from ...envs.runner.env_thread import EnvThread, abandoned_threads
 from ...envs.sandboxes import lease_from_run
+from ...logs import LogFolder
 from ...records import Group, Outcome, Trajectory
 from ...store.client import StoreClient
 from ...store.database import open_database
@@ -43,6 +44,8 @@ class WorkerSpec:
     create_player: CreatePlayer
     sandboxes: str = ""
     """The run whose hosts give sandboxes to environments; empty where none of them asks for any."""
+    logs: LogFolder | None = None
+    """Where the worker writes its log file; None for none."""
 
 
 class RolloutWorker:
@@ -50,6 +53,8 @@ class RolloutWorker:
 
     def __init__(self, spec: WorkerSpec, engines: Sequence[Any], writer: Any | None) -> None:
         """``writer`` is the ``StoreWriter`` actor; None where each process writes for itself."""
+        if spec.logs is not None:
+            spec.logs.attach("worker")
         self._spec = spec
         self._engines = engines
         self._writer = writer

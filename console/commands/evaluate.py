@@ -10,7 +10,7 @@ import typer
 
 from ...errors import TurnwiseError
 from ..opening import opened
-from ..options import DEFAULT_STORE, Json, Split, Store
+from ..options import DEFAULT_STORE, Json, LogLevel, Split, Store
 from ..terminal.output import GUTTER, console, in_words, print_facts, print_json, result_facts
 from ..terminal.sanitize import clean, indented, one_line
 from .envs import EnvOptions, read_options
@@ -41,6 +41,7 @@ def evaluate(
     option: EnvOptions = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
+    log_level: LogLevel = None,
 ) -> None:
     """Play tasks with a policy, store what happens, and print success with its interval."""
     options = read_options(option)

@@ -8,7 +8,7 @@ import typer
 
 from ...errors import TurnwiseError
 from ..opening import opened
-from ..options import DEFAULT_STORE, After, Json, Limit, Overrides, Store
+from ..options import DEFAULT_STORE, After, Json, Limit, LogLevel, Overrides, Store
 from ..terminal.output import ago, in_words, none_of, print_facts, print_json, print_table
 from ..terminal.sanitize import one_line
 
@@ -90,7 +90,13 @@ def stop(run: Run, store: Store = DEFAULT_STORE) -> None:
 
 
 @app.command()
-def fork(run: Run, overrides: Overrides = None, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
+def fork(
+    run: Run,
+    overrides: Overrides = None,
+    store: Store = DEFAULT_STORE,
+    as_json: Json = False,
+    log_level: LogLevel = None,
+) -> None:
     """Train a new run from a run's newest checkpoint, with its configuration and what --set changes."""
     from ...store import queries
     from ...trainer.config.loading import override, parse_config

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..options import DEFAULT_STORE, Json, Overrides, Store
+from ..options import DEFAULT_STORE, Json, LogLevel, Overrides, Store
 
 
 def train(
@@ -27,6 +27,7 @@ def train(
     ] = False,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
+    log_level: LogLevel = None,
 ) -> None:
     """Train; a run that was interrupted goes on from its last checkpoint by the same command."""
     from ...trainer.config.loading import load_config

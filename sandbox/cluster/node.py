@@ -11,6 +11,7 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
+from ...logs import LogFolder
 from ..backends.registry import make_backend
 from ..errors import NodeLost, NoEngine
 from ..pool.pool import Pool
@@ -33,7 +34,9 @@ def actor_name(run: str, node: str) -> str:
 class SandboxNode:
     """Node actor. Opens its pool at the first call."""
 
-    def __init__(self, run: str, settings: dict[str, Any]) -> None:
+    def __init__(self, run: str, settings: dict[str, Any], logs: LogFolder | None = None) -> None:
+        if logs is not None:
+            logs.attach("sandboxes")
         self._run = run
         self._settings = SandboxSettings.model_validate(settings)
         self._pool: Pool | None = None

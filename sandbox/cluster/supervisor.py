@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 from typing import Any
 
+from ...logs import LogFolder
 from .node import SandboxNode, actor_name
 from .settings import SandboxSettings
 
@@ -26,8 +27,9 @@ def alive_nodes() -> list[str]:
 class NodeSupervisor:
     """Keeps the node actors of one run from ``open`` to ``close``, in one event loop."""
 
-    def __init__(self, run: str, settings: SandboxSettings) -> None:
+    def __init__(self, run: str, settings: SandboxSettings, logs: LogFolder | None = None) -> None:
         self.run = run
+        self._logs = logs
         self.settings = settings
         self.actors: dict[str, Any] = {}
         """By node id."""
@@ -88,5 +90,5 @@ class NodeSupervisor:
                     max_restarts=-1,
                     scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
                 )
-                .remote(self.run, self.settings.model_dump())
+                .remote(self.run, self.settings.model_dump(), self._logs)
             )

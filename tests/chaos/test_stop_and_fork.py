@@ -46,6 +46,8 @@ def test_a_run_is_stopped_refused_forked_and_resumed(tmp_path: Path) -> None:
         newest = queries.latest_checkpoint(conn, "small")
     assert newest is not None
     assert newest.update == stopped_at
+    logged = [json.loads(line) for line in command(tmp_path, "logs", "small", "--json", seconds=60).stdout.splitlines()]
+    assert {"driver", "engine", "worker", "store"} <= {record["process"] for record in logged}
     before = sizes(tmp_path)
 
     other = ["train", str(CONFIG), "--set", "max_steps=2", "--set", "learner.learning_rate=0.0005"]

@@ -21,6 +21,7 @@ from ...agents.store_actor import StoreWriter, send_to
 from ...agents.weights.shm_writer import WeightWriter
 from ...envs.sandboxes import NodeSupervisor, any_sandboxed, lease_from_run
 from ...errors import TurnwiseError
+from ...logs import LogFolder
 from ...store.client import StoreClient
 from ...store.database import Database, without_password
 from ...store.writer import Writer
@@ -139,7 +140,14 @@ class Cluster:
     _watch: asyncio.Task[None] | None = None
 
     @classmethod
-    def start(cls, config: RunConfig, database: Database, model: Path, controller: RolloutController) -> Self:
+    def start(
+        cls,
+        config: RunConfig,
+        database: Database,
+        model: Path,
+        controller: RolloutController,
+        logs: LogFolder | None = None,
+    ) -> Self:
         """Start every actor without waiting for any; ``ready`` waits. Ray must be up."""
         import ray
 
@@ -148,18 +156,19 @@ class Cluster:
             writer = (
                 ray.remote(StoreWriter)
                 .options(num_cpus=0, max_restarts=-1, max_concurrency=64, **OFF_SANDBOX_NODES)
-                .remote(database.url)
+                .remote(database.url, logs)
             )
             client = StoreClient(send_to(writer))
         else:
             local = Writer(database)
             client = StoreClient(local.run)
         engines = [
-            start_engine(config.engine, str(model), config.max_context) for _ in range(config.rollout.num_engines)
+            start_engine(config.engine, str(model), config.max_context, logs=logs)
+            for _ in range(config.rollout.num_engines)
         ]
         keeper = None
         if any_sandboxed(one.id for one in config.environments):
-            keeper = NodeSupervisor(config.name, config.sandboxes)
+            keeper = NodeSupervisor(config.name, config.sandboxes, logs)
             keeper.open()
             lease_from_run(config.name)
         rollout = config.rollout
@@ -172,6 +181,7 @@ class Cluster:
             controller=controller,
             create_player=policy_player,
             sandboxes=config.name if keeper else "",
+            logs=logs,
         )
         remote = ray.remote(RolloutWorker).options(
             num_cpus=0, max_restarts=0, max_concurrency=10_000, **OFF_SANDBOX_NODES

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -23,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from ... import __version__
 from ...envs.registry import spec
 from ...errors import TurnwiseError
+from ...logs import LogFolder
 from ...records import PolicyVersion
 from ...store import queries
 from ...store.database import Database, open_database
@@ -43,6 +46,8 @@ from .summary import RunResult, draw_curve, result
 
 if TYPE_CHECKING:
     from .initial_state import Origin
+
+LOG = logging.getLogger(__name__)
 
 HEAVY = (".initial_state", "..learner.checkpoint_manager", ".loop")
 """Modules here that import torch."""
@@ -67,7 +72,7 @@ def train(
     with database.read() as conn:
         identity = decide(config, lambda name: _row(conn, name), fork)
     folder = run_folder(database, identity.name)
-    with hold_run(database, identity.name):
+    with hold_run(database, identity.name), LogFolder.of(folder).writing("driver"):
         SHUTDOWN.hint = "stopping; the same command resumes the run (a second signal ends it at once)"
         SHUTDOWN.record = partial(end_unrecorded, database, identity.name)
         with ThreadPoolExecutor(1) as meanwhile:
@@ -76,9 +81,22 @@ def train(
         try:
             check_store_reach(database)
             importing.result()
-            return asyncio.run(Run(config, database, identity, folder, on_event, started).main())
+            return asyncio.run(Run(config, database, identity, folder, _logged(on_event), started).main())
         finally:
             stop_ray()
+
+
+def _logged(on_event: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Return a receiver of events that logs each before it passes it on."""
+
+    def receive(event: Event) -> None:
+        if isinstance(event, Note):
+            LOG.info(event.text)
+        else:
+            LOG.info(type(event).__name__, extra={"event": asdict(event)})
+        on_event(event)
+
+    return receive
 
 
 class Run:
@@ -177,7 +195,9 @@ class Run:
 
         origin = await begin(self)
         model = origin.model
-        self.cluster = Cluster.start(self.config, self.database, model, self.config.rollout_control)
+        self.cluster = Cluster.start(
+            self.config, self.database, model, self.config.rollout_control, LogFolder.of(self.folder)
+        )
         self.store = RunStore(self.name, self.database, self.cluster.store_client)
         self.evaluator = Evaluator(
             self.config, self.config.horizon.longest(), self.cluster, self.store, self.metrics, self.tell

@@ -1,0 +1,112 @@
+"""``turnwise logs``: what the processes of a run logged, merged by time."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...errors import TurnwiseError
+from ...logs import LEVELS, Level, files, parse
+from ..opening import opened
+from ..options import DEFAULT_STORE, Json, Store
+from ..terminal.output import GUTTER, print_json
+from ..terminal.sanitize import indented, one_line
+
+FOLLOW_INTERVAL_S = 0.5
+HEAD = ("time", "level", "process", "pid", "logger", "message", "error")
+Record = Mapping[str, Any]
+
+
+class NoLogs(TurnwiseError):
+    """The run has no log files on this machine."""
+
+
+def logs(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's name.")],
+    level: Annotated[Level, typer.Option("--level", help="Records of this level and above.")] = "info",
+    process: Annotated[
+        str | None, typer.Option("--process", help="Of this process only: driver, engine, worker, store, sandboxes.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="At most so many, the newest.")] = 200,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new records until Ctrl-C.")] = False,
+    paths: Annotated[bool, typer.Option("--files", help="List the log files instead.")] = False,
+    store: Store = DEFAULT_STORE,
+    as_json: Json = False,
+) -> None:
+    """Print what the driver, engines, workers and sandbox nodes of a run logged, merged by time."""
+    folder = _folder(run, store)
+    found = files(folder)
+    if not found and not follow:
+        raise NoLogs(
+            f"run `{run}` has no log files in `{folder}/logs` of this host: look at the same path on the hosts of the "
+            "cluster"
+        )
+    if paths:
+        print_json([str(path) for path in found]) if as_json else typer.echo("\n".join(map(str, found)))
+        return
+
+    def wanted(record: Record) -> bool:
+        rank = LEVELS.index(record["level"]) if record.get("level") in LEVELS else len(LEVELS)
+        return rank >= LEVELS.index(level) and process in (None, record.get("process"))
+
+    tail = _Tail(folder)
+    _print(list(filter(wanted, tail.read()))[-limit:], as_json)
+    while follow:
+        time.sleep(FOLLOW_INTERVAL_S)
+        _print(filter(wanted, tail.read()), as_json)
+
+
+def _folder(run: str, store: str) -> Path:
+    from ...store.queries import lists as queries
+    from ...store.run_lock import run_folder
+
+    with opened(store) as database, database.read() as conn:
+        queries.run_row(conn, run)
+        return run_folder(database, run)
+
+
+class _Tail:
+    """The records of a run's files since the last read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[int, int] = {}
+        """Bytes read of each file, by inode: a rotated file keeps its own."""
+
+    def read(self) -> list[Record]:
+        """Return the new records, by time."""
+        found: list[Record] = []
+        for path in files(self._folder):
+            try:
+                found += parse(self._lines(path))
+            except FileNotFoundError:
+                continue
+        return sorted(found, key=lambda record: str(record["time"]))
+
+    def _lines(self, path: Path) -> Iterator[str]:
+        with path.open("rb") as file:
+            inode = path.stat().st_ino
+            file.seek(self._read.get(inode, 0))
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self._read[inode] = self._read.get(inode, 0) + len(line)
+                yield line.decode(errors="replace")
+
+
+def _print(records: Iterable[Record], as_json: bool) -> None:
+    for record in records:
+        if as_json:
+            print_json(record, indent=None)
+        else:
+            typer.echo(_line(record))
+
+
+def _line(record: Record) -> str:
+    data = "".join(f" {name}={value}" for name, value in record.items() if name not in HEAD)
+    head = f"{record['time']} {record.get('level')} {record.get('process')} {record.get('pid')} {record.get('logger')}"
+    error = record.get("error")
+    line = one_line(f"{head}: {record['message']}{data}", width=None)
+    return f"{line}\n{GUTTER}{indented(str(error), GUTTER)}" if error else line

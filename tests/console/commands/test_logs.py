@@ -1,0 +1,70 @@
+"""``turnwise logs`` merges the files of a run's processes by time and prints them inert."""
+
+import json
+from pathlib import Path
+
+import pytest
+from turnwise.tests.console.conftest import HOSTILE, Turnwise
+
+
+def write(folder: Path, process: str, pid: int, *records: tuple[str, str, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [
+        {"time": f"2026-01-01T00:00:{second}+00:00", "level": level, "process": process, "pid": pid, "message": text}
+        for second, level, text in records
+    ]
+    (folder / f"{process}-{pid}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, store: str) -> Path:
+    """The log files of two processes of the run `demo`."""
+    assert store
+    logs = tmp_path / "demo" / "logs"
+    write(logs, "driver", 10, ("01", "info", "begin"), ("04", "error", f"the page wrote {HOSTILE}"))
+    write(logs, "engine", 11, ("02", "info", "loaded"), ("03", "warning", "slow"))
+    return logs
+
+
+def messages(out: str) -> list[str]:
+    return [json.loads(line)["message"] for line in out.splitlines()]
+
+
+@pytest.mark.usefixtures("folder")
+def test_records_of_all_processes_come_by_time(turnwise: Turnwise, store: str) -> None:
+    done = turnwise("logs", "demo", "--store", store, "--json")
+    assert done.code == 0
+    assert messages(done.out)[:3] == ["begin", "loaded", "slow"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_level_process_and_limit_choose(turnwise: Turnwise, store: str) -> None:
+    def chosen(*options: str) -> list[str]:
+        return messages(turnwise("logs", "demo", "--store", store, "--json", *options).out)
+
+    assert len(chosen("--level", "warning")) == 2
+    assert chosen("--process", "engine") == ["loaded", "slow"]
+    assert chosen("--limit", "2")[0] == "slow"
+
+
+@pytest.mark.usefixtures("folder")
+def test_text_that_a_page_wrote_moves_no_cursor(turnwise: Turnwise, store: str) -> None:
+    out = turnwise("logs", "demo", "--store", store).out
+    assert "\x1b" not in out
+    assert "\x07" not in out
+    assert "the page wrote" in out
+    assert len(out.splitlines()) == 4
+
+
+def test_files_are_listed(turnwise: Turnwise, store: str, folder: Path) -> None:
+    out = turnwise("logs", "demo", "--store", store, "--files").out
+    assert set(out.split()) == {str(path) for path in folder.iterdir()}
+
+
+def test_a_run_without_logs_and_an_unknown_run_are_named(turnwise: Turnwise, store: str) -> None:
+    none = turnwise("logs", "demo", "--store", store)
+    assert none.code == 2
+    assert "has no log files" in none.err
+    unknown = turnwise("logs", "dem", "--store", store)
+    assert unknown.code == 2
+    assert "demo" in unknown.err
