@@ -28,12 +28,14 @@ def commands(group: TyperGroup, path: tuple[str, ...] = ()) -> Commands:
     for name, command in group.commands.items():
         if isinstance(command, TyperGroup):
             found |= commands(command, (*path, name))
-        else:
+        elif isinstance(command, TyperCommand):
             found[*path, name] = command
     return found
 
 
-COMMANDS = commands(get_command(app))
+ROOT_COMMAND = get_command(app)
+assert isinstance(ROOT_COMMAND, TyperGroup)
+COMMANDS = commands(ROOT_COMMAND)
 
 
 def test_every_table_is_on_the_page() -> None:

@@ -33,6 +33,8 @@ def parts_imported(path: Path) -> Iterator[tuple[int, str]]:
     """Yield (line, part) for every import of one of ours, anywhere in a file, wherever it is written."""
     package = ("turnwise", *path.relative_to(ROOT).parent.parts)
     for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
         targets: list[tuple[str, ...]] = []
         if isinstance(node, ast.Import):
             targets = [tuple(alias.name.split(".")) for alias in node.names]

@@ -77,7 +77,7 @@ def test_an_existing_model_is_not_overwritten(folder: Path) -> None:
 _cache: dict[Path, object] = {}
 
 
-def _tokenizer(folder: Path):  # type: ignore[no-untyped-def]
+def _tokenizer(folder: Path):
     if folder not in _cache:
         _cache[folder] = AutoTokenizer.from_pretrained(folder)
     return _cache[folder]

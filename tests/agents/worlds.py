@@ -44,7 +44,7 @@ class Picture(TurnEnv):
 
     def __init__(self) -> None:
         self.action_space = FreeText(words=("go",))
-        self.observation_space = gymnasium.spaces.Box(0, 255, (2, 2, 3), np.uint8)  # type: ignore[assignment]
+        self.observation_space = gymnasium.spaces.Box(0, 255, (2, 2, 3), np.uint8)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
         super().reset(seed=seed)
@@ -60,5 +60,5 @@ class Picture(TurnEnv):
         return ["go"]
 
 
-gymnasium.register("loop/Clock-v0", entry_point=Clock)
-gymnasium.register("loop/Picture-v0", entry_point=Picture)
+gymnasium.register("loop/Clock-v0", entry_point=Clock)  # type: ignore[arg-type]
+gymnasium.register("loop/Picture-v0", entry_point=Picture)  # type: ignore[arg-type]

@@ -57,7 +57,7 @@ def groups_trained(folder: Path) -> list[tuple[Group, dict[str, float]]]:
     with database.read() as conn:
         rows = conn.execute(text("SELECT group_id FROM batch_group WHERE NOT abandoned")).scalars().all()
         items = conn.execute(text("SELECT trajectory_id, mean_advantage FROM batch_item WHERE NOT abandoned")).all()
-    advantages = {name: value for name, value in items}
+    advantages: dict[str, float] = dict(tuple(item) for item in items)
     groups = queries.load_groups(database, list(rows))
     return [
         (group, {one.id: advantages[one.id] for one in group.trajectories if one.id in advantages}) for group in groups

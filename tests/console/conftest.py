@@ -60,7 +60,8 @@ def store(tmp_path: Path) -> str:
             operations.start_trajectory(tx, trajectory=Trajectory(name, "demo", "g1", member, 0, policy="random"))
             env = make(ENV)
             seen, _ = env.reset(seed=5, options={"split": "train"})
-            after, reward, *_ = env.step(action)
+            after, paid, *_ = env.step(action)
+            reward = float(paid)
             step = Step(0, str(seen), "hash", action, reward, {}, False, True, False, "", None, 0.0, 0.0)
             operations.append(tx, trajectory=name, steps=[step], messages=[])
             operations.finish_trajectory(

@@ -41,4 +41,4 @@ class BrokenWorld(TurnEnv):
         return [("go", 1.0)]
 
 
-gymnasium.register("broken/World-v0", entry_point=BrokenWorld)
+gymnasium.register("broken/World-v0", entry_point=BrokenWorld)  # type: ignore[arg-type]

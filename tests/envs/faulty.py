@@ -92,4 +92,4 @@ class FaultyEnv(TurnEnv):
             self._go_wrong()
 
 
-gymnasium.register("faults/Faulty-v0", entry_point=FaultyEnv)
+gymnasium.register("faults/Faulty-v0", entry_point=FaultyEnv)  # type: ignore[arg-type]

@@ -36,7 +36,8 @@ class Plain(gymnasium.Env[str, str]):
 
 @pytest.fixture
 def plain() -> Iterator[str]:
-    gymnasium.register("theirs/Plain-v3", entry_point=Plain, max_episode_steps=5, nondeterministic=True)
+    entry: Any = Plain
+    gymnasium.register("theirs/Plain-v3", entry_point=entry, max_episode_steps=5, nondeterministic=True)
     yield "theirs/Plain-v3"
     gymnasium.registry.pop("theirs/Plain-v3")
 

@@ -109,7 +109,7 @@ def test_the_tiny_template_puts_nothing_before_the_action(chats: dict[str, Chat]
     second = transcript.observe("lamp 23")
     assert raw(chat, transcript.prompt()) == "find lamp click lamp ; lamp 23"
     assert [len(m.tokens) for m in (first, answer, second)] == [2, 3, 2]
-    assert transcript.text(answer.tokens) == "click lamp"
+    assert transcript.text(list(answer.tokens)) == "click lamp"
 
 
 @pytest.mark.parametrize(

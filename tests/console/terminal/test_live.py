@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 from turnwise.console.terminal import live
 from turnwise.console.terminal.live import LiveView
+from turnwise.records import GroupState
 from turnwise.trainer.telemetry.events import Evaluated, Note, UpdateDone
 
 
@@ -20,7 +21,7 @@ def update(number: int, waiting: str = "rollouts") -> UpdateDone:
         staleness_max=2,
         tokens_per_s=1234.0,
         turns_per_s=500.0,
-        groups={"ready": 3, "open": 12, "failed": 0},
+        groups={GroupState.READY: 3, GroupState.OPEN: 12, GroupState.FAILED: 0},
         waiting=waiting,
         loss=0.1,
         entropy=1.5,

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import monotonic
+from typing import Any
 
 import pytest
 from turnwise.sandbox import SandboxLost, SandboxSpec
@@ -62,7 +63,8 @@ def test_worker_that_disconnects_during_a_command_releases_at_once() -> None:
         async with opened() as node:
             lease, connection = await lease_from_run(node)
             running = asyncio.create_task(connection.call({**EXEC, "argv": ["sleep", "30"]}, timeout_s=35))
-            while not node._leases[lease].connection._lock.locked():
+            taken: Any = node._leases[lease].connection
+            while not taken._lock.locked():
                 await asyncio.sleep(0.01)
             connection.close()
             await until_released(node, 5)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import func, select, update
-from turnwise.store.content import blobs
 from turnwise.store.content.blobs import INLINE_BYTES, BlobStore, digest
 from turnwise.store.database import Database, open_database
 from turnwise.store.errors import BlobCorrupt, BlobMissing
@@ -92,7 +91,7 @@ def test_a_blob_is_synced_before_it_has_its_name(tmp_path: Path, monkeypatch: py
         failing("rename")
         return rename(self, target)
 
-    monkeypatch.setattr(blobs.os, "fsync", watched_fsync)
+    monkeypatch.setattr(os, "fsync", watched_fsync)
     monkeypatch.setattr(Path, "rename", watched_rename)
     for nth in range(1, 6):
         calls.clear()
@@ -121,7 +120,7 @@ def test_the_folders_of_a_file_that_another_writer_left_are_synced(
     path.parent.mkdir(parents=True)
     path.write_bytes(LARGE)
     folders = [path.parent.stat().st_ino, path.parent.parent.stat().st_ino, tmp_path.stat().st_ino]
-    monkeypatch.setattr(blobs.os, "fsync", watched)
+    monkeypatch.setattr(os, "fsync", watched)
     store = BlobStore(str(tmp_path))
     assert store.write_file(name, LARGE)
     assert synced == folders

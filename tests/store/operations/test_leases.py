@@ -36,8 +36,8 @@ def test_a_lease_lasts_by_the_clock_of_the_database(database: Database, monkeypa
 
     class Ahead(datetime):
         @classmethod
-        def now(cls, tz: tzinfo | None = None) -> datetime:
-            return datetime.now(tz) + timedelta(hours=1)
+        def now(cls, tz: tzinfo | None = None) -> "Ahead":
+            return super().now(tz) + timedelta(hours=1)
 
     start(database)
     play_group(database, "g")

@@ -272,7 +272,7 @@ def test_any_history(backend: str, examples: int, tmp_path: Path, request: pytes
     class InProcessPool(Machine):
         pass
 
-    InProcessPool.make = staticmethod(make)  # type: ignore[assignment]
+    InProcessPool.make = staticmethod(make)
     run_state_machine_as_test(
         InProcessPool,
         settings=settings(

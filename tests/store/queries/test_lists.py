@@ -3,6 +3,7 @@
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -101,7 +102,8 @@ def test_no_text_becomes_sql(database: Database, text: str) -> None:
         assert list_trajectories(conn, run=text, status=text, env=text) == []
         with pytest.raises(NotFound):
             run_row(conn, f"-{text}")
-        for arguments in ({text + "=1": "x"}, {"sort": text + " "}):
+        wrong: list[dict[str, Any]] = [{text + "=1": "x"}, {"sort": text + " "}]
+        for arguments in wrong:
             with pytest.raises(StoreError, match=r"there are"):
                 list_trajectories(conn, **arguments)
 

@@ -47,7 +47,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trajectory(group: str, member: int, rng: Random, policy: torch.nn.Module, status: Status = Status.COMPLETED):
     """Random turns, with the log-probabilities that ``policy`` gives them: on policy."""
     ids: list[int] = []
-    messages, steps = [], []
+    messages: list[Message] = []
+    steps: list[Step] = []
     for turn in range(rng.randint(1, 3)):
         seen = [rng.randrange(20) for _ in range(rng.randint(2, 6))]
         said = [rng.randrange(20) for _ in range(rng.randint(1, 3))]

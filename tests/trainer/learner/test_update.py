@@ -153,7 +153,7 @@ def test_the_draws_of_the_dispatcher_and_of_each_filter_do_not_depend_on_one_ano
             return [head.task.seed for head in heads]
 
         folder.mkdir()
-        return on_stage(folder, scenario)  # type: ignore[no-any-return]
+        return on_stage(folder, scenario)
 
     first = tasks(tmp_path / "a", learns_first=True)
     one_way, DRAWN[:] = list(DRAWN), []

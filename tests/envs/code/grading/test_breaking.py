@@ -58,7 +58,9 @@ def test_breaking_gains_nothing(env: CodeEnv, way: str) -> None:
     assert total <= 0.0 + 1e-9
     assert not success
     assert time.monotonic() - began < 25
-    assert submitted(env, f"write calc.py\n{FIXED}") == (pytest.approx(1.0 + 4 / 4 - 1 / 4), True)
+    total, success = submitted(env, f"write calc.py\n{FIXED}")
+    assert total == pytest.approx(1.0 + 4 / 4 - 1 / 4)
+    assert success
 
 
 def test_what_was_right_before_is_not_worth_more_for_breaking(env: CodeEnv) -> None:

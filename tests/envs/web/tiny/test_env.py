@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 from turnwise.envs.web.apps.env import WebAppsEnv
-from turnwise.envs.web.tiny.env import BY, FIELD_ROLES, HELD_OUT, TRAINED, VOCABULARY, TinyWebEnv
+from turnwise.envs.web.apps.splits import BY
+from turnwise.envs.web.tiny.env import FIELD_ROLES, HELD_OUT, TRAINED, VOCABULARY, TinyWebEnv
 from turnwise.envs.web.tiny.login import LoginEnv
 
 SEEDS = range(20)
