@@ -215,8 +215,10 @@ def _with_engine(
         horizon=ConstantHorizon(**asdict(game.horizon)),
     )
 
+    folder = Path(policy).resolve()
+
     async def main() -> list[Any]:
-        cluster = Cluster.start(config, database, Path(policy).resolve(), NeverStop())
+        cluster = Cluster.start(config, database, folder, NeverStop())
         store = RunStore(run, database, cluster.store_client)
         try:
             await refuse_unseen([environment], "test", config.rollout.reset_timeout_s)
