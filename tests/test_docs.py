@@ -3,6 +3,7 @@
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -10,6 +11,7 @@ from turnwise.console.command_line import app
 from turnwise.envs import TurnEnv
 from turnwise.store.database import open_database
 from turnwise.store.schema import metadata
+from turnwise.tests.store.making import call, create_run, group, play
 from turnwise.trainer.algorithms.algorithm_set import SLOTS
 from turnwise.trainer.config.schema import RunConfig
 from typer.core import TyperCommand, TyperGroup
@@ -51,6 +53,23 @@ def test_the_sql_shown_runs(tmp_path: Path) -> None:
         for query in queries:
             assert conn.execute(text(query.rstrip().removesuffix(";"))).all() == []
     database.close()
+
+
+def test_the_python_shown_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    database = open_database("sqlite:///runs/turnwise.db", create=True)
+    create_run(database, "quickstart")
+    call(database, "open_group", group=group("quickstart:0", run="quickstart"))
+    play(database, "quickstart:0-0", "quickstart:0", 0, run="quickstart")
+    database.close()
+    (block,) = re.findall(r"^```python\n(.*?)^```$", STORE, re.MULTILINE | re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(block, found)  # noqa: S102 - the page's own example
+    found["database"].close()
+    assert found["trajectory"].id == "quickstart:0-0"
+    assert found["trajectory"].steps
+    assert found["updates"] == []
 
 
 def test_keys_named_on_the_training_page_exist() -> None:

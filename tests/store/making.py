@@ -1,10 +1,11 @@
 """Runs, groups and episodes for the store's tests to store."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from sqlalchemy import select
 from turnwise.records import (
     NO_VERSION,
     Group,
@@ -22,6 +23,7 @@ from turnwise.records import (
 from turnwise.store.database import Database
 from turnwise.store.operations import OPERATIONS, BatchItem
 from turnwise.store.queries import group_counts
+from turnwise.store.schema import metadata
 
 HORIZON = Horizon(max_turns=8, max_tokens_per_turn=8, max_tokens_per_episode=64, max_context=512)
 
@@ -41,6 +43,19 @@ def start(database: Database) -> None:
     """Create run ``r`` with its first version."""
     create_run(database)
     assert call(database, "add_version", run="r", update=0, parent=None) == 0
+
+
+def contents(database: Database, without: Mapping[str, str] | None = None) -> dict[str, list[str]]:
+    """Return every row of every table; ``without`` names one column per table to leave out."""
+    skipped = without or {}
+    with database.read() as conn:
+        return {
+            name: sorted(
+                repr(row)
+                for row in conn.execute(select(*(one for one in table.c if one.name != skipped.get(name, ""))))
+            )
+            for name, table in metadata.tables.items()
+        }
 
 
 def task(seed: int = 0) -> Task:

@@ -1,4 +1,4 @@
-"""An error says the same on the other side of a process boundary, and is told apart from a passing fault."""
+"""An error keeps its message across a process boundary; transient database errors are recognized."""
 
 import copy
 import sqlite3

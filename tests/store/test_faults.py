@@ -1,9 +1,10 @@
-"""Whatever write fails, and whenever the process dies: what was answered is there, and nothing is there by half."""
+"""A statement fails or a process dies at any point: committed writes stay, and no write is stored in part."""
 
 import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +13,19 @@ from sqlalchemy import event, func, select
 from turnwise.records import Status
 from turnwise.store import operations
 from turnwise.store.database import Database, open_database
-from turnwise.store.queries import double_consumed, load_trajectory, versions
-from turnwise.store.schema import metadata, step
+from turnwise.store.errors import StoreConflict
+from turnwise.store.queries import batch_items, load_trajectory, versions
+from turnwise.store.schema import step
 from turnwise.store.writer import Writer
-from turnwise.tests.store.making import call, create_run, group, items, play_group, trajectory, turn
+from turnwise.tests.store.making import call, contents, create_run, group, items, play_group, trajectory, turn
 
 
 class Broken(Exception):
     """The fault that is put in."""
 
 
-def contents(database: Database) -> dict[str, list[Any]]:
-    with database.read() as conn:
-        return {name: sorted(map(repr, conn.execute(select(table)))) for name, table in metadata.tables.items()}
-
-
 @pytest.mark.parametrize("what", ["finish_trajectory", "append", "acknowledge", "rewind", "lease_groups"])
-def test_whichever_statement_fails_nothing_is_there_by_half(database: Database, what: str) -> None:
+def test_a_failed_statement_leaves_nothing_of_its_write(database: Database, what: str) -> None:
     create_run(database)
     call(database, "add_version", run="r", update=0, parent=None)
     play_group(database, "g")
@@ -106,7 +103,7 @@ def test_what_was_answered_survives_the_death_of_its_writer(url: str, database: 
 
 
 def test_sixteen_writers_and_four_readers(database: Database) -> None:
-    """Every process of a run may write: nobody is told that the database is locked, and no row is lost."""
+    """Every process of a run may write: none fails because the database is locked, and no row is lost."""
     create_run(database)
     call(database, "open_group", group=group(size=16))
     failures: list[BaseException] = []
@@ -171,25 +168,58 @@ def test_learners_that_race_share_no_group(database: Database) -> None:
     assert sorted(taken) == [f"g{number:02d}" for number in range(12)]
 
 
-def test_two_drivers_cannot_both_make_an_update(database: Database) -> None:
-    create_run(database)
-    call(database, "add_version", run="r", update=0, parent=None)
-    outcome: list[Any] = []
+def in_threads(work: Callable[[Database, int], None], url: str, count: int = 4) -> None:
+    """Run ``work`` in threads, each on a connection of its own to the store."""
 
-    def add() -> None:
-        mine = open_database(database.url)
-        outcome.append(call(mine, "add_version", run="r", update=1, parent=0))
-        mine.close()
+    def one(number: int) -> None:
+        mine = open_database(url)
+        try:
+            work(mine, number)
+        finally:
+            mine.close()
 
-    threads = [threading.Thread(target=add) for _ in range(4)]
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
+
+
+def test_concurrent_repeats_of_one_version_record_it_once(database: Database) -> None:
+    create_run(database)
+    call(database, "add_version", run="r", update=0, parent=None)
+    outcome: list[Any] = []
+    in_threads(lambda mine, _: outcome.append(call(mine, "add_version", run="r", update=1, parent=0)), database.url)
     assert outcome == [1, 1, 1, 1]
     with database.read() as conn:
         assert list(versions(conn, "r")) == [0, 1]
-        assert double_consumed(conn, "r") == []
+
+
+def test_of_concurrent_updates_from_different_groups_one_is_recorded(database: Database) -> None:
+    create_run(database)
+    call(database, "add_version", run="r", update=0, parent=None)
+    names = [f"g{number}" for number in range(4)]
+    for name in names:
+        play_group(database, name)
+    owners = [f"o{number}" for number in range(4)]
+    held = [call(database, "lease_groups", run="r", owner=owner, count=1, timeout_s=60) for owner in owners]
+    outcome: dict[int, Any] = {}
+
+    def acknowledge(mine: Database, number: int) -> None:
+        batch = {"groups": held[number], "items": items(held[number]), "metrics": {}}
+        try:
+            outcome[number] = call(mine, "acknowledge", run="r", owner=owners[number], update=1, parent=0, **batch)
+        except StoreConflict as error:
+            outcome[number] = error
+
+    in_threads(acknowledge, database.url)
+    winners = [number for number, one in outcome.items() if one == 1]
+    assert len(outcome) == 4
+    assert len(winners) == 1
+    with database.read() as conn:
+        assert list(versions(conn, "r")) == [0, 1]
+        consumed = batch_items(conn, "r", 1)
+    assert {one["trajectory_id"].rpartition("-")[0] for one in consumed} == set(held[winners[0]])
 
 
 FULL = """

@@ -49,9 +49,10 @@ def test_the_migrations_make_the_tables_of_the_schema(database: Database, server
     engine.dispose()
 
 
-def test_an_upgrade_can_be_taken_back(database: Database) -> None:
+def test_a_populated_store_can_be_downgraded(database: Database) -> None:
     from alembic import command
 
+    create_run(database)
     with database.engine.begin() as conn:
         command.downgrade(migrate.configuration(conn), "base")
     with database.read() as conn:
