@@ -1,1 +1,6 @@
-"""What a run reports: events, metrics, learning curve."""
+"""What a run reports: events for the console, metrics in files, and the learning curve.
+
+Invariant: nothing here imports another part of the trainer, and no number here influences training.
+
+To add a metric, return it from ``learner.batch_stats`` or a loss. To add a tracker, extend ``metrics.Metrics``.
+"""

@@ -1,4 +1,4 @@
-"""The learning curve as a picture: success of the batches and on held-out tasks, over updates."""
+"""The learning curve as an image: success of the training batches and on held-out tasks over updates."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,11 +8,11 @@ from typing import Any
 def draw(
     updates: Sequence[Mapping[str, Any]], evaluations: Sequence[Mapping[str, Any]], title: str, path: Path
 ) -> None:
-    """Write a PNG.
+    """Write the learning curve as a PNG file.
 
     Args:
-        updates: with ``update``, ``success`` and ``horizon_turns``.
-        evaluations: with ``update``, ``name``, ``success``, ``low`` and ``high``.
+        updates: records with ``update``, ``success`` and ``horizon_turns``.
+        evaluations: records with ``update``, ``name``, ``success``, ``low`` and ``high``.
     """
     import matplotlib as mpl
 

@@ -1,4 +1,4 @@
-"""What a run tells whoever is watching: the console's live table, plain lines, the metrics file."""
+"""Events that a run reports while it goes on: for the console's live table, plain lines and the metrics file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,37 +8,37 @@ from ...records import GroupState
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something a person should know."""
+    """A line of text for the user."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateDone:
-    """One optimizer update, and the state of the run after it."""
+    """One update, and the state of the run after it."""
 
     update: int
     version: int
     success: float
-    """Share of the batch's members that succeeded; NaN where the environments give no verdict."""
+    """Share of the batch's episodes that succeeded; NaN where the environments report no success."""
     reward: float
-    """Mean return of the batch's members."""
+    """Mean return of the batch's episodes."""
     horizon_turns: int
     staleness_mean: float
     """Over the trained tokens, in updates."""
     staleness_max: int
     tokens_per_s: float
-    """Trained tokens a second since the last update."""
+    """Trained tokens per second since the last update."""
     turns_per_s: float
-    """Turns trained on a second since the last update."""
+    """Trained turns per second since the last update."""
     groups: Mapping[GroupState, int]
     """Groups by state."""
     waiting: str
-    """What the learner waited on most since the last update."""
+    """``rollouts`` or ``learner``: the part that took longer since the last update."""
     loss: float
     entropy: float
     seconds: float
-    """Of training so far."""
+    """Training time so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class Evaluated:
     """Success by environment of the mixture."""
     seconds: float
     tasks: int
-    """Episodes that ended with an outcome."""
+    """Scored episodes."""
     failed: int
-    """Episodes that failed for the world's reasons; they are in no rate."""
+    """Episodes that failed because of their environment, an engine or a worker; they enter no rate."""
 
 
 Event = Note | UpdateDone | Evaluated

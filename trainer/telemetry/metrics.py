@@ -1,4 +1,4 @@
-"""Where a run's numbers go: always one JSON line per record in the run's folder; TensorBoard where configured."""
+"""The metrics of a run: one JSON line per record in the run's folder, and TensorBoard if configured."""
 
 import json
 import math
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Metrics:
-    """Appends to ``metrics.jsonl``; one instance per run."""
+    """Writer of ``metrics.jsonl`` and TensorBoard events; one instance per run."""
 
     def __init__(self, folder: Path, tensorboard: bool = False) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def _board(folder: Path, purge_step: int | None = None) -> Any:
 
 
 def _recorded_by(line: str, update: int) -> bool:
-    """Whether a record is of ``update`` or before; a line that the death of a process cut off is not."""
+    """Return whether a record is of ``update`` or before; false for a line that a killed process left incomplete."""
     try:
         return int(json.loads(line)["update"]) <= update
     except (ValueError, KeyError, TypeError):
@@ -65,7 +65,7 @@ def _recorded_by(line: str, update: int) -> bool:
 
 
 def finite(value: Any) -> Any:
-    """The value, with None for a number that JSON cannot hold."""
+    """Return the value with None for every number that JSON cannot represent."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
