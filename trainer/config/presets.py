@@ -21,7 +21,7 @@ def with_preset(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``raw`` on top of the preset it names; without ``preset``, a copy of ``raw``.
 
     Raises:
-        ConfigError: there is no preset of that name.
+        ConfigError: no preset has that name.
     """
     name = raw.get("preset")
     if name is None:
