@@ -135,6 +135,15 @@ class LogFolder:
         return handler
 
 
+@contextlib.contextmanager
+def log_errors(log: logging.Logger, message: str, **data: object) -> Iterator[None]:
+    """Log an exception of the block as a warning and go on after the block."""
+    try:
+        yield
+    except Exception:
+        log.warning(message, exc_info=True, extra=data)
+
+
 def level() -> Level:
     """Return the level that this process logs at."""
     name = logging.getLevelName(logging.getLogger(PACKAGE).level).lower()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from turnwise.logs import LogFolder, files, level, parse, set_level, to_terminal
+from turnwise.logs import LogFolder, files, level, log_errors, parse, set_level, to_terminal
 
 LOG = logging.getLogger("turnwise.tests.logs")
 
@@ -89,3 +89,11 @@ def test_a_line_for_the_terminal_is_inert(capsys: pytest.CaptureFixture[str]) ->
 def test_lines_that_are_cut_or_foreign_are_skipped() -> None:
     good = json.dumps({"time": "2026-01-01T00:00:00", "message": "here"})
     assert [record["message"] for record in parse([good[:-4], "[]", "{}", good])] == ["here"]
+
+
+def test_an_error_that_is_passed_over_is_logged(tmp_path: Path) -> None:
+    with LogFolder(str(tmp_path / "logs")).writing("driver"), log_errors(LOG, "it did not answer", node="n1"):
+        raise LookupError("gone")
+    record = written(tmp_path)[-1]
+    assert (record["level"], record["message"], record["node"]) == ("warning", "it did not answer", "n1")
+    assert "LookupError: gone" in str(record["error"])

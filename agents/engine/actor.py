@@ -12,6 +12,7 @@ request never waits for a slow one, and a thousand turns a second need only a fe
 import asyncio
 import contextlib
 import itertools
+import logging
 import os
 import sys
 import uuid
@@ -25,6 +26,8 @@ from ...logs import LogFolder
 from ..placement import OFF_SANDBOX_NODES
 from ..tokens.encoding import stop_tokens
 from . import cpu_patches as vllm_cpu
+
+LOG = logging.getLogger(__name__)
 
 ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -155,6 +158,7 @@ class Engine:
                 await self._core.update(info, version)
             except Exception as error:
                 print(f"weights of version {version} could not be loaded: {error!r}", file=sys.stderr, flush=True)
+                LOG.exception("weights could not be loaded; the process ends", extra={"version": version})
                 _die()
             self._serve(version)
 

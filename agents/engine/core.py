@@ -11,6 +11,7 @@ their earlier tokens keep the log-probabilities and versions of the policy that 
 
 import asyncio
 import gc
+import logging
 import queue
 import threading
 import time
@@ -20,6 +21,8 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 from . import cpu_patches as vllm_cpu
+
+LOG = logging.getLogger(__name__)
 
 
 class Finished(NamedTuple):
@@ -126,6 +129,7 @@ class Core:
             self._core.shutdown()
         except Exception:
             traceback.print_exc()
+            LOG.exception("a step of vLLM raised; the process ends")
             self._on_death()
 
     def _load(self) -> Any:

@@ -5,11 +5,14 @@ It runs in the process that owns the run. A node that joins the cluster gets an 
 
 import asyncio
 import contextlib
+import logging
 from typing import Any
 
-from ...logs import LogFolder
+from ...logs import LogFolder, log_errors
 from .node import SandboxNode, actor_name
 from .settings import SandboxSettings
+
+LOG = logging.getLogger(__name__)
 
 NODE_POLL_INTERVAL_S = 2.0
 """Between two looks for nodes that joined or left."""
@@ -45,7 +48,7 @@ class NodeSupervisor:
         """Return the node id and ``PoolHealth`` of each node whose actor answers and has an engine."""
         found = []
         for node, actor in list(self.actors.items()):
-            with contextlib.suppress(Exception):
+            with log_errors(LOG, "a sandbox node does not answer", node=node):
                 async with asyncio.timeout(NODE_CALL_TIMEOUT_S):
                     found.append({"node": node, **await actor.health.remote()})
         return found
@@ -58,7 +61,7 @@ class NodeSupervisor:
             self._closing.set()
             await self._task
         for actor in list(self.actors.values()):
-            with contextlib.suppress(Exception):
+            with log_errors(LOG, "a sandbox node did not close; it is killed"):
                 async with asyncio.timeout(NODE_CALL_TIMEOUT_S):
                     await actor.close.remote()
             ray.kill(actor)
@@ -69,7 +72,7 @@ class NodeSupervisor:
                 await asyncio.wait_for(self._closing.wait(), NODE_POLL_INTERVAL_S)
                 return
             # If the cluster does not answer, the next interval retries.
-            with contextlib.suppress(Exception):
+            with log_errors(LOG, "the nodes of the cluster cannot be listed; retrying"):
                 await asyncio.to_thread(self._update)
 
     def _update(self) -> None:

@@ -11,6 +11,7 @@ A pool belongs to one event loop. Invariants:
 
 import asyncio
 import contextlib
+import logging
 from collections import deque
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from ..errors import LeaseTimeout, NoEngine, NoImage, NotTrusted, SandboxError, 
 from ..sandbox import Sandbox
 from ..spec import SandboxSpec
 from .health import PoolHealth
+
+LOG = logging.getLogger(__name__)
 
 RESET_TIMEOUT_S = 10.0
 REAP_INTERVAL_S = 15.0
@@ -239,6 +242,7 @@ class Pool:
             return
         except Exception as error:
             self._counts["start_failures"] += 1
+            LOG.warning("a sandbox did not start", exc_info=True, extra={"image": spec.image})
             self.breaker.record_failure(str(classify(error, f"starting a sandbox of image {spec.image}")))
         else:
             self._counts["started"] += 1
@@ -263,6 +267,7 @@ class Pool:
                 clean = True
         except Exception:
             self._counts["reset_failures"] += 1
+            LOG.warning("a sandbox could not be reset; it is replaced", exc_info=True, extra={"sandbox": sandbox.id})
         finally:
             self._resetting -= 1
             if not clean:

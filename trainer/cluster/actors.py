@@ -21,7 +21,7 @@ from ...agents.store_actor import StoreWriter, send_to
 from ...agents.weights.shm_writer import WeightWriter
 from ...envs.sandboxes import NodeSupervisor, any_sandboxed, lease_from_run
 from ...errors import TurnwiseError
-from ...logs import LogFolder
+from ...logs import LogFolder, log_errors
 from ...store.client import StoreClient
 from ...store.database import Database, without_password
 from ...store.writer import Writer
@@ -29,6 +29,8 @@ from ..algorithms.rollout_control.base import RolloutController
 from ..config.schema import RunConfig
 from ..rollout.worker_pool import WorkerPool
 from .daemons import RayDaemons
+
+LOG = logging.getLogger(__name__)
 
 START_DEADLINE = 180.0
 """Seconds everything may take to start."""
@@ -313,11 +315,9 @@ class Cluster:
         if self.keeper is not None:
             await self.keeper.close()
         for engine in self.engines:
-            try:
+            with log_errors(LOG, "an engine did not stop; it is killed"):
                 async with asyncio.timeout(15):
                     await engine.stop.remote()
-            except Exception:  # noqa: S110 - it is killed next
-                pass
             ray.kill(engine)
         if self.writer is not None:
             async with asyncio.timeout(60):

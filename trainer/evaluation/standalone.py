@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import re
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,7 @@ from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import any_sandboxed
 from ...errors import TurnwiseError
+from ...logs import log_errors
 from ...records import Group, GroupState, Outcome, Source, Task, Trajectory
 from ...store.client import StoreClient
 from ...store.database import Database, open_database
@@ -45,6 +47,8 @@ from ..shutdown import SHUTDOWN
 from .game import Game, game_of, is_model
 from .heldout import SEED, SEED_STRIDE, EvalResult, first_task, groups_of, held_out, summarise
 from .sight import refuse_unseen
+
+LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -151,7 +155,7 @@ async def _recorded(store: RunStore, policy: str, settings: Mapping[str, Any]) -
         yield
     except BaseException as error:
         status = "stopped" if isinstance(error, asyncio.CancelledError) else "failed"
-        with suppress(Exception):
+        with log_errors(LOG, "the end of the evaluation could not be recorded"):
             await asyncio.shield(store.finish(status, f"{type(error).__name__}: {error}"[:4000]))
         raise
     await store.finish("finished")

@@ -11,6 +11,7 @@ The warm-up runs third-party environments inside the driver process, so their fa
 The same ``rng`` yields the same episodes until an environment hangs.
 """
 
+import logging
 import threading
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -25,6 +26,8 @@ from ...envs.registry import make
 from ...errors import TurnwiseError
 from ..config.sections import EnvironmentConfig
 from .examples import PlayEpisode, SftExample
+
+LOG = logging.getLogger(__name__)
 
 PREFETCH_EPISODES = 16
 """Episodes played before they are requested."""
@@ -120,6 +123,7 @@ class _EpisodeThread(threading.Thread):
                 example = self._play(made[chosen], self._rng.randrange(SEED_RANGE), self._rng, self._heartbeat)
             except BaseException as error:  # an environment may also raise SystemExit
                 failures[chosen] += 1
+                LOG.warning("an episode of the warm-up raised", exc_info=True, extra={"environment": str(chosen)})
                 if failures[chosen] >= MAX_CONSECUTIVE_FAILURES:
                     playable.remove(chosen)
                     last = traceback.format_exception_only(error)[-1].strip()
