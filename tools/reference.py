@@ -1,0 +1,132 @@
+"""Write docs/configuration.md and docs/commands.md from the code: ``python tools/reference.py``.
+
+``tests/test_reference.py`` fails while a page differs from what the code says.
+"""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from turnwise.console.app import app
+from turnwise.trainer.algorithms.registry import component_class, names, slots
+from turnwise.trainer.config.schema import RunConfig
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+NOTE = "<!-- Written by tools/reference.py; edit the docstrings in the code, then run `make docs`. -->\n"
+
+
+def field_docs(model: type[BaseModel]) -> dict[str, str]:
+    """Return the docstring below each field of a model, its base classes included."""
+    docs: dict[str, str] = {}
+    for cls in reversed(model.__mro__):
+        if not (issubclass(cls, BaseModel) and cls is not BaseModel):
+            continue
+        body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for statement, following in zip(body.body, body.body[1:], strict=False):
+            target = statement.target if isinstance(statement, ast.AnnAssign) else None
+            if isinstance(target, ast.Name) and isinstance(following, ast.Expr):
+                text = following.value.value if isinstance(following.value, ast.Constant) else None
+                if isinstance(text, str):
+                    docs[target.id] = " ".join(text.split())
+    return docs
+
+
+def default_of(field: FieldInfo) -> str:
+    """Return a field's default as TOML shows it."""
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, BaseModel):
+        return f"`{getattr(value, 'name', type(value).__name__)}`"
+    return f"`{value!r}`".replace("'", '"')
+
+
+def rows(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Yield the table rows of a model's plain fields; sections and slots have tables of their own."""
+    docs = field_docs(model)
+    for name, field in model.model_fields.items():
+        if not section(field):
+            yield f"| `{prefix}{name}` | {default_of(field)} | {docs.get(name, '')} |"
+
+
+def section(field: FieldInfo) -> type[BaseModel] | None:
+    """Return the model of a field that is a section of the configuration."""
+    kind: Any = field.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+
+def table(lines: Iterator[str]) -> str:
+    found = list(lines)
+    return "\n".join(["| key | default | meaning |", "|---|---|---|", *found]) + "\n" if found else "No options.\n"
+
+
+def summary(kind: type) -> str:
+    """Return the first paragraph of a class's docstring, on one line."""
+    return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
+
+
+def configuration() -> str:
+    """Return docs/configuration.md."""
+    parts = [NOTE, "# Configuration\n", (inspect.getdoc(RunConfig) or "") + "\n", "## Top level\n", table(rows(RunConfig))]
+    for name, field in RunConfig.model_fields.items():
+        model = section(field)
+        if model is not None and name not in slots():
+            parts += [f"## `[{name}]`\n", summary(model) + "\n", table(rows(model))]
+            for inner, inner_field in model.model_fields.items():
+                if nested := section(inner_field):
+                    parts += [f"### `[{name}.{inner}]`\n", summary(nested) + "\n", table(rows(nested))]
+    parts.append("# Algorithm components\n")
+    for slot in slots():
+        parts.append(f"## Slot `{slot}`\n")
+        for name in names(slot):
+            kind = component_class(slot, name)
+            parts += [f"### `{name}`\n", summary(kind) + "\n", table(rows(kind))]
+    return "\n".join(parts)
+
+
+def commands(group: TyperGroup, path: tuple[str, ...] = ("turnwise",)) -> Iterator[tuple[tuple[str, ...], TyperCommand]]:
+    """Yield every command below a group, with its path."""
+    for name, command in sorted(group.commands.items()):
+        if isinstance(command, TyperGroup):
+            yield from commands(command, (*path, name))
+        elif isinstance(command, TyperCommand):
+            yield (*path, name), command
+
+
+def command_page() -> str:
+    """Return docs/commands.md."""
+    parts = [NOTE, "# Commands\n"]
+    root = get_command(app)
+    assert isinstance(root, TyperGroup)
+    for path, command in commands(root):
+        parts += [f"## `{' '.join(path)}`\n", inspect.cleandoc(command.help or "").split("\f")[0] + "\n"]
+        lines = []
+        for parameter in command.params:
+            label = ", ".join(f"`{opt}`" for opt in (*parameter.opts, *parameter.secondary_opts))
+            if parameter.param_type_name == "argument":
+                label = f"`{(parameter.name or '').upper()}`"
+            if parameter.name != "help":
+                lines.append(f"| {label} | {' '.join((getattr(parameter, 'help', '') or '').split())} |")
+        if lines:
+            parts.append("\n".join(["| option | meaning |", "|---|---|", *lines]) + "\n")
+    return "\n".join(parts)
+
+
+PAGES = {"configuration.md": configuration, "commands.md": command_page}
+
+if __name__ == "__main__":
+    for name, page in PAGES.items():
+        (DOCS / name).write_text(page())
+        print(f"docs/{name} written")
