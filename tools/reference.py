@@ -7,8 +7,9 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -18,6 +19,7 @@ from turnwise.trainer.config.schema import RunConfig
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+Commands = Iterator[tuple[tuple[str, ...], TyperCommand]]
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 NOTE = "<!-- Written by tools/reference.py; edit the docstrings in the code, then run `make docs`. -->\n"
 
@@ -29,8 +31,8 @@ def field_docs(model: type[BaseModel]) -> dict[str, str]:
         if not (issubclass(cls, BaseModel) and cls is not BaseModel):
             continue
         body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
-        assert isinstance(body, ast.ClassDef)
-        for statement, following in zip(body.body, body.body[1:], strict=False):
+        statements = body.body if isinstance(body, ast.ClassDef) else []
+        for statement, following in pairwise(statements):
             target = statement.target if isinstance(statement, ast.AnnAssign) else None
             if isinstance(target, ast.Name) and isinstance(following, ast.Expr):
                 text = following.value.value if isinstance(following.value, ast.Constant) else None
@@ -79,7 +81,13 @@ def summary(kind: type) -> str:
 
 def configuration() -> str:
     """Return docs/configuration.md."""
-    parts = [NOTE, "# Configuration\n", (inspect.getdoc(RunConfig) or "") + "\n", "## Top level\n", table(rows(RunConfig))]
+    parts = [
+        NOTE,
+        "# Configuration\n",
+        (inspect.getdoc(RunConfig) or "") + "\n",
+        "## Top level\n",
+        table(rows(RunConfig)),
+    ]
     for name, field in RunConfig.model_fields.items():
         model = section(field)
         if model is not None and name not in slots():
@@ -96,7 +104,9 @@ def configuration() -> str:
     return "\n".join(parts)
 
 
-def commands(group: TyperGroup, path: tuple[str, ...] = ("turnwise",)) -> Iterator[tuple[tuple[str, ...], TyperCommand]]:
+def commands(
+    group: TyperGroup, path: tuple[str, ...] = ("turnwise",)
+) -> Iterator[tuple[tuple[str, ...], TyperCommand]]:
     """Yield every command below a group, with its path."""
     for name, command in sorted(group.commands.items()):
         if isinstance(command, TyperGroup):
@@ -108,8 +118,7 @@ def commands(group: TyperGroup, path: tuple[str, ...] = ("turnwise",)) -> Iterat
 def command_page() -> str:
     """Return docs/commands.md."""
     parts = [NOTE, "# Commands\n"]
-    root = get_command(app)
-    assert isinstance(root, TyperGroup)
+    root = cast(TyperGroup, get_command(app))
     for path, command in commands(root):
         parts += [f"## `{' '.join(path)}`\n", inspect.cleandoc(command.help or "").split("\f")[0] + "\n"]
         lines = []
