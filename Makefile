@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
-.PHONY: help install quickstart images test test-fast soak up down lint format lock clean
+.PHONY: help install quickstart images test test-fast soak up down lint format docs lock clean
 
 VENV := .venv/bin
 PYTEST := OMP_NUM_THREADS=1 $(VENV)/python -m pytest
@@ -48,6 +48,9 @@ lint: install ## check style, types and shell scripts
 format: install ## apply the fixes and the format of ruff
 	$(VENV)/ruff check --fix .
 	$(VENV)/ruff format .
+
+docs: install ## write the generated pages of docs/ from the code
+	$(VENV)/python tools/reference.py
 
 lock: ## write requirements.lock: every dependency with its version and hashes
 	$(VENV)/python tools/lock.py $(ARGS)

@@ -6,16 +6,18 @@
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from turnwise.console.app import app
-from turnwise.trainer.algorithms.registry import component_class, names, slots
+from turnwise.console.command_line import app
+from turnwise.trainer.algorithms.algorithm_set import SLOTS, AlgorithmSet
+from turnwise.trainer.algorithms.registry import component_class, component_names
 from turnwise.trainer.config.schema import RunConfig
+from turnwise.trainer.config.sections import EnvironmentConfig
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
@@ -24,7 +26,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 NOTE = "<!-- Written by tools/reference.py; edit the docstrings in the code, then run `make docs`. -->\n"
 
 
-def field_docs(model: type[BaseModel]) -> dict[str, str]:
+def docs_of(model: type[BaseModel]) -> dict[str, str]:
     """Return the docstring below each field of a model, its base classes included."""
     docs: dict[str, str] = {}
     for cls in reversed(model.__mro__):
@@ -57,7 +59,7 @@ def default_of(field: FieldInfo) -> str:
 
 def rows(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
     """Yield the table rows of a model's plain fields; sections and slots have tables of their own."""
-    docs = field_docs(model)
+    docs = docs_of(model)
     for name, field in model.model_fields.items():
         if not section(field):
             yield f"| `{prefix}{name}` | {default_of(field)} | {docs.get(name, '')} |"
@@ -74,34 +76,43 @@ def table(lines: Iterator[str]) -> str:
     return "\n".join(["| key | default | meaning |", "|---|---|---|", *found]) + "\n" if found else "No options.\n"
 
 
-def summary(kind: type) -> str:
+def paragraph(kind: type) -> str:
     """Return the first paragraph of a class's docstring, on one line."""
     return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
 
 
 def configuration() -> str:
     """Return docs/configuration.md."""
-    parts = [
-        NOTE,
-        "# Configuration\n",
-        (inspect.getdoc(RunConfig) or "") + "\n",
-        "## Top level\n",
-        table(rows(RunConfig)),
-    ]
+    slots = AlgorithmSet.model_fields
+    plain = [f"| `{name}` | {default_of(field)} | {docs_of(RunConfig).get(name, '')} |" for name, field in top_level()]
+    parts = [NOTE, "# Configuration\n", paragraph(RunConfig) + "\n", "## Top level\n", table(iter(plain))]
     for name, field in RunConfig.model_fields.items():
         model = section(field)
-        if model is not None and name not in slots():
-            parts += [f"## `[{name}]`\n", summary(model) + "\n", table(rows(model))]
+        if name == "environments":
+            parts += ["## `[[environments]]`\n", paragraph(EnvironmentConfig) + "\n", table(rows(EnvironmentConfig))]
+        elif model is not None and name not in slots:
+            parts += [f"## `[{name}]`\n", paragraph(model) + "\n", table(rows(model))]
             for inner, inner_field in model.model_fields.items():
                 if nested := section(inner_field):
-                    parts += [f"### `[{name}.{inner}]`\n", summary(nested) + "\n", table(rows(nested))]
+                    parts += [f"### `[{name}.{inner}]`\n", paragraph(nested) + "\n", table(rows(nested))]
     parts.append("# Algorithm components\n")
-    for slot in slots():
-        parts.append(f"## Slot `{slot}`\n")
-        for name in names(slot):
-            kind = component_class(slot, name)
-            parts += [f"### `{name}`\n", summary(kind) + "\n", table(rows(kind))]
+    parts.append("`name` selects a component. A slot in double brackets takes a list.\n")
+    for base in SLOTS:
+        listed = str(slots[base.slot].annotation).startswith("list")
+        heading = f"[[{base.slot}]]" if listed else f"[{base.slot}]"
+        parts += [f"## `{heading}`\n", docs_of(AlgorithmSet).get(base.slot, "") + "\n"]
+        default = getattr(base, "default", "")
+        for name in component_names(base):
+            kind = component_class(base, name)
+            note = " (default)" if name == default and not listed else ""
+            parts += [f"### `{name}`{note}\n", paragraph(kind) + "\n", table(rows(kind))]
     return "\n".join(parts)
+
+
+def top_level() -> list[tuple[str, FieldInfo]]:
+    """Return the keys of a configuration that are neither a section nor a slot."""
+    found = RunConfig.model_fields.items()
+    return [(n, f) for n, f in found if n not in AlgorithmSet.model_fields and n != "environments" and not section(f)]
 
 
 def commands(
@@ -133,9 +144,14 @@ def command_page() -> str:
     return "\n".join(parts)
 
 
+def markdown(page: Callable[[], str]) -> str:
+    """Return a page with the code marks of docstrings as Markdown has them."""
+    return page().replace("``", "`")
+
+
 PAGES = {"configuration.md": configuration, "commands.md": command_page}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():
-        (DOCS / name).write_text(page())
+        (DOCS / name).write_text(markdown(page))
         print(f"docs/{name} written")

@@ -63,6 +63,7 @@ class EngineConfig(BaseModel):
     block_size: int = Field(default=16, gt=0, multiple_of=16)
     """Grain of the prefix cache, in tokens."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Data type of weights and computation."""
     num_threads: int = Field(default=1, gt=0)
     """CPU threads per engine; the sum over all busy processes should not exceed the number of cores."""
     tensor_parallel_size: int = Field(default=0, ge=0)

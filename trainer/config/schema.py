@@ -62,12 +62,14 @@ class RunConfig(AlgorithmSet):
     preset: str | None = None
     """A bundle of keys from ``trainer/algorithms/presets``; the file's own keys take precedence."""
     seed: int = 0
+    """Seed of the run: initial weights, tasks and every random stream."""
     max_steps: int | None = Field(None, ge=1)
     """Updates; 100 where neither limit is given. The run ends at the first limit it reaches."""
     max_seconds: float | None = Field(None, gt=0)
     """Seconds of training from the first group; evaluation and start-up do not count."""
     model: ModelConfig = ModelConfig()
     environments: list[EnvironmentConfig] = Field(min_length=1)
+    """The mixture that tasks are drawn from."""
     rollout: RolloutConfig = RolloutConfig()
     learner: LearnerConfig = LearnerConfig()
     engine: EngineConfig = EngineConfig()
@@ -79,6 +81,7 @@ class RunConfig(AlgorithmSet):
     ray_address: str | None = None
     """A Ray cluster to run on; None starts one in this process."""
     tensorboard: bool = False
+    """Also write metrics for TensorBoard."""
 
     @model_validator(mode="before")
     @classmethod

@@ -21,10 +21,15 @@ class NewModelConfig(Section):
     """A tiny model made for the run's environments, where ``model.path`` is not given."""
 
     hidden: int = 128
+    """Hidden size."""
     layers: int = 2
+    """Transformer layers."""
     heads: int = 4
+    """Attention heads."""
     architecture: Literal["qwen3", "llama"] = "qwen3"
+    """Architecture in `transformers`."""
     tie_embeddings: bool = True
+    """Share the input and output embeddings."""
 
     @model_validator(mode="after")
     def _runs_on_a_cpu(self) -> Self:
@@ -46,6 +51,7 @@ class EnvironmentConfig(Section):
     """One environment of the mixture."""
 
     id: str
+    """Environment id, such as `turnwise/TextSite-v0` or `my_pkg.envs:Id-v0`."""
     weight: float = Field(1.0, gt=0)
     """Share of the groups, relative to the other environments."""
     concurrency: int = Field(512, ge=1)
@@ -58,12 +64,15 @@ class RolloutConfig(Section):
     """How many episodes run at once, and how long each wait may take."""
 
     groups_per_batch: int = Field(16, ge=1)
+    """Groups per update."""
     group_size: int = Field(8, ge=2)
     """Episodes per group: several attempts at one task, compared with one another."""
     max_concurrent_groups: int = Field(32, ge=1)
+    """Groups in flight at once, at most."""
     max_staleness: int = Field(2, ge=0)
     """Oldest token that is trained on, in updates; 0 is synchronous training."""
     temperature: float = Field(1.0, gt=0)
+    """Sampling temperature; the learner divides its logits by the same value."""
     num_workers: int = Field(1, ge=1)
     """Rollout worker processes."""
     num_engines: int = Field(1, ge=1)
@@ -87,13 +96,17 @@ class LearnerConfig(Section):
     """The optimizer."""
 
     learning_rate: float = Field(1e-6, gt=0)
+    """Peak learning rate of AdamW."""
     min_learning_rate: float = Field(0.0, ge=0)
     """The rate at the end of the schedule (``RunConfig.lr_progress``); the decay is quadratic."""
     lr_warmup_steps: int = Field(10, ge=0)
     """Updates over which the rate rises to ``learning_rate``, while AdamW estimates the scale of the gradients."""
     betas: tuple[float, float] = (0.9, 0.95)
+    """AdamW's decay rates of the two moments."""
     weight_decay: float = 0.0
+    """AdamW's decoupled weight decay."""
     max_grad_norm: float = Field(1.0, gt=0)
+    """Gradients are clipped to this norm."""
     max_kl: float | None = Field(None, gt=0)
     """Trust region, in nats per token: a step that moves the policy further on its own tokens is shortened."""
     num_minibatches: int = Field(1, ge=1)
@@ -101,17 +114,22 @@ class LearnerConfig(Section):
     max_tokens_per_micro_batch: int = Field(2048, ge=1)
     """Tokens packed into one forward and backward pass."""
     num_threads: int = Field(1, ge=1)
+    """CPU threads of the learner."""
     device: str = "cpu"
+    """Torch device of the learner: `cpu` or `cuda`."""
 
 
 class SftWarmupConfig(Section):
     """Supervised format warm-up of a new model on random valid actions: it teaches the syntax, not the task."""
 
     steps: int = Field(500, ge=0)
+    """Optimizer steps; 0 skips the warm-up."""
     batch_size: int = Field(6, ge=1)
+    """Episodes per step."""
     episodes: int = Field(0, ge=0)
     """Episodes to play; later batches are drawn from these. 0 plays as many as it takes, for fast environments."""
     learning_rate: float = Field(3e-3, gt=0)
+    """Learning rate of the warm-up."""
     observation_weight: float = Field(0.1, ge=0)
     """Weight of the next-token loss on observations."""
 
@@ -120,6 +138,7 @@ class EvaluationConfig(Section):
     """Held-out tasks, sampled at the training temperature."""
 
     tasks: int = Field(200, ge=0)
+    """Held-out tasks per evaluation; 0 skips evaluations."""
     interval: int = Field(0, ge=0)
     """Updates between evaluations during training; 0 evaluates only at the start, after the warm-up and at the end."""
 
@@ -130,3 +149,4 @@ class CheckpointConfig(Section):
     interval: int = Field(25, ge=1)
     """Updates between checkpoints."""
     keep_last: int = Field(3, ge=1)
+    """Newest checkpoints that are kept."""

@@ -30,6 +30,7 @@ class TurnReturn(AdvantageEstimator):
     """
 
     gamma: float = 1.0
+    """Discount per turn."""
 
     def __call__(self, rewards: PerTurn) -> PerTurn:
         """Return one advantage per turn."""

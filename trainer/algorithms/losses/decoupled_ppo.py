@@ -33,12 +33,15 @@ class DecoupledPPO(PolicyLoss):
     """Clipped ratio current/proximal, weighted by proximal/behavior, with an optional entropy bonus."""
 
     clip_ratio_low: float = Field(0.2, gt=0)
+    """The ratio is clipped below 1 minus this value."""
     clip_ratio_high: float = Field(0.2, gt=0)
+    """The ratio is clipped above 1 plus this value."""
     is_cap: float = Field(2.0, ge=1)
     """Cap of the importance weight proximal/behavior."""
     is_mode: Literal["truncate", "mask"] = "truncate"
     """Above ``is_cap``: ``truncate`` lowers the weight to the cap, ``mask`` drops the token."""
     entropy_coef: float = Field(0.0, ge=0)
+    """Coefficient of the entropy bonus."""
 
     def __call__(self, inputs: LossInputs) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the loss over the denominator, and sums of metrics."""

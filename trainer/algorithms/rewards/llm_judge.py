@@ -50,14 +50,17 @@ class LLMJudge(RewardShaper):
     url: str
     """Base URL of the server, ``http://host:port/v1``."""
     model: str
+    """Model name that the server expects."""
     rubric: str
     """The criteria of the score, in words."""
     weight: float = 1.0
+    """Factor of the judge's score, which is added to the last step's reward."""
     api_key_env: str = ""
     """Name of the environment variable that holds the server's key; the key itself is never stored."""
     timeout_s: float = Field(60.0, gt=0)
     """Seconds per request."""
     max_retries: int = Field(2, ge=0)
+    """Retries of a request that failed."""
     max_concurrent_requests: int = Field(16, ge=1)
     """Over all groups that are scored at the same time."""
     _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)

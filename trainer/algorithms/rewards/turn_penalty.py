@@ -11,6 +11,7 @@ class TurnPenalty(RewardShaper):
     """Subtract ``per_turn`` from the reward of every turn: the shorter of two equal episodes is better."""
 
     per_turn: float = Field(0.01, ge=0)
+    """Reward subtracted per turn."""
 
     def __call__(self, group: Group, rewards: PerTurn) -> PerTurn:
         """Return the rewards minus the penalty."""

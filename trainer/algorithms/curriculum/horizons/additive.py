@@ -9,9 +9,13 @@ class AdditiveHorizon(HorizonSchedule):
     """``start`` turns, ``step`` more every ``interval`` updates, at most ``max_turns``."""
 
     max_turns: int = Field(12, ge=1)
+    """Turns per episode, at most."""
     start: int = Field(4, ge=1)
+    """Turns per episode at the first update."""
     step: int = Field(1, ge=1)
+    """Turns added at each interval."""
     interval: int = Field(10, ge=1)
+    """Updates between two additions."""
 
     def turns_at(self, update: int) -> int:
         """Return ``min(start + step * (update // interval), max_turns)``."""

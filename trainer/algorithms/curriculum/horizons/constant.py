@@ -9,6 +9,7 @@ class ConstantHorizon(HorizonSchedule):
     """``max_turns`` turns for the whole run."""
 
     max_turns: int = Field(12, ge=1)
+    """Turns per episode."""
 
     def turns_at(self, update: int) -> int:
         """Return ``max_turns``."""

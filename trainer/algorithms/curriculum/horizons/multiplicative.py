@@ -9,8 +9,11 @@ class MultiplicativeHorizon(HorizonSchedule):
     """``start * (1 + update // interval)`` turns, at most ``max_turns``."""
 
     max_turns: int = Field(12, ge=1)
+    """Turns per episode, at most."""
     start: int = Field(4, ge=1)
+    """Turns per episode at the first update."""
     interval: int = Field(10, ge=1)
+    """Updates between two multiplications."""
 
     def turns_at(self, update: int) -> int:
         """Return ``min(start * (1 + update // interval), max_turns)``."""

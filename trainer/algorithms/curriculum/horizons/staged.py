@@ -11,7 +11,9 @@ class StagedHorizon(HorizonSchedule):
     """``stages[k]`` turns until ``boundaries[k]`` updates are done; the last stage has no end."""
 
     stages: list[Annotated[int, Field(ge=1)]] = Field([10, 20, 30], min_length=1)
+    """Turns per episode of each stage."""
     boundaries: list[int] = Field([1, 3])
+    """Update at which each stage after the first begins."""
 
     @model_validator(mode="after")
     def _match(self) -> Self:

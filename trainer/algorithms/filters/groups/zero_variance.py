@@ -10,6 +10,7 @@ class ZeroVariance(GroupFilter):
     """Reject a group whose members' returns differ by at most ``min_reward_range``: it carries no signal."""
 
     min_reward_range: float = Field(1e-6, ge=0)
+    """A group whose rewards differ by less is filtered."""
 
     def reject(self, closed: GroupResult) -> str:
         """Return the reason where all returns are equal."""

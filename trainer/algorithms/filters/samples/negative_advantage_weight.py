@@ -15,6 +15,7 @@ class NegativeAdvantageWeight(SampleFilter):
     """Multiply the weight of tokens with a negative advantage by ``weight``."""
 
     weight: float = Field(0.5, ge=0)
+    """Factor of the weight of tokens with a negative advantage."""
 
     def __call__(self, batch: Sequence[TrainSample], rng: Random) -> list[TrainSample]:
         """Return the batch with the new weights."""
