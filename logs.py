@@ -35,7 +35,8 @@ logging.getLogger(PACKAGE).addHandler(logging.NullHandler())
 
 def fields(record: logging.LogRecord) -> dict[str, Any]:
     """Return what a call passed in `extra`."""
-    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
+    ours = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+    return {name: value for name, value in ours.items() if not name.startswith("_")}  # Ray adds its own.
 
 
 class JsonLine(logging.Formatter):
