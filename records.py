@@ -55,7 +55,7 @@ class GroupState(StrEnum):
 
 
 class Source(StrEnum):
-    """Who wrote a message or a trajectory."""
+    """The author of a message or a trajectory."""
 
     POLICY = "policy"
     EXPERT = "expert"
@@ -150,7 +150,7 @@ class Step:
     terminated: bool
     truncated: bool
     action_valid: bool
-    """Whether the environment could parse and apply the action."""
+    """True if the environment could parse and apply the action."""
     state_key: str
     """The environment's name of the state in which the action was taken; empty if it reports none."""
     message: int | None

@@ -75,11 +75,8 @@ def replay(store_url: str, trajectory_id: str) -> ReplayReport:
 
 async def replay_stored(database: Database, trajectory_id: str) -> ReplayReport:
     """``replay`` on an open store, inside an event loop."""
-    with database.read() as conn:
-        group = queries.group_of(conn, trajectory_id)
     try:
-        trajectory = queries.load_trajectory(database, trajectory_id)
-        last = queries.final_observation(database, trajectory_id)
+        group, trajectory, last = await asyncio.to_thread(_load, database, trajectory_id)
     except StepCorrupt as error:
         return ReplayReport(trajectory_id, False, str(error), [StepVerdict(error.step, False, str(error))])
     if trajectory.status is Status.RUNNING:
@@ -107,6 +104,14 @@ async def replay_stored(database: Database, trajectory_id: str) -> ReplayReport:
     count = len(trajectory.steps)
     message = f"all {count} steps match" if count > 1 else "its one step matches"
     return ReplayReport(trajectory_id, True, _with(upgrade, message), steps, upgrade)
+
+
+def _load(database: Database, trajectory_id: str) -> tuple[Group, Trajectory, str | None]:
+    """Return the group of a trajectory, the trajectory, and the text of its final observation."""
+    with database.read() as conn:
+        group = queries.group_of(conn, trajectory_id)
+    trajectory = queries.load_trajectory(database, trajectory_id)
+    return group, trajectory, queries.final_observation(database, trajectory_id)
 
 
 def _upgrade(task: Task, package: str, package_now: str) -> str:

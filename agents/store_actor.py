@@ -1,7 +1,7 @@
 """The process that writes to an SQLite store for all others, as a Ray actor, and the way to it.
 
 SQLite takes one writer, so the driver and every rollout worker send their writes to one ``StoreWriter``. On PostgreSQL
-each process has a ``Writer`` of its own, and this actor is not started.
+each process has its own ``Writer``, and this actor is not started.
 """
 
 import asyncio

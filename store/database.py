@@ -170,7 +170,7 @@ def _connect(given: str, blobs: str | None, create: bool) -> Database:
             path.parent.mkdir(parents=True, exist_ok=True)
         elif not path.exists():
             raise StoreError(
-                f"there is no store at {path.resolve()}; a run makes one, or "
+                f"there is no store at {path.resolve()}; a run creates it, or "
                 f"`turnwise db upgrade --store {without_password(given)}`"
             )
         folder = folder or str(path.parent / "blobs")

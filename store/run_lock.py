@@ -26,7 +26,7 @@ LOCK = "lock"
 """The file in a run's folder that its driver locks. It holds the process id, the host's name and the id of the host's
 boot, one per line."""
 READERS_TIMEOUT_S = 1.0
-"""How long a file lock that only readers share may keep a driver from its run."""
+"""Seconds that a file lock which only readers share may keep a driver from its run."""
 HELD = text(
     "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1"
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
@@ -136,7 +136,7 @@ def _file_lock(folder: Path) -> IO[str]:
 
 
 def _locked(file: IO[str]) -> bool:
-    """Whether this process now locks ``file``. A reader shares the lock for microseconds and does not count."""
+    """Return whether this process now locks ``file``. A reader shares the lock for microseconds and does not count."""
     ends = monotonic() + READERS_TIMEOUT_S
     while monotonic() < ends:
         try:
@@ -160,7 +160,7 @@ def _driver_by_file_lock(lock: Path) -> Driver:
             except BlockingIOError:
                 return Driver.ALIVE
             _, name, boot = file.read().split("\n")
-    except (OSError, ValueError):  # there is no such file, it cannot be read, or no driver wrote it
+    except (OSError, ValueError):  # the file is missing or unreadable, or no driver wrote it
         return Driver.UNKNOWN
     here = _this_host()
     return Driver.GONE if name == here[0] or (boot and boot == here[1]) else Driver.UNKNOWN

@@ -6,7 +6,7 @@ write returns after its commit; a read is retried while the database is locked o
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
@@ -17,6 +17,7 @@ from .database import Database
 from .database_errors import retried
 from .operations import BatchItem
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -61,12 +62,12 @@ class RunStore:
 
     async def is_stop_requested(self) -> bool:
         """Return whether `turnwise runs stop` set the run's flag."""
-        row = await self._read(lambda conn: queries.run_row(conn, self.run))
+        row = await self._read(queries.run_row, self.run)
         return bool(row["stop_requested"])
 
     async def uid(self) -> str:
         """Return 32 hex digits that no run of another store has. Raises NotFound."""
-        return await self._read(lambda conn: queries.run_uid(conn, self.run))
+        return await self._read(queries.run_uid, self.run)
 
     async def add_metrics(self, kind: str, update: int, metrics: Mapping[str, Any]) -> None:
         """Store metrics of one update under ``kind``; the same kind and update again replaces them."""
@@ -84,11 +85,11 @@ class RunStore:
 
     async def versions(self) -> dict[int, PolicyVersion]:
         """Return all versions by id, abandoned ones included."""
-        return await self._read(lambda conn: queries.versions(conn, self.run))
+        return await self._read(queries.versions, self.run)
 
     async def checkpoints(self) -> list[PolicyVersion]:
         """Return the surviving versions that have a checkpoint, oldest first."""
-        return await self._read(lambda conn: queries.checkpoints(conn, self.run))
+        return await self._read(queries.checkpoints, self.run)
 
     # Groups
 
@@ -112,19 +113,19 @@ class RunStore:
 
     async def counts(self) -> Mapping[GroupState, int]:
         """Return how many training groups are open, ready and leased; a state without groups may be missing."""
-        return await self._read(lambda conn: queries.active_groups(conn, self.run))
+        return await self._read(queries.active_groups, self.run)
 
     async def statuses(self) -> Mapping[str, int]:
         """Return how many trajectories have each status: a change means that an episode started or ended."""
-        return await self._read(lambda conn: queries.status_counts(conn, self.run))
+        return await self._read(queries.status_counts, self.run)
 
     async def members(self, group: str) -> list[Outcome]:
         """Return how the latest attempt of each member of a group stands."""
-        return await self._read(lambda conn: queries.members(conn, group))
+        return await self._read(queries.members, group)
 
     async def next_group(self) -> int:
         """Return a number above that of every training group ever opened."""
-        return await self._read(lambda conn: queries.next_group(conn, self.run))
+        return await self._read(queries.next_group, self.run)
 
     async def load(self, groups: Sequence[str], *, texts: bool = False) -> list[Group]:
         """Return whole groups in the given order; ``texts`` adds the observation texts of their steps.
@@ -190,9 +191,9 @@ class RunStore:
         """Wait until every submitted write is durable or has failed."""
         await self.client.flush()
 
-    async def _read(self, query: Callable[[Connection], T]) -> T:
+    async def _read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         def once() -> T:
             with self._database.read() as conn:
-                return query(conn)
+                return query(conn, *args, **kwargs)
 
         return await asyncio.to_thread(retried, once)

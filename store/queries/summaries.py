@@ -57,7 +57,7 @@ def status_counts(conn: Connection, run: str) -> dict[str, int]:
         .group_by(trajectory.c.status)
         .order_by(trajectory.c.status)
     )
-    return dict(conn.execute(counts).tuples().all())
+    return {status: count for status, count in conn.execute(counts)}  # noqa: C416
 
 
 def failure_counts(conn: Connection, run: str) -> dict[str, int]:
@@ -69,7 +69,7 @@ def failure_counts(conn: Connection, run: str) -> dict[str, int]:
         .group_by(trajectory.c.status)
         .order_by(trajectory.c.status)
     )
-    return dict(conn.execute(counts).tuples().all())
+    return {status: count for status, count in conn.execute(counts)}  # noqa: C416
 
 
 def failed_for_good(conn: Connection, run: str) -> list[RowMapping]:

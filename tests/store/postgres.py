@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for the tests: made in a folder of its own, reachable through a socket there, gone at the
+"""A real PostgreSQL server for the tests: made in its own folder, reachable through a socket there, gone at the
 end.
 """
 

@@ -169,7 +169,7 @@ def test_learners_that_race_share_no_group(database: Database) -> None:
 
 
 def in_threads(work: Callable[[Database, int], None], url: str, count: int = 4) -> None:
-    """Run ``work`` in threads, each on a connection of its own to the store."""
+    """Run ``work`` in threads, each on its own connection to the store."""
 
     def one(number: int) -> None:
         mine = open_database(url)
