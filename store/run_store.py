@@ -16,6 +16,7 @@ from .client import StoreClient
 from .database import Database
 from .database_errors import retried
 from .operations import BatchItem
+from .operations.runs import lock_run
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -197,3 +198,15 @@ class RunStore:
                 return query(conn, *args, **kwargs)
 
         return await asyncio.to_thread(retried, once)
+
+
+def finish_if_running(database: Database, run: str, status: str, error: str) -> None:
+    """End a run that is still running in the store; for a process that ends without a ``RunStore``.
+
+    Raises:
+        NotFound: the run has no row yet.
+        StoreUnavailable: the database did not answer.
+    """
+    with database.transaction() as tx:
+        if lock_run(tx, run).status == "running":
+            operations.finish_run(tx, run=run, status=status, error=error)

@@ -1,8 +1,4 @@
-"""Held-out evaluation: which tasks, played once each, and what they say of a policy.
-
-Pure but for the playing, which is passed in. Episodes that failed for the world's reasons are counted apart and are
-in no rate.
-"""
+"""Held-out tasks, and the result of playing them once each. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -10,31 +6,31 @@ from typing import Any
 
 from ...agents.rollout.group_runner import kind, kind_of
 from ...envs.tasks import make_task
-from ...records import SCORED_STATUSES, Group, Horizon, Outcome, Purpose, Task
+from ...records import SCORED_STATUSES, Outcome, Task
 from ..config.sections import EnvironmentConfig
 from ..learner.batch_stats import success_rate
 from .intervals import wilson
 
 SEED = 1_000_003
-"""Held-out tasks are numbered from here, the same ones for every policy and every run."""
+"""The first held-out task's number: the same tasks for every policy and every run."""
 SEED_STRIDE = 100_000
-"""Held-out tasks per evaluation seed: evaluations with two seeds share no task."""
+"""Held-out tasks per evaluation seed: evaluations with different seeds share no task."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvalResult:
-    """How a policy did on held-out tasks."""
+    """Success of a policy on held-out tasks."""
 
     name: str
     run: str
     tasks: int
-    """Episodes that ended with an outcome."""
+    """Scored episodes."""
     failed: int
-    """Episodes that failed for the world's reasons."""
+    """Episodes that failed because of their environment, an engine or a worker; they enter no rate."""
     success: float
     low: float
     high: float
-    """95 % Wilson interval."""
+    """Upper end of the 95 % Wilson interval; ``low`` is its lower end."""
     reward: float
     turns: float
     families: dict[str, float] = field(default_factory=dict)
@@ -42,13 +38,15 @@ class EvalResult:
     seconds: float = 0.0
 
     def json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the fields as JSON values."""
         return asdict(self)
 
 
 def labels(environments: Sequence[EnvironmentConfig]) -> list[str]:
-    """Names of a mixture's environments: the family of tasks where one was chosen, else the id; where that does not
-    tell them apart their options' values, else their ids with options.
+    """Return a short, distinct name for each environment of a mixture.
+
+    The first of these that is distinct: the option ``family``, or else the id; the values of the options; the id with
+    all options.
     """
     chosen = [str(one.options.get("family", one.id)) for one in environments]
     values = ["-".join(str(value) for value in one.options.values()) or one.id for one in environments]
@@ -57,36 +55,29 @@ def labels(environments: Sequence[EnvironmentConfig]) -> list[str]:
 
 
 def first_task(seed: int) -> int:
-    """The number of the first held-out task of an evaluation seed."""
+    """Return the number of the first held-out task of an evaluation seed."""
     return SEED + SEED_STRIDE * seed
 
 
 def held_out(
     environments: Sequence[EnvironmentConfig], count: int, split: str = "test", seed: int = SEED
 ) -> list[Task]:
-    """``count`` tasks, shared out evenly over the environments."""
+    """Return ``count`` tasks, distributed evenly over the environments."""
     return [
         make_task(environments[i % len(environments)].id, seed + i, split, environments[i % len(environments)].options)
         for i in range(count)
     ]
 
 
-def groups_of(run: str, name: str, tasks: Sequence[Task], horizon: Horizon) -> list[Group]:
-    """A group of one for each task; never trained on."""
-    return [
-        Group(f"{run}:eval-{name}-{number}", run, task, horizon, 1, Purpose.EVAL) for number, task in enumerate(tasks)
-    ]
-
-
-def summarise(
+def summarize(
     name: str,
     run: str,
     environments: Sequence[EnvironmentConfig],
     played: Sequence[tuple[Task, Outcome]],
-    asked: int,
+    requested: int,
     seconds: float,
 ) -> EvalResult:
-    """The result of an evaluation of ``asked`` tasks from how their episodes ended."""
+    """Return the result of an evaluation of ``requested`` tasks from the ends of their episodes."""
     good = [(task, outcome) for task, outcome in played if outcome.status in SCORED_STATUSES]
     verdicts = [outcome.success for _, outcome in good]
     low, high = wilson(sum(verdict is True for verdict in verdicts), len(verdicts))
@@ -98,7 +89,7 @@ def summarise(
         name=name,
         run=run,
         tasks=len(good),
-        failed=asked - len(good),
+        failed=requested - len(good),
         success=success_rate(verdicts),
         low=low,
         high=high,

@@ -1,4 +1,4 @@
-"""Success rates and their differences, with their intervals."""
+"""95 % intervals of success rates and of their differences."""
 
 from math import hypot, nan, sqrt
 
@@ -7,7 +7,7 @@ Z95 = 1.959963984540054
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share; NaN, NaN without trials."""
+    """Return Wilson's 95 % interval of a share; NaN, NaN without trials."""
     if not trials:
         return nan, nan
     share, z2 = successes / trials, Z95**2
@@ -17,10 +17,10 @@ def wilson(successes: int, trials: int) -> tuple[float, float]:
 
 
 def newcombe(before: tuple[float, float, float], after: tuple[float, float, float]) -> tuple[float, float]:
-    """95 % interval of the difference ``after - before`` of two shares, each given as (share, low, high) with its
-    Wilson interval: Newcombe 1998, Statistics in Medicine 17, 873-890, method 10.
+    """Return the 95 % interval of the difference ``after - before`` of two shares, each ``(share, low, high)``.
 
-    It is for independent shares; where both come from the same tasks it is, as a rule, wider than it had to be.
+    ``low`` and ``high`` are the Wilson interval. Newcombe 1998, Statistics in Medicine 17, 873-890, method 10. The
+    method assumes independent shares; for shares of the same tasks it is usually wider than necessary.
     """
     (p1, l1, u1), (p2, l2, u2) = before, after
     return p2 - p1 - hypot(p2 - l2, u1 - p1), p2 - p1 + hypot(u2 - p2, p1 - l1)

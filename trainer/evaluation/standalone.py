@@ -1,7 +1,6 @@
 """Evaluate any policy on held-out tasks: a random, an oracle, a checkpoint under vLLM, or a server by URL.
 
-Each evaluation is a run of its own in the store, so that what was played can be listed and replayed like any other
-trajectory.
+Each evaluation is a separate run in the store, so that its trajectories can be listed and replayed like any other.
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import any_sandboxed
 from ...errors import TurnwiseError
 from ...logs import log_errors
-from ...records import Group, GroupState, Outcome, Source, Task, Trajectory
+from ...records import Group, Source, Trajectory
 from ...store.client import StoreClient
 from ...store.database import Database, open_database
 from ...store.run_lock import hold_evaluation
-from ...store.run_store import RunStore
+from ...store.run_store import RunStore, finish_if_running
 from ...store.writer import Writer
 from ..algorithms.curriculum.horizons.constant import ConstantHorizon
 from ..algorithms.rollout_control.none import NeverStop
 from ..config.schema import RunConfig
 from ..config.sections import EnvironmentConfig
-from ..run.identity import end_unrecorded
 from ..shutdown import SHUTDOWN
-from .game import Game, game_of, is_model
-from .heldout import SEED, SEED_STRIDE, EvalResult, first_task, groups_of, held_out, summarise
+from .heldout import SEED, SEED_STRIDE, EvalResult, first_task, held_out, summarize
+from .play_tasks import play_tasks
+from .settings import EvalSettings, is_model, settings_of
 from .sight import refuse_unseen
 
 LOG = logging.getLogger(__name__)
@@ -97,20 +96,20 @@ def evaluate(
     name = Path(policy).name if is_model(policy) else policy
     short = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:40]
     run = f"eval-{short}-{strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:4]}"
-    game = game_of(policy, turns, temperature)
+    settings = settings_of(policy, turns, temperature)
     SHUTDOWN.hint = "stopping the evaluation (a second signal ends it at once)"
-    SHUTDOWN.record = partial(end_unrecorded, database, run)
+    SHUTDOWN.record = partial(finish_if_running, database, run)
     SHUTDOWN.unblock()
-    asyncio.run(_can_be_played(policy, environment, game.deadlines))
+    asyncio.run(_can_be_played(policy, environment, settings.timeouts))
     if is_model(policy):
-        played = _with_engine(policy, environment, database, run, problems, game)
+        played = _with_engine(policy, environment, database, run, problems, settings)
     elif policy in ("random", "oracle") or "://" in policy:
-        played = asyncio.run(_until_signal(_with_player(policy, database, run, problems, seed, game)))
+        played = asyncio.run(_until_signal(_with_player(policy, database, run, problems, seed, settings)))
     else:
         raise TurnwiseError(
             f"--policy {policy}: neither random, oracle, human, a folder with a model (no config.json there), nor a URL"
         )
-    return summarise(policy, run, [environment], played, tasks, monotonic() - began)
+    return summarize(policy, run, [environment], played, tasks, monotonic() - began)
 
 
 async def _can_be_played(policy: str, environment: EnvironmentConfig, deadlines: Deadlines) -> None:
@@ -131,7 +130,7 @@ async def _can_be_played(policy: str, environment: EnvironmentConfig, deadlines:
             await owner.reset(SEED, "test", deadlines.reset)
             await owner.run(policy, lambda env: getattr(env, asks.__name__)(), deadlines.step)
     except EnvError as error:
-        # Whatever else goes wrong now may go better in an episode of its own.
+        # Any other failure may be transient: the episodes record it.
         if isinstance(error.__cause__, NotImplementedError):
             raise TurnwiseError(f"--policy {policy} cannot play {environment.id}: {error.__cause__}") from error
     finally:
@@ -147,7 +146,7 @@ async def _until_signal(work: Coroutine[Any, Any, T]) -> T:
 
 @asynccontextmanager
 async def _recorded(store: RunStore, policy: str, settings: Mapping[str, Any]) -> AsyncIterator[None]:
-    """The evaluation as a run of its own: begun here, ended as finished, stopped or failed."""
+    """Record the evaluation as a run that ends as finished, stopped or failed."""
     config = {"policy": policy, **settings}
     digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
     await store.create(config=config, config_hash=digest, kind="eval", code_version=__version__)
@@ -162,10 +161,10 @@ async def _recorded(store: RunStore, policy: str, settings: Mapping[str, Any]) -
 
 
 async def _with_player(
-    policy: str, database: Database, run: str, problems: list[Any], seed: int, game: Game
+    policy: str, database: Database, run: str, problems: list[Any], seed: int, settings: EvalSettings
 ) -> list[Any]:
-    deadlines = game.deadlines
-    server = ChatServer(policy, game.rollout.temperature, deadlines.turn) if "://" in policy else None
+    deadlines = settings.timeouts
+    server = ChatServer(policy, settings.rollout.temperature, deadlines.turn) if "://" in policy else None
 
     def player(owner: EnvThread, group: Group, trajectory: Trajectory) -> Any:
         if server is not None:
@@ -180,19 +179,18 @@ async def _with_player(
     store = RunStore(run, database, StoreClient(writer.run))
     rollouts = Rollouts(store.client, player, deadlines, {}, NeverStop(), policy, source)
     sandboxed = any_sandboxed(task.env_id for task in problems)
-    gate = asyncio.Semaphore(SANDBOXED_CONCURRENCY if sandboxed else CONCURRENCY)
+    max_concurrent = SANDBOXED_CONCURRENCY if sandboxed else CONCURRENCY
     try:
-
-        async def one(group: Group) -> Any:
-            async with gate:
-                await store.open_group(group)
-                (outcome,) = await rollouts.group(group, [(0, 0)])
-                await store.close_group(group.id, GroupState.FILTERED, "evaluation")
-            return group.task, outcome
-
         with hold_evaluation(database, run):
-            async with _recorded(store, policy, {"seed": seed, **game.json()}):
-                return await asyncio.gather(*(one(group) for group in groups_of(run, "eval", problems, game.horizon)))
+            async with _recorded(store, policy, {"seed": seed, **settings.json()}):
+                return await play_tasks(
+                    store,
+                    "eval",
+                    problems,
+                    settings.horizon,
+                    lambda group: rollouts.group(group, [(0, 0)]),
+                    max_concurrent,
+                )
     finally:
         await rollouts.close()
         if server is not None:
@@ -206,7 +204,7 @@ def _with_engine(
     database: Database,
     run: str,
     problems: list[Any],
-    game: Game,
+    settings: EvalSettings,
 ) -> list[Any]:
     from ..cluster.actors import Cluster, start_ray, stop_ray
     from ..rollout.dispatcher import play_out
@@ -214,9 +212,9 @@ def _with_engine(
     config = RunConfig(
         name=run,
         environments=[environment],
-        rollout=game.rollout,
-        engine=game.engine,
-        horizon=ConstantHorizon(**asdict(game.horizon)),
+        rollout=settings.rollout,
+        engine=settings.engine,
+        horizon=ConstantHorizon(**asdict(settings.horizon)),
     )
 
     folder = Path(policy).resolve()
@@ -228,19 +226,16 @@ def _with_engine(
             await refuse_unseen([environment], "test", config.rollout.reset_timeout_s)
             await cluster.ready()
             await cluster.serve_loaded(0)
-            groups = groups_of(run, "eval", problems, game.horizon)
-            deadline = config.rollout.group_timeout_s
-
-            async def one(group: Group) -> list[tuple[Task, Outcome]]:
-                await store.open_group(group)
-                ended = await play_out(cluster.workers, store, group, deadline)
-                await store.close_group(group.id, GroupState.FILTERED, "evaluation")
-                return [(group.task, outcome) for outcome in ended]
-
+            timeout_s = config.rollout.group_timeout_s
             with hold_evaluation(database, run):
-                async with _recorded(store, policy, game.json()):
-                    played = await asyncio.gather(*(one(group) for group in groups))
-            return [pair for pairs in played for pair in pairs]
+                async with _recorded(store, policy, settings.json()):
+                    return await play_tasks(
+                        store,
+                        "eval",
+                        problems,
+                        settings.horizon,
+                        lambda group: play_out(cluster.workers, store, group, timeout_s),
+                    )
         finally:
             await cluster.close()
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import TurnwiseError
-from ...store.database import Database
-from ...store.operations.runs import finish_run, lock_run
 from ..config.schema import RunConfig
 
 
@@ -57,15 +55,3 @@ def decide(config: RunConfig, row: Callable[[str], Any | None], fork: bool) -> I
 
 def _numbered(name: str, number: int) -> str:
     return name if number == 1 else f"{name}-{number}"
-
-
-def end_unrecorded(database: Database, run: str, status: str, error: str) -> None:
-    """Record the end of a run that the store still shows as running, straight from this process.
-
-    Raises:
-        NotFound: the run has no row yet.
-        StoreUnavailable: see ``Database.transaction``.
-    """
-    with database.transaction() as tx:
-        if lock_run(tx, run).status == "running":
-            finish_run(tx, run=run, status=status, error=error)

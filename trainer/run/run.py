@@ -31,7 +31,7 @@ from ...store import queries
 from ...store.database import Database, open_database
 from ...store.errors import NotFound
 from ...store.run_lock import hold_run, run_folder
-from ...store.run_store import RunStore
+from ...store.run_store import RunStore, finish_if_running
 from ..algorithms.random_streams import Streams
 from ..cluster.actors import Cluster, check_store_reach, start_ray, stop_ray
 from ..config.schema import RunConfig
@@ -41,7 +41,7 @@ from ..evaluation.sight import refuse_unseen
 from ..shutdown import SHUTDOWN
 from ..telemetry.events import Event, Note
 from ..telemetry.metrics import Metrics
-from .identity import Identity, decide, end_unrecorded
+from .identity import Identity, decide
 from .summary import RunResult, draw_curve, result
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def train(
     folder = run_folder(database, identity.name)
     with hold_run(database, identity.name), LogFolder.of(folder).writing("driver"):
         SHUTDOWN.hint = "stopping; the same command resumes the run (a second signal ends it at once)"
-        SHUTDOWN.record = partial(end_unrecorded, database, identity.name)
+        SHUTDOWN.record = partial(finish_if_running, database, identity.name)
         with ThreadPoolExecutor(1) as meanwhile:
             importing = meanwhile.submit(lambda: [import_module(name, __package__) for name in HEAVY])
             start_ray(config.ray_address)
@@ -316,7 +316,7 @@ class Run:
             if self._recorded:
                 await self.store.finish(status, error[:4000])
             elif self.identity.resumes:
-                await asyncio.to_thread(end_unrecorded, self.database, self.name, status, error[:4000])
+                await asyncio.to_thread(finish_if_running, self.database, self.name, status, error[:4000])
             if hasattr(self, "version"):
                 held = self.evaluator.results
                 await asyncio.to_thread(draw_curve, self.name, self.version.update, held, self.database, self.folder)

@@ -1,4 +1,4 @@
-"""``evaluate``: the game that it plays, and how the policies it measures are called."""
+"""``evaluate``: the settings it plays with, and how the policies it measures are called."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.records import Horizon
 from turnwise.tests.agents.servers import Counter, serving
 from turnwise.trainer.config.loading import parse_config
-from turnwise.trainer.evaluation.game import game_of
+from turnwise.trainer.evaluation.settings import settings_of
 from turnwise.trainer.evaluation.standalone import evaluate
 from turnwise.trainer.learner import checkpoint
 
@@ -29,7 +29,7 @@ def test_a_server_is_called_for_all_episodes_at_once_over_kept_connections(tmp_p
     assert counter.connections == EPISODES
 
 
-def test_a_checkpoint_plays_the_game_of_its_run(tmp_path: Path) -> None:
+def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(tmp_path: Path) -> None:
     run = parse_config(
         {
             "name": "r",
@@ -51,11 +51,11 @@ def test_a_checkpoint_plays_the_game_of_its_run(tmp_path: Path) -> None:
     saved = checkpoint.save(
         tmp_path / "checkpoints", 1, loaded, optimizer, model, {"config": run.resolved()}, run_uid="u"
     )
-    game = game_of(str(saved), None, None)
-    assert game.horizon == Horizon(5, 4, 4096, 256)
-    assert game.deadlines == Deadlines(60, 7, 8, 600)
-    assert (game.rollout.temperature, game.rollout.num_workers) == (0.5, 1)
-    assert game.engine.tensor_parallel_size == 0
-    other = game_of(str(saved), 9, 2.0)
+    settings = settings_of(str(saved), None, None)
+    assert settings.horizon == Horizon(5, 4, 4096, 256)
+    assert settings.timeouts == Deadlines(60, 7, 8, 600)
+    assert (settings.rollout.temperature, settings.rollout.num_workers) == (0.5, 1)
+    assert settings.engine.tensor_parallel_size == 0
+    other = settings_of(str(saved), 9, 2.0)
     assert (other.horizon, other.rollout.temperature) == (Horizon(9, 4, 4096, 256), 2.0)
-    assert game_of(str(model), None, None).horizon.max_tokens_per_turn == 256
+    assert settings_of(str(model), None, None).horizon.max_tokens_per_turn == 256

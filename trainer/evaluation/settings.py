@@ -1,6 +1,7 @@
-"""How the episodes of an evaluation are played: horizon, timeouts, temperature, and the engine's numerics.
+"""The settings of an evaluation: horizon, timeouts, temperature, and the engine's numerics.
 
-A checkpoint plays the game of its run, so that ``turnwise eval`` measures what ``turnwise train`` reports.
+A checkpoint is evaluated with the settings of its run, so that ``turnwise eval`` measures the same as
+``turnwise train`` reports.
 """
 
 from __future__ import annotations
@@ -20,31 +21,34 @@ from ..config.sections import RolloutConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Game:
-    """How the episodes of an evaluation are played."""
+class EvalSettings:
+    """The settings that every episode of an evaluation shares."""
 
     horizon: Horizon
     rollout: RolloutConfig
     engine: EngineConfig
 
     @property
-    def deadlines(self) -> Deadlines:
+    def timeouts(self) -> Deadlines:
         """The timeouts of ``rollout``."""
         return self.rollout.timeouts
 
     def json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the settings as JSON values."""
         return {"horizon": asdict(self.horizon), "rollout": self.rollout.model_dump(mode="json")}
 
 
-def game_of(policy: str, turns: int | None, temperature: float | None) -> Game:
-    """The game of a policy: that of its run for a checkpoint, else one with ample limits on tokens.
+def settings_of(policy: str, max_turns: int | None, temperature: float | None) -> EvalSettings:
+    """Return the settings of a policy: those of its run for a checkpoint, else some with ample limits on tokens.
 
     Args:
-        turns: replaces the turns of the horizon.
-        temperature: replaces the temperature.
+        max_turns: overrides the limit on turns.
+        temperature: overrides the temperature.
+
+    Raises:
+        TurnwiseError: the state of the checkpoint cannot be read.
     """
-    if (trained := _trained_with(policy)) is not None:
+    if (trained := _run_config(policy)) is not None:
         horizon = HorizonSchedule.build(trained["horizon"]).longest()
         engine = EngineConfig(dtype=trained["engine"]["dtype"])
         timeouts = {key: value for key, value in trained["rollout"].items() if key.endswith("_timeout_s")}
@@ -56,15 +60,15 @@ def game_of(policy: str, turns: int | None, temperature: float | None) -> Game:
             context = min(window, 4096)
         horizon = Horizon(ConstantHorizon().max_turns, 256 if is_model(policy) else 4096, 1 << 20, context)
         engine, rollout = EngineConfig(), RolloutConfig()
-    return Game(
-        horizon if turns is None else replace(horizon, max_turns=turns),
+    return EvalSettings(
+        horizon if max_turns is None else replace(horizon, max_turns=max_turns),
         rollout if temperature is None else rollout.model_copy(update={"temperature": temperature}),
         engine,
     )
 
 
-def _trained_with(policy: str) -> dict[str, Any] | None:
-    """The resolved configuration of the run that wrote a checkpoint; None for any other policy.
+def _run_config(policy: str) -> dict[str, Any] | None:
+    """Return the resolved configuration of the run that wrote a checkpoint; None for any other policy.
 
     Raises:
         TurnwiseError: the checkpoint's state cannot be read.
@@ -86,5 +90,5 @@ def _trained_with(policy: str) -> dict[str, Any] | None:
 
 
 def is_model(policy: str) -> bool:
-    """Whether a policy is the folder of a Hugging Face model."""
+    """Return whether a policy is the folder of a Hugging Face model."""
     return (Path(policy) / "config.json").is_file()
