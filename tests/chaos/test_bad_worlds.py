@@ -9,13 +9,13 @@ import os
 import time
 from collections import Counter
 from pathlib import Path
-from random import Random
 
 import pytest
 from sqlalchemy import text
 from turnwise.store import queries
 from turnwise.store.database import open_database
 from turnwise.tests.chaos.harness import Launch, check_finished, descendants, url
+from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.rollout.circuit_breaker import FAILURES_TO_GIVE_UP
 
 WORLDS = """
@@ -101,7 +101,7 @@ def seed_that_draws_all() -> int:
     """One with which every kind of world is among the groups that open first."""
 
     def drawn(seed: int) -> set[str]:
-        rng, out = Random(seed), set()
+        rng, out = Streams(seed).of("task_sampler"), set()
         for _ in range(AT_ONCE):
             out.add(rng.choices(list(KINDS), list(KINDS.values()))[0])
             rng.randrange(2**31)
@@ -129,7 +129,7 @@ def test_bad_worlds_beside_healthy_ones(tmp_path: Path) -> None:
     check_finished(tmp_path, updates_wanted=UPDATES)
     assert len(workers) >= 2, "a worker that gave up threads is replaced"
     for fault in ("reset", "step", "hang"):
-        assert f'{{"fault": "{fault}"}} is left out of the format warm-up' in launch.log()
+        assert f'{{"fault": "{fault}"}} is excluded from the format warm-up' in launch.log()
 
     ended: dict[str, Counter[str]] = {fault: Counter() for fault in KINDS}
     with open_database(url(tmp_path)).read() as conn:
