@@ -101,7 +101,7 @@ def test_a_wrapped_environment_keeps_its_methods() -> None:
     assert env.step(env.oracle())[3]
 
 
-@pytest.mark.parametrize("env_id", ["turnwise/Sight-v0", "Site-v0", "turnwise/Site-v1"])
+@pytest.mark.parametrize("env_id", ["turnwise/Sight-v0", "TextSite-v0", "turnwise/TextSite-v1"])
 def test_an_unknown_id_names_the_nearest(env_id: str) -> None:
     with pytest.raises(UnknownEnvironment, match=r"did you mean 'turnwise/TextSite-v0'\?.*turnwise envs list"):
         make(env_id)
@@ -113,7 +113,7 @@ def test_an_unknown_module_is_named() -> None:
 
 
 def test_a_file_in_the_place_of_a_module_is_answered_with_the_module() -> None:
-    with pytest.raises(UnknownEnvironment, match=r"without \.py: `PYTHONPATH=\. turnwise … no_pets:Pets-v0`"):
+    with pytest.raises(UnknownEnvironment, match=r"without `\.py`: `PYTHONPATH=\. turnwise … no_pets:Pets-v0`"):
         make("no_pets.py:Pets-v0")
     with pytest.raises(UnknownEnvironment, match=r"`PYTHONPATH=mine turnwise … no_pets:Pets-v0`"):
         make("./mine/no_pets.py:Pets-v0")

@@ -26,7 +26,7 @@ def test_a_folder_is_a_task(tmp_path: Path) -> None:
         ("", "instruction: Field required"),
         ("instruction = 'x'\nanswer = 3", "answer: there is no such key"),
         ("instruction = 'x'\n[limits]\nmemory_mib = 10", "limits.memory_mib: .*64"),
-        ("instruction = 'x'\n[limits]\nmemory_mib = 80", "limits: .*cannot hold"),
+        ("instruction = 'x'\n[limits]\nmemory_mib = 80", "limits: .*is too small for"),
         ("instruction = 'x'\n[[case]]\nargv = []", "case.0.argv"),
         ("instruction = ", "task.toml: Invalid value"),
     ],
