@@ -1,16 +1,16 @@
-"""The program ``turnwise``: it takes over the signals of a run before it imports anything that takes time."""
+"""The program ``turnwise``. It installs the signal handlers of a run before any slow import."""
 
 import sys
 
 from ..trainer.shutdown import SHUTDOWN
 
-ENDS_IN_ORDER = frozenset({"train", "eval"})
-"""Commands that record how a signal ended them; the others have nothing to record."""
+RECORDED_COMMANDS = frozenset({"train", "eval"})
+"""Commands that record the signal that ended them."""
 
 
 def main() -> None:
     """Run the command line. A signal ends ``train`` and ``eval`` with 128 plus its number."""
-    if sys.argv[1:2] and sys.argv[1] in ENDS_IN_ORDER:
+    if sys.argv[1:2] and sys.argv[1] in RECORDED_COMMANDS:
         SHUTDOWN.install()
     from .command_line import main as run
 

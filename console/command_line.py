@@ -1,7 +1,11 @@
-"""The command line: ``turnwise COMMAND``. One file a command group; what is heavy is imported when its command runs.
+"""The command line: ``turnwise COMMAND``. Each command group has one file and imports slow modules inside its commands.
 
-An error of ours (``TurnwiseError``) is one message on stderr and exit 2; so is a wrong argument. Exit 1 is a command's
-own "no": a replay that differs, a check that failed. Anything else that escapes is a bug and shows its traceback.
+Exit codes:
+
+* 1: the command ran and its result is negative, such as a replay that differs or a check that failed.
+* 2: a ``TurnwiseError`` (one message on stderr) or a wrong argument.
+
+Any other exception is a bug and prints its traceback.
 """
 
 import sys
@@ -15,10 +19,10 @@ from ..logs import set_level
 from .commands import db, doctor, envs, evaluate, logs, model, replay, runs, sandbox, train, trajectories
 from .terminal.sanitize import indented
 
-EXTRAS = frozenset(
+OPTIONAL_PACKAGES = frozenset(
     {"httpx", "matplotlib", "psutil", "ray", "safetensors", "tokenizers", "torch", "transformers", "vllm"}
 )
-"""What training needs and the core does not: missing, it is a matter for the user."""
+"""Packages that training needs and the core does not. If one is missing, the user installs it."""
 
 app = typer.Typer(
     name="turnwise",
@@ -41,21 +45,23 @@ app.add_typer(sandbox.app, name="sandbox")
 app.add_typer(db.app, name="db")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"turnwise {__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def root(
-    version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version, help="Print it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
+    ] = False,
 ) -> None:
     """Train language-model agents by reinforcement learning in real multi-turn environments."""
 
 
 def main() -> None:
-    """Run the command line; every error of ours becomes a message and exit 2."""
+    """Run the command line; a ``TurnwiseError`` becomes one message and exit 2."""
     set_level("info")
     try:
         app()
@@ -63,10 +69,10 @@ def main() -> None:
         sys.stderr.write(f"turnwise: {indented(str(error))}\n")
         sys.exit(2)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in EXTRAS:
+        if (error.name or "").partition(".")[0] not in OPTIONAL_PACKAGES:
             raise
         sys.stderr.write(
-            f"turnwise: this command needs {error.name}, which is not installed: make install, "
-            'or pip install "turnwise[cpu]" ([gpu] on a machine with one)\n'
+            f"turnwise: this command needs {error.name}, which is not installed: run `make install` "
+            'or `pip install "turnwise[cpu]"` (`[gpu]` on a machine with a GPU)\n'
         )
         sys.exit(2)

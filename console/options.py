@@ -1,4 +1,4 @@
-"""The options that many commands share."""
+"""Options that several commands share."""
 
 from typing import Annotated, Literal
 
@@ -13,12 +13,14 @@ Store = Annotated[
     typer.Option("--store", envvar="TURNWISE_STORE", metavar="URL", help="The trajectory store: a database URL."),
 ]
 Split = Literal["train", "test"]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many.")]
-After = Annotated[str | None, typer.Option("--after", metavar="ID", help="The next page: begin after this id.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum number of rows.")]
+After = Annotated[
+    str | None, typer.Option("--after", metavar="ID", help="Print the next page: the rows after this ID.")
+]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the configuration, dotted; repeat for more."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a configuration key (dotted path); repeatable."),
 ]
 
 

@@ -3,14 +3,14 @@
 import typer
 
 from ..options import DEFAULT_STORE, Json, Store
-from ..terminal.output import print_facts, print_json
+from ..terminal.output import print_fields, print_json
 
 app = typer.Typer(help="The store's database schema.", no_args_is_help=True)
 
 
 @app.command()
 def upgrade(store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
-    """Bring the database to this program's revision; make it if there is none."""
+    """Upgrade the database to this program's revision; create the database if it does not exist."""
     from ...store import database
 
     database.upgrade(store)
@@ -19,7 +19,7 @@ def upgrade(store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
 
 @app.command()
 def current(store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
-    """Show the database's revision beside this program's; exit 1 if they differ."""
+    """Show the revisions of the database and of this program; exit 1 if they differ."""
     if not _show(store, as_json):
         raise typer.Exit(1)
 
@@ -31,5 +31,5 @@ def _show(store: str, as_json: bool) -> bool:
     if as_json:
         print_json({"revision": revision, "head": head})
     else:
-        print_facts({"revision": revision or "none (an empty database)", "program": head})
+        print_fields({"revision": revision or "none (an empty database)", "program": head})
     return revision == head

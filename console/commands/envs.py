@@ -1,40 +1,46 @@
-"""``turnwise envs``: which environments there are, whether one keeps its contract, and a first one of your own."""
+"""``turnwise envs``: list, check, play and create environments."""
 
 import json
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...errors import TurnwiseError
 from ..options import Json, Split
 from ..terminal.output import GUTTER, console, jsonable, print_json, print_table
-from ..terminal.sanitize import indented
+from ..terminal.sanitize import indented, sanitize
+
+if TYPE_CHECKING:
+    from ...envs.base import Image
 
 app = typer.Typer(help="Environments.", no_args_is_help=True)
 
 EnvId = Annotated[str, typer.Argument(metavar="ID", help="Such as turnwise/TextSite-v0, or my_pkg.envs:Id-v0.")]
 EnvOptions = Annotated[
     list[str] | None,
-    typer.Option("--option", metavar="KEY=VALUE", help="An option of the environment's constructor; repeat for more."),
+    typer.Option("--option", metavar="KEY=VALUE", help="An option of the environment's constructor; repeatable."),
 ]
 
 
-class BadOption(TurnwiseError):
-    """An environment's option is not ``key=value``."""
+class InvalidOption(TurnwiseError):
+    """``--option`` is not ``key=value``."""
 
 
 def read_options(assignments: list[str] | None) -> dict[str, Any]:
-    """The constructor's options; a value is JSON, or plain text where it is not.
+    """Return the constructor's options. A value that is not JSON is plain text.
 
     Raises:
-        BadOption: one has no ``=``.
+        InvalidOption: an assignment has no ``=`` or no key.
     """
     options: dict[str, Any] = {}
     for assignment in assignments or []:
         key, separator, text = assignment.partition("=")
         if not separator or not key:
-            raise BadOption(f"--option {assignment}: expected key=value")
+            raise InvalidOption(f"--option {assignment}: expected key=value")
         try:
             options[key] = json.loads(text)
         except json.JSONDecodeError:
@@ -44,7 +50,7 @@ def read_options(assignments: list[str] | None) -> dict[str, Any]:
 
 @app.command("list")
 def list_envs(as_json: Json = False) -> None:
-    """Show the registered environments, and the plugins that would not load."""
+    """List the registered environments and the plugins that failed to load."""
     from ...envs import registry
 
     found = [{"id": env_id, "status": "registered", "detail": ""} for env_id in registry.all_ids()]
@@ -58,19 +64,19 @@ def list_envs(as_json: Json = False) -> None:
 
 @app.command()
 def check(env_id: EnvId, option: EnvOptions = None, as_json: Json = False) -> None:
-    """Check an environment's contract: determinism, bounds, reset after failure; exit 1 if it is broken."""
+    """Check an environment's contract (determinism, bounds, reset after failure); exit 1 on a violation."""
     from ...envs.tools.check import Finding, heading
     from ...envs.tools.check import check as check_env
 
-    def begin(name: str) -> None:
+    def print_heading(name: str) -> None:
         if not as_json:
             typer.echo(heading(name), nl=False)
 
-    def tell(finding: Finding) -> None:
+    def print_finding(finding: Finding) -> None:
         if not as_json:
             console().print(indented(finding.ending(), GUTTER), soft_wrap=True)
 
-    report = check_env(env_id, read_options(option), on_start=begin, on_result=tell)
+    report = check_env(env_id, read_options(option), on_start=print_heading, on_result=print_finding)
     if as_json:
         print_json({"ok": report.ok, **jsonable(report)})
     else:
@@ -83,25 +89,76 @@ def check(env_id: EnvId, option: EnvOptions = None, as_json: Json = False) -> No
 @app.command()
 def play(
     env_id: EnvId,
-    seed: Annotated[int, typer.Option(min=0, help="Of the task.")] = 0,
-    split: Annotated[Split, typer.Option(help="Of the tasks.")] = "train",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the task.")] = 0,
+    split: Annotated[Split, typer.Option(help="Split of the tasks.")] = "train",
     option: EnvOptions = None,
 ) -> None:
-    """Play one episode by hand, an action a line."""
-    from .play import play_episode
-
+    """Play one episode by hand, one action per line."""
     play_episode(env_id, seed=seed, split=split, options=read_options(option))
 
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(help="The package's name, such as my_envs.")],
-    folder: Annotated[Path, typer.Option("--in", help="Where to make its folder.")] = Path(),
+    name: Annotated[str, typer.Argument(help="Name of the package, such as my_envs.")],
+    folder: Annotated[Path, typer.Option("--in", help="Parent folder of the package.")] = Path(),
 ) -> None:
-    """Write a working package of one short environment with its test."""
+    """Create a package with one working environment and its test."""
     from ...envs.tools.new import env_id
     from ...envs.tools.new import new as scaffold
 
     root = scaffold(name, folder)
     where = root if root.is_absolute() else f"./{root}"
     typer.echo(f"{where}: now `pip install {where}`, then `turnwise envs check {env_id(name)}`")
+
+
+def play_episode(env_id: str, *, seed: int, split: str, options: dict[str, Any]) -> None:
+    """Play one episode in the terminal until the episode or stdin ends.
+
+    Raises:
+        UnknownEnvironment: ``env_id`` is not registered.
+        Exit: the environment failed; the reason is on stderr.
+    """
+    from ...envs.errors import EnvironmentFailed
+    from ...envs.registry import make
+    from ...envs.tools.play import play
+
+    out = console()
+    images = _ImageFolder()
+    env = make(env_id, **options)
+    try:
+        play(env, _lines(), lambda text: out.print(sanitize(text), soft_wrap=True), images, seed=seed, split=split)
+    except EnvironmentFailed as failed:
+        console(stderr=True).print(f"turnwise: {env_id} {indented(str(failed), GUTTER)}", soft_wrap=True)
+        raise typer.Exit(1) from None
+    finally:
+        env.close()
+
+
+class _ImageFolder:
+    """A writer of numbered images in a new temporary folder. The folder is not removed."""
+
+    def __init__(self) -> None:
+        self.folder: Path | None = None
+        self.count = 0
+
+    def __call__(self, image: "Image") -> str:
+        from ...envs.runner.observations import png
+
+        if self.folder is None:
+            self.folder = Path(tempfile.mkdtemp(prefix="turnwise-play-"))
+        path = self.folder / f"{self.count}.png"
+        self.count += 1
+        path.write_bytes(png(image))
+        return str(path)
+
+
+def _lines() -> Iterator[str]:
+    """Yield the lines of stdin; print a prompt if stdin is a terminal."""
+    while True:
+        if sys.stdin.isatty():
+            sys.stdout.write("> ")
+            sys.stdout.flush()
+        line = sys.stdin.readline()
+        if not line:
+            return
+        yield line

@@ -1,4 +1,4 @@
-"""``turnwise eval``: how often a policy succeeds on tasks it was not trained on."""
+"""``turnwise eval``: the success rate of a policy on held-out tasks."""
 
 import os
 from collections import Counter
@@ -9,45 +9,44 @@ from typing import Annotated
 import typer
 
 from ...errors import TurnwiseError
-from ..opening import opened
 from ..options import DEFAULT_STORE, Json, LogLevel, Split, Store
-from ..terminal.output import GUTTER, console, in_words, print_facts, print_json, result_facts
-from ..terminal.sanitize import clean, indented, one_line
-from .envs import EnvOptions, read_options
-from .play import play_episode
+from ..stores import open_store
+from ..terminal.output import GUTTER, console, format_value, print_fields, print_json, result_fields
+from ..terminal.sanitize import indented, one_line, sanitize
+from .envs import EnvOptions, play_episode, read_options
 
-POLICIES = "random, oracle, human, a checkpoint's folder, or the URL of a server"
-OF_RUN = "Default: that of the checkpoint's run; without one,"
-REASON = 300
-"""Characters of a failure's reason that are shown."""
+POLICIES = "random, oracle, human, a checkpoint folder, or a server URL."
+RUN_DEFAULT = "Default: the value of the checkpoint's run, otherwise"
+MAX_REASON_CHARS = 300
+"""Maximum length of a printed failure reason, in characters."""
 
 
-class NoPolicy(TurnwiseError):
-    """The policy that was asked for is none."""
+class InvalidPolicy(TurnwiseError):
+    """``--policy`` cannot be used with the other options."""
 
 
 def evaluate(
     env: Annotated[str, typer.Option("--env", metavar="ID", help="The environment.")],
     policy: Annotated[str, typer.Option("--policy", help=POLICIES)] = "random",
-    tasks: Annotated[int, typer.Option("--tasks", min=1, help="How many tasks.")] = 100,
-    split: Annotated[Split, typer.Option("--split", help="Of the tasks.")] = "test",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the tasks drawn, and of the policy.")] = 0,
+    tasks: Annotated[int, typer.Option("--tasks", min=1, help="Number of tasks.")] = 100,
+    split: Annotated[Split, typer.Option("--split", help="Split of the tasks.")] = "test",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the tasks and of the policy.")] = 0,
     turns: Annotated[
-        int | None, typer.Option("--turns", min=1, help=f"An episode's longest length. {OF_RUN} 12.")
+        int | None, typer.Option("--turns", min=1, help=f"Maximum turns per episode. {RUN_DEFAULT} 12.")
     ] = None,
     temperature: Annotated[
-        float | None, typer.Option("--temperature", min=0.01, help=f"Of a model's sampling. {OF_RUN} 1.")
+        float | None, typer.Option("--temperature", min=0.01, help=f"Sampling temperature of a model. {RUN_DEFAULT} 1.")
     ] = None,
     option: EnvOptions = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
     log_level: LogLevel = None,
 ) -> None:
-    """Play tasks with a policy, store what happens, and print success with its interval."""
+    """Play tasks with a policy, store the episodes, and print the success rate with its confidence interval."""
     options = read_options(option)
     if policy == "human":
         if as_json:
-            raise NoPolicy("--policy human talks to a person; --json cannot go with it")
+            raise InvalidPolicy("`--policy human` reads the terminal and prints no JSON; remove `--json`")
         from ...trainer.evaluation.heldout import first_task
 
         for number in range(tasks):
@@ -70,46 +69,48 @@ def evaluate(
     if as_json:
         print_json(result.json(), indent=None)
     elif result.tasks:
-        print_facts(result_facts(result.json()))
+        print_fields(result_fields(result.json()))
     if not result.tasks:
-        _say(f"no episode had an outcome: {_why_failed(store, result.run, _in_full)}")
+        _print_error(f"no episode had an outcome: {_failure_summary(store, result.run, _with_traceback)}")
         raise typer.Exit(1)
     if result.failed and not as_json:
-        _say(f"{result.failed} of {tasks} episodes failed: {_why_failed(store, result.run, _in_short)}")
+        _print_error(
+            f"{result.failed} of {tasks} episodes failed: {_failure_summary(store, result.run, _without_traceback)}"
+        )
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     console(stderr=True).print(f"turnwise: {text}", soft_wrap=True)
 
 
-def _why_failed(store: str, run: str, told: Callable[[str], str]) -> str:
-    """How many failed in which way, why the first did, and the commands that list them."""
+def _failure_summary(store: str, run: str, describe: Callable[[str], str]) -> str:
+    """Return the failures per status, the first failure's reason, and the commands that list the failures."""
     from ...store import queries
 
-    with opened(store) as database, database.read() as conn:
+    with open_store(store) as database, database.read() as conn:
         failed = queries.failed_for_good(conn, run)
     if not failed:
-        return "they never began"
-    first = f"{clean(failed[0]['id'])}: {told(failed[0]['error'])}"
+        return "no episode started"
+    first = f"{sanitize(failed[0]['id'])}: {describe(failed[0]['error'])}"
     counts = Counter(row["status"] for row in failed)
     lists = [f"  turnwise trajectories list --run {run} --status {status}{_store_option(store)}" for status in counts]
-    return "\n".join([f"{in_words(counts)}; the first, {first}", *lists])
+    return "\n".join([f"{format_value(counts)}; the first, {first}", *lists])
 
 
-def _in_full(error: str) -> str:
-    """An error with its traceback, behind a gutter: the environment wrote its text."""
+def _with_traceback(error: str) -> str:
+    """Return an error with its traceback behind a gutter, because the environment wrote the text."""
     return indented(error, GUTTER)
 
 
-def _in_short(error: str) -> str:
-    """An error in one line, without the frames of its traceback."""
+def _without_traceback(error: str) -> str:
+    """Return an error on one line, without the frames of its traceback."""
     kept = [line for line in error.splitlines() if not line.startswith((" ", "Traceback "))]
-    return one_line(" ".join(kept), REASON)
+    return one_line(" ".join(kept), MAX_REASON_CHARS)
 
 
 def _store_option(store: str) -> str:
-    """What a command for a person to repeat needs to find the same store."""
+    """Return the ``--store`` option that a printed command needs to read the same store."""
     from ...store.database import without_password
 
-    known = store in (DEFAULT_STORE, os.environ.get("TURNWISE_STORE"))
-    return "" if known else f" --store {quote(without_password(store))}"
+    is_default = store in (DEFAULT_STORE, os.environ.get("TURNWISE_STORE"))
+    return "" if is_default else f" --store {quote(without_password(store))}"

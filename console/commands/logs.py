@@ -9,8 +9,8 @@ import typer
 
 from ...errors import TurnwiseError
 from ...logs import LEVELS, Level, files, parse
-from ..opening import opened
 from ..options import DEFAULT_STORE, Json, Store
+from ..stores import open_store
 from ..terminal.output import GUTTER, print_json
 from ..terminal.sanitize import indented, one_line
 
@@ -62,7 +62,7 @@ def _folder(run: str, store: str) -> Path:
     from ...store.queries import lists as queries
     from ...store.run_lock import run_folder
 
-    with opened(store) as database, database.read() as conn:
+    with open_store(store) as database, database.read() as conn:
         queries.run_row(conn, run)
         return run_folder(database, run)
 

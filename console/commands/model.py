@@ -1,4 +1,4 @@
-"""``turnwise model``: the policies to start from."""
+"""``turnwise model``: create initial policies."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,43 +7,45 @@ import typer
 
 from ...errors import TurnwiseError
 
-app = typer.Typer(help="Models to start from.", no_args_is_help=True)
+app = typer.Typer(help="Initial models.", no_args_is_help=True)
 
 
-class CannotMakeModel(TurnwiseError):
-    """The model that was asked for cannot be made."""
+class InvalidModelOptions(TurnwiseError):
+    """A model cannot be created with the given options."""
 
 
 @app.callback()
 def root() -> None:
-    """Models to start from."""
+    """Initial models."""
 
 
 @app.command()
 def new(
-    path: Annotated[Path, typer.Argument(help="The folder to write; it must not hold a model yet.")],
-    env: Annotated[list[str], typer.Option("--env", help="An environment whose words it must know; repeat for more.")],
-    hidden: Annotated[int, typer.Option(min=8, help="Width.")] = 128,
-    layers: Annotated[int, typer.Option(min=1, help="Depth.")] = 2,
-    heads: Annotated[int, typer.Option(min=1, help="Attention heads.")] = 4,
+    path: Annotated[Path, typer.Argument(help="Folder to write; it must not contain a model.")],
+    env: Annotated[
+        list[str], typer.Option("--env", help="An environment whose words the tokenizer contains; repeatable.")
+    ],
+    hidden: Annotated[int, typer.Option(min=8, help="Hidden size.")] = 128,
+    layers: Annotated[int, typer.Option(min=1, help="Number of layers.")] = 2,
+    heads: Annotated[int, typer.Option(min=1, help="Number of attention heads.")] = 4,
     arch: Annotated[str, typer.Option(help="qwen3 or llama.")] = "qwen3",
-    tie: Annotated[bool, typer.Option(help="One matrix for reading and writing words.")] = True,
-    context: Annotated[int, typer.Option(min=16, help="The longest context, in tokens.")] = 1024,
-    seed: Annotated[int, typer.Option(help="Of its random initialisation.")] = 0,
+    tie: Annotated[bool, typer.Option(help="Share one matrix between input and output embeddings.")] = True,
+    context: Annotated[int, typer.Option(min=16, help="Maximum context, in tokens.")] = 1024,
+    seed: Annotated[int, typer.Option(help="Seed of the random initialization.")] = 0,
 ) -> None:
-    """Make a tiny model and its word-level tokenizer for the environments named."""
+    """Create a tiny model and its word-level tokenizer for the given environments."""
     from ...agents.tiny_model import new_model
     from ...envs import registry
 
     if arch not in ("qwen3", "llama"):
-        raise CannotMakeModel(f"no architecture {arch!r}: qwen3 or llama")
+        raise InvalidModelOptions(f"no architecture {arch!r}: qwen3 or llama")
     words: list[str] = []
     for env_id in env:
         world = registry.make(env_id)
         try:
             words += world.vocabulary()
         except NotImplementedError as error:
-            raise CannotMakeModel(f"{env_id}: {error}; use a model with a tokenizer of its own instead") from error
+            raise InvalidModelOptions(f"{env_id}: {error}; use a model with a tokenizer of its own instead") from error
         finally:
             world.close()
     try:
@@ -59,5 +61,5 @@ def new(
             max_context=context,
         )
     except (ValueError, FileExistsError) as error:
-        raise CannotMakeModel(str(error)) from error
+        raise InvalidModelOptions(str(error)) from error
     typer.echo(f"{path}: {arch}, {layers} layers of {hidden}, {len(set(words))} words")

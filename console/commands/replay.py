@@ -1,4 +1,4 @@
-"""``turnwise replay``: play stored actions again, and hold what comes against what was stored."""
+"""``turnwise replay``: execute stored actions again and compare the results with the stored ones."""
 
 import asyncio
 from random import Random
@@ -8,45 +8,45 @@ import typer
 
 from ...errors import TurnwiseError
 from ...records import SCORED_STATUSES
-from ..opening import opened
 from ..options import DEFAULT_STORE, Json, Store
+from ..stores import open_store
 from ..terminal.output import GUTTER, console, print_json
-from ..terminal.sanitize import clean, indented
+from ..terminal.sanitize import indented, sanitize
 
 if TYPE_CHECKING:
     from ...store.database import Database
 
-NEWEST = 10_000
-"""A sample is drawn from so many trajectories of the run at most."""
+MAX_CANDIDATES = 10_000
+"""Maximum number of trajectories from which a sample is drawn."""
 
 
 class NothingToReplay(TurnwiseError):
-    """No trajectory was named, or the run has none that can be executed again."""
+    """No trajectory was given, or the run has no trajectory that can be executed again."""
 
 
 def replay(
-    trajectories: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Trajectories, by id.")] = None,
-    run: Annotated[str | None, typer.Option("--run", help="Instead of ids: of this run.")] = None,
-    sample: Annotated[int, typer.Option("--sample", min=1, help="With --run: so many, drawn at random.")] = 10,
-    seed: Annotated[int, typer.Option("--seed", help="Of that draw.")] = 0,
+    trajectories: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="IDs of trajectories.")] = None,
+    run: Annotated[str | None, typer.Option("--run", help="Replay a sample of this run.")] = None,
+    sample: Annotated[int, typer.Option("--sample", min=1, help="With --run: size of the random sample.")] = 10,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the sample.")] = 0,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
-    """Execute stored actions again and compare every observation and reward; exit 0 only if all are the same."""
+    """Execute stored actions again and compare every observation and reward; exit 1 if one differs."""
     from ...agents.reexecution import replay_stored
 
-    chosen = trajectories or []
-    if not chosen and run is None:
+    ids = trajectories or []
+    if not ids and run is None:
         raise NothingToReplay("name trajectories by their ids, or a run: turnwise replay --run NAME")
     reports = []
-    with opened(store) as database:
+    with open_store(store) as database:
         if run is not None:
-            chosen = [*chosen, *_drawn(database, run, sample, seed)]
-        for trajectory in chosen:
+            ids = [*ids, *_draw_sample(database, run, sample, seed)]
+        for trajectory in ids:
             report = asyncio.run(replay_stored(database, trajectory))
             reports.append(report)
             if not as_json:
-                console().print(f"{clean(trajectory)}: {indented(report.message, GUTTER)}", soft_wrap=True)
+                console().print(f"{sanitize(trajectory)}: {indented(report.message, GUTTER)}", soft_wrap=True)
     matching = sum(report.matches for report in reports)
     if as_json:
         print_json(reports)
@@ -56,18 +56,18 @@ def replay(
         raise typer.Exit(1)
 
 
-def _drawn(database: "Database", run: str, sample: int, seed: int) -> list[str]:
-    """Trajectories of a run with a step and an outcome, in environments that say they are deterministic."""
+def _draw_sample(database: "Database", run: str, sample: int, seed: int) -> list[str]:
+    """Return a random sample of the run's scored trajectories with at least one step in deterministic environments."""
     from ...store import queries
 
     with database.read() as conn:
         queries.run_row(conn, run)
         statuses = [status.value for status in SCORED_STATUSES]
-        rows = queries.list_trajectories(conn, run=run, status=statuses, deterministic=True, limit=NEWEST)
-    played = [row["id"] for row in rows if row["n_steps"]]
-    if not played:
+        rows = queries.list_trajectories(conn, run=run, status=statuses, deterministic=True, limit=MAX_CANDIDATES)
+    candidates = [row["id"] for row in rows if row["n_steps"]]
+    if not candidates:
         raise NothingToReplay(
             f"run {run} has nothing to replay: no trajectory with a step was completed or truncated in an environment "
             "that declares itself deterministic"
         )
-    return Random(seed).sample(played, min(sample, len(played)))  # noqa: S311 - a draw to be repeated, not a secret
+    return Random(seed).sample(candidates, min(sample, len(candidates)))  # noqa: S311 - a reproducible sample, not a secret

@@ -1,4 +1,4 @@
-"""``turnwise runs``: what was run into a store, how it stands, and how to end or continue it."""
+"""``turnwise runs``: list, show, stop and fork the runs of a store."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ...errors import TurnwiseError
-from ..opening import opened
 from ..options import DEFAULT_STORE, After, Json, Limit, LogLevel, Overrides, Store
-from ..terminal.output import ago, in_words, none_of, print_facts, print_json, print_table
+from ..stores import open_store
+from ..terminal.output import ago, empty_message, format_value, print_fields, print_json, print_table
 from ..terminal.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -21,22 +21,22 @@ RunStatus = Literal["running", "interrupted", "finished", "failed", "stopped"]
 RunKind = Literal["train", "eval"]
 Row = dict[str, Any]
 Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's name.")]
-LIST = ("id", "kind", "status", "driver", "parent_id", "created_at", "ended_at", "stop_requested", "error")
+LIST_COLUMNS = ("id", "kind", "status", "driver", "parent_id", "created_at", "ended_at", "stop_requested", "error")
 LAST_METRICS = ("success", "reward", "horizon_turns", "staleness_mean", "staleness_max", "loss", "entropy")
 
 
 class NotRunning(TurnwiseError):
-    """The run has ended; there is nothing to stop."""
+    """The run to stop is not running."""
 
 
 class NotForkable(TurnwiseError):
-    """The run has no configuration that training can go on from."""
+    """The run is not a training run."""
 
 
 @app.command("list")
 def list_runs(
-    status: Annotated[RunStatus | None, typer.Option(help="In this state only.")] = None,
-    kind: Annotated[RunKind | None, typer.Option(help="Of this kind only.")] = None,
+    status: Annotated[RunStatus | None, typer.Option(help="Only runs with this status.")] = None,
+    kind: Annotated[RunKind | None, typer.Option(help="Only runs of this kind.")] = None,
     limit: Limit = 100,
     after: After = None,
     store: Store = DEFAULT_STORE,
@@ -44,39 +44,39 @@ def list_runs(
 ) -> None:
     """List runs, newest first."""
     filters = {"status": status, "kind": kind}
-    with opened(store) as database:
+    with open_store(store) as database:
         rows = _page(database, status, kind, limit, after)
     if as_json:
-        print_json([{name: row[name] for name in LIST} for row in rows])
+        print_json([{name: row[name] for name in LIST_COLUMNS} for row in rows])
         return
     now = datetime.now(UTC)
     shown = [
         (r["id"], r["kind"], _status(r), ago(r["created_at"], now), r["parent_id"], one_line(r["error"], 100))
         for r in rows
     ]
-    empty = none_of("run", {**filters, "after": after})
+    empty = empty_message("run", {**filters, "after": after})
     print_table(("run", "kind", "status", "started", "forked from", "error"), shown, empty=empty)
 
 
 @app.command()
 def show(run: Run, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
-    """Show one run: its state, its groups, where its trajectories went, its checkpoints, its configuration."""
+    """Show one run: status, groups, trajectories, checkpoint and last metrics."""
     found = _gather(run, store)
     if as_json:
         print_json(found)
         return
-    facts = {name: found[name] for name in LIST if name != "driver" and found[name] not in (None, "", False)}
-    facts["status"] = _status(found)
-    facts |= {"trajectories": _counts(found["statuses"])} if found["kind"] == "eval" else _of_training(found)
-    print_facts(facts)
+    fields = {name: found[name] for name in LIST_COLUMNS if name != "driver" and found[name] not in (None, "", False)}
+    fields["status"] = _status(found)
+    fields |= {"trajectories": _counts(found["statuses"])} if found["kind"] == "eval" else _training_fields(found)
+    print_fields(fields)
 
 
 @app.command()
 def stop(run: Run, store: Store = DEFAULT_STORE) -> None:
-    """Ask a run to stop: it writes a checkpoint and ends; the same `turnwise train` goes on from there."""
+    """Request a run to stop. It writes a checkpoint and ends; the same `turnwise train` resumes it."""
     from ...store import operations, queries
 
-    with opened(store) as database:
+    with open_store(store) as database:
         with database.read() as conn:
             row = dict(queries.run_row(conn, run))
         status = _with_driver(database, [row])[0]["status"]
@@ -97,12 +97,12 @@ def fork(
     as_json: Json = False,
     log_level: LogLevel = None,
 ) -> None:
-    """Train a new run from a run's newest checkpoint, with its configuration and what --set changes."""
+    """Train a new run from a run's newest checkpoint, with its configuration and the overrides of --set."""
     from ...store import queries
     from ...trainer.config.loading import override, parse_config
     from .train import start
 
-    with opened(store) as database, database.read() as conn:
+    with open_store(store) as database, database.read() as conn:
         row = queries.run_row(conn, run)
     if row["kind"] != "train":
         raise NotForkable(f"{run} is a run of kind {row['kind']}; only a training run can be forked")
@@ -113,7 +113,7 @@ def fork(
 
 
 def _page(database: "Database", status: str | None, kind: str | None, limit: int, after: str | None) -> list[Row]:
-    """One page of runs, each with its driver; ``status`` is the one that is shown, which the store does not hold."""
+    """Return one page of runs with their drivers. ``status`` is the printed status; the store has no `interrupted`."""
     from ...store import queries
 
     stored = "running" if status == "interrupted" else status
@@ -128,8 +128,9 @@ def _page(database: "Database", status: str | None, kind: str | None, limit: int
 
 
 def _with_driver(database: "Database", rows: list[Row]) -> list[Row]:
-    """The rows with ``driver`` (alive, gone or unknown; None of a run that ended). A run whose driver is gone is
-    ``interrupted``.
+    """Return the rows with ``driver``: alive, gone or unknown; None for a run that ended.
+
+    A run whose driver is gone has the status ``interrupted``.
     """
     if not any(row["status"] == "running" for row in rows):
         return [{**row, "driver": None} for row in rows]
@@ -137,7 +138,7 @@ def _with_driver(database: "Database", rows: list[Row]) -> list[Row]:
     from ...store.run_lock import Driver, driver_of
 
     drivers = {row["id"]: driver_of(database, row["id"]) for row in rows if row["status"] == "running"}
-    with database.read() as conn:  # again, since a driver lets go of its run right after it has recorded the end
+    with database.read() as conn:  # read again: a driver records the end of its run and then releases the lock
         rows = [dict(queries.run_row(conn, row["id"])) if row["id"] in drivers else row for row in rows]
     out = []
     for row in rows:
@@ -147,14 +148,14 @@ def _with_driver(database: "Database", rows: list[Row]) -> list[Row]:
 
 
 def _status(row: Mapping[str, Any]) -> str:
-    """The status for a person, with a doubt where there is one."""
+    """Return the printed status; it states when the driver is not visible from this host."""
     return f"{row['status']} (driver not visible from this host)" if row["driver"] == "unknown" else str(row["status"])
 
 
 def _gather(run: str, store: str) -> dict[str, Any]:
     from ...store import queries
 
-    with opened(store) as database, database.read() as conn:
+    with open_store(store) as database, database.read() as conn:
         row = _with_driver(database, [dict(queries.run_row(conn, run))])[0]
         surviving = [version for version in queries.versions(conn, run).values() if not version.abandoned]
         metrics = queries.batch_metrics(conn, run)
@@ -171,25 +172,25 @@ def _gather(run: str, store: str) -> dict[str, Any]:
     return row
 
 
-def _of_training(found: Mapping[str, Any]) -> dict[str, Any]:
-    """What is shown of a training run alone: no evaluation has any of it."""
-    facts: dict[str, Any] = {"updates": found["updates"]}
+def _training_fields(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that only a training run has."""
+    fields: dict[str, Any] = {"updates": found["updates"]}
     at = f"version {found['checkpoint_version']}: {found['checkpoint']}"
-    facts["checkpoint"] = at if found["checkpoint"] else "none"
+    fields["checkpoint"] = at if found["checkpoint"] else "none"
     left = found["open_at_the_end"]
-    facts["groups"] = _counts(found["groups"] | {"failed": found["groups"]["failed"] - left, "open at the end": left})
-    facts["trajectories"] = _counts(found["accounting"] | {"failed": _failed(found)})
+    fields["groups"] = _counts(found["groups"] | {"failed": found["groups"]["failed"] - left, "open at the end": left})
+    fields["trajectories"] = _counts(found["accounting"] | {"failed": _failed(found)})
     last = found["last_metrics"] or {}
-    facts["last update"] = {name: last[name] for name in LAST_METRICS if last.get(name) is not None}
-    return facts
+    fields["last update"] = {name: last[name] for name in LAST_METRICS if last.get(name) is not None}
+    return fields
 
 
 def _failed(found: Mapping[str, Any]) -> str:
-    """What the accounting calls failed, split: those that failed themselves, and others of the groups that did."""
+    """Return the failed trajectories, split into own failures and other members of their groups."""
     total, failures = found["accounting"]["failed"], found["failures"]
     others = {"others of their groups": total - sum(failures.values())}
     return f"{total} ({_counts(failures | others)})" if total else ""
 
 
 def _counts(counts: Mapping[Any, object]) -> str:
-    return in_words({name: count for name, count in counts.items() if count}) or "none"
+    return format_value({name: count for name, count in counts.items() if count}) or "none"

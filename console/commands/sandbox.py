@@ -1,5 +1,4 @@
-"""``turnwise sandbox``: the isolated machines that environments run in: whether they hold, which there are, how to get
-them."""
+"""``turnwise sandbox``: check, list, remove and build the sandboxes that environments run in."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,7 +9,7 @@ import typer
 
 from ..options import Json
 from ..terminal.output import console, print_json, print_table
-from ..terminal.sanitize import clean, one_line
+from ..terminal.sanitize import one_line, sanitize
 
 if TYPE_CHECKING:
     from ...sandbox.backends.registry import Backend
@@ -19,18 +18,18 @@ app = typer.Typer(help="Sandboxes.", no_args_is_help=True)
 
 T = TypeVar("T")
 BackendName = Annotated[str, typer.Option("--backend", help="docker or local.")]
-Runtime = Annotated[str | None, typer.Option("--runtime", help="Another runtime of Docker's, such as runsc.")]
+Runtime = Annotated[str | None, typer.Option("--runtime", help="Another Docker runtime, such as runsc.")]
 
 
 @app.command()
 def check(
     backend: BackendName = "docker",
-    attacks: Annotated[bool, typer.Option("--attacks", help="Only the attacks on the isolation.")] = False,
-    conformance: Annotated[bool, typer.Option("--conformance", help="Only what any backend must do.")] = False,
+    attacks: Annotated[bool, typer.Option("--attacks", help="Run only the isolation attacks.")] = False,
+    conformance: Annotated[bool, typer.Option("--conformance", help="Run only the conformance cases.")] = False,
     runtime: Runtime = None,
     as_json: Json = False,
 ) -> None:
-    """Try what sandboxes must do and hold on this machine; exit 1 if a case failed. About half a minute."""
+    """Check conformance and isolation of sandboxes on this machine (about 30 s); exit 1 if a case failed."""
     from ...sandbox.selfcheck.attack import AttackResult
     from ...sandbox.selfcheck.attacks.run import run_attacks
     from ...sandbox.selfcheck.conformance.run import run_conformance
@@ -40,9 +39,9 @@ def check(
         if not as_json:
             console().print(_line(result), soft_wrap=True)
 
-    async def work(held: "Backend") -> tuple[list[CaseResult], list[AttackResult]]:
-        cases = await run_conformance(held, on_result) if conformance or not attacks else []
-        return cases, await run_attacks(held, on_result) if attacks or not conformance else []
+    async def work(instance: "Backend") -> tuple[list[CaseResult], list[AttackResult]]:
+        cases = await run_conformance(instance, on_result) if conformance or not attacks else []
+        return cases, await run_attacks(instance, on_result) if attacks or not conformance else []
 
     cases, outcomes = _with_backend(backend, work, runtime)
     ok = all(case.ok for case in cases) and all(outcome.ok for outcome in outcomes)
@@ -54,8 +53,8 @@ def check(
 
 @app.command("list")
 def list_sandboxes(as_json: Json = False) -> None:
-    """Show the sandboxes of this machine's Docker engine, whose they are, and which are dead."""
-    rows = _with_backend("docker", lambda held: held.list_sandboxes())
+    """List the sandboxes of this machine's Docker engine with their owners, and mark the dead ones."""
+    rows = _with_backend("docker", lambda instance: instance.list_sandboxes())
     if as_json:
         print_json(rows)
     else:
@@ -66,15 +65,15 @@ def list_sandboxes(as_json: Json = False) -> None:
 
 @app.command()
 def reap(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which would be removed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the sandboxes without removing them.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Remove the sandboxes that are surely dead: their owner is gone, or their time was over a minute ago."""
+    """Remove dead sandboxes: the owner is gone, or the sandbox expired more than a minute ago."""
 
-    async def work(held: "Backend") -> list[str]:
+    async def work(instance: "Backend") -> list[str]:
         if dry_run:
-            return [one.id for one in await held.list_sandboxes() if one.reap_reason]
-        return await held.reap()
+            return [one.id for one in await instance.list_sandboxes() if one.reap_reason]
+        return await instance.reap()
 
     names = _with_backend("docker", work)
     if as_json:
@@ -87,7 +86,7 @@ def reap(
 
 @app.command()
 def doctor(as_json: Json = False) -> None:
-    """Say what each backend has and lacks on this machine; exit 1 if there is none."""
+    """Show the prerequisites of each backend on this machine; exit 1 if no backend is available."""
     from ...sandbox.backends.prerequisites import check as check_prerequisites
 
     parts = check_prerequisites()
@@ -103,10 +102,10 @@ def doctor(as_json: Json = False) -> None:
 @app.command()
 def build(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]…", help="code, web, desktop; all of them.")
+        list[str] | None, typer.Argument(metavar="[NAME]…", help="code, web or desktop; default: all.")
     ] = None,
     base: Annotated[str | None, typer.Option("--base", metavar="REF", help="The image to build on.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Although nothing changed.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Build even if nothing changed.")] = False,
     as_json: Json = False,
 ) -> None:
     """Build turnwise's images on this machine's Docker engine; minutes the first time."""
@@ -114,17 +113,17 @@ def build(
     from ...sandbox.images.reference import SHIPPED_IMAGES
 
     def report(line: str) -> None:
-        console(stderr=as_json).print(clean(line), soft_wrap=True)
+        console(stderr=as_json).print(sanitize(line), soft_wrap=True)
 
-    made = {name: build_image(name, report, base=base, again=again) for name in names or SHIPPED_IMAGES}
+    digests = {name: build_image(name, report, base=base, again=again) for name in names or SHIPPED_IMAGES}
     if as_json:
-        print_json(made)
+        print_json(digests)
     else:
-        print_table(("image", "digest"), list(made.items()), empty="")
+        print_table(("image", "digest"), list(digests.items()), empty="")
 
 
 def _line(result: Any) -> str:
-    """A case's end on one line."""
+    """Return the result of a case as one line."""
     from ...sandbox.selfcheck.attack import AttackResult
 
     detail = one_line(result.detail, None)
@@ -135,17 +134,22 @@ def _line(result: Any) -> str:
 
 
 def _with_backend(name: str, work: "Callable[[Backend], Coroutine[Any, Any, T]]", runtime: str | None = None) -> T:
-    """What ``work`` gives with a backend, let go of afterwards. Raises NoEngine, BadParameter."""
+    """Return the result of ``work`` with a backend, which is closed afterwards.
+
+    Raises:
+        NoEngine: no Docker engine answers.
+        BadParameter: the backend is unknown.
+    """
     from ...sandbox.backends.registry import BACKENDS, make_backend
 
     if name not in BACKENDS:
         raise typer.BadParameter(f"{name} is none of {', '.join(BACKENDS)}", param_hint="--backend")
 
     async def whole() -> T:
-        held = make_backend(name, "console", allow_untrusted=True, runtime=runtime)
+        instance = make_backend(name, "console", allow_untrusted=True, runtime=runtime)
         try:
-            return await work(held)
+            return await work(instance)
         finally:
-            await held.close()
+            await instance.close()
 
     return asyncio.run(whole())

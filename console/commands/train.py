@@ -1,4 +1,4 @@
-"""``turnwise train``: run a configuration, or go on with the unfinished run of its name."""
+"""``turnwise train``: start the run of a configuration, or resume its unfinished run."""
 
 import json
 from pathlib import Path
@@ -10,40 +10,40 @@ from ..options import DEFAULT_STORE, Json, LogLevel, Overrides, Store
 
 
 def train(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="The run's configuration.")],
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="Configuration of the run.")],
     overrides: Overrides = None,
-    name: Annotated[str | None, typer.Option("--name", help="The run's name, instead of the configuration's.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the run; overrides the configuration.")] = None,
     fork: Annotated[
-        bool, typer.Option("--fork", help="Go on from the run of this name although its configuration differs.")
+        bool, typer.Option("--fork", help="Start from the run of this name although the configuration differs.")
     ] = False,
     ray_address: Annotated[
         str | None,
         typer.Option(
-            "--ray-address", envvar="RAY_ADDRESS", help="A Ray cluster to run on, instead of one started here."
+            "--ray-address", envvar="RAY_ADDRESS", help="Address of an existing Ray cluster; default: start one here."
         ),
     ] = None,
     allow_local_sandbox: Annotated[
-        bool, typer.Option("--allow-local-sandbox", help="Let bubblewrap hold tasks that are not declared trusted.")
+        bool, typer.Option("--allow-local-sandbox", help="Allow bubblewrap for tasks that are not declared trusted.")
     ] = False,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
     log_level: LogLevel = None,
 ) -> None:
-    """Train; a run that was interrupted goes on from its last checkpoint by the same command."""
+    """Train a policy. The same command resumes an interrupted run from its last checkpoint."""
     from ...trainer.config.loading import load_config
 
     flags = {"name": name, "ray_address": ray_address}
-    chosen = [*(overrides or []), *(f"{key}={json.dumps(value)}" for key, value in flags.items() if value)]
-    chosen += ["sandboxes.allow_local_sandbox=true"] if allow_local_sandbox else []
-    start(load_config(config, chosen), store=store, fork=fork, as_json=as_json)
+    assignments = [*(overrides or []), *(f"{key}={json.dumps(value)}" for key, value in flags.items() if value)]
+    assignments += ["sandboxes.allow_local_sandbox=true"] if allow_local_sandbox else []
+    start(load_config(config, assignments), store=store, fork=fork, as_json=as_json)
 
 
 def start(config: object, *, store: str, fork: bool, as_json: bool) -> None:
-    """Run a checked configuration under the live view; with ``as_json`` the result is the last line of stdout."""
+    """Run a checked configuration under the live view; with ``as_json``, the last line of stdout is the result."""
     from ...trainer.config.schema import RunConfig
     from ...trainer.run.run import train as run
     from ..terminal.live import LiveView
-    from ..terminal.output import print_facts, print_json, result_facts
+    from ..terminal.output import print_fields, print_json, result_fields
 
     assert isinstance(config, RunConfig)  # noqa: S101 - typed as object to keep the configuration's import lazy
     with LiveView(config.name, stderr=as_json) as view:
@@ -51,4 +51,4 @@ def start(config: object, *, store: str, fork: bool, as_json: bool) -> None:
     if as_json:
         print_json(result.json(), indent=None)
     else:
-        print_facts(result_facts(result.json()))
+        print_fields(result_fields(result.json()))

@@ -1,4 +1,4 @@
-"""``turnwise trajectories``: the episodes of a store, one by one and turn by turn."""
+"""``turnwise trajectories``: list and show the episodes of a store."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -9,10 +9,10 @@ import typer
 
 from ...errors import TurnwiseError
 from ...records import Purpose, Status, Task, Trajectory
-from ..opening import opened
 from ..options import DEFAULT_STORE, After, Json, Limit, Store
-from ..terminal.output import GUTTER, ago, console, jsonable, none_of, print_facts, print_json, print_table
-from ..terminal.sanitize import clean, indented
+from ..stores import open_store
+from ..terminal.output import GUTTER, ago, console, empty_message, jsonable, print_fields, print_json, print_table
+from ..terminal.sanitize import indented, sanitize
 
 if TYPE_CHECKING:
     from ...store.database import Database
@@ -20,23 +20,27 @@ if TYPE_CHECKING:
 app = typer.Typer(help="The episodes of a store.", no_args_is_help=True)
 
 
-class NotWritten(TurnwiseError):
-    """The images cannot be written where they were asked for."""
+class ImagesNotWritten(TurnwiseError):
+    """The images cannot be written to the folder of ``--images``."""
 
 
 @app.command("list")
 def list_trajectories(
-    run: Annotated[str | None, typer.Option(help="Of this run only.")] = None,
-    status: Annotated[Status | None, typer.Option(help="In this state only.")] = None,
-    env: Annotated[str | None, typer.Option(metavar="ID", help="Of this environment only.")] = None,
-    purpose: Annotated[Purpose | None, typer.Option(help="Played for this only.")] = None,
+    run: Annotated[str | None, typer.Option(help="Only trajectories of this run.")] = None,
+    status: Annotated[Status | None, typer.Option(help="Only trajectories with this status.")] = None,
+    env: Annotated[str | None, typer.Option(metavar="ID", help="Only trajectories of this environment.")] = None,
+    purpose: Annotated[Purpose | None, typer.Option(help="Only trajectories with this purpose.")] = None,
     policy: Annotated[
-        str | None, typer.Option(help="random, oracle, …; the run's own policy is the empty name.")
+        str | None, typer.Option(help="Only this policy: random, oracle, …; empty: the trained policy.")
     ] = None,
-    success: Annotated[bool | None, typer.Option("--success/--failure", help="By the environment's verdict.")] = None,
-    sort: Annotated[str, typer.Option(help="created_at, reward, n_steps, n_tokens, status or id.")] = "created_at",
-    ascending: Annotated[bool, typer.Option("--ascending", help="Smallest or oldest first.")] = False,
-    ids: Annotated[bool, typer.Option("--ids", help="Print the ids alone, one a line.")] = False,
+    success: Annotated[
+        bool | None, typer.Option("--success/--failure", help="Only trajectories with this result.")
+    ] = None,
+    sort: Annotated[
+        str, typer.Option(help="Sort by created_at, reward, n_steps, n_tokens, status or id.")
+    ] = "created_at",
+    ascending: Annotated[bool, typer.Option("--ascending", help="Sort in ascending order.")] = False,
+    ids: Annotated[bool, typer.Option("--ids", help="Print only the IDs, one per line.")] = False,
     limit: Limit = 100,
     after: After = None,
     store: Store = DEFAULT_STORE,
@@ -47,7 +51,7 @@ def list_trajectories(
 
     filters: dict[str, str | bool | None] = {"run": run, "env": env, "policy": policy, "success": success}
     filters |= {"status": status and status.value, "purpose": purpose and purpose.value}
-    with opened(store) as database, database.read() as conn:
+    with open_store(store) as database, database.read() as conn:
         if run is not None:
             queries.run_row(conn, run)
         rows = queries.list_trajectories(conn, sort=sort, descending=not ascending, limit=limit, after=after, **filters)
@@ -61,24 +65,24 @@ def list_trajectories(
     now = datetime.now(UTC)
     names = ("id", "status", "success", "reward", "n_steps", "n_tokens")
     shown = [(*(row[name] for name in names), ago(row["created_at"], now)) for row in rows]
-    empty = none_of("trajectory", {**filters, "after": after})
+    empty = empty_message("trajectory", {**filters, "after": after})
     print_table(("id", "status", "success", "reward", "turns", "tokens", "age"), shown, empty=empty)
 
 
 @app.command()
 def show(
-    trajectory: Annotated[str, typer.Argument(metavar="ID", help="The trajectory.")],
-    tokens: Annotated[bool, typer.Option("--tokens", help="With --json: the messages' tokens too.")] = False,
+    trajectory: Annotated[str, typer.Argument(metavar="ID", help="ID of the trajectory.")],
+    tokens: Annotated[bool, typer.Option("--tokens", help="With --json: include the tokens of the messages.")] = False,
     images: Annotated[
-        Path | None, typer.Option("--images", metavar="FOLDER", help="Write the stored images there.")
+        Path | None, typer.Option("--images", metavar="FOLDER", help="Write the stored images to this folder.")
     ] = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
-    """Show one trajectory, turn by turn: what was seen, what was done, what that brought."""
+    """Show one trajectory, turn by turn: observation, action and reward."""
     from ...store import queries
 
-    with opened(store) as database:
+    with open_store(store) as database:
         found = queries.load_trajectory(database, trajectory)
         last = queries.final_observation(database, trajectory)
         with database.read() as conn:
@@ -90,17 +94,19 @@ def show(
     else:
         _print_turns(found, group.task, last)
     if written is not None:
-        said = f"images written to {clean(str(images))}: {written}" if written else "no image is stored in it"
-        console(stderr=True).print(said, soft_wrap=True)
+        message = (
+            f"images written to {sanitize(str(images))}: {written}" if written else "the trajectory has no stored image"
+        )
+        console(stderr=True).print(message, soft_wrap=True)
 
 
 def _print_turns(found: Trajectory, task: Task, last: str | None) -> None:
-    facts = {"id": found.id, "run": found.run, "group": f"{found.group}, member {found.member}"}
-    facts |= {"environment": task.env_id, "seed": f"{task.seed} ({task.split})"}
-    facts |= {"status": found.status.value, "success": str(found.success), "reward": f"{found.reward:g}"}
-    # The environment names its extras: under a prefix, none of them reads as a line of turnwise's.
-    facts |= {f"extras.{name}": str(value) for name, value in found.extras.items()}
-    print_facts({**facts, **({"error": found.error} if found.error else {})})
+    fields = {"id": found.id, "run": found.run, "group": f"{found.group}, member {found.member}"}
+    fields |= {"environment": task.env_id, "seed": f"{task.seed} ({task.split})"}
+    fields |= {"status": found.status.value, "success": str(found.success), "reward": f"{found.reward:g}"}
+    # The environment chooses the names of its extras; the prefix keeps them apart from turnwise's own lines.
+    fields |= {f"extras.{name}": str(value) for name, value in found.extras.items()}
+    print_fields({**fields, **({"error": found.error} if found.error else {})})
     out = console()
     gutter = "   " + GUTTER
     for step in found.steps:
@@ -123,7 +129,7 @@ def _write_images(database: "Database", found: Trajectory, folder: Path) -> int:
                 content = database.blobs.get(conn, image)
                 (folder / f"{turn:03}-{image[:16]}{_suffix(content)}").write_bytes(content)
     except OSError as error:
-        raise NotWritten(f"--images {folder}: {error}") from error
+        raise ImagesNotWritten(f"--images {folder}: {error}") from error
     return len(names)
 
 
@@ -131,7 +137,7 @@ _FORMATS = {b"\x89PNG\r\n\x1a\n": ".png", b"\xff\xd8\xff": ".jpg", b"GIF8": ".gi
 
 
 def _suffix(content: bytes) -> str:
-    """Return the ending of an image file's name by its first bytes; ``.bin`` for no image format that is known here."""
+    """Return the file suffix for an image by its first bytes; ``.bin`` for an unknown format."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return ".webp"
     return next((suffix for magic, suffix in _FORMATS.items() if content.startswith(magic)), ".bin")

@@ -1,1 +1,1 @@
-"""How text reaches a terminal."""
+"""Terminal output: tables, JSON, the live view and sanitized text."""

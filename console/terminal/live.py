@@ -1,8 +1,7 @@
-"""What a person sees while a run trains: a table that stays in place on a terminal, plain lines anywhere else.
+"""The live view of a training run: a table that stays in place on a terminal, plain lines elsewhere.
 
-It draws what the trainer's events say and keeps nothing else; the record of a run is the store and its metrics file.
-Plain lines come at most every few seconds, so that the log of a long run stays readable; notes and
-evaluations always come.
+The view renders the trainer's events. The store and the metrics file record the run. Plain lines for updates are
+printed at most every ``LINE_INTERVAL_S`` seconds; notes and evaluations are always printed.
 """
 
 import time
@@ -21,18 +20,18 @@ from .sanitize import indented, one_line
 if TYPE_CHECKING:
     from ...trainer.telemetry.events import Evaluated, Event, UpdateDone
 
-ROWS = 12
-SECONDS_BETWEEN_LINES = 2.0
+MAX_ROWS = 12
+LINE_INTERVAL_S = 2.0
 COLUMNS = ("update", "success", "reward", "horizon", "staleness", "tokens/s", "turns/s", "entropy", "groups")
 
 
 class LiveView:
-    """A run's events, shown as they come. Call it with each; use it as a context manager."""
+    """A context manager that prints each event of a run that it is called with."""
 
     def __init__(self, run: str, *, stderr: bool = False, out: Console | None = None) -> None:
         self._run = run
         self._out = out or console(stderr=stderr)
-        self._rows: deque[tuple[str, ...]] = deque(maxlen=ROWS)
+        self._rows: deque[tuple[str, ...]] = deque(maxlen=MAX_ROWS)
         self._waiting = "the engine, to start"
         self._next_line = 0.0
         self._held_back = ""
@@ -47,7 +46,7 @@ class LiveView:
         if self._live.is_started:
             self._live.stop()
         else:
-            self._catch_up()
+            self._flush_pending()
 
     def __call__(self, event: "Event") -> None:
         """Show one event."""
@@ -57,10 +56,10 @@ class LiveView:
             case UpdateDone():
                 self._update(event)
             case Evaluated():
-                self._catch_up()
+                self._flush_pending()
                 self._print(_evaluated(event))
             case Note():
-                self._catch_up()
+                self._flush_pending()
                 self._print(indented(event.text, GUTTER))
 
     def _update(self, event: "UpdateDone") -> None:
@@ -72,11 +71,11 @@ class LiveView:
         line = "  ".join(f"{name} {value}" for name, value in zip(COLUMNS, row, strict=True))
         self._held_back = f"{line}  waiting on {one_line(event.waiting)}" if event.waiting else line
         if (now := time.monotonic()) >= self._next_line:
-            self._catch_up()
-            self._next_line = now + SECONDS_BETWEEN_LINES
+            self._flush_pending()
+            self._next_line = now + LINE_INTERVAL_S
 
-    def _catch_up(self) -> None:
-        """Print the update that was held back, so that what comes next is read in its order."""
+    def _flush_pending(self) -> None:
+        """Print the pending update, so that the lines stay in order."""
         if self._held_back:
             self._print(self._held_back)
             self._held_back = ""

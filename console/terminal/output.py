@@ -1,7 +1,7 @@
-"""How commands print: tables for people, JSON for programs, errors on stderr.
+"""Output of commands: tables or JSON on stdout, errors on stderr.
 
-JSON is one document a command, on stdout, with nothing else there; what a program cannot be given as it is (dates,
-enums, records) becomes text or objects.
+With ``--json`` a command prints one JSON document per command and nothing else on stdout. Dates and enums become text;
+records become objects.
 """
 
 import dataclasses
@@ -20,18 +20,18 @@ from rich.table import Table
 from .sanitize import cell, indented, one_line
 
 PIPED_WIDTH = 240
-"""Columns of a table that goes to a file or another program, where nothing should be folded."""
+"""Width of a table in a file or a pipe, in characters; wide enough that cells are not folded."""
 GUTTER = "| "
-"""Before each further line of a value; no line of turnwise's begins with it."""
+"""Prefix of each line of a value after the first; none of turnwise's own lines begins with it."""
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that reads no markup, makes no emoji of ``:smile:`` and colors nothing by guessing."""
+    """Return a console without markup, emoji codes and automatic highlighting."""
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
 def jsonable(value: Any) -> Any:
-    """The value in JSON's terms; NaN and infinities become null, since JSON has none."""
+    """Return the value as JSON types; NaN and infinities become null."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: jsonable(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -56,13 +56,13 @@ def jsonable(value: Any) -> Any:
 
 
 def print_json(value: Any, *, indent: int | None = 2) -> None:
-    """One JSON document on stdout; ``indent=None`` puts it on one line. JSON itself escapes control characters."""
+    """Print one JSON document on stdout, on one line if ``indent`` is None. JSON escapes control characters."""
     sys.stdout.write(json.dumps(jsonable(value), indent=indent, ensure_ascii=True, allow_nan=False) + "\n")
     sys.stdout.flush()
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
-    """A table of cleaned cells, or the line ``empty`` where there is no row."""
+    """Print a table of sanitized cells, or the line ``empty`` if there are no rows."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
         table.add_column(name, overflow="fold")
@@ -77,58 +77,59 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
         out.print(empty)
 
 
-def none_of(noun: str, filters: Mapping[str, object]) -> str:
-    """What an empty list says: of the filters that were given, or of the store where there were none."""
-    given = ", ".join(f"{name} {value!r}" for name, value in filters.items() if value is not None)
-    return f"no {noun} matches {given}" if given else f"no {noun} in this store"
+def empty_message(noun: str, filters: Mapping[str, object]) -> str:
+    """Return the message for an empty list; it names the filters, or the store if there are none."""
+    criteria = ", ".join(f"{name} {value!r}" for name, value in filters.items() if value is not None)
+    return f"no {noun} matches {criteria}" if criteria else f"no {noun} in this store"
 
 
-def print_facts(facts: Mapping[str, object]) -> None:
-    """Names and values, cleaned, one per line; a value's further lines follow a gutter. What is None or empty is left
-    out.
+def print_fields(fields: Mapping[str, object]) -> None:
+    """Print sanitized names and values, one per line; skip values that are None or empty.
+
+    Each line of a value after the first begins with the gutter.
     """
     out = console()
-    shown = [(one_line(name), text) for name, value in facts.items() if (text := in_words(value))]
+    shown = [(one_line(name), text) for name, value in fields.items() if (text := format_value(value))]
     width = max((len(name) for name, _ in shown), default=0)
     for name, text in shown:
         out.print(f"{name:<{width}}  {indented(text, ' ' * width + '  ' + GUTTER)}", soft_wrap=True)
 
 
-def in_words(value: object) -> str:
-    """A value for a person: four digits of a number, ``name value, name value`` of a mapping."""
+def format_value(value: object) -> str:
+    """Return a value as text: a float with four digits, a mapping as ``name value, name value``."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {in_words(item)}" for name, item in value.items())
+        return ", ".join(f"{name} {format_value(item)}" for name, item in value.items())
     if isinstance(value, float):
         return f"{value:.4g}"
     return "" if value is None else str(value)
 
 
 RATES = ("success", "families", "gain", "stale_share")
-"""What the names of shares begin with in the results of ``train`` and ``eval``."""
+"""Prefixes of the names of rates in the results of ``train`` and ``eval``."""
 INTERVALS = {"success": ("low", "high"), "gain": ("gain_low", "gain_high")}
-"""Which of them have a 95 % interval, and the names of its ends."""
+"""Rates with a 95 % confidence interval, with the names of the interval's bounds."""
 
 
-def result_facts(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A result of ``train`` or ``eval`` for ``print_facts``: its shares in per cent, some with their interval."""
+def result_fields(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a result of ``train`` or ``eval`` for ``print_fields``, with rates in percent and their intervals."""
     shares = (*RATES, *(end for ends in INTERVALS.values() for end in ends))
-    facts = {name: _percent(value) if name.startswith(shares) else value for name, value in result.items()}
+    fields = {name: _percent(value) if name.startswith(shares) else value for name, value in result.items()}
     for name, ends in INTERVALS.items():
-        low, high = (facts.pop(end, None) for end in ends)
-        if facts.get(name) and low and high:
-            facts[name] += f" [{low}, {high}] (95% interval)"
-    return facts
+        low, high = (fields.pop(end, None) for end in ends)
+        if fields.get(name) and low and high:
+            fields[name] += f" [{low}, {high}] (95% interval)"
+    return fields
 
 
 def _percent(value: Any) -> Any:
-    """``93.8%``; each of a mapping's values so; None where there is no number."""
+    """Return a rate, or each rate of a mapping, as ``93.8%``; None if it is not a finite number."""
     if isinstance(value, Mapping):
         return {name: _percent(item) for name, item in value.items()}
     return None if value is None or not math.isfinite(value) else f"{value:.1%}"
 
 
 def ago(moment: datetime | None, now: datetime) -> str:
-    """How long ago, in one unit: ``12 s``, ``5 min``, ``3 h``, ``2 d``."""
+    """Return the age of ``moment`` in one unit: ``12 s``, ``5 min``, ``3 h``, ``2 d``."""
     if moment is None:
         return ""
     seconds = max((now - moment).total_seconds(), 0.0)

@@ -1,9 +1,10 @@
-"""Text that an agent, an environment or a page wrote, made fit for a terminal.
+"""Sanitization of text from an agent, an environment or a page before it is printed on a terminal.
 
-What is shown must not move the cursor, change colors, set the title, hide what comes before it or reorder what comes
-after. So escape sequences go whole, then every control, format and lone surrogate character; only newline and tab stay.
-A newline in such text starts a line that could pose as one of turnwise's: print it with ``indented`` or ``one_line``.
-Rich markup in such text is never interpreted: it is wrapped in ``rich.text.Text``, which does not parse any.
+* Printed text must not move the cursor, change colors, set the title, or hide or reorder other text. ``sanitize``
+  removes escape sequences, then all control, format and lone surrogate characters except newline and tab.
+* A newline in such text starts a line that could imitate turnwise's own lines. Print such text with ``indented`` or
+  ``one_line``.
+* Rich markup in such text is never interpreted: ``cell`` wraps the text in ``rich.text.Text``, which parses no markup.
 """
 
 import re
@@ -11,36 +12,38 @@ import unicodedata
 
 from rich.text import Text
 
-_ESCAPES = re.compile(
+_ESCAPE_SEQUENCES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colors, cursor
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f]).*?(?:\x1b\\|\x07|\x9c|$)"  # OSC and the other strings: titles, links
-    r"|\x1b[ -/]*[0-~]?",  # the short ones
+    r"|\x1b[ -/]*[0-~]?",  # short sequences
     re.DOTALL,
 )
-_KEPT = {"\n", "\t"}
-_DROPPED = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+_KEPT_CHARACTERS = {"\n", "\t"}
+_REMOVED_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
-def clean(text: str) -> str:
-    """The text without escape sequences, control, format and surrogate characters; newlines and tabs stay."""
+def sanitize(text: str) -> str:
+    """Return the text without escape sequences, control, format and surrogate characters; newlines and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
-    text = _ESCAPES.sub("", text.replace("\r\n", "\n"))
-    return "".join(char for char in text if char in _KEPT or unicodedata.category(char) not in _DROPPED)
+    text = _ESCAPE_SEQUENCES.sub("", text.replace("\r\n", "\n"))
+    return "".join(
+        char for char in text if char in _KEPT_CHARACTERS or unicodedata.category(char) not in _REMOVED_CATEGORIES
+    )
 
 
 def indented(text: str, gutter: str = "  ") -> str:
-    """The cleaned text with ``gutter`` before each line except the first."""
-    return clean(text).replace("\n", "\n" + gutter)
+    """Return the sanitized text with ``gutter`` before each line except the first."""
+    return sanitize(text).replace("\n", "\n" + gutter)
 
 
 def one_line(text: str, width: int | None = 80) -> str:
-    """The cleaned text on one line of at most ``width`` characters."""
-    line = " ".join(clean(text).split())
+    """Return the sanitized text on one line of at most ``width`` characters."""
+    line = " ".join(sanitize(text).split())
     return line if width is None or len(line) <= width else line[: width - 1] + "…"
 
 
 def cell(value: object, width: int | None = None) -> Text:
-    """One line of any value for a table: cleaned, and never read as markup."""
+    """Return a value as one sanitized line for a table, without markup."""
     shown = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
     return Text(one_line(shown, width))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from turnwise.console.commands import doctor
-from turnwise.console.commands.prerequisites import Part
+from turnwise.console.commands.doctor import Part
 from turnwise.envs.runner.observations import png
 from turnwise.records import Status, Step, Trajectory
 from turnwise.store import operations
@@ -118,7 +118,7 @@ def test_screenshots_are_named_at_their_turns_and_written(turnwise: Turnwise, st
     assert written[0].name == f"000-{first[:16]}.png"
     assert digest(written[0].read_bytes()) == first
     assert turnwise("trajectories", "show", "t0", "--images", str(folder), "--store", store).err == (
-        "no image is stored in it\n"
+        "the trajectory has no stored image\n"
     )
 
 
@@ -281,14 +281,14 @@ def test_doctor_finds_what_training_needs(turnwise: Turnwise) -> None:
 
 def test_doctor_marks_what_training_needs(turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [Part("torch", False, "", "the learner", "pip", needed=True), Part("Xvfb", False, "", "desktops", "apt")]
-    monkeypatch.setattr(doctor, "look", lambda: parts)
+    monkeypatch.setattr(doctor, "find_parts", lambda: parts)
     ended = turnwise("doctor")
     torch, xvfb, last = ended.out.splitlines()[1:]
     assert ended.code == 1
     assert "missing, needed" in torch
     assert "needed" not in xvfb
     assert last == "training needs torch"
-    monkeypatch.setattr(doctor, "look", lambda: parts[1:])
+    monkeypatch.setattr(doctor, "find_parts", lambda: parts[1:])
     ended = turnwise("doctor")
     assert ended.code == 0
     assert ended.out.endswith("training needs nothing that is missing\n")

@@ -51,7 +51,7 @@ def test_what_follows_an_update_is_read_after_it() -> None:
 
 
 def test_every_line_comes_where_updates_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr(live, "LINE_INTERVAL_S", 0.0)
     assert len(watch(*(update(number) for number in range(1, 6))).splitlines()) == 5
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from turnwise.console.terminal.output import ago, in_words, jsonable, print_json, result_facts
+from turnwise.console.terminal.output import ago, format_value, jsonable, print_json, result_fields
 from turnwise.records import Status
 
 VALUES = st.recursive(
@@ -67,7 +67,7 @@ def test_ages_are_short(seconds: int, shown: str) -> None:
 
 def test_a_result_has_its_shares_in_per_cent_and_success_with_its_interval() -> None:
     evaluated = {"tasks": 50, "success": 0.98, "low": 0.8951, "high": 0.9965, "families": {"find": 1.0}, "reward": 0.5}
-    assert result_facts(evaluated) == {
+    assert result_fields(evaluated) == {
         "tasks": 50,
         "success": "98.0% [89.5%, 99.7%] (95% interval)",
         "families": {"find": "100.0%"},
@@ -75,19 +75,19 @@ def test_a_result_has_its_shares_in_per_cent_and_success_with_its_interval() -> 
     }
     gained = {"gain": 0.25, "gain_low": 0.1512, "gain_high": 0.3433}
     trained = {"success_untrained": None, "success_after": 0.5, **gained, "stale_share": 0.9592}
-    assert result_facts(trained) == {
+    assert result_fields(trained) == {
         "success_untrained": None,
         "success_after": "50.0%",
         "gain": "25.0% [15.1%, 34.3%] (95% interval)",
         "stale_share": "95.9%",
     }
     # No episode told whether it succeeded.
-    assert result_facts({"success": math.nan, "low": 0.0, "high": 0.16}) == {"success": None}
+    assert result_fields({"success": math.nan, "low": 0.0, "high": 0.16}) == {"success": None}
     untold = dict.fromkeys(("gain", "gain_low", "gain_high"))
-    assert result_facts(untold) == {"gain": None}
-    assert result_facts(dict.fromkeys(("success", "low", "high"), math.nan)) == {"success": None}
+    assert result_fields(untold) == {"gain": None}
+    assert result_fields(dict.fromkeys(("success", "low", "high"), math.nan)) == {"success": None}
 
 
 def test_numbers_and_mappings_in_words() -> None:
-    assert in_words({"find": 0.94123456, "open": 1.0, "n": 3}) == "find 0.9412, open 1, n 3"
-    assert in_words(None) == ""
+    assert format_value({"find": 0.94123456, "open": 1.0, "n": 3}) == "find 0.9412, open 1, n 3"
+    assert format_value(None) == ""

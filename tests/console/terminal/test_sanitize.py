@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 from rich.table import Table
-from turnwise.console.terminal.output import print_facts
-from turnwise.console.terminal.sanitize import cell, clean, indented, one_line
+from turnwise.console.terminal.output import print_fields
+from turnwise.console.terminal.sanitize import cell, indented, one_line, sanitize
 
 TRICKS = [
     *("\x1b[31m", "\x1b]0;title\x07", "\x1b]8;;http://x\x1b\\", "\x1bc", "\x9b2J", "\r", "\x08", "\u202e", "\ud800"),
@@ -20,7 +20,7 @@ HOSTILE = st.lists(st.one_of(st.text(max_size=8), st.sampled_from(TRICKS)), max_
 
 @given(HOSTILE)
 def test_only_newline_and_tab_remain_of_what_is_not_a_character(text: str) -> None:
-    cleaned = clean(text)
+    cleaned = sanitize(text)
     assert {unicodedata.category(char) for char in cleaned if char not in "\n\t"} <= {
         *("Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No"),
         *("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Co", "Cn"),
@@ -30,12 +30,12 @@ def test_only_newline_and_tab_remain_of_what_is_not_a_character(text: str) -> No
 
 @given(HOSTILE)
 def test_cleaning_twice_changes_nothing(text: str) -> None:
-    assert clean(clean(text)) == clean(text)
+    assert sanitize(sanitize(text)) == sanitize(text)
 
 
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=126)))
 def test_plain_text_stays_as_it_is(text: str) -> None:
-    assert clean(text) == text
+    assert sanitize(text) == text
 
 
 @given(HOSTILE, st.integers(2, 40))
@@ -65,24 +65,24 @@ def test_a_colour_terminal_gets_no_escape_of_the_agents(text: str) -> None:
     ],
 )
 def test_known_tricks(text: str, shown: str) -> None:
-    assert clean(text) == shown
+    assert sanitize(text) == shown
 
 
 @given(HOSTILE)
 def test_further_lines_are_behind_their_gutter(text: str) -> None:
     first, *others = indented(text, "| ").split("\n")
     assert all(line.startswith("| ") for line in others)
-    assert "\n".join([first, *(line.removeprefix("| ") for line in others)]) == clean(text)
+    assert "\n".join([first, *(line.removeprefix("| ") for line in others)]) == sanitize(text)
 
 
 @pytest.mark.parametrize("name", ["\x1b[2J\x1b]0;owned\x07status", "\u202estatus", "\ud800status", "sta\x9b2Jtus"])
 def test_a_name_is_shown_as_inert_as_a_value(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    print_facts({name: name, "inner": {name: 1.0}})
+    print_fields({name: name, "inner": {name: 1.0}})
     assert capsys.readouterr().out == "status  status\ninner   status 1\n"
 
 
 def test_a_line_of_a_value_or_name_is_no_fact(capsys: pytest.CaptureFixture[str]) -> None:
-    print_facts({"note\nsuccess  True": "one\nsuccess  True", "success": "False"})
+    print_fields({"note\nsuccess  True": "one\nsuccess  True", "success": "False"})
     assert capsys.readouterr().out.splitlines() == [
         "note success True  one",
         "                   | success  True",
