@@ -1,12 +1,13 @@
-"""The text of an action, parsed. The first line names the tool:
+"""Parse the text of an action. The first line names the tool:
 
     bash COMMAND                 or the script on the lines below
-    view PATH [FIRST LAST]       a file with line numbers, or what a folder holds
+    view PATH [FIRST LAST]       a file with line numbers, or the files of a folder
     edit PATH                    then blocks of <<<<<<<, old lines, =======, new lines, >>>>>>>
     write PATH                   then the whole content
     submit
 
-Reasoning up to ``</think>`` is left out, and a fenced block is taken for its content, ``bash`` if the fence says so.
+Reasoning up to ``</think>`` is dropped. A fenced block stands for its content, run by ``bash`` if the fence
+names a shell.
 """
 
 import re
@@ -19,13 +20,13 @@ FENCE = re.compile(r"^[ \t]*```[ \t]*(\w*)[ \t]*\n(.*?)^[ \t]*```[ \t]*$", re.MU
 MARKS = {
     mark: re.compile(mark + r"{5,9}(?!" + mark + ")" + rest) for mark, rest in (("<", ".*"), ("=", r"\s*"), (">", ".*"))
 }
-LONGEST = 100_000
-"""Characters of an action."""
+MAX_ACTION_CHARS = 100_000
+"""Maximum characters per action."""
 SHELLS = frozenset({"bash", "sh", "shell"})
 
 
-class Malformed(ValueError):
-    """The text is no action; the message is for the agent."""
+class MalformedAction(ValueError):
+    """The text is not an action; the agent reads the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Bash:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Show lines ``first`` to ``last`` of a file, counted from 1; all of it without them."""
+    """Show lines ``first`` to ``last`` of a file, counted from 1; without them, the whole file."""
 
     path: str
     first: int | None = None
@@ -46,7 +47,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Replace text that occurs exactly once, by pairs of old and new."""
+    """Replace each old text, which occurs exactly once, by the new text of its pair."""
 
     path: str
     blocks: tuple[tuple[str, str], ...]
@@ -54,7 +55,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Make a file, or write over it."""
+    """Create or overwrite a file."""
 
     path: str
     content: str
@@ -62,49 +63,49 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """End the episode: the files are judged as they are."""
+    """End the episode and grade the files."""
 
 
 Action: TypeAlias = Bash | View | Edit | Write | Submit
 
 
 def parse(text: str) -> Action:
-    """The action a text stands for.
+    """Return the action of a text.
 
     Raises:
-        Malformed: none.
+        MalformedAction: the text is not an action.
     """
-    if len(text) > LONGEST:
-        raise Malformed(f"an action has at most {LONGEST} characters")
+    if len(text) > MAX_ACTION_CHARS:
+        raise MalformedAction(f"an action has at most {MAX_ACTION_CHARS} characters")
     text = text.rpartition("</think>")[2].lstrip("\n")
     head = text.split(None, 1)[0] if text.strip() else ""
     if head not in TOOLS:
         text = _unfenced(text)
     first, _, rest = text.lstrip().partition("\n")
-    tool, _, said = first.strip().partition(" ")
-    said = said.strip()
+    tool, _, argument = first.strip().partition(" ")
+    argument = argument.strip()
     match tool:
         case "bash":
-            return _bash(said, rest)
+            return _bash(argument, rest)
         case "view":
-            return _view(said)
+            return _view(argument)
         case "edit":
-            return _edit(said, rest)
+            return _edit(argument, rest)
         case "write":
-            if not said:
-                raise Malformed("write needs a path on its first line")
+            if not argument:
+                raise MalformedAction("write needs a path on its first line")
             whole = FENCE.fullmatch(rest.strip())
             content = whole[2] if whole else rest
-            return Write(said, content if content.endswith("\n") or not content else content + "\n")
+            return Write(argument, content if content.endswith("\n") or not content else content + "\n")
         case "submit":
             return Submit()
-    raise Malformed(f"the first line must name a tool: {', '.join(TOOLS)}")
+    raise MalformedAction(f"the first line must name a tool: {', '.join(TOOLS)}")
 
 
 def _unfenced(text: str) -> str:
     blocks = FENCE.findall(text)
     if len(blocks) > 1:
-        raise Malformed("one action a turn: there is more than one fenced block")
+        raise MalformedAction("one action per turn: the answer has more than one fenced block")
     if not blocks:
         return text
     language, content = blocks[0]
@@ -112,28 +113,28 @@ def _unfenced(text: str) -> str:
     return f"bash\n{content}" if language in SHELLS and inner not in TOOLS else content
 
 
-def _bash(said: str, rest: str) -> Bash:
+def _bash(argument: str, rest: str) -> Bash:
     whole = FENCE.fullmatch(rest.strip())
-    script = f"{said}\n{whole[2] if whole else rest}".strip("\n")
+    script = f"{argument}\n{whole[2] if whole else rest}".strip("\n")
     if not script.strip():
-        raise Malformed("bash needs a command")
+        raise MalformedAction("bash needs a command")
     return Bash(script)
 
 
-def _view(said: str) -> View:
-    path, *numbers = said.rsplit(None, 2) if re.search(r"\s\d+\s+\d+$", said) else (said,)
+def _view(argument: str) -> View:
+    path, *numbers = argument.rsplit(None, 2) if re.search(r"\s\d+\s+\d+$", argument) else (argument,)
     if not path:
-        raise Malformed("view needs a path")
+        raise MalformedAction("view needs a path")
     if not numbers:
         return View(path)
     first, last = (int(number[:9]) for number in numbers)
     if not 1 <= first <= last:
-        raise Malformed("view PATH FIRST LAST: lines count from 1, the last is not before the first")
+        raise MalformedAction("view PATH FIRST LAST: lines count from 1, the last is not before the first")
     return View(path, first, last)
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:
-    """The old and new lines of each whole block, in one pass."""
+    """Yield the old and new lines of each complete block."""
     old, new = list[str](), list[str]()
     part: list[str] | None = None
     for line in text.splitlines(keepends=True):
@@ -151,14 +152,14 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
             part.append(line)
 
 
-def _edit(said: str, rest: str) -> Edit:
-    if not said:
-        raise Malformed("edit needs a path on its first line")
+def _edit(argument: str, rest: str) -> Edit:
+    if not argument:
+        raise MalformedAction("edit needs a path on its first line")
     blocks = tuple(_blocks(rest))
     if not blocks:
-        raise Malformed(
+        raise MalformedAction(
             "edit needs blocks: <<<<<<<, the old lines, =======, the new lines, >>>>>>>, each mark on a line"
         )
     if any(not old for old, _ in blocks):
-        raise Malformed("the old lines of a block are empty; use write to make a file")
-    return Edit(said, blocks)
+        raise MalformedAction("the old lines of a block are empty; use write to make a file")
+    return Edit(argument, blocks)

@@ -1,13 +1,12 @@
 """``turnwise/Code-v0``: repair, write or change something in a small repository, with a shell, and submit it.
 
-What an episode is worth is found out in a fresh sandbox (``grading``) on the files that were left: 1 if every hidden
-check passes, else 0. With ``step_reward`` each turn also earns the change in the share of checks that pass, so that all
-turns together earn the final share and nothing can be earned twice. ``info["extras"]["tamper"]`` lists what was done
-beside the task; it costs ``tamper_cost``, by default nothing, since none of it reaches the grader.
+``grading`` scores the submitted files in a fresh sandbox: 1 if every hidden check passes, else 0. With ``step_reward``
+each turn also earns the change in the share of passing checks; the sum over the turns is the final share less the
+first. ``info["extras"]["tamper"]`` lists tampering; it costs ``tamper_cost``, by default 0, because tampering does not
+reach the grader.
 
-An agent may break its sandbox. Then the files are judged as they last were and the episode is over: what could not be
-saved is not worth more than what was submitted. A sandbox that cannot be had, or fails in grading, is the world's
-failure and raised.
+If the agent breaks its sandbox, the episode ends and the files last read are graded. A sandbox that cannot be leased,
+or fails in grading, raises ``SandboxError``.
 """
 
 import hashlib
@@ -17,12 +16,12 @@ from typing import Any
 from ...sandbox import FileError, SandboxLease, SandboxLost
 from ..base import Info, Obs, TurnEnv
 from ..spaces import FreeText
-from .actions import Malformed, Submit, parse
+from .actions import MalformedAction, Submit, parse
 from .execute import act, bounded, listing
-from .fresh_sandbox import FILE_SECONDS, made_of, open_box
+from .fresh_sandbox import FILE_TIMEOUT_S, open_sandbox, sandbox_extras
 from .grading.grade import Verdict, grade
 from .instances import MIX, Instances
-from .submission import Left, leave
+from .submission import Submission, collect_submission
 from .task import CodeTask, Files, changed
 
 INSTRUCTIONS = """You work in a repository, through one tool call a turn. The first line of your answer names the tool:
@@ -38,20 +37,19 @@ write PATH              followed by the whole new content
 submit                  when you are done: the files are judged by checks you do not see"""
 WORDS = ("bash", "ls", "cat", "view", ".", "README.md", "submit", "echo", "python3")
 
-MOST_TAMPER = 20
+MAX_TAMPER_LINES = 20
 
 
 class CodeEnv(TurnEnv):
-    """The repository. ``family``: ``mix`` or one of ``families.FAMILIES``; ``folder``: tasks of one's own instead.
+    """A repository with a shell. ``family``: ``mix`` or one of ``families.FAMILIES``; ``folder``: custom tasks instead.
 
-    Costs are subtracted: ``turn_cost`` each turn, ``invalid_cost`` for what is no action or cannot be applied.
-    ``trusted`` says that whatever acts here means no harm, so that a local sandbox may hold it. ``max_chars`` bounds
-    observations.
+    Costs are subtracted: ``turn_cost`` per turn, ``invalid_cost`` per action that does not parse or apply.
+    ``trusted`` marks the policy as harmless, so that a local sandbox is allowed. ``max_chars`` bounds observations.
 
     Raises:
-        ValueError: no such family or, at reset, split.
-        BadTask: the folder holds no task.
-        SandboxError: at reset or in grading: the world failed.
+        ValueError: the family or, at reset, the split is unknown.
+        BadTask: the folder contains no task.
+        SandboxError: at reset or in grading, no sandbox can be leased or it fails.
     """
 
     deterministic = False
@@ -81,7 +79,7 @@ class CodeEnv(TurnEnv):
 
     @property
     def task(self) -> CodeTask:
-        """The current instance.
+        """Return the current instance.
 
         Raises:
             RuntimeError: before the first reset.
@@ -91,57 +89,57 @@ class CodeEnv(TurnEnv):
         return self._task
 
     def instructions(self) -> str:
-        """The tools."""
+        """Return the description of the tools."""
         return INSTRUCTIONS
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
-        """A clean sandbox with the workspace of the task of this seed."""
+        """Lease a clean sandbox with the workspace of the task of this seed."""
         super().reset(seed=seed)
         self.close()
         number = int(self.np_random.integers(2**31)) if seed is None else seed
         task = self._instances.draw(number, (options or {}).get("split", "train"))
         self._task = replace(task, spec=task.spec.model_copy(update={"trusted": self._trusted}))
         self._files: Files = dict(task.workspace)
-        self._box = open_box(self._task.spec, self._files)
+        self._box = open_sandbox(self._task.spec, self._files)
         self._over = False
         self._judged: Files = self._files
         self._share = grade(self._task, self._files).share if self._step_reward else 0.0
         text = f"{task.instruction}\n\nFiles:\n{listing(list(self._files))}"
         return bounded(text, 2 * self._max_chars), self._info(True, {}) | {
-            "extras": {"task": task.name, **made_of(self._box)}
+            "extras": {"task": task.name, **sandbox_extras(self._box)}
         }
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
-        """Do what the text asks for."""
+        """Run the action of a text."""
         task = self.task
         if self._over or self._box is None:
             return "the episode is over", 0.0, True, False, self._info(False, {})
         try:
             asked = parse(action)
-        except Malformed as error:
+        except MalformedAction as error:
             return self._turn(str(error), valid=False)
         box, lost = self._box, None
         try:
             if isinstance(asked, Submit):
-                left = leave(box)
+                left = collect_submission(box)
             else:
                 done = act(box, asked, task.command_seconds)
                 self._files = _read(box, self._files)
         except (SandboxLost, FileError) as error:
-            lost = Left(self._files, (f"the sandbox broke: {error}"[:200],))
-        # Grading stands outside of that: what fails there is no doing of the agent's.
+            lost = Submission(self._files, (f"the sandbox broke: {error}"[:200],))
+        # Grading is outside the `try`: the agent does not cause its failures.
         if lost:
             return self._end(lost, "the sandbox broke")
         return self._end(left, "submitted") if isinstance(asked, Submit) else self._turn(done.text, done.applied)
 
     def close(self) -> None:
-        """Give the sandbox back."""
+        """Release the sandbox."""
         box, self._box = self._box, None
         if box is not None:
             box.release()
 
     def oracle(self) -> str:
-        """The next file of the task's solution, then ``submit``."""
+        """Return the action that writes the next file of the solution, then ``submit``."""
         if self.task.solution is None:
             raise NotImplementedError(f"task {self.task.name} has no solution/")
         wanted = changed(self.task.workspace, self.task.solution)
@@ -153,14 +151,14 @@ class CodeEnv(TurnEnv):
         return "submit"
 
     def _turn(self, text: str, valid: bool) -> tuple[Obs, float, bool, bool, Info]:
-        """An episode that goes on."""
+        """Return the result of a turn that does not end the episode."""
         parts = self._cost(valid)
         if self._step_reward and self._files != self._judged:
             self._progress(grade(self.task, self._files), parts)
         return bounded(text, self._max_chars), sum(parts.values()), False, False, self._info(valid, parts)
 
-    def _end(self, left: Left, how: str) -> tuple[Obs, float, bool, bool, Info]:
-        """Judge. The agent's sandbox is given back first: a full pool must not wait for itself."""
+    def _end(self, left: Submission, how: str) -> tuple[Obs, float, bool, bool, Info]:
+        """Grade. Release the agent's sandbox first, so that grading in a full pool does not deadlock."""
         self._over = True
         self.close()
         if left.files is not None:
@@ -168,7 +166,7 @@ class CodeEnv(TurnEnv):
             verdict = grade(self.task, left.files)
         else:
             verdict = Verdict(0, 1, ("left more files than can be judged",))
-        tamper = shortened([*dict.fromkeys([*left.tamper, *verdict.tamper])])
+        tamper = truncated_lines([*dict.fromkeys([*left.tamper, *verdict.tamper])])
         parts = self._cost(valid=True)
         parts["success"] = float(verdict.success)
         if self._step_reward:
@@ -194,15 +192,15 @@ class CodeEnv(TurnEnv):
         return {"action_valid": valid, "state_key": digest, "env_error": None, "success": False, "reward_parts": parts}
 
 
-def shortened(lines: list[str]) -> list[str]:
-    """At most ``MOST_TAMPER`` lines for the record, and how many more there are."""
-    more = len(lines) - MOST_TAMPER
-    return [*lines[:MOST_TAMPER], f"and {more} more"] if more > 0 else lines
+def truncated_lines(lines: list[str]) -> list[str]:
+    """Return at most ``MAX_TAMPER_LINES`` lines, then the number of omitted lines."""
+    more = len(lines) - MAX_TAMPER_LINES
+    return [*lines[:MAX_TAMPER_LINES], f"and {more} more"] if more > 0 else lines
 
 
 def _read(box: SandboxLease, before: Files) -> Files:
-    """The files of the work folder; those of ``before`` if there are more than can be read."""
+    """Read the files of the work folder; return ``before`` if they exceed the read limit."""
     try:
-        return box.read(".", timeout_s=FILE_SECONDS)
+        return box.read(".", timeout_s=FILE_TIMEOUT_S)
     except FileError:
         return before

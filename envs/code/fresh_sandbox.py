@@ -1,4 +1,4 @@
-"""A task's sandboxes: the one the agent acts in, and the fresh ones in which what it left is judged."""
+"""Lease the sandboxes of a task: one for the agent, and a fresh one for each grading."""
 
 from collections.abc import Callable, Mapping
 from time import monotonic
@@ -7,58 +7,58 @@ from typing import Any, TypeVar
 from ...sandbox import SandboxLease, SandboxLost, SandboxSpec, lease
 from .task import Files
 
-LEASE_SECONDS = 15.0
-"""Shorter than any environment's deadline: where there is no sandbox, that is what is told."""
-FILE_SECONDS = 10.0
-JUDGING_SECONDS = 20.0
-"""What all commands of one judging may take together: less than a step, or slow code would be the world's failure."""
+LEASE_TIMEOUT_S = 15.0
+"""Shorter than the environment deadline, so that a missing sandbox is reported as such and not as a timeout."""
+FILE_TIMEOUT_S = 10.0
+GRADING_TIMEOUT_S = 20.0
+"""Total time of the commands of one grading; shorter than a step, so that slow code is not a sandbox error."""
 
 T = TypeVar("T")
 
 
-def made_of(box: SandboxLease) -> dict[str, Any]:
-    """What to put on record of a sandbox: its image, as it was exactly."""
+def sandbox_extras(box: SandboxLease) -> dict[str, Any]:
+    """Return the image and digest of a sandbox, for ``info["extras"]``."""
     return {"sandbox": {"image": box.spec.image, "digest": box.digest}}
 
 
-def open_box(spec: SandboxSpec, files: Files) -> SandboxLease:
-    """A fresh sandbox with these files in its work folder.
+def open_sandbox(spec: SandboxSpec, files: Files) -> SandboxLease:
+    """Lease a fresh sandbox and write these files to its work folder.
 
     Raises:
-        SandboxError: the world failed; nothing is held then.
+        SandboxError: the lease or the write failed; no lease is held then.
     """
-    box = lease(spec, timeout_s=LEASE_SECONDS)
+    box = lease(spec, timeout_s=LEASE_TIMEOUT_S)
     try:
-        put(box, files)
+        write_files(box, files)
     except BaseException:
         box.release()
         raise
     return box
 
 
-def put(box: SandboxLease, files: Files) -> None:
-    """Write files; those that begin with ``#!`` can be executed. Raises as ``SandboxLease.write``."""
+def write_files(box: SandboxLease, files: Files) -> None:
+    """Write files; a file that begins with ``#!`` becomes executable. Raises like ``SandboxLease.write``."""
     scripts = {path: content for path, content in files.items() if content.startswith(b"#!")}
     plain: Mapping[str, bytes] = {path: content for path, content in files.items() if path not in scripts}
     if plain:
-        box.write(plain, timeout_s=FILE_SECONDS)
+        box.write(plain, timeout_s=FILE_TIMEOUT_S)
     if scripts:
-        box.write(scripts, timeout_s=FILE_SECONDS, executable=True)
+        box.write(scripts, timeout_s=FILE_TIMEOUT_S, executable=True)
 
 
-def judged(spec: SandboxSpec, judge: Callable[[SandboxLease, float], T]) -> T | None:
-    """What ``judge`` finds in a fresh sandbox; it is told until when (monotonic) its commands may run.
+def in_fresh_sandbox(spec: SandboxSpec, judge: Callable[[SandboxLease, float], T]) -> T | None:
+    """Return the result of ``judge`` in a fresh sandbox; its second argument is the monotonic deadline of its commands.
 
-    A sandbox that is lost meanwhile is replaced once: the world may fail. Code that breaks its sandbox breaks the
-    second as well, and gains nothing by it: None.
+    A sandbox that is lost during grading is replaced once. Return None if the second sandbox is lost too: the
+    submitted code then breaks its sandbox.
 
     Raises:
-        SandboxError: there is no sandbox to be had, or its host is lost.
+        SandboxError: no sandbox can be leased, or its host is lost.
     """
     until = 0.0
     for _ in range(2):
-        with lease(spec, timeout_s=LEASE_SECONDS) as box:
-            until = until or monotonic() + JUDGING_SECONDS
+        with lease(spec, timeout_s=LEASE_TIMEOUT_S) as box:
+            until = until or monotonic() + GRADING_TIMEOUT_S
             try:
                 return judge(box, until)
             except SandboxLost:

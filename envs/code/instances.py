@@ -1,4 +1,4 @@
-"""Where the tasks of ``turnwise/Code-v0`` come from: the procedural families, or a folder of one's own."""
+"""Draw the tasks of ``turnwise/Code-v0`` from the procedural families or from a task folder."""
 
 from pathlib import Path
 
@@ -11,11 +11,11 @@ MIX = "mix"
 
 
 class Instances:
-    """The task of a seed and a split.
+    """Draw the task for a seed and a split.
 
     Raises:
-        ValueError: no such family.
-        BadTask: the folder holds no task.
+        ValueError: the family is unknown.
+        BadTask: the folder contains no task.
     """
 
     def __init__(self, family: str = MIX, folder: str | None = None) -> None:
@@ -29,11 +29,11 @@ class Instances:
                 find(self._folder, split)
 
     def draw(self, seed: int, split: str) -> CodeTask:
-        """The task. Of a folder, tasks take turns by seed.
+        """Return the task of a seed; tasks of a folder are indexed by ``seed % count``.
 
         Raises:
-            ValueError: no such split.
-            BadTask: a task folder is not as it must be.
+            ValueError: the split is unknown.
+            BadTask: a task folder is invalid.
         """
         if split not in SPLITS:
             raise ValueError(f"unknown split {split!r} of turnwise/Code-v0; choose from {', '.join(SPLITS)}")

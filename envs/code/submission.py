@@ -1,14 +1,14 @@
-"""The end of the agent's sandbox: its processes are ended, and what it left is taken, before anything is judged.
+"""Collect a submission: kill the processes in the agent's sandbox, then read the files, before grading starts.
 
-Nothing here is trusted further than that: files are read with the payload's rights by a server that is none of its
-processes, and whatever is written later is written to a sandbox that nobody looks at again.
+The guest server reads the files with the rights of the payload and is not one of the payload's processes. Later writes
+have no effect, because the sandbox is not read again.
 """
 
 from dataclasses import dataclass
 
 from ...sandbox import FileError, SandboxLease
-from .fresh_sandbox import FILE_SECONDS
-from .grading.forbidden import outside
+from .fresh_sandbox import FILE_TIMEOUT_S
+from .grading.forbidden import tampering_outside
 from .task import Files
 
 HALT = """
@@ -22,32 +22,32 @@ done
 kill -9 -1
 echo $found
 """
-HALT_SECONDS = 5.0
-BESIDE = "/tmp"  # noqa: S108 - the sandbox's own, and its home
+HALT_TIMEOUT_S = 5.0
+HOME = "/tmp"  # noqa: S108 - inside the sandbox
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """What was taken along; None if the work folder could not be read."""
+class Submission:
+    """The collected files (None if the work folder is unreadable) and the tampering found."""
 
     files: Files | None
     tamper: tuple[str, ...]
 
 
-def leave(box: SandboxLease) -> Left:
-    """End what runs there, and read what lies there.
+def collect_submission(box: SandboxLease) -> Submission:
+    """Kill the agent's processes and read its files.
 
     Raises:
         SandboxError: the sandbox is gone.
     """
-    done = box.exec(["sh", "-c", HALT], timeout_s=HALT_SECONDS)
+    done = box.exec(["sh", "-c", HALT], timeout_s=HALT_TIMEOUT_S)
     running = done.stdout.decode(errors="replace").split()
     tamper = [f"left running: {' '.join(running)[:150]}"] if running else []
     try:
-        tamper += outside(box.read(BESIDE, timeout_s=FILE_SECONDS))
+        tamper += tampering_outside(box.read(HOME, timeout_s=FILE_TIMEOUT_S))
     except FileError:
         tamper.append("left more in its home than can be read")
     try:
-        return Left(box.read(".", timeout_s=FILE_SECONDS), tuple(tamper))
+        return Submission(box.read(".", timeout_s=FILE_TIMEOUT_S), tuple(tamper))
     except FileError:
-        return Left(None, tuple(tamper))
+        return Submission(None, tuple(tamper))

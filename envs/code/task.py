@@ -1,8 +1,8 @@
-"""One task: what is asked, the files it begins with, and how what was left is judged.
+"""One task: the instruction, the initial files, and the checks of the submitted files.
 
-A task is checked by cases, by hidden tests, or both. A ``Case`` is a command whose exit status and output are compared
-here, on the host, so that the code under test can learn nothing that would help it; hidden ``tests`` are pytest files
-that run beside that code, which is more convenient and less strict (``hidden_tests`` says what is done about it).
+A task has cases, hidden tests, or both. A ``Case`` is a command whose exit status and output are compared on the host,
+so that the code under test cannot read the expected output. Hidden ``tests`` are pytest files that run in one process
+with that code: more convenient and less strict (``grading.pytest_host`` lists the countermeasures).
 """
 
 from collections.abc import Mapping
@@ -14,23 +14,23 @@ from ...sandbox import SandboxSpec
 Files: TypeAlias = Mapping[str, bytes]
 """Content by path relative to the work folder."""
 Change: TypeAlias = Mapping[str, bytes | None]
-"""What to write; None removes the file."""
+"""New content by path; None removes the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One command on the files that were left. Trailing white space of its output does not count."""
+    """One command on the submitted files. Trailing white space of the output is ignored."""
 
     argv: tuple[str, ...]
     stdout: bytes
-    """What it must print."""
+    """The expected output."""
     stdin: bytes = b""
     exit_code: int = 0
     files: Files = field(default_factory=dict)
-    """Written before it runs, over whatever was left there."""
+    """Files written before the command runs; they overwrite submitted files."""
 
-    def max_duration_s(self, exit_code: int, stdout: bytes) -> bool:
-        """Whether a command that ended like this passes."""
+    def passes(self, exit_code: int, stdout: bytes) -> bool:
+        """Return whether this exit code and output pass the case."""
         return exit_code == self.exit_code and _stripped(stdout) == _stripped(self.stdout)
 
 
@@ -45,20 +45,20 @@ class CodeTask:
     tests: Files = field(default_factory=dict)
     """Hidden pytest files, by path relative to their own folder."""
     protected: tuple[str, ...] = ()
-    """Patterns of paths that are not the agent's to change: what it does to them is undone before grading."""
+    """Patterns of paths that the agent must not change; its changes to them are reverted before grading."""
     solution: Change | None = None
-    """What makes every check pass; None where nobody wrote it down."""
+    """A change that makes every check pass; None if the task has no solution."""
     mutations: Mapping[str, Change] = field(default_factory=dict)
-    """Wrong solutions, by what is wrong with them; each must fail."""
+    """Wrong solutions by the name of their fault; each must fail a check."""
     spec: SandboxSpec = field(default_factory=SandboxSpec)
     command_seconds: float = 10.0
-    """For one command of the agent's."""
+    """Timeout of one agent command."""
     case_seconds: float = 5.0
-    """For one case; and ten times this for all hidden tests together, at most 20."""
+    """Timeout of one case. All hidden tests together have ten times this, at most 20 s."""
 
 
 def changed(files: Files, change: Change) -> dict[str, bytes]:
-    """The files after a change."""
+    """Return the files after a change."""
     after = {path: content for path, content in files.items() if change.get(path, b"") is not None}
     return after | {path: content for path, content in change.items() if content is not None}
 

@@ -1,12 +1,12 @@
-"""Tasks that are folders, so that one's own need no Python.
+"""Load tasks from folders, so that a custom task needs no Python.
 
     my-task/
-      task.toml       what is asked, the limits, the cases
-      workspace/      the files the agent begins with
+      task.toml       the instruction, the limits, the cases
+      workspace/      the initial files of the agent
       tests/          hidden pytest files; or [[case]] tables in task.toml, or both
-      solution/       optional: files over the workspace which make every check pass
+      solution/       optional: files that replace workspace files and make every check pass
 
-A folder of such folders is a set of tasks. Everything is read when asked for, and mistakes are told by file and key.
+A folder of such folders is a set of tasks. Files are read on demand; errors name the file and the key.
 """
 
 import tomllib
@@ -20,11 +20,11 @@ from ..errors import EnvError
 from .task import Case, CodeTask
 
 MANIFEST = "task.toml"
-MOST_BYTES = 8 << 20
+MAX_TREE_BYTES = 8 << 20
 
 
 class BadTask(EnvError):
-    """A task folder is not as it must be; the text says where."""
+    """A task folder is invalid; the message names the file and the key."""
 
 
 class _Strict(BaseModel):
@@ -32,7 +32,7 @@ class _Strict(BaseModel):
 
 
 class CaseTable(_Strict):
-    """``[[case]]``: a command, and what must come of it."""
+    """``[[case]]``: a command and its expected result."""
 
     argv: list[str] = Field(min_length=1)
     stdin: str = ""
@@ -42,7 +42,7 @@ class CaseTable(_Strict):
 
 
 class Limits(_Strict):
-    """``[limits]``: of the agent's sandbox, and of the grader's."""
+    """``[limits]`` of the agent's sandbox and the grading sandbox."""
 
     memory_mib: int = Field(256, ge=64)
     cpus: float = Field(1.0, gt=0)
@@ -53,7 +53,7 @@ class Limits(_Strict):
 
 
 class Manifest(_Strict):
-    """``task.toml``."""
+    """The content of ``task.toml``."""
 
     instruction: str = Field(min_length=1)
     image: str = "code"
@@ -64,17 +64,17 @@ class Manifest(_Strict):
 
 
 def load(folder: Path) -> tuple[CodeTask, str]:
-    """The task of a folder, and its split.
+    """Load the task of a folder and its split.
 
     Raises:
-        BadTask: something in it is missing, unknown or of the wrong kind.
+        BadTask: a file or key is missing, unknown or of the wrong type.
     """
     manifest = _manifest(folder / MANIFEST)
     tests = read_tree(folder / "tests")
     if not tests and not manifest.case:
         raise BadTask(f"{folder}: nothing judges this task; add tests/test_*.py or a [[case]] to {MANIFEST}")
     if not (folder / "workspace").is_dir():
-        raise BadTask(f"{folder}: there is no folder workspace/; it holds the files the agent begins with")
+        raise BadTask(f"{folder}: no folder workspace/; create it with the initial files of the agent")
     limits = manifest.limits
     try:
         spec = SandboxSpec(
@@ -102,10 +102,10 @@ def load(folder: Path) -> tuple[CodeTask, str]:
 
 
 def find(folder: Path, split: str) -> tuple[Path, ...]:
-    """The task folders below ``folder`` (or itself) that serve a split, in the order of their names.
+    """Return the task folders of a split: ``folder`` itself or its children, sorted by name.
 
     Raises:
-        BadTask: there is none, or one cannot be read.
+        BadTask: no folder has the split, or a manifest is invalid.
     """
     here = [folder] if (folder / MANIFEST).is_file() else sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
     if not here:
@@ -117,18 +117,18 @@ def find(folder: Path, split: str) -> tuple[Path, ...]:
 
 
 def read_tree(folder: Path) -> dict[str, bytes]:
-    """Every regular file below a folder, by path; nothing where there is no folder. Caches and ``.git`` are left out.
+    """Read every regular file below a folder, by path, without caches and ``.git``; empty if the folder does not exist.
 
     Raises:
-        BadTask: it is more than a sandbox takes in.
+        BadTask: the files exceed ``MAX_TREE_BYTES``.
     """
     files = {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
         if path.is_file() and not path.is_symlink() and not {"__pycache__", ".git"} & set(path.parts)
     }
-    if sum(map(len, files.values())) > MOST_BYTES:
-        raise BadTask(f"{folder} is more than {MOST_BYTES >> 20} MiB; put large files into an image and name it")
+    if sum(map(len, files.values())) > MAX_TREE_BYTES:
+        raise BadTask(f"{folder} is more than {MAX_TREE_BYTES >> 20} MiB; put large files into an image and name it")
     return files
 
 
@@ -150,11 +150,11 @@ def _manifest(path: Path) -> Manifest:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadTask(f"{path}: {error}") from error
     except ValidationError as error:
-        raise BadTask(f"{path}: {'; '.join(_told(each) for each in error.errors())}") from None
+        raise BadTask(f"{path}: {'; '.join(_validation_message(each) for each in error.errors())}") from None
 
 
-def _told(each: Any) -> str:
+def _validation_message(each: Any) -> str:
     where = ".".join(str(part) for part in each["loc"])
     if each["type"] == "extra_forbidden":
-        return f"{where}: there is no such key"
+        return f"{where}: unknown key"
     return f"{where}: {each['msg']}"

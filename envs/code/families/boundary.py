@@ -74,7 +74,7 @@ KINDS = {
 
 
 def boundary(words: Words) -> CodeTask:
-    """The task of these words."""
+    """Build the task from these words."""
     kind = words.pick(tuple(KINDS))
     chosen, number, path = KINDS[kind], words.number(3, 7), f"{words.first}.py"
 

@@ -28,7 +28,7 @@ WRONG = {
 
 
 def command(words: Words) -> CodeTask:
-    """The task of these words."""
+    """Build the task from these words."""
     kind = words.pick(tuple(SLIPS))
     names = {"first": words.first, "second": words.second, "third": words.third}
     data = f"data/{words.first} {words.second}.txt"

@@ -59,7 +59,7 @@ ENDS = {"-1": "the word that was added last", "0": "the word that was added firs
 
 
 def container(words: Words) -> CodeTask:
-    """The task of these words."""
+    """Build the task from these words."""
     kind, end, size = words.pick(tuple(SAID)), words.pick(tuple(ENDS)), words.number(3, 5)
     said = f"{SAID[kind]} `take` removes and gives {ENDS[end]} of those in it, or `nothing` if it is empty."
     names = {"first": words.first, "second": words.second, "third": words.third, "size": size, "said": said}

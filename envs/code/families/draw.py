@@ -1,4 +1,4 @@
-"""The task of a seed, a split and a family: a pure function of the three."""
+"""Draw the task of a seed, a split and a family: a pure function of the three."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ MIX = "mix"
 
 
 def draw(seed: int, split: str, family: str = MIX) -> CodeTask:
-    """The instance of this seed; ``mix`` lets the seed choose the family. The splits share no instance."""
+    """Return the instance of this seed; for ``mix`` the seed selects the family. The splits share no instance."""
     names = tuple(FAMILIES)
     attempt = 0
     while True:

@@ -66,7 +66,7 @@ def _steps(size: int) -> tuple[Step, ...]:
 
 
 def formula(words: Words) -> CodeTask:
-    """The task of these words."""
+    """Build the task from these words."""
     mark, path = words.pick(("-", "_", ".", "/", "+")), f"{words.first}.py"
     steps, inputs = _visible(words)
 

@@ -25,7 +25,7 @@ WRONG = {
 
 
 def ordering(words: Words) -> CodeTask:
-    """The task of these words."""
+    """Build the task from these words."""
     kind, path, count = words.pick(tuple(WRONG)), f"{words.first}.py", words.number(4, 6)
 
     def source(order: str) -> str:

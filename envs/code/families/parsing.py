@@ -41,7 +41,7 @@ SLIPS = {
 
 
 def parsing(words: Words) -> CodeTask:
-    """The task of these words."""
+    """Build the task from these words."""
     kind, path = words.pick(tuple(SLIPS)), f"{words.first}.py"
 
     def source(body: str) -> str:

@@ -1,4 +1,4 @@
-"""What most families share: a program that reads standard input, an example that is shown, and inputs that are not."""
+"""Build a task around a program that reads standard input, from one visible example and hidden inputs."""
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -7,7 +7,7 @@ from ..task import Case, CodeTask, Files
 
 
 def text(template: str, **values: object) -> str:
-    """A source file: the template without its common indent, each ``<key>`` replaced."""
+    """Return a source file: the dedented template with each ``<key>`` replaced."""
     out = textwrap.dedent(template).lstrip("\n")
     for key, value in values.items():
         out = out.replace(f"<{key}>", str(value))
@@ -26,7 +26,7 @@ def program_task(
     reference: Callable[[str], str],
     beside: Files | None = None,
 ) -> CodeTask:
-    """The task of making ``python3 path`` print for any input what ``reference`` says. The first of ``inputs`` is
+    """Build the task of making ``python3 path`` print for any input what ``reference`` says. The first of ``inputs`` is
     shown, with its answer; the others are the hidden cases. Two wrong solutions are added to ``wrong``: one that knows
     the example by heart, and one that prints nothing.
     """

@@ -32,7 +32,7 @@ SHOW_PATH = "show.py"
 
 
 def setting(words: Words) -> CodeTask:
-    """The task of these words."""
+    """Build the task from these words."""
     old = words.number(4000, 5999)
     new, other = old + words.number(11, 99), old + words.number(1001, 1999)
     wanted, twin, third = words.first, words.second, words.third

@@ -96,7 +96,7 @@ def sections(words):
 
 
 def state(words: Words) -> CodeTask:
-    """The task of these words."""
+    """Build the task from these words."""
     kind, path = words.pick(tuple(WRONG)), f"{words.first}.py"
 
     def source(sections: str) -> str:

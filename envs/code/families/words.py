@@ -1,4 +1,4 @@
-"""What a family draws from: one stream of choices, and the names of the instance.
+"""Draw the choices and the names of an instance from one random stream.
 
 Choices use only ``random.Random.random``, the one generator method Python promises to keep, so that a stored trajectory
 replays under any later Python.
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 HELD_OUT_SHARE = 5
-"""One choice of names in this many is of the test split."""
+"""One in this many choices of names belongs to the test split."""
 _NOUNS = """
     amber anchor apron arrow basil beacon birch bishop bolt brook cabin candle canvas cedar cellar chalk cinder clover
     cobalt copper coral cotton crane cricket dagger daisy delta ember falcon fennel ferry flint forge garnet ginger
@@ -35,23 +35,23 @@ class Words:
 
     @property
     def held_out(self) -> bool:
-        """Whether an instance of these names is of the test split, whatever its order of them."""
+        """Return whether an instance of these names, in any order, belongs to the test split."""
         key = " ".join(sorted((self.first, self.second, self.third)))
         return zlib.crc32(key.encode()) % HELD_OUT_SHARE == 0
 
     def number(self, low: int, high: int) -> int:
-        """From ``low`` to ``high``, both possible."""
+        """Draw an integer from ``low`` to ``high``, both included."""
         return low + int(self._random.random() * (high - low + 1))
 
     def pick(self, options: Sequence[T]) -> T:
-        """One of them."""
+        """Draw one of the options."""
         return options[int(self._random.random() * len(options))]
 
     def several(self, options: Sequence[T], count: int) -> list[T]:
-        """So many different ones, in an order of its own."""
+        """Draw that many different options, in random order."""
         pool = list(options)
         return [pool.pop(int(self._random.random() * len(pool))) for _ in range(count)]
 
     def shuffled(self, options: Sequence[T]) -> list[T]:
-        """All of them."""
+        """Return all options in random order."""
         return self.several(options, len(options))

@@ -1,1 +1,1 @@
-"""Grade what an agent left: hidden tests and cases, in a sandbox of the grader."""
+"""Grade submitted files by cases and hidden tests, in a fresh sandbox."""

@@ -1,8 +1,8 @@
-"""What of the agent's files is not carried to the grader: whatever configures an interpreter, a test runner or a shell,
-or stands in for one of their modules or commands, and was not so in the pristine workspace.
+"""Remove forbidden files from a submission before grading.
 
-Each such file is put back as it was, or left out, and named; nothing else follows from it, so that an honest solution
-beside a forbidden file is worth what it is worth alone.
+A new or changed file is forbidden if it configures an interpreter, a test runner or a shell, or replaces one of their
+modules or commands. Each forbidden file is restored or dropped, and reported. It has no other effect, so that an honest
+solution keeps its score.
 """
 
 import sys
@@ -20,24 +20,24 @@ SECTIONS = {
     "tox.ini": (b"[pytest]",),
     "pyproject.toml": (b"[tool.pytest",),
 }
-"""Files that many purposes share, and what makes them a test runner's."""
+"""Shared configuration files, and the sections that configure a test runner."""
 MODULES = frozenset(sys.stdlib_module_names) | {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "py"}
 _COMMANDS = "sh bash dash env python python3 pytest py.test git make cat ls sed grep awk diff find sort head tail test"
 COMMANDS = frozenset(_COMMANDS.split())
 UNCHECKED = b"\x01\x00\x00\x00"
-"""The flags of a .pyc which runs whatever its source says."""
+"""The flags of a `.pyc` file that runs without a check against its source."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sifted:
-    """What goes to the grader, and what was done beside the task."""
+class SanitizedFiles:
+    """The files to grade, and the tampering found."""
 
     files: dict[str, bytes]
     tamper: tuple[str, ...]
 
 
-def sift(task: CodeTask, left: Files) -> Sifted:
-    """The files an agent left, without what is forbidden, and each forbidden thing as a line of text."""
+def sanitize(task: CodeTask, left: Files) -> SanitizedFiles:
+    """Return the submitted files without forbidden ones, and one line per forbidden file."""
     pristine = task.workspace
     files, tamper = dict[str, bytes](), list[str]()
     for path, content in left.items():
@@ -55,17 +55,17 @@ def sift(task: CodeTask, left: Files) -> Sifted:
         if path not in left and (_protected(task, path) or forbidden(path, content, pristine)):
             tamper.append(f"removed: {path}")
             files[path] = content
-    return Sifted(files, tuple(_printable(tamper)))
+    return SanitizedFiles(files, tuple(_encodable(tamper)))
 
 
-def outside(files: Files) -> tuple[str, ...]:
-    """What of the files beside the work folder would have reached into another command; they are never carried."""
+def tampering_outside(files: Files) -> tuple[str, ...]:
+    """Report the forbidden files outside the work folder; no file from there is graded."""
     found = [(path, forbidden(path, content, files)) for path, content in files.items()]
-    return tuple(_printable(f"{reason}, outside the work folder: {path}" for path, reason in found if reason))
+    return tuple(_encodable(f"{reason}, outside the work folder: {path}" for path, reason in found if reason))
 
 
 def forbidden(path: str, content: bytes, beside: Files) -> str:
-    """Why a file that is new or changed may not be carried; empty if it may. ``beside`` is all that lies with it."""
+    """Return why a new or changed file is forbidden; empty if it is allowed. ``beside`` holds all files of its tree."""
     where = PurePosixPath(path)
     name = where.name
     if name in CONFIGURATION or name.endswith(".pth"):
@@ -82,7 +82,7 @@ def forbidden(path: str, content: bytes, beside: Files) -> str:
         return "stands in for a command"
     module = where.parent.name if name == "__init__.py" else where.stem if where.suffix in (".py", ".so") else ""
     root = where.parent.parent if name == "__init__.py" else where.parent
-    # Inside a package a name is only that; at the top it is what ``import`` finds first.
+    # Only a top-level module shadows an import; a module inside a package does not.
     if module in MODULES and (root == PurePosixPath() or str(root / "__init__.py") not in beside):
         return "stands in for a module"
     return ""
@@ -93,9 +93,9 @@ def _protected(task: CodeTask, path: str) -> str:
 
 
 def _dropped(path: str) -> bool:
-    """Histories and caches are of no use to a grader."""
+    """Return whether the path is git history or a cache, which grading ignores."""
     return bool({".git", "__pycache__", ".pytest_cache"} & set(PurePosixPath(path).parts))
 
 
-def _printable(lines: Iterator[str] | list[str]) -> Iterator[str]:
+def _encodable(lines: Iterator[str] | list[str]) -> Iterator[str]:
     return (line.encode("utf-8", "replace").decode()[:200] for line in lines)

@@ -1,8 +1,8 @@
-"""Runs hidden tests inside the grading sandbox: as a script there, under ``python3 -I -c``.
+"""Run hidden tests inside the grading sandbox, as a script under ``python3 -I -c``.
 
-Reads ``[nonce, folder of the tests, "collect" or "run"]`` from its standard input before anything else is imported, and
-writes one line, the nonce and a JSON object, on what was its standard error. Standard output and error of all that is
-imported afterwards go nowhere.
+Reads ``[nonce, folder of the tests, "collect" or "run"]`` from its standard input before any other import, and writes
+one line, the nonce and a JSON object, to the original standard error. The standard output and error of later imports
+are discarded.
 """
 
 import json
@@ -13,7 +13,7 @@ WORKSPACE = "/workspace"
 
 
 def watch(folder: str, seen: list[str]) -> None:
-    """Note it when code of the workspace opens a test file. An audit hook cannot be taken off again."""
+    """Record when code of the workspace opens a test file. An audit hook cannot be removed."""
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
         if event not in ("open", "os.listdir", "os.scandir", "os.remove", "os.rename"):
@@ -32,7 +32,7 @@ def watch(folder: str, seen: list[str]) -> None:
 
 
 class Collector:
-    """What pytest found and what came of it."""
+    """The tests that pytest collected, and their results."""
 
     def __init__(self) -> None:
         self.collected: list[str] = []
@@ -40,23 +40,23 @@ class Collector:
         self.errors: list[str] = []
 
     def pytest_collection_finish(self, session) -> None:  # type: ignore[no-untyped-def]
-        """All tests are known."""
+        """Record the ids of all tests."""
         self.collected = [item.nodeid for item in session.items]
 
     def pytest_collectreport(self, report) -> None:  # type: ignore[no-untyped-def]
-        """A test file could not be imported."""
+        """Record a test file that cannot be imported."""
         if report.failed:
             self.errors.append(str(report.longrepr))
 
     def pytest_runtest_logreport(self, report) -> None:  # type: ignore[no-untyped-def]
-        """A part of a test is over; the worst part counts."""
+        """Record the worst outcome over the phases of a test."""
         worst = self.results.get(report.nodeid, "passed")
         if worst == "passed":
             self.results[report.nodeid] = report.outcome
 
 
 def main() -> None:
-    """See the module."""
+    """Read the request, run pytest and write the report."""
     nonce, folder, mode = json.loads(sys.stdin.read())
     out = os.dup(2)
     nowhere = os.open(os.devnull, os.O_RDWR)

@@ -1,18 +1,17 @@
-"""Hidden pytest files, run on the files an agent left, in a fresh sandbox.
+"""Run hidden pytest files on submitted files, in a fresh sandbox.
 
-Such a test runs in one process with the code it tests, and so no report of it can be proof. What is done to make a
-false one hard, beside that nothing of it can be prepared in the agent's own sandbox:
+A hidden test shares a process with the code under test, so its report is not proof. Countermeasures against forged
+reports, in addition to the fresh sandbox:
 
-* pytest is started isolated, with no configuration but its own, and with only the installed modules ahead of the
-  agent's, so that no file of the agent's is read unless a test imports it (``pytest_runner``);
-* the verdict is a line that begins with a nonce, on a descriptor that is nobody's standard output; both are unknown to
-  the code under test, and a process that ends early, however content it looks, has written none;
-* the tests that ran must be exactly those that the pristine tests hold: found beforehand, with none of the agent's
-  files near, and once per task;
-* a canary among them, new each time, must fail, so that a patch by which everything passes is seen;
-* the test files are compared afterwards, and opening one of them from the agent's code is noticed.
+* pytest starts isolated, without external configuration, and installed modules precede submitted ones on the path, so
+  that a submitted file is read only if a test imports it (``pytest_guest``);
+* the report is a line that begins with a nonce, on a private descriptor; the code under test has access to neither, and
+  a process that exits early writes no report;
+* the tests that ran must equal the tests collected once per task from the pristine tests, without submitted files;
+* a canary test, new in each run, must fail, so that a patch that makes every test pass is detected;
+* the test files are compared after the run, and an audit hook reports submitted code that opens a test file.
 
-Against a determined adversary, use cases: their expectations are in no sandbox.
+Against a determined adversary, use cases: their expected output is in no sandbox.
 """
 
 import json
@@ -25,14 +24,14 @@ from time import monotonic
 from typing import Any
 
 from ....sandbox import ExecResult, FileError, SandboxError, SandboxLease, lease
-from ..fresh_sandbox import FILE_SECONDS, LEASE_SECONDS, judged
+from ..fresh_sandbox import FILE_TIMEOUT_S, LEASE_TIMEOUT_S, in_fresh_sandbox
 from ..task import CodeTask, Files, changed
-from . import pytest_guest as pytest_runner
+from . import pytest_guest
 
-MOST_SECONDS = 20.0
-CASES_LONG = 10
-"""All tests together may take as long as this many cases."""
-REMEMBERED = 256
+TESTS_TIMEOUT_MAX_S = 20.0
+TESTS_TIMEOUT_CASES = 10
+"""Timeout of all tests together, in multiples of the timeout of a case."""
+MAX_CACHED_TASKS = 256
 PASSED = "passed"
 CANARY = """
 def test_{name}():
@@ -42,12 +41,12 @@ _known: "OrderedDict[int, frozenset[str]]" = OrderedDict()
 
 
 class BrokenTests(SandboxError):
-    """The tests of a task cannot be run where nobody has touched anything: pytest is missing, or they are broken."""
+    """The tests of a task do not run on its pristine workspace: pytest is missing, or the tests are broken."""
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """How many tests passed, of how many there are, and what was done beside the task."""
+    """The number of passing tests, the total, and the tampering found."""
 
     passed: int
     total: int
@@ -58,11 +57,11 @@ def run_tests(task: CodeTask, files: Files) -> Results:
     """Run a task's hidden tests on files.
 
     Raises:
-        BrokenTests: they cannot be run at all.
-        SandboxError: the world failed.
+        BrokenTests: the tests cannot be collected.
+        SandboxError: no sandbox can be leased, or its host is lost.
     """
     expected = _expected(task)
-    found = judged(task.spec, lambda box, until: _run(box, task, files, expected, until))
+    found = in_fresh_sandbox(task.spec, lambda box, until: _run(box, task, files, expected, until))
     return found or Results(0, len(expected), ("broke the sandbox its tests ran in",))
 
 
@@ -71,13 +70,13 @@ def _run(box: SandboxLease, task: CodeTask, files: Files, expected: frozenset[st
     folder = f"/tmp/{secrets.token_hex(8)}"  # noqa: S108 - the sandbox's own
     canary = f"test_{name}.py"
     hidden = {**task.tests, canary: CANARY.format(name=name, wrong=[1, 2, secrets.randbelow(1000) + 4]).encode()}
-    box.write({f"{folder}/{path}": content for path, content in hidden.items()}, timeout_s=FILE_SECONDS)
+    box.write({f"{folder}/{path}": content for path, content in hidden.items()}, timeout_s=FILE_TIMEOUT_S)
     try:
-        box.write(files, timeout_s=FILE_SECONDS)
+        box.write(files, timeout_s=FILE_TIMEOUT_S)
     except FileError as error:
         return Results(0, len(expected), (f"cannot be put in place: {error}"[:200],))
     done = _pytest(box, folder, nonce, "run", task, until)
-    tamper = _touched(box, folder, hidden)
+    tamper = _test_file_changes(box, folder, hidden)
     reports = _reports(done, nonce)
     if len(reports) != 1:
         if not done.timed_out and not done.output_limit_exceeded and (done.exit_code == 0 or reports):
@@ -89,7 +88,7 @@ def _run(box: SandboxLease, task: CodeTask, files: Files, expected: frozenset[st
     if alarm == PASSED:
         tamper.append("a test passed that must fail")
     passed = {test for test, how in results.items() if how == PASSED}
-    # Where a file cannot be imported nothing runs at all; otherwise every test does, unless something silenced it.
+    # After an import error no test runs; otherwise every test runs unless the submitted code suppressed it.
     silenced = "skipped" in results.values() or (not reports[0]["errors"] and bool(expected - set(results)))
     if silenced or set(results) - expected:
         tamper.append("other tests ran than there are")
@@ -98,10 +97,10 @@ def _run(box: SandboxLease, task: CodeTask, files: Files, expected: frozenset[st
 
 
 def _expected(task: CodeTask) -> frozenset[str]:
-    """The ids of the tests, from the pristine workspace, or with the solution in place where it takes one to import it.
+    """Return the ids of the tests, from the pristine workspace or, if its imports fail, with the solution applied.
 
     Raises:
-        BrokenTests: there are none, or they cannot be collected.
+        BrokenTests: no test was found, or collection failed.
     """
     key = hash(
         (frozenset(task.tests.items()), frozenset(task.workspace.items()), frozenset((task.solution or {}).items()))
@@ -115,21 +114,21 @@ def _expected(task: CodeTask) -> frozenset[str]:
         else:
             raise BrokenTests(
                 f"task {task.name}: its hidden tests cannot be collected on its pristine workspace; if they import "
-                "what is still to be written, add a solution/ folder, or import inside the tests: "
+                "code that the agent has to write, add a solution/ folder, or import inside the tests: "
                 f"{said or 'no test was found'}"
             )
         _known[key] = found
-        while len(_known) > REMEMBERED:
+        while len(_known) > MAX_CACHED_TASKS:
             _known.popitem(last=False)
     return _known[key]
 
 
 def _collect(task: CodeTask, files: Files) -> tuple[frozenset[str], str]:
     nonce, folder = secrets.token_hex(16), f"/tmp/{secrets.token_hex(8)}"  # noqa: S108 - the sandbox's own
-    with lease(task.spec, timeout_s=LEASE_SECONDS) as box:
-        box.write({f"{folder}/{path}": content for path, content in task.tests.items()}, timeout_s=FILE_SECONDS)
-        box.write(files, timeout_s=FILE_SECONDS)
-        done = _pytest(box, folder, nonce, "collect", task, monotonic() + MOST_SECONDS)
+    with lease(task.spec, timeout_s=LEASE_TIMEOUT_S) as box:
+        box.write({f"{folder}/{path}": content for path, content in task.tests.items()}, timeout_s=FILE_TIMEOUT_S)
+        box.write(files, timeout_s=FILE_TIMEOUT_S)
+        done = _pytest(box, folder, nonce, "collect", task, monotonic() + TESTS_TIMEOUT_MAX_S)
     for report in _reports(done, nonce):
         if not report["errors"]:
             return frozenset(map(str, report["collected"])), ""
@@ -138,9 +137,9 @@ def _collect(task: CodeTask, files: Files) -> tuple[frozenset[str], str]:
 
 
 def _pytest(box: SandboxLease, folder: str, nonce: str, mode: str, task: CodeTask, until: float) -> ExecResult:
-    script = Path(pytest_runner.__file__).read_text()
+    script = Path(pytest_guest.__file__).read_text()
     said = json.dumps([nonce, folder, mode]).encode()
-    seconds = max(0.1, min(MOST_SECONDS, CASES_LONG * task.case_seconds, until - monotonic()))
+    seconds = max(0.1, min(TESTS_TIMEOUT_MAX_S, TESTS_TIMEOUT_CASES * task.case_seconds, until - monotonic()))
     return box.exec(["python3", "-I", "-c", script], timeout_s=seconds, stdin=said)
 
 
@@ -149,10 +148,10 @@ def _reports(done: ExecResult, nonce: str) -> list[dict[str, Any]]:
     return [json.loads(line[len(nonce) :]) for line in lines if line.startswith(nonce.encode())]
 
 
-def _touched(box: SandboxLease, folder: str, hidden: Files) -> list[str]:
-    """What the code under test did to the test files; caches do not count."""
+def _test_file_changes(box: SandboxLease, folder: str, hidden: Files) -> list[str]:
+    """Report changes to the test files, ignoring caches."""
     try:
-        after = box.read(folder, timeout_s=FILE_SECONDS)
+        after = box.read(folder, timeout_s=FILE_TIMEOUT_S)
     except FileError:
         return ["the tests were removed"]
     after = {path: content for path, content in after.items() if "__pycache__" not in path}

@@ -18,7 +18,7 @@ from typing import Any
 from ....sandbox import SandboxError, SandboxLease
 from ...base import Info, Obs, TurnEnv
 from ...spaces import FreeText
-from ..fresh_sandbox import FILE_SECONDS, made_of, open_box
+from ..fresh_sandbox import FILE_TIMEOUT_S, open_sandbox, sandbox_extras
 from ..grading.grade import grade
 from .instances import CALLS, FAMILIES, FIELDS, SPLITS, VALUES, VOCABULARY, TinyTask, draw
 
@@ -33,17 +33,17 @@ case $2 in call) call=$3 ;; value) value=$3 ;; esac
 say() { printf 'call=%s\\nvalue=%s\\n' "$call" "$value"; }
 say > "$1"
 say"""
-"""Only what the shell has built in: another process would double the time of a turn."""
+"""Shell built-ins only: another process would double the time of a turn."""
 
 _WORDS = {"call": frozenset(CALLS), "value": frozenset(VALUES)}
 
 
 class TinyCodeEnv(TurnEnv):
-    """The program. ``family``: ``mix``, or one of ``repair``, ``set``, ``write``.
+    """A small program with faults. ``family``: ``mix``, or one of ``repair``, ``set``, ``write``.
 
     Raises:
         ValueError: the family or, at reset, the split is unknown.
-        SandboxError: the world failed.
+        SandboxError: no sandbox can be leased, or it fails.
     """
 
     sandboxed = True
@@ -61,7 +61,7 @@ class TinyCodeEnv(TurnEnv):
 
     @property
     def task(self) -> TinyTask:
-        """The current instance.
+        """Return the current instance.
 
         Raises:
             RuntimeError: before the first reset.
@@ -84,9 +84,9 @@ class TinyCodeEnv(TurnEnv):
         self._failing: str | None = None
         self._earned: set[str] = set()
         self._parts: dict[str, str] = {}
-        self._box = open_box(self._task.code.spec, self._task.code.workspace)
+        self._box = open_sandbox(self._task.code.spec, self._task.code.workspace)
         self._view = " ".join(["open", *self._task.parts, "home"])
-        return f"{self._task.asked} {self._view}", self._info(True, {}) | {"extras": made_of(self._box)}
+        return f"{self._task.asked} {self._view}", self._info(True, {}) | {"extras": sandbox_extras(self._box)}
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
         """Apply one action's text."""
@@ -110,14 +110,14 @@ class TinyCodeEnv(TurnEnv):
         return text, sum(parts.values()), False, False, self._info(valid, parts)
 
     def close(self) -> None:
-        """Give the sandbox back."""
+        """Release the sandbox."""
         box, self._box = self._box, None
         if box is not None:
             box.release()
 
     def _run(self, box: SandboxLease) -> str:
         self._open, self._left = "", []
-        said = self._told(box, ["sh", "main"]).split()
+        said = self._output(box, ["sh", "main"]).split()
         self._failing = said[0] if said[-1:] == ["fails"] else ""
         return f"open {self._failing} fails" if self._failing else "done pass"
 
@@ -125,10 +125,10 @@ class TinyCodeEnv(TurnEnv):
         self._open, self._left = name, list(FIELDS)
         if name in self.task.faults:
             self._earn(f"found {name}", parts)
-        return self._shown(self._told(box, ["sh", "-c", SHOW, "sh", name]), "file")
+        return self._shown(self._output(box, ["sh", "-c", SHOW, "sh", name]), "file")
 
     def _put(self, box: SandboxLease, field: str, word: str, parts: dict[str, float]) -> str:
-        said = self._told(box, ["sh", "-c", PUT, "sh", self._open, field, word])
+        said = self._output(box, ["sh", "-c", PUT, "sh", self._open, field, word])
         self._left = [each for each in self._left if each != field]
         if self.task.faults.get(self._open, {}).get(field) == word:
             self._earn(f"{field} of {self._open}", parts)
@@ -140,11 +140,11 @@ class TinyCodeEnv(TurnEnv):
         left = [f"{held[field]} {field}" for field in self._left]
         return " ".join(["put", *left, kind]) if left else f"run {kind}"
 
-    def _told(self, box: SandboxLease, argv: list[str]) -> str:
-        """What a command of ours prints. No agent can make one fail: if it does, the world did.
+    def _output(self, box: SandboxLease, argv: list[str]) -> str:
+        """Return the output of a command of the environment. No agent action can make it fail.
 
         Raises:
-            SandboxError: it printed nothing that can be read.
+            SandboxError: the output is empty or has an unknown word.
         """
         done = box.exec(argv, timeout_s=COMMAND_SECONDS)
         said = done.stdout.decode(errors="replace").strip()
@@ -158,7 +158,7 @@ class TinyCodeEnv(TurnEnv):
             parts[name] = STEP_REWARD
 
     def _end(self, box: SandboxLease) -> tuple[Obs, float, bool, bool, Info]:
-        left = box.read(".", timeout_s=FILE_SECONDS)
+        left = box.read(".", timeout_s=FILE_TIMEOUT_S)
         self.close()
         verdict = grade(self.task.code, left)
         parts = {"success": 1.0} if verdict.success else {"wrong": WRONG}
@@ -172,7 +172,7 @@ class TinyCodeEnv(TurnEnv):
         return {"action_valid": valid, "state_key": key, "env_error": None, "success": False, "reward_parts": parts}
 
     def valid_actions(self) -> list[tuple[str, float]]:
-        """What is listed on this page, and to run; changing something weighs less, ending the episode least."""
+        """Return the actions of this page and ``run``, weighted: changes weigh less, ``done`` least."""
         task, run, done = self.task, ("run", 1.0), ("done", 0.25)
         if self._open:
             return [run, done, *((f"put {field} {word}", 0.5) for field in self._left for word in task.words[field])]
@@ -182,7 +182,7 @@ class TinyCodeEnv(TurnEnv):
         return [run, done, *((f"open {name}", 1.0) for name in names)]
 
     def oracle(self) -> str:
-        """The right next action of one who runs the program to learn what is at fault: it knows nothing more."""
+        """Return the next correct action of a policy that finds faults only by running the program."""
         if self._open:
             wanted = self.task.faults.get(self._open, {})
             for field in self._left:
@@ -194,5 +194,5 @@ class TinyCodeEnv(TurnEnv):
         return "run" if self._failing is None else "done"
 
     def vocabulary(self) -> list[str]:
-        """The closed set of words of every observation and valid action."""
+        """Return the closed set of words of every observation and valid action."""
         return list(VOCABULARY)

@@ -5,7 +5,7 @@ import contextlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from turnwise.envs.code.actions import Bash, Edit, Malformed, Submit, View, Write, parse
+from turnwise.envs.code.actions import Bash, Edit, MalformedAction, Submit, View, Write, parse
 
 
 @pytest.mark.parametrize(
@@ -39,13 +39,13 @@ def test_what_a_text_means(text: str, action: object) -> None:
     "text", ["", "ls", "bash  ", "```\nls\n```", "submitted", "view a 0 3", "view a 3 2", "edit a\nx"]
 )
 def test_what_means_nothing(text: str) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedAction):
         parse(text)
 
 
 @given(st.text(max_size=200), st.sampled_from(["", "bash ", "view ", "edit a\n", "write a\n", "```bash\n"]))
 def test_nothing_else_is_ever_raised(text: str, head: str) -> None:
-    with contextlib.suppress(Malformed):
+    with contextlib.suppress(MalformedAction):
         parse(head + text)
 
 

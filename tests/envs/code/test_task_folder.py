@@ -1,4 +1,4 @@
-"""Task folders: what is read, and what a mistake is told like."""
+"""Check how task folders are loaded and how their errors read."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def test_a_folder_is_a_task(tmp_path: Path) -> None:
     ("toml", "said"),
     [
         ("", "instruction: Field required"),
-        ("instruction = 'x'\nanswer = 3", "answer: there is no such key"),
+        ("instruction = 'x'\nanswer = 3", "answer: unknown key"),
         ("instruction = 'x'\n[limits]\nmemory_mib = 10", "limits.memory_mib: .*64"),
         ("instruction = 'x'\n[limits]\nmemory_mib = 80", "limits: .*is too small for"),
         ("instruction = 'x'\n[[case]]\nargv = []", "case.0.argv"),
