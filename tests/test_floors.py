@@ -1,15 +1,14 @@
-"""The floors of the house: imports run only downwards, and light parts import nothing heavy."""
+"""The floors of the house: imports run only downwards, without a cycle, and light parts import nothing heavy."""
 
-import ast
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from turnwise.tests.import_graph import Import, imports, modules, sibling_cycles
 
 ROOT = Path(__file__).resolve().parent.parent
-MAY_IMPORT = {
+FLOORS = {
     "records": set[str](),
     "errors": set[str](),
     "circuit_breaker": set[str](),
@@ -22,57 +21,103 @@ MAY_IMPORT = {
     "trainer": {"records", "errors", "circuit_breaker", "logs", "envs", "store", "agents"},
     "console": {"records", "errors", "logs", "sandbox", "envs", "store", "agents", "trainer"},
 }
+"""The parts that each part may import."""
+INNER_FLOORS = {
+    "trainer": [
+        {"telemetry", "failpoints"},
+        {"algorithms"},
+        {"config"},
+        {"learner"},
+        {"warmup", "rollout"},
+        {"cluster"},
+        {"evaluation"},
+        {"run"},
+    ],
+    "agents": [{"tokens", "weights", "errors"}, {"engine"}, {"rollout"}, {"players"}],
+    "sandbox": [
+        {"spec", "errors"},
+        {"sandbox", "transport"},
+        {"backends"},
+        {"pool"},
+        {"lease", "provider"},
+        {"cluster"},
+        {"selfcheck"},
+    ],
+}
+"""The folders of a part, from the lowest floor to the highest; folders of one set may import each other."""
 HEAVY = {"torch", "vllm", "ray", "transformers", "playwright"}
+TANGLED = ("trainer", "run")
+"""The one folder whose modules still import each other in a circle: the run, its loop and its initial state."""
+MAX_ENTRIES = 14
+"""Entries of a folder that one can take in at a glance, ``__init__.py`` not counted."""
+
+MODULES = modules(ROOT, tuple(FLOORS))
+IMPORTS = imports(MODULES)
 
 
-def sources(part: str) -> Iterator[Path]:
-    return iter([ROOT / f"{part}.py"]) if (ROOT / f"{part}.py").exists() else (ROOT / part).rglob("*.py")
-
-
-def parts_imported(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line, part) for every import of one of ours, anywhere in a file, wherever it is written."""
-    package = ("turnwise", *path.relative_to(ROOT).parent.parts)
-    for node in ast.walk(ast.parse(path.read_text())):
-        if not isinstance(node, ast.Import | ast.ImportFrom):
-            continue
-        targets: list[tuple[str, ...]] = []
-        if isinstance(node, ast.Import):
-            targets = [tuple(alias.name.split(".")) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = package[: len(package) - node.level + 1] if node.level else ()
-            base += tuple(node.module.split(".")) if node.module else ()
-            targets = [(*base, alias.name) for alias in node.names]
-        for target in targets:
-            if target[0] == "turnwise" and len(target) > 1 and target[1] in MAY_IMPORT:
-                yield node.lineno, target[1]
-
-
-@pytest.mark.parametrize("part", MAY_IMPORT)
+@pytest.mark.parametrize("part", FLOORS)
 def test_imports_run_down_the_floors(part: str) -> None:
-    wrong = [
-        f"{path.relative_to(ROOT)}:{line} imports {other}"
-        for path in sources(part)
-        for line, other in parts_imported(path)
-        if other != part and other not in MAY_IMPORT[part]
-    ]
+    allowed = FLOORS[part] | {part}
+    wrong = [str(edge) for edge in IMPORTS if edge.source[0] == part and edge.target[0] not in allowed]
     assert wrong == []
+
+
+@pytest.mark.parametrize("part", INNER_FLOORS)
+def test_imports_run_down_the_floors_inside_a_part(part: str) -> None:
+    height = {folder: floor for floor, folders in enumerate(INNER_FLOORS[part]) for folder in folders}
+    inside = [edge for edge in IMPORTS if edge.source[0] == edge.target[0] == part]
+    named = [(edge, edge.source[1], edge.target[1]) for edge in inside]
+    wrong = [str(edge) for edge, a, b in named if a in height and b in height and a != b and height[a] < height[b]]
+    assert {end for _, *ends in named for end in ends} >= height.keys() - {"errors", "spec", "failpoints"}
+    assert wrong == []
+
+
+def test_nothing_imports_in_a_circle() -> None:
+    outside = [edge for edge in IMPORTS if edge.source[:2] != TANGLED or edge.target[:2] != TANGLED]
+    assert [[str(edge) for edge in cycle] for cycle in sibling_cycles(outside)] == []
+
+
+def test_a_circle_is_found() -> None:
+    down = Import(("envs", "a", "x"), 1, ("envs", "b", "y"))
+    up = Import(("envs", "b", "z"), 2, ("envs", "a", "__init__"))
+    assert sibling_cycles([down]) == []
+    assert sibling_cycles([down, up]) == [[down, up]]
+
+
+def test_the_guest_imports_nothing_of_the_host() -> None:
+    assert [str(edge) for edge in IMPORTS if edge.source[:2] == ("sandbox", "guest") != edge.target[:2]] == []
 
 
 def test_every_part_is_on_a_floor() -> None:
     parts = {path.parent.name for path in ROOT.glob("*/__init__.py")} | {path.stem for path in ROOT.glob("*.py")}
-    assert parts - {"__init__"} == set(MAY_IMPORT)
+    assert parts - {"__init__"} == set(FLOORS)
+
+
+def test_every_folder_is_read_at_a_glance() -> None:
+    folders = {path.parent for path in MODULES.values()} - {ROOT}
+    full = {
+        str(folder.relative_to(ROOT)): entries for folder in folders if len(entries := listing(folder)) > MAX_ENTRIES
+    }
+    assert full == {}
+
+
+def listing(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name not in ("__init__.py", "__pycache__"))
 
 
 @pytest.mark.parametrize(
-    "modules",
+    "modules_named",
     [
         "turnwise.envs, turnwise.store, turnwise.sandbox, turnwise.trainer.config.loading",
         "turnwise.console.command_line",
     ],
 )
-def test_light_parts_import_nothing_heavy(modules: str) -> None:
+def test_light_parts_import_nothing_heavy(modules_named: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", f"import {modules}"], capture_output=True, text=True, timeout=120
+        [sys.executable, "-X", "importtime", "-c", f"import {modules_named}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     loaded = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in done.stderr.splitlines() if "|" in line}
