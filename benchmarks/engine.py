@@ -97,7 +97,6 @@ async def through_async_llm(model: Path, options: argparse.Namespace) -> tuple[f
     from vllm.v1.engine.async_llm import AsyncLLM
 
     arguments = engine_arguments(EngineConfig(), str(model))
-    arguments.pop("weight_backend")
     llm: Any = AsyncLLM.from_engine_args(
         AsyncEngineArgs(
             skip_tokenizer_init=True,
