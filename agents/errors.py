@@ -7,7 +7,7 @@ class EngineFailed(TurnwiseError):
     """The engine did not answer, or answered without token ids: the episode ends with ``policy_error``."""
 
 
-class CannotSee(TurnwiseError):
+class ImagesUnsupported(TurnwiseError):
     """The policy reads text only and the environment shows images: no episode of it can be played."""
 
 

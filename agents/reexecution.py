@@ -30,9 +30,9 @@ from ..store.database import Database, open_database
 from ..store.errors import StepCorrupt
 from .rollout.episode import ENV_PACKAGE
 
-DEADLINE = 60.0
+CALL_TIMEOUT_S = 60.0
 """Seconds for each call into the environment."""
-TOLERANCE = 1e-9
+REWARD_TOLERANCE = 1e-9
 """Of the sum of the rewards, relative and absolute."""
 
 
@@ -86,17 +86,17 @@ async def replay_stored(database: Database, trajectory_id: str) -> ReplayReport:
         return ReplayReport(trajectory_id, False, why)
     if not trajectory.deterministic:
         return ReplayReport(trajectory_id, False, f"{group.task.env_id} does not declare itself deterministic")
-    owner = EnvThread.of(group.task)
+    env_thread = EnvThread.of(group.task)
     upgrade = ""
     try:
-        await owner.make(DEADLINE)
-        upgrade = _upgrade(group.task, str(trajectory.extras.get(ENV_PACKAGE, "")), owner.package)
-        steps = await _execute(owner, group, trajectory, last)
+        await env_thread.make(CALL_TIMEOUT_S)
+        upgrade = _upgrade(group.task, str(trajectory.extras.get(ENV_PACKAGE, "")), env_thread.package)
+        steps = await _execute(env_thread, group, trajectory, last)
     except EnvError as error:
         why = _with(upgrade, f"the environment could not be re-executed: {error}")
         return ReplayReport(trajectory_id, False, why, upgrade=upgrade)
     finally:
-        await owner.close(DEADLINE)
+        await env_thread.close(CALL_TIMEOUT_S)
     wrong = next((one for one in steps if not one.matches), None)
     if wrong is not None:
         where = f"step {wrong.index}" if wrong.index < len(trajectory.steps) else "the end"
@@ -125,20 +125,20 @@ def _with(upgrade: str, message: str) -> str:
     return f"{message} ({upgrade})" if upgrade else message
 
 
-async def _execute(owner: EnvThread, group: Group, trajectory: Trajectory, last: str | None) -> list[StepVerdict]:
-    seen = await owner.reset(group.task.seed, group.task.split, DEADLINE)
+async def _execute(env_thread: EnvThread, group: Group, trajectory: Trajectory, last: str | None) -> list[StepVerdict]:
+    seen = await env_thread.reset(group.task.seed, group.task.split, CALL_TIMEOUT_S)
     verdicts: list[StepVerdict] = []
     for step in trajectory.steps:
-        text = await _text_hash(owner, step.observation) if not (step.images or seen.images) else None
-        before, seen = seen, await owner.step(step.action, DEADLINE)
+        text = await _text_hash(env_thread, step.observation) if not (step.images or seen.images) else None
+        before, seen = seen, await env_thread.step(step.action, CALL_TIMEOUT_S)
         verdicts.append(compare(step, before, seen, text))
-    text = await _text_hash(owner, last) if last is not None and not seen.images else None
+    text = await _text_hash(env_thread, last) if last is not None and not seen.images else None
     verdicts.append(compare_end(trajectory, seen, text))
     return verdicts
 
 
-async def _text_hash(owner: EnvThread, text: str) -> str:
-    return await owner.run("normalize", lambda env: observation_hash(env, text), DEADLINE)
+async def _text_hash(env_thread: EnvThread, text: str) -> str:
+    return await env_thread.run("normalize", lambda env: observation_hash(env, text), CALL_TIMEOUT_S)
 
 
 def compare(step: Step, before: StepResult, after: StepResult, text_hash: str | None = None) -> StepVerdict:
@@ -169,7 +169,7 @@ def compare_end(trajectory: Trajectory, last: StepResult, text_hash: str | None 
         ]
     if trajectory.status in SCORED_STATUSES:
         total = fsum(step.reward for step in trajectory.steps)
-        if not isclose(total, trajectory.reward, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+        if not isclose(total, trajectory.reward, rel_tol=REWARD_TOLERANCE, abs_tol=REWARD_TOLERANCE):
             checks.append(("reward in all", trajectory.reward, total))
         if trajectory.steps:
             checks.append(("success", trajectory.success, last.success))

@@ -58,7 +58,7 @@ def new_model(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-        _initialise(model)
+        _initialize(model)
     path.mkdir(parents=True, exist_ok=True)
     logging.disable_progress_bar()
     model.save_pretrained(path)
@@ -115,7 +115,7 @@ def _config(arch: str, tokenizer: Any, hidden: int, layers: int, heads: int, tie
     )
 
 
-def _initialise(model: Any) -> None:
+def _initialize(model: Any) -> None:
     """Mimetic initialisation: keys equal queries, the output undoes the values; everything else is small."""
     import torch
 

@@ -67,8 +67,9 @@ async def measure(generate: Generate, options: argparse.Namespace) -> tuple[floa
 async def through_client(model: Path, options: argparse.Namespace) -> tuple[float, float, float]:
     """The real thing: client, Ray, engine actor; also the seconds until the first turn."""
     import ray
-    from turnwise.agents.engine.actor import EngineConfig, start_engine
+    from turnwise.agents.engine.actor import start_engine
     from turnwise.agents.engine.client import PolicyClient
+    from turnwise.agents.engine.config import EngineConfig
 
     ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     start = time.perf_counter()
@@ -90,7 +91,7 @@ async def through_client(model: Path, options: argparse.Namespace) -> tuple[floa
 
 async def through_async_llm(model: Path, options: argparse.Namespace) -> tuple[float, float]:
     """vLLM's own front end in this process, its core in another, used as its documentation says."""
-    from turnwise.agents.engine.actor import EngineConfig, engine_arguments
+    from turnwise.agents.engine.config import EngineConfig, engine_arguments
     from vllm import SamplingParams
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.sampling_params import RequestOutputKind

@@ -18,14 +18,13 @@ import sys
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NoReturn
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any, NoReturn
 
 from ...logs import LogFolder
 from ..placement import OFF_SANDBOX_NODES
 from ..tokens.encoding import stop_tokens
-from . import cpu_patches as vllm_cpu
+from .completion import Completion, failed_completion
+from .config import DEFAULT_MAX_MODEL_LEN, EngineConfig, engine_arguments
 
 LOG = logging.getLogger(__name__)
 
@@ -40,34 +39,10 @@ ENVIRONMENT = {
     "PYTHONWARNINGS": "ignore",
 }
 
-DEFAULT_MAX_MODEL_LEN = 1024
-"""Prompt and completion together, in tokens."""
-
 Request = tuple[int, list[int], int]
 """A client's number for it, the prompt's ids, and the most tokens to sample."""
-Answer = tuple[int, list[int], list[float], list[int], str]
-"""The client's number, sampled ids, log-probabilities, versions, and why it ended; without ids: what went wrong."""
-
-
-class EngineConfig(BaseModel):
-    """How an engine is run. What would bend the sampling distribution (top-p, top-k, penalties) has no field."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    max_num_seqs: int = Field(default=256, gt=0)
-    """Requests generated at the same time; more wait."""
-    max_num_batched_tokens: int = Field(default=1024, gt=0)
-    """Tokens per engine step; on a CPU, more than about 1,024 exceed its cache, which costs a quarter of the speed."""
-    kv_cache_memory_bytes: int = Field(default=256 << 20, gt=0)
-    """Memory of the key-value cache; on a CPU all of it is resident."""
-    block_size: int = Field(default=16, gt=0, multiple_of=16)
-    """Grain of the prefix cache, in tokens."""
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Data type of weights and computation."""
-    num_threads: int = Field(default=1, gt=0)
-    """CPU threads per engine; the sum over all busy processes should not exceed the number of cores."""
-    tensor_parallel_size: int = Field(default=0, ge=0)
-    """GPUs per engine; 0 runs the engine on the CPU."""
+Numbered = tuple[int, Completion]
+"""The client's number of a request, and its completion."""
 
 
 def start_engine(
@@ -116,38 +91,38 @@ class Engine:
         self._version: int | None = None
         self._names = itertools.count()
         self._updating = asyncio.Lock()
-        self._boxes: dict[str, _Box] = {}
-        self._waiting: list[tuple[_Box, Request, float]] = []
+        self._clients: dict[str, _ClientQueue] = {}
+        self._waiting: list[tuple[_ClientQueue, Request, float]] = []
 
     async def submit(
         self, client: str, temperature: float, requests: Sequence[Request], aborted: Sequence[int] = ()
     ) -> None:
-        """Start ``requests`` and end the ``aborted`` ones; the answers come by ``poll``."""
-        box = self._box(client)
+        """Start ``requests`` and end the ``aborted`` ones; the completions come by ``poll``."""
+        queue = self._queue_of(client)
         if aborted:
             gone = set(aborted)
-            self._waiting = [entry for entry in self._waiting if entry[0] is not box or entry[1][0] not in gone]
-            self._core.abort([box.names.pop(i) for i in gone if i in box.names])
+            self._waiting = [entry for entry in self._waiting if entry[0] is not queue or entry[1][0] not in gone]
+            self._core.abort([queue.names.pop(i) for i in gone if i in queue.names])
         for request in requests:
             if self._version is None:
-                self._waiting.append((box, request, temperature))
+                self._waiting.append((queue, request, temperature))
             else:
-                self._generate(box, request, temperature)
+                self._generate(queue, request, temperature)
 
-    async def poll(self, client: str, timeout_s: float) -> tuple[str, int | None, list[Answer]]:
+    async def poll(self, client: str, timeout_s: float) -> tuple[str, int | None, list[Numbered]]:
         """All that finished for ``client`` since its last poll, at the latest after ``timeout_s``.
 
         With it come the engine's incarnation and the version it serves; a new incarnation knows nothing of requests
         submitted to the one before.
         """
-        box = self._box(client)
-        if not box.answers:
+        queue = self._queue_of(client)
+        if not queue.completions:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s):
-                    await box.filled.wait()
-        answers, box.answers = box.answers, []
-        box.filled.clear()
-        return self._incarnation, self._version, answers
+                    await queue.filled.wait()
+        completions, queue.completions = queue.completions, []
+        queue.filled.clear()
+        return self._incarnation, self._version, completions
 
     async def update_weights(self, info: dict[str, Any], version: int) -> None:
         """Load weights in flight and serve them as ``version``. If that fails the engine ends, and is started anew.
@@ -166,7 +141,7 @@ class Engine:
     async def use_loaded_weights(self, version: int) -> None:
         """Serve the weights that were loaded from the model folder, as ``version``."""
         async with self._updating:
-            await self._core.label(version)
+            await self._core.set_version(version)
             self._serve(version)
 
     async def info(self) -> dict[str, Any]:
@@ -176,7 +151,7 @@ class Engine:
             "incarnation": self._incarnation,
             "version": self._version,
             "pid": os.getpid(),
-            "running": sum(len(box.names) for box in self._boxes.values()),
+            "running": sum(len(queue.names) for queue in self._clients.values()),
             "waiting": len(self._waiting),
             "prompt_tokens": core.prompt_tokens,
             "cached_tokens": core.cached_tokens,
@@ -192,58 +167,40 @@ class Engine:
     def _serve(self, version: int) -> None:
         self._version = version
         waiting, self._waiting = self._waiting, []
-        for box, request, temperature in waiting:
-            self._generate(box, request, temperature)
+        for queue, request, temperature in waiting:
+            self._generate(queue, request, temperature)
 
-    def _generate(self, box: "_Box", request: Request, temperature: float) -> None:
+    def _generate(self, queue: "_ClientQueue", request: Request, temperature: float) -> None:
         number, prompt, max_tokens = request
 
-        def done(answer: Any) -> None:
-            if box.names.pop(number, None) is not None:
-                box.put((number, *answer))
+        def done(completion: Completion) -> None:
+            if queue.names.pop(number, None) is not None:
+                queue.put((number, completion))
 
-        name = box.names[number] = str(next(self._names))
+        name = queue.names[number] = str(next(self._names))
         if 0 < len(prompt) < self._max_model_len:
             self._core.add(name, prompt, max_tokens, temperature, done)
         else:
             limit = self._max_model_len
-            done(([], [], [], f"a prompt of {len(prompt)} tokens is refused: the context holds {limit}"))
+            done(failed_completion(f"a prompt of {len(prompt)} tokens does not fit: the context holds {limit} tokens"))
 
-    def _box(self, client: str) -> "_Box":
-        return self._boxes.setdefault(client, _Box())
+    def _queue_of(self, client: str) -> "_ClientQueue":
+        return self._clients.setdefault(client, _ClientQueue())
 
 
-class _Box:
+class _ClientQueue:
     """What one client has running and what is ready for it."""
 
-    __slots__ = ("answers", "filled", "names")
+    __slots__ = ("completions", "filled", "names")
 
     def __init__(self) -> None:
         self.names: dict[int, str] = {}
-        self.answers: list[Answer] = []
+        self.completions: list[Numbered] = []
         self.filled = asyncio.Event()
 
-    def put(self, answer: Answer) -> None:
-        self.answers.append(answer)
+    def put(self, numbered: Numbered) -> None:
+        self.completions.append(numbered)
         self.filled.set()
-
-
-def engine_arguments(
-    config: EngineConfig, model_path: str, max_model_len: int = DEFAULT_MAX_MODEL_LEN
-) -> dict[str, Any]:
-    """Return the arguments of vLLM's engine."""
-    arguments: dict[str, Any] = {
-        "model": model_path,
-        "dtype": config.dtype,
-        "max_model_len": max_model_len,
-        "max_num_seqs": config.max_num_seqs,
-        "max_num_batched_tokens": config.max_num_batched_tokens,
-        "kv_cache_memory_bytes": config.kv_cache_memory_bytes,
-        "block_size": config.block_size,
-    }
-    if config.tensor_parallel_size:
-        return {**arguments, "tensor_parallel_size": config.tensor_parallel_size}
-    return {**arguments, "enforce_eager": True, "block_size": vllm_cpu.block_size(config.block_size)}
 
 
 def _die() -> NoReturn:

@@ -14,25 +14,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import EngineFailed
+from .completion import Completion
 
-LINGER_S = 0.04
+BATCH_WINDOW_S = 0.04
 """How long a request may wait for others to go with it: an engine's step costs much the same for one as for ten."""
-SHARE = 8
+FLUSH_FRACTION = 8
 """Requests go together once one session in so many has one."""
-POLL_S = 10.0
-RETRY_S = 0.25
-_MAX_SESSIONS = 65_536
-
-
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """One sampled turn as the engine reported it; the three sequences have one length."""
-
-    tokens: list[int]
-    logprobs: list[float]
-    versions: list[int]
-    finish_reason: str
-    """``stop``: the policy ended its turn; ``length``: ``max_tokens`` did."""
+POLL_TIMEOUT_S = 10.0
+RETRY_INTERVAL_S = 0.25
+MAX_SESSIONS = 65_536
 
 
 class PolicyClient:
@@ -47,14 +37,14 @@ class PolicyClient:
         self._replicas = [_Replica(handle, i, f"{client}/{i}", temperature) for i, handle in enumerate(engines)]
         self._sessions: OrderedDict[str, _Replica] = OrderedDict()
 
-    async def generate(self, session: str, prompt: list[int], max_tokens: int, deadline_s: float) -> Generation:
+    async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
         """Sample one turn that continues ``prompt``.
 
         Raises:
-            EngineFailed: the engine died, refused the request, gave no token ids, or did not answer in ``deadline_s``.
+            EngineFailed: the engine died, refused the request, gave no token ids, or did not answer in ``timeout_s``.
         """
         replica = self._route(session)
-        future, number = replica.start(prompt, max_tokens, deadline_s)
+        future, number = replica.start(prompt, max_tokens, timeout_s)
         try:
             return await future
         except asyncio.CancelledError:
@@ -83,14 +73,14 @@ class PolicyClient:
         replica = min(living, key=lambda r: (len(r.open), r.sessions))
         replica.sessions += 1
         self._sessions[session] = replica
-        if len(self._sessions) > _MAX_SESSIONS:
+        if len(self._sessions) > MAX_SESSIONS:
             self.release(next(iter(self._sessions)))
         return replica
 
 
 @dataclass(slots=True)
 class _Open:
-    future: asyncio.Future[Generation]
+    future: asyncio.Future[Completion]
     timer: asyncio.TimerHandle
 
 
@@ -105,7 +95,7 @@ class _Replica:
         self._numbers = itertools.count()
         self._queue: list[tuple[int, list[int], int]] = []
         self._aborted: list[int] = []
-        self._lingering: asyncio.TimerHandle | None = None
+        self._flush_timer: asyncio.TimerHandle | None = None
         self._incarnation = ""
         self._state = "has not answered yet"
         self._poller: asyncio.Task[None] | None = None
@@ -113,11 +103,11 @@ class _Replica:
         self.sessions = 0
         self.down = False
 
-    def start(self, prompt: list[int], max_tokens: int, deadline_s: float) -> tuple[asyncio.Future[Generation], int]:
+    def start(self, prompt: list[int], max_tokens: int, timeout_s: float) -> tuple[asyncio.Future[Completion], int]:
         loop = asyncio.get_running_loop()
         number = next(self._numbers)
-        future: asyncio.Future[Generation] = loop.create_future()
-        self.open[number] = _Open(future, loop.call_later(deadline_s, self._expire, number, deadline_s))
+        future: asyncio.Future[Completion] = loop.create_future()
+        self.open[number] = _Open(future, loop.call_later(timeout_s, self._expire, number, timeout_s))
         self._queue.append((number, prompt, max_tokens))
         self._schedule(loop)
         if self._poller is None:
@@ -140,15 +130,15 @@ class _Replica:
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
         if self.down:
             return
-        if len(self._queue) * SHARE >= self.sessions:
+        if len(self._queue) * FLUSH_FRACTION >= self.sessions:
             loop.call_soon(self._flush)
-        elif self._lingering is None:
-            self._lingering = loop.call_later(LINGER_S, self._flush)
+        elif self._flush_timer is None:
+            self._flush_timer = loop.call_later(BATCH_WINDOW_S, self._flush)
 
     def _flush(self) -> None:
-        if self._lingering is not None:
-            self._lingering.cancel()
-            self._lingering = None
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
         if self.down or not (self._queue or self._aborted):
             return
         queue = [entry for entry in self._queue if entry[0] in self.open]
@@ -160,34 +150,34 @@ class _Replica:
 
         while True:
             try:
-                incarnation, version, answers = await self._handle.poll.remote(self._client, POLL_S)
+                incarnation, version, completions = await self._handle.poll.remote(self._client, POLL_TIMEOUT_S)
             except RayError as error:
-                self._lost(f"{self._label} died ({type(error).__name__})")
-                await asyncio.sleep(RETRY_S)
+                self._mark_down(f"{self._label} died ({type(error).__name__})")
+                await asyncio.sleep(RETRY_INTERVAL_S)
                 continue
             if self._incarnation not in ("", incarnation):
-                self._lost(f"{self._label} died and was started anew")
+                self._mark_down(f"{self._label} died and was started anew")
             self._incarnation = incarnation
             self._state = "has not been given weights yet" if version is None else f"serves version {version}"
-            for answer in answers:
-                self._finish(*answer)
+            for number, completion in completions:
+                self._finish(number, completion)
             if self.down:
                 self.down = False
                 self._flush()
 
-    def _finish(self, number: int, tokens: list[int], logprobs: list[float], versions: list[int], reason: str) -> None:
+    def _finish(self, number: int, completion: Completion) -> None:
         entry = self.open.pop(number, None)
         if entry is None:
             return
         entry.timer.cancel()
         if entry.future.done():
             return
-        if tokens:
-            entry.future.set_result(Generation(tokens, logprobs, versions, reason))
+        if completion.tokens:
+            entry.future.set_result(completion)
         else:
-            entry.future.set_exception(EngineFailed(f"{self._label} gave no tokens: {reason}"))
+            entry.future.set_exception(EngineFailed(f"{self._label} returned no tokens: {completion.finish_reason}"))
 
-    def _expire(self, number: int, deadline_s: float) -> None:
+    def _expire(self, number: int, timeout_s: float) -> None:
         entry = self.open.get(number)
         if entry is None:
             return
@@ -196,12 +186,12 @@ class _Replica:
         if not entry.future.done():
             entry.future.set_exception(
                 EngineFailed(
-                    f"no answer from {self._label} within {deadline_s:g} s; it {self._state}, "
+                    f"no answer from {self._label} within {timeout_s:g} s; it {self._state}, "
                     f"with {others} other requests open"
                 )
             )
 
-    def _lost(self, reason: str) -> None:
+    def _mark_down(self, reason: str) -> None:
         """The engine is gone, and with it all that was sent; what is only queued waits for it to come back."""
         self.down = True
         self._incarnation = ""

@@ -18,24 +18,14 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import Any
 
-from . import cpu_patches as vllm_cpu
+from . import cpu_patches
+from .completion import Completion, failed_completion
 
 LOG = logging.getLogger(__name__)
 
-
-class Finished(NamedTuple):
-    """One finished request, flat and cheap to send."""
-
-    tokens: list[int]
-    logprobs: list[float]
-    versions: list[int]
-    reason: str
-    """``stop`` or ``length``; anything else, with no tokens, says what went wrong."""
-
-
-Done = Callable[[Finished], None]
+OnDone = Callable[[Completion], None]
 
 
 class _Running:
@@ -43,7 +33,7 @@ class _Running:
 
     __slots__ = ("done", "logprobs", "tokens", "versions")
 
-    def __init__(self, done: Done) -> None:
+    def __init__(self, done: OnDone) -> None:
         self.done = done
         self.tokens: list[int] = []
         self.logprobs: list[float] = []
@@ -61,7 +51,7 @@ class Core:
         self._arguments = arguments
         self._stop_tokens = list(stop_tokens)
         self._on_death = on_death
-        self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._core: Any = None
         self._params: dict[tuple[int, float], Any] = {}
@@ -76,41 +66,41 @@ class Core:
         self._thread.start()
         up.result()
 
-    def add(self, name: str, prompt: list[int], max_tokens: int, temperature: float, done: Done) -> None:
+    def add(self, name: str, prompt: list[int], max_tokens: int, temperature: float, done: OnDone) -> None:
         """Start generating; ``done`` is called once, from the event loop. Must be called from that loop."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
-        self._orders.put(lambda: self._add(name, prompt, max_tokens, temperature, done))
+        self._commands.put(lambda: self._add(name, prompt, max_tokens, temperature, done))
 
     def abort(self, names: list[str]) -> None:
         """End requests early; they never call back."""
-        self._orders.put(lambda: self._abort(names))
+        self._commands.put(lambda: self._abort(names))
 
     async def update(self, info: dict[str, Any], version: int) -> None:
         """Load new weights in flight; tokens sampled after this returns carry ``version``."""
-        await self._order(lambda: self._update(info, version))
+        await self._execute(lambda: self._update(info, version))
 
-    async def label(self, version: int) -> None:
+    async def set_version(self, version: int) -> None:
         """Call the weights as they are ``version``."""
-        await self._order(lambda: self._core.set_weight_version(str(version)))
+        await self._execute(lambda: self._core.set_weight_version(str(version)))
 
     def shutdown(self) -> None:
         """End the thread, within ten seconds."""
-        self._orders.put(None)
+        self._commands.put(None)
         self._thread.join(10)
 
-    async def _order(self, order: Callable[[], None]) -> None:
+    async def _execute(self, command: Callable[[], None]) -> None:
         future: Future[None] = Future()
 
         def run() -> None:
             try:
-                order()
+                command()
             except Exception as error:
                 future.set_exception(error)
             else:
                 future.set_result(None)
 
-        self._orders.put(run)
+        self._commands.put(run)
         await asyncio.wrap_future(future)
 
     def _run(self, up: "Future[None]") -> None:
@@ -124,7 +114,7 @@ class Core:
             gc.enable()
         up.set_result(None)
         try:
-            while self._obey():
+            while self._run_commands():
                 self._step()
             self._core.shutdown()
         except Exception:
@@ -153,23 +143,23 @@ class Core:
             **self._arguments,
         ).create_engine_config(UsageContext.ENGINE_CONTEXT)
         if config.device_config.device_type == "cpu":
-            vllm_cpu.prepare()
+            cpu_patches.apply()
         gc.freeze()
         core = EngineCore(config, Executor.get_class(config), log_stats=False)
         core.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})
         return core
 
-    def _obey(self) -> bool:
+    def _run_commands(self) -> bool:
         """Carry out all orders there are; wait for one when there is nothing to compute. False: the last was to end."""
         wait = not self._core.scheduler.has_requests()
         while True:
             try:
-                order = self._orders.get(block=wait)
+                command = self._commands.get(block=wait)
             except queue.Empty:
                 return True
-            if order is None:
+            if command is None:
                 return False
-            order()
+            command()
             wait = False
 
     def _step(self) -> None:
@@ -177,14 +167,14 @@ class Core:
         outputs, executed = self._core.step_fn()
         self.busy_s += time.perf_counter() - started
         self._core.post_step(executed)
-        finished: list[tuple[Done, Finished]] = []
+        finished: list[tuple[OnDone, Completion]] = []
         for batch in (outputs or {}).values():
             for output in batch.outputs:
-                self._note(output, batch.weight_version, finished)
+                self._collect(output, batch.weight_version, finished)
         if finished and self._loop is not None:
             self._loop.call_soon_threadsafe(_deliver, finished)
 
-    def _note(self, output: Any, version: str, finished: list[tuple[Done, Finished]]) -> None:
+    def _collect(self, output: Any, version: str, finished: list[tuple[OnDone, Completion]]) -> None:
         running = self._running.get(output.request_id)
         if running is None:
             return
@@ -199,9 +189,9 @@ class Core:
         if output.finish_reason is not None:
             del self._running[output.request_id]
             self.sampled_tokens += len(running.tokens)
-            finished.append((running.done, _finish(running, str(output.finish_reason))))
+            finished.append((running.done, _completion(running, str(output.finish_reason))))
 
-    def _add(self, name: str, prompt: list[int], max_tokens: int, temperature: float, done: Done) -> None:
+    def _add(self, name: str, prompt: list[int], max_tokens: int, temperature: float, done: OnDone) -> None:
         from vllm.v1.engine import EngineCoreRequest
 
         request = EngineCoreRequest(
@@ -246,14 +236,16 @@ class Core:
         return params
 
 
-def _finish(running: _Running, reason: str) -> Finished:
+def _completion(running: _Running, reason: str) -> Completion:
     tokens, logprobs, versions = running.tokens, running.logprobs, running.versions
     if not len(tokens) == len(logprobs) == len(versions):
-        said = f"{len(tokens)} ids, {len(logprobs)} log-probabilities, {len(versions)} versions"
-        return Finished([], [], [], f"vLLM gave {said}")
-    return Finished(tokens, logprobs, versions, reason)
+        return failed_completion(
+            f"vLLM returned {len(tokens)} token ids, {len(logprobs)} log-probabilities and {len(versions)} versions; "
+            "their numbers must be equal"
+        )
+    return Completion(tokens, logprobs, versions, reason)
 
 
-def _deliver(finished: list[tuple[Done, Finished]]) -> None:
-    for done, answer in finished:
-        done(answer)
+def _deliver(finished: list[tuple[OnDone, Completion]]) -> None:
+    for done, completion in finished:
+        done(completion)

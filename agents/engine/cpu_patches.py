@@ -13,7 +13,7 @@ from typing import Any
 X86 = frozenset({"x86_64", "amd64"})
 
 
-def prepare() -> None:
+def apply() -> None:
     """Tell vLLM, in the process that will build the engine; more than once does no harm."""
     import vllm._custom_ops
     import vllm.model_executor.layers.utils
@@ -29,7 +29,7 @@ def prepare() -> None:
         backend.get_supported_kernel_block_sizes = staticmethod(lambda kv_cache_spec=None: [MultipleOf(16)])
 
 
-def block_size(wanted: int) -> int:
+def block_size(requested: int) -> int:
     """``wanted``, or the next size that this processor's kernel takes."""
     grain = 16 if platform.machine().lower() in X86 else 32
-    return -(-wanted // grain) * grain
+    return -(-requested // grain) * grain

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
-from ..rollout.episode import Answer
+from ..rollout.episode import PlayerTurn
 
 if TYPE_CHECKING:
     from ...envs.runner.env_thread import EnvThread
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 class RandomPlayer:
     """Draw an action from the environment's ``valid_actions``, each with a probability proportional to its weight."""
 
-    def __init__(self, owner: EnvThread, rng: Random, deadline: float) -> None:
-        self._owner = owner
-        self._deadline = deadline
+    def __init__(self, env_thread: EnvThread, rng: Random, step_timeout_s: float) -> None:
+        self._env_thread = env_thread
+        self._step_timeout_s = step_timeout_s
         self._rng = rng
 
-    async def act(self, observation: str, images: Sequence[bytes]) -> Answer:
+    async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
         """See ``episode.Player``."""
-        listed = await self._owner.run("valid_actions", lambda env: env.valid_actions(), self._deadline)
-        return Answer(self._rng.choices([text for text, _ in listed], [weight for _, weight in listed])[0])
+        actions = await self._env_thread.run("valid_actions", lambda env: env.valid_actions(), self._step_timeout_s)
+        return PlayerTurn(self._rng.choices([text for text, _ in actions], [weight for _, weight in actions])[0])
 
     def close(self) -> None:
         """Nothing is held."""
@@ -32,13 +32,13 @@ class RandomPlayer:
 class OraclePlayer:
     """Does what the environment says is right."""
 
-    def __init__(self, owner: EnvThread, deadline: float) -> None:
-        self._owner = owner
-        self._deadline = deadline
+    def __init__(self, env_thread: EnvThread, step_timeout_s: float) -> None:
+        self._env_thread = env_thread
+        self._step_timeout_s = step_timeout_s
 
-    async def act(self, observation: str, images: Sequence[bytes]) -> Answer:
+    async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
         """See ``episode.Player``."""
-        return Answer(await self._owner.run("oracle", lambda env: env.oracle(), self._deadline))
+        return PlayerTurn(await self._env_thread.run("oracle", lambda env: env.oracle(), self._step_timeout_s))
 
     def close(self) -> None:
         """Nothing is held."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ...errors import TurnwiseError
 from ..errors import EngineFailed
-from ..rollout.episode import Answer
+from ..rollout.episode import PlayerTurn
 from .policy import refuse_images
 
 
@@ -18,7 +18,7 @@ class ChatServer:
     uses it; ``close`` it there.
     """
 
-    def __init__(self, url: str, temperature: float, deadline: float) -> None:
+    def __init__(self, url: str, temperature: float, timeout_s: float) -> None:
         """``url`` is the base, ``http://host:port/v1``; the model's name may follow a ``#``.
 
         Raises:
@@ -31,27 +31,27 @@ class ChatServer:
         base, _, self._model = url.partition("#")
         self._url = base.rstrip("/") + "/chat/completions"
         self._temperature = temperature
-        self._deadline = deadline
+        self._timeout_s = timeout_s
         self._errors = (httpx.HTTPError, ValueError, KeyError, IndexError, TypeError)
         unbounded = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-        self._http = httpx.AsyncClient(timeout=deadline, limits=unbounded)
+        self._http = httpx.AsyncClient(timeout=timeout_s, limits=unbounded)
 
-    async def answer(self, messages: Sequence[Mapping[str, str]]) -> str:
+    async def complete(self, messages: Sequence[Mapping[str, str]]) -> str:
         """The server's next message.
 
         Raises:
-            EngineFailed: the server gave none within the deadline.
+            EngineFailed: the server gave none within the timeout_s.
         """
         body: dict[str, object] = {"messages": messages, "temperature": self._temperature}
         if self._model:
             body["model"] = self._model
         try:
-            async with asyncio.timeout(self._deadline):
-                answer = await self._http.post(self._url, json=body)
-            answer.raise_for_status()
-            return str(answer.json()["choices"][0]["message"]["content"])
+            async with asyncio.timeout(self._timeout_s):
+                response = await self._http.post(self._url, json=body)
+            response.raise_for_status()
+            return str(response.json()["choices"][0]["message"]["content"])
         except TimeoutError:
-            raise EngineFailed(f"{self._url} gave no answer within {self._deadline:g} s") from None
+            raise EngineFailed(f"{self._url} gave no answer within {self._timeout_s:g} s") from None
         except self._errors as error:
             raise EngineFailed(f"{self._url} gave no answer: {type(error).__name__}: {error}") from error
 
@@ -67,13 +67,13 @@ class ChatPlayer:
         self._server = server
         self._messages = [{"role": "system", "content": system}] if system else []
 
-    async def act(self, observation: str, images: Sequence[bytes]) -> Answer:
+    async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
         """See ``episode.Player``."""
         refuse_images(images)
         self._messages.append({"role": "user", "content": observation})
-        text = await self._server.answer(self._messages)
+        text = await self._server.complete(self._messages)
         self._messages.append({"role": "assistant", "content": text})
-        return Answer(text)
+        return PlayerTurn(text)
 
     def close(self) -> None:
         """Nothing is held."""

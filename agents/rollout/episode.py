@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ...envs.errors import EnvError, EnvTimeout
 from ...records import Horizon, Message, Outcome, Status, Step, Task, Trajectory
 from ...store.trajectory_writer import TrajectoryWriter
-from ..errors import CannotSee, EngineFailed, HorizonReached
+from ..errors import EngineFailed, HorizonReached, ImagesUnsupported
 
 if TYPE_CHECKING:
     from ...envs.runner.env_thread import EnvThread
     from ...store.client import StoreClient
 
-GRACE_S = 1.0
+PLAYER_GRACE_S = 1.0
 """Seconds beyond the turn's deadline before a player that does not end by itself is cancelled. A player bounds its own
 wait by that deadline, and its error names the part that did not answer."""
 
@@ -34,8 +34,8 @@ ENV_PACKAGE = "env_package"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a player says in one turn. A player without tokens has no messages."""
+class PlayerTurn:
+    """The action of a player in one turn. A player that does not sample tokens has no messages."""
 
     text: str
     messages: Sequence[Message] = ()
@@ -45,8 +45,8 @@ class Answer:
 class Player(Protocol):
     """Whoever acts in one episode."""
 
-    async def act(self, observation: str, images: Sequence[bytes]) -> Answer:
-        """Answer an observation.
+    async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
+        """Act on an observation.
 
         Raises:
             HorizonReached: no tokens are left for an answer.
@@ -65,13 +65,13 @@ class Controller(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Deadlines:
+class Timeouts:
     """Seconds each wait may take."""
 
-    reset: float = 60.0
-    step: float = 30.0
-    turn: float = 60.0
-    group: float = 600.0
+    reset_s: float = 60.0
+    step_s: float = 30.0
+    turn_s: float = 60.0
+    group_s: float = 600.0
     """For each member of a group, retries included; the wait for an environment's slot does not count."""
 
 
@@ -88,19 +88,19 @@ class _Progress:
     extras: dict[str, Any] = field(default_factory=dict)
 
 
-async def play(
-    owner: EnvThread,
+async def play_episode(
+    env_thread: EnvThread,
     player: Player,
     task: Task,
     horizon: Horizon,
     trajectory: Trajectory,
     client: StoreClient,
-    deadlines: Deadlines,
+    timeouts: Timeouts,
     controller: Controller,
 ) -> Outcome:
     """Play one episode and record it under ``trajectory.id``.
 
-    Cancelled, it is recorded as it then stands and its outcome returned; what cancelled it is still to be seen in
+    Cancelled, it is recorded as it then stands and its outcome returned; what cancelled it is visible in
     ``asyncio.current_task().cancelling()``.
 
     Raises:
@@ -109,41 +109,41 @@ async def play(
     """
     record = TrajectoryWriter(client, trajectory)
     record.start()
-    now = _Progress()
-    hopeless: CannotSee | None = None
+    progress = _Progress()
+    unplayable: ImagesUnsupported | None = None
     try:
-        await _turns(owner, player, task, horizon, trajectory.id, record, deadlines, controller, now)
+        await _turns(env_thread, player, task, horizon, trajectory.id, record, timeouts, controller, progress)
     except HorizonReached as error:
-        now.status, now.error = Status.TRUNCATED, str(error)
+        progress.status, progress.error = Status.TRUNCATED, str(error)
     except EnvTimeout as error:
-        now.status, now.error = Status.TIMEOUT, str(error)
+        progress.status, progress.error = Status.TIMEOUT, str(error)
     except EnvError as error:
-        now.status, now.error = Status.ENV_ERROR, str(error)
+        progress.status, progress.error = Status.ENV_ERROR, str(error)
     except (EngineFailed, TimeoutError) as error:
-        now.status, now.error = Status.POLICY_ERROR, str(error) or f"no answer within {deadlines.turn:g} s"
-    except CannotSee as error:
-        now.status, now.error, hopeless = Status.POLICY_ERROR, f"{task.env_id}: {error}", error
+        progress.status, progress.error = Status.POLICY_ERROR, str(error) or f"no answer within {timeouts.turn_s:g} s"
+    except ImagesUnsupported as error:
+        progress.status, progress.error, unplayable = Status.POLICY_ERROR, f"{task.env_id}: {error}", error
     except asyncio.CancelledError:
-        now.status, now.error = Status.CANCELLED, "cancelled while it was running"
-    if owner.package:
-        now.extras[ENV_PACKAGE] = owner.package
-    await to_the_end(_finish(record, now))
-    if hopeless is not None:
-        raise CannotSee(now.error) from hopeless
+        progress.status, progress.error = Status.CANCELLED, "cancelled while it was running"
+    if env_thread.package:
+        progress.extras[ENV_PACKAGE] = env_thread.package
+    await run_to_completion(_finish(record, progress))
+    if unplayable is not None:
+        raise ImagesUnsupported(progress.error) from unplayable
     return Outcome(
         trajectory.id,
         trajectory.member,
         trajectory.attempt,
-        now.status,
-        now.reward,
-        now.success,
-        now.turns,
-        now.tokens,
-        now.error,
+        progress.status,
+        progress.reward,
+        progress.success,
+        progress.turns,
+        progress.tokens,
+        progress.error,
     )
 
 
-async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
+async def run_to_completion(work: Coroutine[Any, Any, None]) -> None:
     """Wait for work that must not be left half done, cancelled or not. It is bound by deadlines of its own; a
     cancellation that came meanwhile is not raised, but still counted by ``asyncio.current_task().cancelling()``.
     """
@@ -156,71 +156,71 @@ async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
     task.result()
 
 
-async def _finish(record: TrajectoryWriter, now: _Progress) -> None:
+async def _finish(record: TrajectoryWriter, progress: _Progress) -> None:
     await record.finish(
-        now.status,
-        reward=now.reward,
-        success=now.success,
-        error=now.error,
-        final_observation_hash=now.final_hash,
-        final_observation=now.final_text,
-        extras=now.extras,
+        progress.status,
+        reward=progress.reward,
+        success=progress.success,
+        error=progress.error,
+        final_observation_hash=progress.final_hash,
+        final_observation=progress.final_text,
+        extras=progress.extras,
     )
 
 
 async def _turns(
-    owner: EnvThread,
+    env_thread: EnvThread,
     player: Player,
     task: Task,
     horizon: Horizon,
     trajectory: str,
     record: TrajectoryWriter,
-    deadlines: Deadlines,
+    timeouts: Timeouts,
     controller: Controller,
-    now: _Progress,
+    progress: _Progress,
 ) -> None:
-    seen = await owner.reset(task.seed, task.split, deadlines.reset)
-    now.extras.update(seen.extras)
+    result = await env_thread.reset(task.seed, task.split, timeouts.reset_s)
+    progress.extras.update(result.extras)
     for turn in range(horizon.max_turns):
         record.check()
         started = perf_counter()
-        async with asyncio.timeout(deadlines.turn + GRACE_S):
-            answer = await player.act(seen.text, seen.images)
+        async with asyncio.timeout(timeouts.turn_s + PLAYER_GRACE_S):
+            played = await player.act(result.text, result.images)
         model_ms = 1000 * (perf_counter() - started)
-        before = seen
+        before = result
         try:
-            seen = await owner.step(answer.text, deadlines.step)
+            result = await env_thread.step(played.text, timeouts.step_s)
         except EnvError:
-            record.append([], answer.messages)
+            record.append([], played.messages)
             raise
         images = {hashlib.sha256(image).hexdigest(): image for image in before.images}
         step = Step(
             index=turn,
             observation=before.text,
             observation_hash=before.hash,
-            action=answer.text,
-            reward=seen.reward,
-            reward_parts=seen.reward_parts,
-            terminated=seen.terminated,
-            truncated=seen.truncated,
-            action_valid=seen.action_valid,
+            action=played.text,
+            reward=result.reward,
+            reward_parts=result.reward_parts,
+            terminated=result.terminated,
+            truncated=result.truncated,
+            action_valid=result.action_valid,
             state_key=before.state_key,
-            message=answer.messages[-1].index if answer.messages else None,
+            message=played.messages[-1].index if played.messages else None,
             model_ms=model_ms,
-            env_ms=seen.ms,
+            env_ms=result.ms,
             images=tuple(images),
             created_at=datetime.now(UTC),
         )
-        record.append([step], answer.messages, images)
-        now.reward += seen.reward
-        now.turns += 1
-        now.tokens += answer.tokens
-        now.success = seen.success
-        now.final_hash, now.final_text = seen.hash, seen.text
-        now.extras.update(seen.extras)
-        if seen.terminated or seen.truncated:
-            now.status = Status.COMPLETED if seen.terminated else Status.TRUNCATED
+        record.append([step], played.messages, images)
+        progress.reward += result.reward
+        progress.turns += 1
+        progress.tokens += played.tokens
+        progress.success = result.success
+        progress.final_hash, progress.final_text = result.hash, result.text
+        progress.extras.update(result.extras)
+        if result.terminated or result.truncated:
+            progress.status = Status.COMPLETED if result.terminated else Status.TRUNCATED
             return
-        if reason := controller.stop(trajectory, turn, seen.reward):
+        if reason := controller.stop(trajectory, turn, result.reward):
             raise HorizonReached(reason)
     raise HorizonReached(f"{horizon.max_turns} turns played")

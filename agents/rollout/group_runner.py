@@ -1,4 +1,4 @@
-"""Groups of episodes at once in one asyncio loop: retries, deadlines, and a pool of environments.
+"""Groups of episodes at once in one asyncio loop: retries, timeouts, and a pool of environments.
 
 A member's time counts only while it holds a slot of its environment: waiting for a slot costs it nothing. A failed
 member is retried once before its group's deadline. What is still running at the deadline is cancelled; an ending that
@@ -20,24 +20,24 @@ from ...envs.runner.env_thread import EnvThread
 from ...records import SCORED_STATUSES, Group, Outcome, Source, Status, Task, Trajectory
 from ...store.client import StoreClient
 from ...store.trajectory_writer import TrajectoryWriter
-from .episode import Controller, Deadlines, Player, play, to_the_end
+from .episode import Controller, Player, Timeouts, play_episode, run_to_completion
 
-RETRIES = 1
+MAX_RETRIES = 1
 """Times a failed member is played again."""
-CLOSING = 10.0
+CLOSE_TIMEOUT_MAX_S = 10.0
 """Seconds an environment may take to close at most: they come on top of the group's deadline."""
 
-MakePlayer = Callable[[EnvThread, Group, Trajectory], "Player"]
+PlayerFactory = Callable[[EnvThread, Group, Trajectory], "Player"]
 
 
-class Rollouts:
+class GroupRunner:
     """Plays groups; one instance an event loop."""
 
     def __init__(
         self,
         client: StoreClient,
-        player: MakePlayer,
-        deadlines: Deadlines,
+        player: PlayerFactory,
+        timeouts: Timeouts,
         concurrency: Mapping[str, int],
         controller: Controller,
         policy: str = "",
@@ -46,8 +46,8 @@ class Rollouts:
         """``concurrency`` bounds the episodes at once by ``kind`` of task; a kind not in it has no bound of its own."""
         self._client = client
         self._player = player
-        self._deadlines = deadlines
-        self._closing = min(deadlines.step, CLOSING)
+        self._timeouts = timeouts
+        self._close_timeout_s = min(timeouts.step_s, CLOSE_TIMEOUT_MAX_S)
         self._controller = controller
         self._policy = policy
         self._source = source
@@ -56,7 +56,7 @@ class Rollouts:
         self._since: dict[tuple[str, int], float] = {}
         """When each member that holds a slot took it, by group and member."""
 
-    async def group(self, group: Group, members: Sequence[tuple[int, int]]) -> list[Outcome]:
+    async def play(self, group: Group, members: Sequence[tuple[int, int]]) -> list[Outcome]:
         """Play ``(member, attempt)`` pairs of a group; the last attempt of each is returned, failed ones too."""
         return list(await asyncio.gather(*(self._member(group, member, attempt) for member, attempt in members)))
 
@@ -67,16 +67,16 @@ class Rollouts:
 
     async def close(self) -> None:
         """Close the environments that wait for use."""
-        owners = [owner for waiting in self._idle.values() for owner in waiting]
+        env_threads = [env_thread for waiting in self._idle.values() for env_thread in waiting]
         self._idle.clear()
-        await asyncio.gather(*(owner.close(self._closing) for owner in owners))
+        await asyncio.gather(*(env_thread.close(self._close_timeout_s) for env_thread in env_threads))
 
     async def _member(self, group: Group, member: int, attempt: int) -> Outcome:
-        last = attempt + RETRIES
-        left = self._deadlines.group
+        last = attempt + MAX_RETRIES
+        left = self._timeouts.group_s
         while True:
             # The wait for a slot is bounded by the deadlines of the members that hold one.
-            async with self._slots.get(kind(group.task)) or nullcontext():
+            async with self._slots.get(env_key(group.task)) or nullcontext():
                 since = self._since[group.id, member] = monotonic()
                 try:
                     outcome = await self._attempt(group, member, attempt, left)
@@ -97,7 +97,7 @@ class Rollouts:
             source=self._source,
             policy=self._policy,
         )
-        late = f"its group's deadline of {self._deadlines.group:g} s came"
+        late = f"its group's deadline of {self._timeouts.group_s:g} s came"
         outcome = Outcome(trajectory.id, member, attempt, Status.CANCELLED, 0.0, None, 0, 0, late)
         try:
             async with asyncio.timeout(seconds) as limit:
@@ -113,55 +113,55 @@ class Rollouts:
 
     async def _episode(self, group: Group, trajectory: Trajectory) -> Outcome:
         try:
-            owner = await self._take(group.task)
+            env_thread = await self._take(group.task)
         except EnvError as error:
-            return await self._stillborn(trajectory, str(error))
-        trajectory = replace(trajectory, deterministic=owner.deterministic)
+            return await self._record_failed_start(trajectory, str(error))
+        trajectory = replace(trajectory, deterministic=env_thread.deterministic)
         player: Player | None = None
         outcome: Outcome | None = None
         try:
-            player = self._player(owner, group, trajectory)
-            outcome = await play(
-                owner,
+            player = self._player(env_thread, group, trajectory)
+            outcome = await play_episode(
+                env_thread,
                 player,
                 group.task,
                 group.horizon,
                 trajectory,
                 self._client,
-                self._deadlines,
+                self._timeouts,
                 self._controller,
             )
         finally:
             if player is not None:
                 player.close()
             # Cut off before its end, an environment still holds its sandbox: it must not keep it while it waits.
-            reusable = {Status.COMPLETED} if owner.holds_sandbox else SCORED_STATUSES
+            reusable = {Status.COMPLETED} if env_thread.holds_sandbox else SCORED_STATUSES
             if outcome is not None and outcome.status in reusable:
-                self._idle.setdefault(kind(group.task), []).append(owner)
+                self._idle.setdefault(env_key(group.task), []).append(env_thread)
             else:
-                await to_the_end(owner.close(self._closing))
+                await run_to_completion(env_thread.close(self._close_timeout_s))
         return outcome
 
-    async def _stillborn(self, trajectory: Trajectory, error: str) -> Outcome:
+    async def _record_failed_start(self, trajectory: Trajectory, error: str) -> Outcome:
         record = TrajectoryWriter(self._client, trajectory)
         record.start()
-        await to_the_end(record.finish(Status.ENV_ERROR, error=error))
+        await run_to_completion(record.finish(Status.ENV_ERROR, error=error))
         return Outcome(trajectory.id, trajectory.member, trajectory.attempt, Status.ENV_ERROR, 0.0, None, 0, 0, error)
 
     async def _take(self, task: Task) -> EnvThread:
-        waiting = self._idle.get(kind(task))
+        waiting = self._idle.get(env_key(task))
         if waiting:
             return waiting.pop()
-        owner = EnvThread.of(task)
-        await owner.make(self._deadlines.reset)
-        return owner
+        env_thread = EnvThread.of(task)
+        await env_thread.make(self._timeouts.reset_s)
+        return env_thread
 
 
-def kind(task: Task) -> str:
+def env_key(task: Task) -> str:
     """What an environment can be re-used for: its id with its options."""
-    return kind_of(task.env_id, task.options)
+    return env_key_of(task.env_id, task.options)
 
 
-def kind_of(env_id: str, options: Mapping[str, object]) -> str:
+def env_key_of(env_id: str, options: Mapping[str, object]) -> str:
     """``kind`` of an environment before there is a task."""
     return f"{env_id} {json.dumps(dict(options), sort_keys=True)}" if options else env_id

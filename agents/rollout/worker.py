@@ -22,10 +22,10 @@ from ...store.writer import Writer
 from ..engine.client import PolicyClient
 from ..store_actor import send_to
 from ..tokens.conversation import Chat
-from .episode import Controller, Deadlines, Player
-from .group_runner import Rollouts
+from .episode import Controller, Player, Timeouts
+from .group_runner import GroupRunner
 
-CreatePlayer = Callable[[PolicyClient, Chat, EnvThread, Group, Trajectory, float], Player]
+PolicyPlayerFactory = Callable[[PolicyClient, Chat, EnvThread, Group, Trajectory, float], Player]
 """Creates the player of one episode; the last argument is the turn's timeout in seconds. Sent to the worker by pickle:
 a top-level function."""
 
@@ -38,10 +38,10 @@ class WorkerSpec:
     model: str
     """Folder of the tokenizer and its chat template."""
     temperature: float
-    deadlines: Deadlines
+    timeouts: Timeouts
     concurrency: Mapping[str, int]
     controller: Controller
-    create_player: CreatePlayer
+    create_player: PolicyPlayerFactory
     sandboxes: str = ""
     """The run whose hosts give sandboxes to environments; empty where none of them asks for any."""
     logs: LogFolder | None = None
@@ -59,15 +59,15 @@ class RolloutWorker:
         self._engines = engines
         self._writer = writer
         self._chat = Chat(spec.model)
-        self._rollouts: Rollouts | None = None
+        self._runner: GroupRunner | None = None
         self._engine_client: PolicyClient | None = None
         self._store_client: StoreClient | None = None
         self._playing: set[asyncio.Task[list[Outcome]]] = set()
 
     async def play(self, group: Group, members: Sequence[tuple[int, int]]) -> tuple[list[Outcome], int]:
         """Outcomes of the ``(member, attempt)`` pairs, and how many threads this process has given up."""
-        rollouts = self._rollouts or self._start()
-        task = asyncio.ensure_future(rollouts.group(group, members))
+        runner = self._runner or self._start()
+        task = asyncio.ensure_future(runner.play(group, members))
         self._playing.add(task)
         try:
             return await task, abandoned_threads()
@@ -84,33 +84,33 @@ class RolloutWorker:
             await self._store_client.flush()
 
     async def held(self, group: str) -> float:
-        """See ``Rollouts.held``."""
-        return self._rollouts.held(group) if self._rollouts is not None else 0.0
+        """See ``GroupRunner.held``."""
+        return self._runner.held(group) if self._runner is not None else 0.0
 
     async def ping(self) -> bool:
-        """Answer, to show that the process is up."""
+        """Return True: the process is up."""
         return True
 
     async def close(self) -> None:
         """Close environments and the client."""
-        if self._rollouts is not None:
-            await self._rollouts.close()
+        if self._runner is not None:
+            await self._runner.close()
         if self._engine_client is not None:
             await self._engine_client.close()
 
-    def _start(self) -> Rollouts:
+    def _start(self) -> GroupRunner:
         if self._spec.sandboxes:
             lease_from_run(self._spec.sandboxes)
         send = send_to(self._writer) if self._writer else Writer(open_database(self._spec.store_url)).run
         self._engine_client = PolicyClient(list(self._engines), temperature=self._spec.temperature)
         self._store_client = StoreClient(send)
-        self._rollouts = Rollouts(
-            self._store_client, self._player, self._spec.deadlines, self._spec.concurrency, self._spec.controller
+        self._runner = GroupRunner(
+            self._store_client, self._player, self._spec.timeouts, self._spec.concurrency, self._spec.controller
         )
-        return self._rollouts
+        return self._runner
 
-    def _player(self, owner: EnvThread, group: Group, trajectory: Trajectory) -> Player:
+    def _player(self, env_thread: EnvThread, group: Group, trajectory: Trajectory) -> Player:
         assert self._engine_client is not None  # noqa: S101
         return self._spec.create_player(
-            self._engine_client, self._chat, owner, group, trajectory, self._spec.deadlines.turn
+            self._engine_client, self._chat, env_thread, group, trajectory, self._spec.timeouts.turn_s
         )

@@ -24,7 +24,7 @@ from typing import Any
 
 from ...records import NO_VERSION, Message, Role, Source
 from .encoding import Encoder, stop_tokens
-from .template import Shape, Template
+from .template import Template, TurnAffixes
 
 
 class Chat:
@@ -49,21 +49,21 @@ class Chat:
         self.template = Template(tokenizer)
         self.stop_tokens = stop_tokens(Path(tokenizer_path))
         """Token ids that end a turn."""
-        self._shapes: dict[bool, Shape | None] = {}
+        self._affixes: dict[bool, TurnAffixes | None] = {}
 
-    def begin(self, system: str = "") -> "Transcript":
+    def begin(self, system: str = "") -> "Conversation":
         """A new conversation; an empty ``system`` is none."""
-        return Transcript(self, system)
+        return Conversation(self, system)
 
-    def answer(self, text: str) -> list[int]:
+    def encode_completion(self, text: str) -> list[int]:
         """The ids of an answer that did not come from the policy, closed by the end-of-turn token."""
         return [*self.encoder.encode(text, {}, start=False), *self.stop_tokens[:1]]
 
-    def shape(self, system: bool) -> Shape | None:
+    def turn_affixes(self, system: bool) -> TurnAffixes | None:
         """What the template puts around an observation; None where it is not proven to append only."""
-        if system not in self._shapes:
-            self._shapes[system] = self.template.probe(system)
-        return self._shapes[system]
+        if system not in self._affixes:
+            self._affixes[system] = self.template.probe(system)
+        return self._affixes[system]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +80,17 @@ class _Turn:
         return self.start + self.text + self.end
 
 
-class Transcript:
+class Conversation:
     """One conversation in progress: ``observe`` and ``act`` in turn, ``prompt`` between them."""
 
     def __init__(self, chat: Chat, system: str) -> None:
         self._chat = chat
         self._system = system
-        self._shape = chat.shape(bool(system))
+        self._affixes = chat.turn_affixes(bool(system))
         self._mark = f"\ue000{secrets.token_hex(4)}"
         self._observations: list[str] = []
         self._turns: list[_Turn] = []
-        self._masked: dict[str, str] = {}
+        self._escaped: dict[str, str] = {}
         self._rendered: str | None = None
         """What the template made of all up to the last observation; None when it must be made anew."""
         self._context: list[int] = []
@@ -106,12 +106,12 @@ class Transcript:
             raise ValueError("this policy reads text only, and the observation brings images")
         if len(self._turns) < len(self._observations):
             raise ValueError("two observations in a row: call act with the policy's answer first")
-        masked: dict[str, str] = {}
-        observation = self._chat.encoder.mask(text, f"{self._mark}m{self._count}_", masked)
-        self._masked |= masked
+        escaped: dict[str, str] = {}
+        observation = self._chat.encoder.escape_special_tokens(text, f"{self._mark}m{self._count}_", escaped)
+        self._escaped |= escaped
         self._observations.append(observation)
-        if self._rendered is not None and self._shape is not None:
-            added = self._shape.before + observation + self._shape.after
+        if self._rendered is not None and self._affixes is not None:
+            added = self._affixes.before + observation + self._affixes.after
         else:
             previous, self._rendered = self._rendered, self._render()
             appended = None if previous is None else self._appended(previous, self._rendered)
@@ -120,7 +120,7 @@ class Transcript:
                 return self._message(Role.USER, self._reroot(self._rendered), root=True)
             added = appended
         added = self._chat.encoder.after_stop(added, self._turns[-1].tokens[-1])
-        return self._message(Role.USER, self._chat.encoder.encode(added, masked, start=False))
+        return self._message(Role.USER, self._chat.encoder.encode(added, escaped, start=False))
 
     def act(self, tokens: Sequence[int], logprobs: Sequence[float], versions: Sequence[int]) -> Message:
         """Add what the policy sampled, as the engine reported it.
@@ -136,7 +136,7 @@ class Transcript:
         ids = self._answer(tokens)
         return self._message(Role.ASSISTANT, ids, logprobs=list(logprobs), versions=list(versions))
 
-    def insert(self, text: str, source: Source) -> Message:
+    def append_external(self, text: str, source: Source) -> Message:
         """Add an answer that did not come from the policy: encoded here, once, and closed by the end-of-turn token.
 
         Raises:
@@ -144,12 +144,12 @@ class Transcript:
         """
         if source is Source.POLICY:
             raise ValueError("what the policy samples is added by act, as token ids")
-        encoder, masked = self._chat.encoder, dict[str, str]()
-        marked = encoder.mask(text, f"{self._mark}m{self._count}_", masked)
-        ids = self._answer([*encoder.encode(marked, masked, start=False), *self._chat.stop_tokens[:1]])
+        encoder, escaped = self._chat.encoder, dict[str, str]()
+        marked = encoder.escape_special_tokens(text, f"{self._mark}m{self._count}_", escaped)
+        ids = self._answer([*encoder.encode(marked, escaped, start=False), *self._chat.stop_tokens[:1]])
         return self._message(Role.ASSISTANT, ids, source=source)
 
-    def forget(self, turns: int) -> None:
+    def drop_oldest_turns(self, turns: int) -> None:
         """Drop the oldest ``turns`` turns, each an observation and its answer, from the context; the next ``observe``
         begins a new root.
 
@@ -224,16 +224,16 @@ class Transcript:
             gap, intact, kept = before.partition(turn.start)
             tokens = turn.tokens
             if not intact or kept != turn.text:
-                gap, tokens = self._kept(gap + kept, turn.tokens)
+                gap, tokens = self._common_suffix(gap + kept, turn.tokens)
             ids += self._encode_gap(gap, last, start=not ids) + tokens
             last, rendered = turn.tokens[-1], after
         return ids + self._encode_gap(rendered, last, start=not ids)
 
     def _encode_gap(self, text: str, last: int | None, *, start: bool) -> list[int]:
         text = text if last is None else self._chat.encoder.after_stop(text, last)
-        return self._chat.encoder.encode(text, self._masked, start=start)
+        return self._chat.encoder.encode(text, self._escaped, start=start)
 
-    def _kept(self, text: str, tokens: list[int]) -> tuple[str, list[int]]:
+    def _common_suffix(self, text: str, tokens: list[int]) -> tuple[str, list[int]]:
         """``text`` parted into what is not, and the ids of what is, the end of ``tokens``."""
         low, high = 0, len(tokens)
         while low < high:

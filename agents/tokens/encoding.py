@@ -46,29 +46,29 @@ class Encoder:
         self._lookalike = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
         self._anchor = self._find_anchor()
 
-    def encode(self, text: str, masked: dict[str, str], *, start: bool) -> list[int]:
+    def encode(self, text: str, escaped: dict[str, str], *, start: bool) -> list[int]:
         """The ids of ``text``, which stands at the ``start`` of the context or continues it.
 
-        ``masked`` maps each marker that ``mask`` put into the text to what it stands for.
+        ``escaped`` maps each marker that ``mask`` put into the text to what it stands for.
         """
-        if not masked:
+        if not escaped:
             return self._encode(text, start)
         ids: list[int] = []
-        for piece in re.split("(" + "|".join(map(re.escape, masked)) + ")", text):
-            if piece in masked:
-                ids += self._plain.encode(masked[piece], add_special_tokens=False).ids
+        for piece in re.split("(" + "|".join(map(re.escape, escaped)) + ")", text):
+            if piece in escaped:
+                ids += self._plain.encode(escaped[piece], add_special_tokens=False).ids
             elif piece:
                 ids += self._encode(piece, start and not ids)
         return ids
 
-    def mask(self, text: str, marker: str, masked: dict[str, str]) -> str:
-        """``text`` with each look-alike replaced by ``marker`` and a number, both noted in ``masked``."""
+    def escape_special_tokens(self, text: str, marker: str, escaped: dict[str, str]) -> str:
+        """``text`` with each look-alike replaced by ``marker`` and a number, both noted in ``escaped``."""
         if self._lookalike.search(text) is None:
             return text
 
         def replace(match: re.Match[str]) -> str:
-            key = f"{marker}{len(masked)}\ue001"
-            masked[key] = match.group()
+            key = f"{marker}{len(escaped)}\ue001"
+            escaped[key] = match.group()
             return key
 
         return self._lookalike.sub(replace, text)

@@ -13,7 +13,7 @@ _OPAQUE = frozenset({"__class__", "__str__", "__format__", "__add__", "__radd__"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TurnAffixes:
     """What an append-only template puts between an answer and the next observation, and after that observation."""
 
     before: str
@@ -43,12 +43,12 @@ class Template:
             messages.insert(0, {"role": "system", "content": system})
         return self._render(messages)
 
-    def probe(self, system: bool) -> Shape | None:
-        """The template's ``Shape`` if it is proven append-only, else None."""
+    def probe(self, system: bool) -> TurnAffixes | None:
+        """The template's ``TurnAffixes`` if it is proven append-only, else None."""
         looks: list[str] = []
         texts = [_Text(f" \n o{i} \"'<&> é\n ", looks) for i in range(_PROBE_TURNS)]
         answers = [_Text(f" \n a{i} \"'<&> é\n ", looks) for i in range(_PROBE_TURNS)]
-        shapes: set[Shape] = set()
+        affixes: set[TurnAffixes] = set()
         previous = ""
         for i in range(_PROBE_TURNS):
             rendered = self.render("s" if system else "", list(texts[: i + 1]), list(answers[:i]))
@@ -57,9 +57,9 @@ class Template:
                 added = rendered.removeprefix(prefix)
                 if added == rendered or added.count(str(texts[i])) != 1:
                     return None
-                shapes.add(Shape(*added.split(str(texts[i]))))
+                affixes.add(TurnAffixes(*added.split(str(texts[i]))))
             previous = rendered
-        return shapes.pop() if len(shapes) == 1 and not looks else None
+        return affixes.pop() if len(affixes) == 1 and not looks else None
 
     def _needs_fold(self) -> bool:
         if self._folds_system is None:

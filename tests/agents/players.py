@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnwise.agents.rollout.episode import Answer, Deadlines
-from turnwise.agents.rollout.group_runner import Rollouts
+from turnwise.agents.rollout.episode import PlayerTurn, Timeouts
+from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.envs.runner.env_thread import EnvThread, abandoned_threads
 from turnwise.envs.tasks import make_task
 from turnwise.records import Group, Horizon, Message, Outcome, Role, Source, Task, Trajectory
@@ -22,7 +22,7 @@ from turnwise.store.writer import Writer
 
 SITE = "turnwise/TextSite-v0"
 HORIZON = Horizon(max_turns=6, max_tokens_per_turn=8, max_tokens_per_episode=64, max_context=512)
-QUICK = Deadlines(reset=5.0, step=1.0, turn=5.0, group=20.0)
+QUICK = Timeouts(reset_s=5.0, step_s=1.0, turn_s=5.0, group_s=20.0)
 
 
 def group(task: Task, size: int = 1, horizon: Horizon = HORIZON, name: str = "g") -> Group:
@@ -52,14 +52,14 @@ class Scripted:
     turn: int = 0
     closed: bool = False
 
-    async def act(self, observation: str, images: Sequence[bytes]) -> Answer:
+    async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
         text = await self.say(observation)
         at = 2 * self.turn
         self.turn += 1
         parent = at - 1 if at else None
         asked = Message(at, parent, Role.USER, Source.POLICY, [1], [0], [float("nan")], [-1])
         said = Message(at + 1, at, Role.ASSISTANT, Source.POLICY, [2], [1], [-0.5], [0])
-        return Answer(text, (asked, said), 1)
+        return PlayerTurn(text, (asked, said), 1)
 
     def close(self) -> None:
         self.closed = True
@@ -74,7 +74,7 @@ def always(text: str) -> Say:
 
 @dataclass
 class Stage:
-    """Rollouts into a real store, through a ``send`` that a test may wrap."""
+    """Groups played into a real store, through a ``send`` that a test may wrap."""
 
     database: Database
     send: Send
@@ -89,15 +89,15 @@ class Stage:
         self,
         say: Script,
         of: Group,
-        deadlines: Deadlines = QUICK,
+        timeouts: Timeouts = QUICK,
     ) -> list[Outcome]:
         store = await self.begin()
         await store.open_group(of)
-        rollouts = self.rollouts(say, deadlines)
+        runner = self.runner(say, timeouts)
         try:
-            return await rollouts.group(of, [(member, 0) for member in range(of.size)])
+            return await runner.play(of, [(member, 0) for member in range(of.size)])
         finally:
-            await rollouts.close()
+            await runner.close()
 
     def store(self) -> RunStore:
         """Return the store as run ``r`` uses it."""
@@ -109,8 +109,8 @@ class Stage:
         await store.create(config={}, config_hash="c", kind="train", code_version="0")
         return store
 
-    def rollouts(self, say: Script, deadlines: Deadlines = QUICK, send: Send | None = None) -> Rollouts:
-        """Rollouts that write through ``send``, by default the stage's."""
+    def runner(self, say: Script, timeouts: Timeouts = QUICK, send: Send | None = None) -> GroupRunner:
+        """Return a runner that writes through ``send``, by default the stage's."""
 
         def player(owner: EnvThread, _: Group, trajectory: Trajectory) -> Any:
             if self.player is not None:
@@ -120,7 +120,7 @@ class Stage:
             self.owners.append(owner)
             return made
 
-        return Rollouts(StoreClient(send or self.send), player, deadlines, self.concurrency, PlayOn())
+        return GroupRunner(StoreClient(send or self.send), player, timeouts, self.concurrency, PlayOn())
 
 
 def on_stage(tmp_path: Path, scenario: Callable[[Stage], Awaitable[Any]]) -> Any:

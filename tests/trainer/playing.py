@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnwise.agents.rollout.group_runner import Rollouts
+from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.tiny_model import new_model
 from turnwise.records import Group, Outcome, PolicyVersion
 from turnwise.tests.agents.players import Stage
@@ -21,10 +21,10 @@ FIRST = PolicyVersion("r", 0, None, 0)
 class InProcess:
     """Plays groups in this process, as ``WorkerPool`` has them played by Ray actors."""
 
-    rollouts: Rollouts
+    runner: GroupRunner
 
     async def play(self, group: Group, todo: Sequence[tuple[int, int]], deadline: float) -> list[Outcome]:
-        return await self.rollouts.group(group, todo)
+        return await self.runner.play(group, todo)
 
     async def cancel(self, deadline: float = 30.0) -> None:
         """The dispatcher has cancelled what runs here."""

@@ -15,7 +15,7 @@ from typing import Any, Self
 from ...agents.engine.actor import start_engine
 from ...agents.placement import OFF_SANDBOX_NODES, hosts_of_actors
 from ...agents.players.policy import policy_player
-from ...agents.rollout.group_runner import kind_of
+from ...agents.rollout.group_runner import env_key_of
 from ...agents.rollout.worker import RolloutWorker, WorkerSpec
 from ...agents.store_actor import StoreWriter, send_to
 from ...agents.weights.shm_writer import WeightWriter
@@ -178,7 +178,7 @@ class Cluster:
             store_url=database.url,
             model=str(model),
             temperature=rollout.temperature,
-            deadlines=rollout.timeouts,
+            timeouts=rollout.timeouts,
             concurrency=concurrency(config, sandboxed=keeper is not None),
             controller=controller,
             create_player=policy_player,
@@ -333,7 +333,7 @@ def concurrency(config: RunConfig, *, sandboxed: bool) -> dict[str, int]:
     kinds = sum(any_sandboxed([one.id]) for one in config.environments) if sandboxed else 1
     room = max(1, config.sandboxes.per_node // (2 * config.rollout.num_workers * max(1, kinds)))
     return {
-        kind_of(one.id, one.options): min(one.concurrency, room)
+        env_key_of(one.id, one.options): min(one.concurrency, room)
         if sandboxed and any_sandboxed([one.id])
         else one.concurrency
         for one in config.environments

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, model_validator
 
-from ...agents.engine.actor import EngineConfig
+from ...agents.engine.config import EngineConfig
 from ...envs.sandboxes import SandboxSettings
 from ..algorithms.algorithm_set import SLOTS, AlgorithmSet
 from ..algorithms.component import Component

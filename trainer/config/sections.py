@@ -4,11 +4,11 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ...agents.rollout.episode import Deadlines
+from ...agents.rollout.episode import Timeouts
 
 CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
 """Attention head sizes that vLLM supports on a CPU; its process dies with any other."""
-_TIMEOUTS = Deadlines()
+_TIMEOUTS = Timeouts()
 
 
 class Section(BaseModel):
@@ -77,19 +77,19 @@ class RolloutConfig(Section):
     """Rollout worker processes."""
     num_engines: int = Field(1, ge=1)
     """Engine replicas."""
-    reset_timeout_s: float = Field(_TIMEOUTS.reset, gt=0)
+    reset_timeout_s: float = Field(_TIMEOUTS.reset_s, gt=0)
     """For one environment reset, including the wait for a sandbox."""
-    step_timeout_s: float = Field(_TIMEOUTS.step, gt=0)
+    step_timeout_s: float = Field(_TIMEOUTS.step_s, gt=0)
     """For one environment step."""
-    turn_timeout_s: float = Field(_TIMEOUTS.turn, gt=0)
+    turn_timeout_s: float = Field(_TIMEOUTS.turn_s, gt=0)
     """For one completion of the policy."""
-    group_timeout_s: float = Field(_TIMEOUTS.group, gt=0)
+    group_timeout_s: float = Field(_TIMEOUTS.group_s, gt=0)
     """For the play of each member of a group, including retries; the wait for an environment's slot does not count."""
 
     @property
-    def timeouts(self) -> Deadlines:
+    def timeouts(self) -> Timeouts:
         """The four timeouts as one record."""
-        return Deadlines(self.reset_timeout_s, self.step_timeout_s, self.turn_timeout_s, self.group_timeout_s)
+        return Timeouts(self.reset_timeout_s, self.step_timeout_s, self.turn_timeout_s, self.group_timeout_s)
 
 
 class LearnerConfig(Section):

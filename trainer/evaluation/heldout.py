@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ...agents.rollout.group_runner import kind, kind_of
+from ...agents.rollout.group_runner import env_key, env_key_of
 from ...envs.tasks import make_task
 from ...records import SCORED_STATUSES, Outcome, Task
 from ..config.sections import EnvironmentConfig
@@ -50,7 +50,7 @@ def labels(environments: Sequence[EnvironmentConfig]) -> list[str]:
     """
     chosen = [str(one.options.get("family", one.id)) for one in environments]
     values = ["-".join(str(value) for value in one.options.values()) or one.id for one in environments]
-    whole = [kind_of(one.id, one.options) for one in environments]
+    whole = [env_key_of(one.id, one.options) for one in environments]
     return next((names for names in (chosen, values) if len(set(names)) == len(names)), whole)
 
 
@@ -83,8 +83,8 @@ def summarize(
     low, high = wilson(sum(verdict is True for verdict in verdicts), len(verdicts))
     families = {}
     for environment, name_of in zip(environments, labels(environments), strict=True):
-        key = kind_of(environment.id, environment.options)
-        families[name_of] = success_rate([outcome.success for task, outcome in good if kind(task) == key])
+        key = env_key_of(environment.id, environment.options)
+        families[name_of] = success_rate([outcome.success for task, outcome in good if env_key(task) == key])
     return EvalResult(
         name=name,
         run=run,

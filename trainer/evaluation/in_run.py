@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from uuid import uuid4
 
-from ...agents.rollout.group_runner import kind
+from ...agents.rollout.group_runner import env_key
 from ...errors import TurnwiseError
 from ...records import SCORED_STATUSES, Horizon, Outcome, Task
 from ...store.run_store import RunStore
@@ -65,13 +65,13 @@ class Evaluator:
         for pause in RETRY_PAUSES_S:
             ended = [(task, one) for task, one in played if one.status in SCORED_STATUSES]
             known = [task for task, _ in ended]
-            again = [task for task in tasks if task not in known and kind(task) in self._worked]
+            again = [task for task in tasks if task not in known and env_key(task) in self._worked]
             if len(again) <= MAX_FAILED_SHARE * len(tasks):
                 break
             self._tell(Note(f"evaluation {name!r}: {len(again)} of {len(tasks)} episodes failed; again in {pause:g} s"))
             await asyncio.sleep(pause)
             played = ended + await self._play(name, again)
-        self._worked.update(kind(task) for task, one in played if one.status in SCORED_STATUSES)
+        self._worked.update(env_key(task) for task, one in played if one.status in SCORED_STATUSES)
         result = summarize(
             name, self._store.run, self._config.environments, played, settings.tasks, monotonic() - began
         )

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...agents.engine.actor import EngineConfig
-from ...agents.rollout.episode import Deadlines
+from ...agents.engine.config import EngineConfig
+from ...agents.rollout.episode import Timeouts
 from ...errors import TurnwiseError
 from ...records import Horizon
 from ..algorithms.curriculum.horizons.base import HorizonSchedule
@@ -29,7 +29,7 @@ class EvalSettings:
     engine: EngineConfig
 
     @property
-    def timeouts(self) -> Deadlines:
+    def timeouts(self) -> Timeouts:
         """The timeouts of ``rollout``."""
         return self.rollout.timeouts
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from ...agents.errors import CannotSee
+from ...agents.errors import ImagesUnsupported
 from ...agents.players.policy import refuse_images
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
@@ -17,7 +17,7 @@ async def refuse_unseen(environments: Sequence[EnvironmentConfig], split: str, t
     An environment that fails here is left to its episodes, which record the failure.
 
     Raises:
-        CannotSee: an observation holds an image.
+        ImagesUnsupported: an observation holds an image.
     """
     looks = [_look(one, split, timeout_s) for one in environments]
     for found in await asyncio.gather(*looks, return_exceptions=True):
@@ -30,8 +30,8 @@ async def _look(environment: EnvironmentConfig, split: str, timeout_s: float) ->
     try:
         await thread.make(timeout_s)
         refuse_images((await thread.reset(SEED, split, timeout_s)).images)
-    except CannotSee as error:
-        raise CannotSee(f"{environment.id}: {error}") from None
+    except ImagesUnsupported as error:
+        raise ImagesUnsupported(f"{environment.id}: {error}") from None
     except EnvError:
         return
     finally:

@@ -23,8 +23,8 @@ from uuid import uuid4
 from ... import __version__
 from ...agents.players.baselines import OraclePlayer, RandomPlayer
 from ...agents.players.openai import ChatPlayer, ChatServer
-from ...agents.rollout.episode import Deadlines
-from ...agents.rollout.group_runner import Rollouts
+from ...agents.rollout.episode import Timeouts
+from ...agents.rollout.group_runner import GroupRunner
 from ...envs.base import TurnEnv
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
@@ -112,29 +112,29 @@ def evaluate(
     return summarize(policy, run, [environment], played, tasks, monotonic() - began)
 
 
-async def _can_be_played(policy: str, environment: EnvironmentConfig, deadlines: Deadlines) -> None:
+async def _can_be_played(policy: str, environment: EnvironmentConfig, timeouts: Timeouts) -> None:
     """Find out before anything is stored that the environment cannot be made, or not be played by this policy.
 
     Raises:
         EnvError: it cannot be made.
-        CannotSee: it shows images to a server. A model of this process looks when it has its sandboxes.
+        ImagesUnsupported: it shows images to a server. A model of this process looks when it has its sandboxes.
         TurnwiseError: it lacks the method that the policy is made of.
     """
     if "://" in policy:
-        await refuse_unseen([environment], "test", deadlines.reset)
+        await refuse_unseen([environment], "test", timeouts.reset_s)
     owner = EnvThread(environment.id, environment.options)
-    await owner.make(deadlines.reset)
+    await owner.make(timeouts.reset_s)
     asks = {"random": TurnEnv.valid_actions, "oracle": TurnEnv.oracle}.get(policy)
     try:
         if asks is not None:
-            await owner.reset(SEED, "test", deadlines.reset)
-            await owner.run(policy, lambda env: getattr(env, asks.__name__)(), deadlines.step)
+            await owner.reset(SEED, "test", timeouts.reset_s)
+            await owner.run(policy, lambda env: getattr(env, asks.__name__)(), timeouts.step_s)
     except EnvError as error:
         # Any other failure may be transient: the episodes record it.
         if isinstance(error.__cause__, NotImplementedError):
             raise TurnwiseError(f"--policy {policy} cannot play {environment.id}: {error.__cause__}") from error
     finally:
-        await owner.close(deadlines.step)
+        await owner.close(timeouts.step_s)
 
 
 async def _until_signal(work: Coroutine[Any, Any, T]) -> T:
@@ -163,21 +163,21 @@ async def _recorded(store: RunStore, policy: str, settings: Mapping[str, Any]) -
 async def _with_player(
     policy: str, database: Database, run: str, problems: list[Any], seed: int, settings: EvalSettings
 ) -> list[Any]:
-    deadlines = settings.timeouts
-    server = ChatServer(policy, settings.rollout.temperature, deadlines.turn) if "://" in policy else None
+    timeouts = settings.timeouts
+    server = ChatServer(policy, settings.rollout.temperature, timeouts.turn_s) if "://" in policy else None
 
     def player(owner: EnvThread, group: Group, trajectory: Trajectory) -> Any:
         if server is not None:
             return ChatPlayer(server, owner.instructions)
         if policy == "random":
             rng = Random(f"{seed} {group.task.id} {trajectory.member}")  # noqa: S311 - reproducible, not secret
-            return RandomPlayer(owner, rng, deadlines.step)
-        return OraclePlayer(owner, deadlines.step)
+            return RandomPlayer(owner, rng, timeouts.step_s)
+        return OraclePlayer(owner, timeouts.step_s)
 
     source = Source.EXPERT if policy == "oracle" else Source.POLICY
     writer = Writer(database)
     store = RunStore(run, database, StoreClient(writer.run))
-    rollouts = Rollouts(store.client, player, deadlines, {}, NeverStop(), policy, source)
+    runner = GroupRunner(store.client, player, timeouts, {}, NeverStop(), policy, source)
     sandboxed = any_sandboxed(task.env_id for task in problems)
     max_concurrent = SANDBOXED_CONCURRENCY if sandboxed else CONCURRENCY
     try:
@@ -188,11 +188,11 @@ async def _with_player(
                     "eval",
                     problems,
                     settings.horizon,
-                    lambda group: rollouts.group(group, [(0, 0)]),
+                    lambda group: runner.play(group, [(0, 0)]),
                     max_concurrent,
                 )
     finally:
-        await rollouts.close()
+        await runner.close()
         if server is not None:
             await server.close()
         await asyncio.to_thread(writer.close)

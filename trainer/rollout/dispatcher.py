@@ -8,8 +8,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
-from ...agents.rollout.episode import to_the_end
-from ...agents.rollout.group_runner import RETRIES
+from ...agents.rollout.episode import run_to_completion
+from ...agents.rollout.group_runner import MAX_RETRIES
 from ...errors import TurnwiseError
 from ...records import SCORED_STATUSES, Group, GroupState, Outcome, Purpose, Status
 from ...store.operations.group_states import RUN_ENDED
@@ -85,7 +85,7 @@ class Dispatcher:
             )
             room = self.breaker.allowed(room, len(self._open))
             groups = [self._draw() for _ in range(room)]
-            await to_the_end(self._begin(groups))
+            await run_to_completion(self._begin(groups))
             for group in [] if self._ended else groups:
                 task = asyncio.create_task(self._play(group))
                 self._tasks.add(task)
@@ -182,7 +182,7 @@ async def play_out(workers: WorkerPool, store: RunStore, group: Group, deadline:
             if life == LIVES - 1:
                 return known
             done = {one.member for one in kept}
-            first = (life + 1) * (RETRIES + 1)
+            first = (life + 1) * (MAX_RETRIES + 1)
             todo = [(member, first) for member in range(group.size) if member not in done]
         else:
             if life:

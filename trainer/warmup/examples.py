@@ -29,7 +29,7 @@ PlayEpisode = Callable[[TurnEnv, int, Random, Callable[[], None]], SftExample]
 
 def random_policy(chat: Chat, max_turns: int) -> PlayEpisode:
     """Return a function that plays an episode of at most ``max_turns`` turns with random valid actions."""
-    encode = cache(chat.answer)
+    encode = cache(chat.encode_completion)
 
     def play(env: TurnEnv, seed: int, rng: Random, heartbeat: Callable[[], None]) -> SftExample:
         heartbeat()

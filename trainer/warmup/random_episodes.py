@@ -20,7 +20,7 @@ from queue import Empty, Full, Queue
 from random import Random
 from time import monotonic
 
-from ...agents.rollout.group_runner import kind_of
+from ...agents.rollout.group_runner import env_key_of
 from ...envs.base import TurnEnv
 from ...envs.registry import make
 from ...errors import TurnwiseError
@@ -66,7 +66,7 @@ def random_episodes(
                     yield result
                     continue
                 playable = [one for one in playable if one is not result.environment]
-                name = kind_of(result.environment.id, result.environment.options)
+                name = env_key_of(result.environment.id, result.environment.options)
                 report(f"{name} is excluded from the format warm-up: {result.reason}")
                 if not playable:
                     raise NoPlayableEnvironment(

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from transformers import AutoModelForCausalLM
-from turnwise.agents.engine.actor import EngineConfig, start_engine
+from turnwise.agents.engine.actor import start_engine
 from turnwise.agents.engine.client import PolicyClient
+from turnwise.agents.engine.config import EngineConfig
 from turnwise.agents.errors import EngineFailed
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
-from turnwise.agents.engine.actor import EngineConfig, start_engine
-from turnwise.agents.engine.client import Generation, PolicyClient
+from turnwise.agents.engine.actor import start_engine
+from turnwise.agents.engine.client import PolicyClient
+from turnwise.agents.engine.completion import Completion
+from turnwise.agents.engine.config import EngineConfig
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.weights.shm_writer import WeightWriter
 
@@ -22,7 +24,7 @@ pytestmark = pytest.mark.slow
 TOLERANCE = 1e-4
 UPDATES = 6
 WORDS = [f"w{i}" for i in range(120)]
-Sampled = tuple[list[int], Generation]
+Sampled = tuple[list[int], Completion]
 
 
 @pytest.mark.parametrize(
@@ -42,8 +44,8 @@ def test_every_sampled_token(ray: Any, run: Any, tmp_path: Path, arch: Any, tie:
         snapshots, sampled = run(play(model, engine))
     finally:
         ray.kill(engine)
-    for temperature, generations in sampled.items():
-        worst, count, mixed = compare(model, snapshots, generations, temperature)
+    for temperature, completions in sampled.items():
+        worst, count, mixed = compare(model, snapshots, completions, temperature)
         assert count >= 1000
         assert mixed >= 3, "no request ran through an update"
         assert worst <= TOLERANCE

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 from turnwise import __version__
-from turnwise.agents.engine.client import Generation, PolicyClient
-from turnwise.agents.errors import CannotSee, EngineFailed, HorizonReached
+from turnwise.agents.engine.client import PolicyClient
+from turnwise.agents.engine.completion import Completion
+from turnwise.agents.errors import EngineFailed, HorizonReached, ImagesUnsupported
 from turnwise.agents.players.openai import ChatPlayer, ChatServer
 from turnwise.agents.players.policy import PolicyPlayer
 from turnwise.agents.tiny_model import new_model
@@ -105,7 +106,7 @@ def test_a_policy_that_never_answers_is_a_status(tmp_path: Path) -> None:
         async def wait(_: str) -> str:
             return await asyncio.get_running_loop().create_future()
 
-        (outcome,) = await stage.play(lambda *_: wait, group(site()), replace(QUICK, turn=0.05))
+        (outcome,) = await stage.play(lambda *_: wait, group(site()), replace(QUICK, turn_s=0.05))
         assert (outcome.status, outcome.error) == (Status.POLICY_ERROR, "no answer within 0.05 s")
 
     on_stage(tmp_path, scenario)
@@ -144,7 +145,7 @@ def test_a_silent_engine_is_named_with_its_state(tmp_path: Path) -> None:
                 client.release("s")
 
         stage.player = PerAttempt()
-        (outcome,) = await stage.play(lambda *_: always(""), group(site()), replace(QUICK, turn=0.2))
+        (outcome,) = await stage.play(lambda *_: always(""), group(site()), replace(QUICK, turn_s=0.2))
         assert outcome.status is Status.POLICY_ERROR
         assert outcome.error.startswith("no answer from engine 0 within 0.2 s; it has not answered yet, with 0 other")
         await client.close()
@@ -196,10 +197,10 @@ class Counting:
         self.asked: list[tuple[int, int]] = []
         self.released: list[str] = []
 
-    async def generate(self, session: str, prompt: list[int], max_tokens: int, deadline_s: float) -> Generation:
+    async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
         self.asked.append((len(prompt), max_tokens))
         tokens = [3] * min(max_tokens, self.at_most)
-        return Generation(tokens, [-0.5] * len(tokens), [0] * len(tokens), "length")
+        return Completion(tokens, [-0.5] * len(tokens), [0] * len(tokens), "length")
 
     def release(self, session: str) -> None:
         self.released.append(session)
@@ -261,11 +262,11 @@ def test_prompt_and_answer_fit_into_the_context(begin: Begin) -> None:
 
 def test_a_policy_of_text_does_not_play_blind(begin: Begin, tmp_path: Path) -> None:
     player, client = begin(HORIZON, 1)
-    with pytest.raises(CannotSee, match="shows 1 image, and this policy reads text only"):
+    with pytest.raises(ImagesUnsupported, match="shows 1 image, and this policy reads text only"):
         asyncio.run(player.act("", (b"png",)))
     assert not client.asked
     served = ChatPlayer(ChatServer("http://localhost:1/v1", 1.0, 1.0), "")
-    with pytest.raises(CannotSee):
+    with pytest.raises(ImagesUnsupported):
         asyncio.run(served.act("", (b"png",)))
 
 
@@ -281,7 +282,7 @@ def test_an_environment_of_images_ends_the_run_of_a_text_policy(begin: Begin, tm
                 token_player.close()
 
         stage.player = Blind()
-        with pytest.raises(CannotSee, match="loop/Picture-v0: the observation shows 1 image"):
+        with pytest.raises(ImagesUnsupported, match="loop/Picture-v0: the observation shows 1 image"):
             await stage.play(lambda *_: always("go"), group(make_task(PICTURE, 0, "train", {})))
         stored = load_trajectory(stage.database, "g-0")
         assert (stored.status, stored.steps) == (Status.POLICY_ERROR, ())

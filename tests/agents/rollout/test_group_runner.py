@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnwise.agents.rollout.group_runner import CLOSING, kind
+from turnwise.agents.rollout.group_runner import CLOSE_TIMEOUT_MAX_S, env_key
 from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.runner.env_thread import EnvThread, abandoned_threads
 from turnwise.envs.tasks import make_task
@@ -93,7 +93,7 @@ def test_an_environment_whose_player_cannot_be_made_is_closed(tmp_path: Path) ->
 def test_an_environment_whose_making_overruns_the_group_is_given_up(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         hanging = make_task(FAULTY, 0, "train", {"fault": "hang", "where": "make"})
-        (outcome,) = await stage.play(oracle, group(hanging), replace(QUICK, group=0.5))
+        (outcome,) = await stage.play(oracle, group(hanging), replace(QUICK, group_s=0.5))
         assert outcome.status is Status.CANCELLED
         assert abandoned_threads() == 1
 
@@ -121,7 +121,7 @@ def never(owner: EnvThread, trajectory: Trajectory) -> Say:
 def test_the_deadline_of_a_group_cancels_what_still_runs(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         began = time.monotonic()
-        late, good = await stage.play(never, group(site(), 2), replace(QUICK, group=1.0))
+        late, good = await stage.play(never, group(site(), 2), replace(QUICK, group_s=1.0))
         assert time.monotonic() - began < 5
         assert good.status is Status.COMPLETED
         assert (late.status, late.turns, late.attempt) == (Status.CANCELLED, 1, 0)
@@ -151,8 +151,8 @@ def slow(seconds: float) -> Script:
 
 def test_the_wait_for_an_environments_slot_is_not_counted(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
-        stage.concurrency = {kind(site()): 1}
-        outcomes = await stage.play(slow(0.7), group(site(), 4), replace(QUICK, group=2.0))
+        stage.concurrency = {env_key(site()): 1}
+        outcomes = await stage.play(slow(0.7), group(site(), 4), replace(QUICK, group_s=2.0))
         assert [one.status for one in outcomes] == [Status.COMPLETED] * 4
 
     on_stage(tmp_path, scenario)
@@ -170,7 +170,7 @@ def test_a_retry_shares_the_deadline_of_its_member(tmp_path: Path) -> None:
             return say
 
         began = time.monotonic()
-        (outcome,) = await stage.play(script, group(site()), replace(QUICK, group=2.0))
+        (outcome,) = await stage.play(script, group(site()), replace(QUICK, group_s=2.0))
         assert time.monotonic() - began < 3.0
         assert (outcome.status, outcome.attempt) == (Status.CANCELLED, 1)
 
@@ -179,7 +179,7 @@ def test_a_retry_shares_the_deadline_of_its_member(tmp_path: Path) -> None:
 
 def test_a_group_holds_slots_only_while_it_plays(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
-        stage.concurrency = {kind(site()): 1}
+        stage.concurrency = {env_key(site()): 1}
         started, go = asyncio.Event(), asyncio.Event()
 
         def script(owner: EnvThread, trajectory: Trajectory) -> Say:
@@ -193,17 +193,17 @@ def test_a_group_holds_slots_only_while_it_plays(tmp_path: Path) -> None:
         store = await stage.begin()
         for name in ("first", "second"):
             await store.open_group(group(site(), name=name))
-        rollouts = stage.rollouts(script)
-        playing = [asyncio.ensure_future(rollouts.group(group(site(), name="first"), [(0, 0)]))]
+        runner = stage.runner(script)
+        playing = [asyncio.ensure_future(runner.play(group(site(), name="first"), [(0, 0)]))]
         await started.wait()
-        playing.append(asyncio.ensure_future(rollouts.group(group(site(), name="second"), [(0, 0)])))
+        playing.append(asyncio.ensure_future(runner.play(group(site(), name="second"), [(0, 0)])))
         await asyncio.sleep(0)
-        assert rollouts.held("first") > 0
-        assert rollouts.held("second") == 0
+        assert runner.held("first") > 0
+        assert runner.held("second") == 0
         go.set()
         await asyncio.gather(*playing)
-        assert rollouts.held("first") == rollouts.held("second") == 0
-        await rollouts.close()
+        assert runner.held("first") == runner.held("second") == 0
+        await runner.close()
 
     on_stage(tmp_path, scenario)
 
@@ -218,7 +218,7 @@ def test_an_ending_that_is_being_committed_at_the_deadline_is_committed(tmp_path
             return await send(writes)
 
         stage.send = slow
-        (outcome,) = await stage.play(oracle, group(site()), replace(QUICK, group=1.0))
+        (outcome,) = await stage.play(oracle, group(site()), replace(QUICK, group_s=1.0))
         assert (outcome.status, outcome.success, outcome.error) == (Status.COMPLETED, True, "")
         stored = load_trajectory(stage.database, "g-0")
         assert (stored.status, stored.reward) == (Status.COMPLETED, outcome.reward)
@@ -237,7 +237,7 @@ def test_so_is_that_of_an_episode_without_an_environment(tmp_path: Path) -> None
 
         stage.send = slow
         broken = make_task(FAULTY, 0, "train", {"fault": "raise", "where": "make"})
-        (outcome,) = await stage.play(oracle, group(broken), replace(QUICK, group=0.5))
+        (outcome,) = await stage.play(oracle, group(broken), replace(QUICK, group_s=0.5))
         assert (outcome.status, outcome.attempt) == (Status.ENV_ERROR, 0)
         assert "the page is gone" in outcome.error
         assert load_trajectory(stage.database, "g-0").status is Status.ENV_ERROR
@@ -284,7 +284,7 @@ def test_closing_after_the_deadline_is_bound(tmp_path: Path) -> None:
             return say
 
         began = time.monotonic()
-        (outcome,) = await stage.play(step_into_it, group(hanging), replace(QUICK, step=60.0, group=0.5))
+        (outcome,) = await stage.play(step_into_it, group(hanging), replace(QUICK, step_s=60.0, group_s=0.5))
         took = time.monotonic() - began
         assert outcome.status is Status.CANCELLED
         assert took < 0.5 + 1.0 + 3.0
@@ -292,11 +292,11 @@ def test_closing_after_the_deadline_is_bound(tmp_path: Path) -> None:
 
     HANG.clear()
     patch = pytest.MonkeyPatch()
-    patch.setattr("turnwise.agents.rollout.group_runner.CLOSING", 1.0)
+    patch.setattr("turnwise.agents.rollout.group_runner.CLOSE_TIMEOUT_MAX_S", 1.0)
     try:
         on_stage(tmp_path, scenario)
     finally:
         patch.undo()
         HANG.set()
     until_no_thread_is_lost()
-    assert CLOSING <= 10.0
+    assert CLOSE_TIMEOUT_MAX_S <= 10.0

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from turnwise.agents.rollout.episode import Deadlines
+from turnwise.agents.rollout.episode import Timeouts
 from turnwise.trainer.algorithms.algorithm_set import SLOTS
 from turnwise.trainer.config.errors import fields_at
 from turnwise.trainer.config.loading import parse_config
@@ -138,9 +138,9 @@ def test_the_learning_rate_does_not_depend_on_the_clock_where_max_steps_is_given
 
 
 def test_every_timeout_of_the_rollouts_reaches_the_record() -> None:
-    assert RolloutConfig().timeouts == Deadlines()
+    assert RolloutConfig().timeouts == Timeouts()
     given = RolloutConfig(reset_timeout_s=1, step_timeout_s=2, turn_timeout_s=3, group_timeout_s=4)
-    assert given.timeouts == Deadlines(1, 2, 3, 4)
+    assert given.timeouts == Timeouts(1, 2, 3, 4)
 
 
 def test_two_configurations_share_no_component() -> None:

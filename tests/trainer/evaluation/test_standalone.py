@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 from transformers import AutoModelForCausalLM
-from turnwise.agents.rollout.episode import Deadlines
+from turnwise.agents.rollout.episode import Timeouts
 from turnwise.agents.tiny_model import new_model
 from turnwise.records import Horizon
 from turnwise.tests.agents.servers import Counter, serving
@@ -53,7 +53,7 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(tmp_path: Path) 
     )
     settings = settings_of(str(saved), None, None)
     assert settings.horizon == Horizon(5, 4, 4096, 256)
-    assert settings.timeouts == Deadlines(60, 7, 8, 600)
+    assert settings.timeouts == Timeouts(60, 7, 8, 600)
     assert (settings.rollout.temperature, settings.rollout.num_workers) == (0.5, 1)
     assert settings.engine.tensor_parallel_size == 0
     other = settings_of(str(saved), 9, 2.0)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from turnwise.agents.rollout.group_runner import RETRIES, Rollouts, kind
+from turnwise.agents.rollout.group_runner import MAX_RETRIES, GroupRunner, env_key
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.errors import TurnwiseError
 from turnwise.records import Group, GroupState, Outcome, Status, Trajectory
@@ -30,18 +30,18 @@ from turnwise.trainer.run.loop import Loop
 class Lossy:
     """Two workers. The first counts as lost at once, but goes on playing while the second takes over."""
 
-    def __init__(self, first: Rollouts, second: Rollouts, late: asyncio.Event) -> None:
+    def __init__(self, first: GroupRunner, second: GroupRunner, late: asyncio.Event) -> None:
         self._first, self._second, self._late = first, second, late
         self.zombie: asyncio.Task[list[Outcome]] | None = None
         self.wrote = asyncio.Event()
 
     async def play(self, of: Group, todo: Sequence[tuple[int, int]], deadline: float) -> list[Outcome]:
         if self.zombie is None:
-            self.zombie = asyncio.ensure_future(self._first.group(of, todo))
+            self.zombie = asyncio.ensure_future(self._first.play(of, todo))
             raise WorkerLost("no answer")
         self._late.set()
         await self.wrote.wait()
-        return await self._second.group(of, todo)
+        return await self._second.play(of, todo)
 
 
 @pytest.mark.parametrize("ends", [True, False])
@@ -69,7 +69,7 @@ def test_a_lost_worker_that_still_writes_changes_nothing_of_what_is_played_again
 
         of, store = group(site("find")), await stage.begin()
         await store.open_group(of)
-        first, second = stage.rollouts(lost_player, send=after_it_was_lost), stage.rollouts(oracle)
+        first, second = stage.runner(lost_player, send=after_it_was_lost), stage.runner(oracle)
         workers: Any = Lossy(first, second, late)
         try:
             (outcome,) = await play_out(workers, store, of, 20.0)
@@ -78,7 +78,7 @@ def test_a_lost_worker_that_still_writes_changes_nothing_of_what_is_played_again
             workers.zombie.cancel()
             await asyncio.gather(workers.zombie, return_exceptions=True)
             await asyncio.gather(first.close(), second.close())
-        assert (outcome.status, outcome.attempt) == (Status.COMPLETED, RETRIES + 1)
+        assert (outcome.status, outcome.attempt) == (Status.COMPLETED, MAX_RETRIES + 1)
         again = load_trajectory(stage.database, outcome.trajectory)
         assert again.status is Status.COMPLETED
         assert len(again.steps) == outcome.turns
@@ -131,13 +131,13 @@ def config(**changes: Any) -> RunConfig:
 
 def test_a_run_whose_groups_are_all_filtered_ends_and_names_the_filter(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
-        rollouts = stage.rollouts(oracle)
+        runner = stage.runner(oracle)
         alike = config(group_filters=[{"name": "zero_variance"}], rollout={"group_size": 2})
         try:
             with pytest.raises(TurnwiseError, match=r"the last 10 groups were all filtered.*all returns equal"):
-                await next_batch(stage, await waiting(stage, alike, InProcess(rollouts)))
+                await next_batch(stage, await waiting(stage, alike, InProcess(runner)))
         finally:
-            await rollouts.close()
+            await runner.close()
 
     on_stage(tmp_path, scenario)
 
@@ -161,7 +161,7 @@ def paced(seconds: float) -> Script:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The learner looks often, and gives up after two group deadlines."""
+    """The learner looks often, and gives up after two group timeouts."""
     monkeypatch.setattr(loop, "MARGIN", 0.0)
     monkeypatch.setattr(loop, "NOTE_EVERY", 0.2)
 
@@ -169,14 +169,14 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("impatient")
 def test_the_learner_waits_as_long_as_episodes_end(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
-        stage.concurrency = {kind(site()): 1}
-        rollouts = stage.rollouts(paced(0.9), replace(QUICK, group=2.0))
+        stage.concurrency = {env_key(site()): 1}
+        runner = stage.runner(paced(0.9), replace(QUICK, group_s=2.0))
         slow = config(rollout={"group_timeout_s": 2.0, "group_size": 6})
         began = monotonic()
         try:
-            (batch,) = await next_batch(stage, await waiting(stage, slow, InProcess(rollouts)))
+            (batch,) = await next_batch(stage, await waiting(stage, slow, InProcess(runner)))
         finally:
-            await rollouts.close()
+            await runner.close()
         assert monotonic() - began > 2 * 2.0
         assert [one.status for one in batch.trajectories] == [Status.COMPLETED] * 6
 

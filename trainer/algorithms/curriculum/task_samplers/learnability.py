@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr
 
-from .....agents.rollout.group_runner import kind, kind_of
+from .....agents.rollout.group_runner import env_key, env_key_of
 from .....records import Task
 from ...groups import GroupResult
 from .base import TaskSampler, WeightedEnvironment
@@ -31,7 +31,7 @@ class Learnability(TaskSampler):
 
     def propose(self, environments: Sequence[WeightedEnvironment], rng: Random) -> Task:
         """Return a task of the reweighted mixture."""
-        estimates = [self._learnability.get(kind_of(one.id, one.options), 1.0) for one in environments]
+        estimates = [self._learnability.get(env_key_of(one.id, one.options), 1.0) for one in environments]
         weights = [
             one.weight * max(self.min_weight, estimate) for one, estimate in zip(environments, estimates, strict=True)
         ]
@@ -41,7 +41,7 @@ class Learnability(TaskSampler):
         """Move the estimate of the group's environment."""
         returns = [one.reward for one in closed.episodes]
         differs = float(len(returns) > 1 and max(returns) - min(returns) > MIN_REWARD_RANGE)
-        key = kind(closed.task)
+        key = env_key(closed.task)
         old = self._learnability.get(key, 1.0)
         self._learnability[key] = old + self.ema_rate * (differs - old)
 
