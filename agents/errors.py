@@ -1,15 +1,15 @@
-"""What can end an episode on the policy's side."""
+"""Errors that end an episode on the policy's side."""
 
 from ..errors import TurnwiseError
 
 
 class EngineFailed(TurnwiseError):
-    """The engine did not answer, or answered without token ids: the episode ends with ``policy_error``."""
+    """The engine did not answer, or answered without token ids: the episode ends as ``policy_error``."""
 
 
 class ImagesUnsupported(TurnwiseError):
-    """The policy reads text only and the environment shows images: no episode of it can be played."""
+    """The policy reads text only, and the environment returns images: the policy cannot play any episode of it."""
 
 
 class HorizonReached(Exception):
-    """Turns, tokens or context ran out: the episode ends with ``truncated``."""
+    """The limit on turns, tokens or context was reached: the episode ends as ``truncated``."""

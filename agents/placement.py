@@ -1,6 +1,7 @@
-"""Where a run's actors may be: on any node but those kept for sandboxes (``ray start --labels=turnwise=sandboxes``).
+"""Placement of a run's actors: every node except those reserved for sandboxes (``ray start
+--labels=turnwise=sandboxes``).
 
-Such a node holds the socket of a container engine and none of the run's secrets; only ``SandboxNode`` belongs there.
+A reserved node has the socket of a container engine and none of the run's secrets; only ``SandboxNode`` runs there.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,10 +10,11 @@ from typing import Any
 _LABEL, _SANDBOXES = "turnwise", "sandboxes"
 
 OFF_SANDBOX_NODES: dict[str, Any] = {"label_selector": {_LABEL: f"!{_SANDBOXES}"}}
-"""Options of an actor."""
+"""Ray options of an actor that must not run on a reserved node."""
 
 
 def hosts_of_actors(nodes: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Return the addresses of the live hosts that a run's actors may be on, from the answer of ``ray.nodes()``."""
+    """Return the addresses of the live hosts on which the run's actors may be placed, from the result of
+    ``ray.nodes()``."""
     open_nodes = [node for node in nodes if node["Alive"] and (node.get("Labels") or {}).get(_LABEL) != _SANDBOXES]
     return {str(node["NodeManagerAddress"]) for node in open_nodes}

@@ -1,14 +1,13 @@
-"""Replay: play a stored trajectory's actions again, in a fresh environment, and hold what comes against what was
-stored.
+"""Re-execute a stored trajectory's actions in a fresh environment and compare the results with the stored ones.
 
-Compared are every observation hash, every reward (exactly: a deterministic environment computes the same float), how
-the episode ended, and what the trajectory's head says of all that. Texts are compared as the environment normalizes
-them, for the rest may differ from one time to the next: the text that is stored must still have the stored hash. What
-the store itself holds is checked first: an observation or token array that no longer has its hash is altered, and the
-step is named.
-
-A difference may come from an upgrade of the environment: the report names the version that played, where it is not the
-installed one.
+* Compared are every observation hash, every reward (exactly: a deterministic environment computes the same float), the
+  end of the episode, and the trajectory's summary columns.
+* Texts are compared as the environment normalizes them, because the rest may differ between executions. The stored text
+  must still have the stored hash.
+* The store is checked first: an observation or token array that no longer has its hash was altered, and the step is
+  named.
+* A difference may be due to an upgrade of the environment: the report names the version that played, if another one is
+  installed.
 """
 
 from __future__ import annotations
@@ -31,50 +30,48 @@ from ..store.errors import StepCorrupt
 from .rollout.episode import ENV_PACKAGE
 
 CALL_TIMEOUT_S = 60.0
-"""Seconds for each call into the environment."""
+"""Timeout of each call to the environment."""
 REWARD_TOLERANCE = 1e-9
 """Of the sum of the rewards, relative and absolute."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepVerdict:
-    """What the replay of one step came to. ``index`` is the number of steps for the end: the last observation and the
-    trajectory's head.
-    """
+    """The result of re-executing one step. ``index`` equals the number of steps for the end: the last observation and
+    the trajectory's summary columns."""
 
     index: int
     matches: bool
     differs: str = ""
-    """What was stored and what came, for a person."""
+    """The stored and the new value, for a person to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayReport:
-    """The replay of one trajectory; the last of ``steps`` is the verdict on its end."""
+    """The re-execution of one trajectory; the last of ``steps`` is the verdict on its end."""
 
     id: str
-    """The trajectory's."""
+    """Id of the trajectory."""
     matches: bool
     message: str
     steps: list[StepVerdict] = field(default_factory=list)
     upgrade: str = ""
-    """Which version of the environment played the trajectory and which replayed it; empty where they do not differ, or
-    the trajectory does not name its own.
-    """
+    """The environment versions that played and re-executed the trajectory; empty if they are equal, or if the
+    trajectory has none."""
 
 
 def replay(store_url: str, trajectory_id: str) -> ReplayReport:
-    """Re-execute a stored trajectory. One without a step has nothing that could match.
+    """Re-execute a stored trajectory and report the differences. A trajectory without steps never matches.
 
     Raises:
-        NotFound: there is no such trajectory, or no such store.
+        NotFound: the trajectory or the store does not exist.
     """
     with closing(open_database(store_url)) as database:
         return asyncio.run(replay_stored(database, trajectory_id))
 
 
 async def replay_stored(database: Database, trajectory_id: str) -> ReplayReport:
-    """``replay`` on an open store, inside an event loop."""
+    """Do the same as ``replay`` on an open store, inside an event loop."""
     try:
         group, trajectory, last = await asyncio.to_thread(_load, database, trajectory_id)
     except StepCorrupt as error:
@@ -82,7 +79,7 @@ async def replay_stored(database: Database, trajectory_id: str) -> ReplayReport:
     if trajectory.status is Status.RUNNING:
         return ReplayReport(trajectory_id, False, "it is still running")
     if not trajectory.steps:
-        why = f"nothing to replay: it ended as {trajectory.status} before its first step"
+        why = f"nothing to re-execute: the episode ended as {trajectory.status} before its first step"
         return ReplayReport(trajectory_id, False, why)
     if not trajectory.deterministic:
         return ReplayReport(trajectory_id, False, f"{group.task.env_id} does not declare itself deterministic")
@@ -115,7 +112,7 @@ def _load(database: Database, trajectory_id: str) -> tuple[Group, Trajectory, st
 
 
 def _upgrade(task: Task, package: str, package_now: str) -> str:
-    """How the environment that replays differs from the one that played (``package``); empty where it does not."""
+    """Return how the installed environment differs from the one that played (``package``); empty if it does not."""
     pairs = [(package, package_now)] if package else []
     pairs.append((f"{task.env_id} version {task.env_version}", f"{task.env_id} version {env_version(task.env_id)}"))
     return "; ".join(f"played with {then}, replayed with {now or 'no package'}" for then, now in pairs if then != now)
@@ -142,9 +139,8 @@ async def _text_hash(env_thread: EnvThread, text: str) -> str:
 
 
 def compare(step: Step, before: StepResult, after: StepResult, text_hash: str | None = None) -> StepVerdict:
-    """One stored step against the observation before it and what it brought; ``text_hash`` is that of the stored text,
-    None where there is more than text.
-    """
+    """Compare one stored step with the observation before it and its result; ``text_hash`` is the hash of the stored
+    text, None if the observation is more than text."""
     return _verdict(
         step.index,
         (
@@ -157,9 +153,10 @@ def compare(step: Step, before: StepResult, after: StepResult, text_hash: str | 
 
 
 def compare_end(trajectory: Trajectory, last: StepResult, text_hash: str | None = None) -> StepVerdict:
-    """The last observation, and the head of an ended trajectory against its steps and the environment's verdict.
+    """Compare the last observation and the summary columns of an ended trajectory with its steps and the environment.
 
-    A trajectory whose worker died has a head that nobody reckoned, so heads count only where there was an outcome.
+    Summary columns are compared only for completed or truncated trajectories; if the worker died they were never
+    computed.
     """
     checks: list[tuple[str, object, object]] = []
     if trajectory.final_observation_hash:
@@ -179,7 +176,7 @@ def compare_end(trajectory: Trajectory, last: StepResult, text_hash: str | None 
 
 
 def _verdict(index: int, checks: Iterable[tuple[str, object, object]]) -> StepVerdict:
-    """None as what came: there is nothing to compare."""
+    """Return the verdict on a step: the first difference counts. A check whose new value is None is skipped."""
     for what, stored, came in checks:
         if came is not None and stored != came:
             return StepVerdict(index, False, f"{what} was {stored!r}, now {came!r}")

@@ -1,15 +1,15 @@
 """Tiny local policies: ``new_model`` writes a Hugging Face folder that any part (and any other tool) can load.
 
-The model is a two-layer Qwen3 or Llama with *mimetic* initialisation, which is what lets so small a network learn to
-copy and compare words within seconds. The tokenizer knows whole words, separated by white space; ``;`` ends a turn.
-Two choices matter more than they look:
+The model is a two-layer Qwen3 or Llama with *mimetic* initialization, which lets so small a network learn to copy and
+compare words within seconds. The tokenizer has whole words, separated by white space; ``;`` ends a turn. Two choices
+matter more than they appear to:
 
-* The chat template puts nothing between an observation and the action that answers it. A separator there hides the
-  signal that the first word of the action must read.
-* ``;`` and ``<pad>`` are known to the tokenizer only as special tokens, not as words. So an observation that contains a
-  ``;`` cannot end a turn: ``agents.chat`` encodes it as ``<unk>``.
+* The chat template puts nothing between an observation and the action. A separator there hides the signal that the
+  first word of the action must read.
+* ``;`` and ``<pad>`` are in the tokenizer only as special tokens, not as words. An observation that contains ``;``
+  therefore cannot end a turn: ``tokens.conversation`` encodes it as ``<unk>``.
 
-Everything written is a function of the arguments: the same call gives the same bytes of weights.
+The result is a function of the arguments: the same call writes the same bytes of weights.
 """
 
 from collections.abc import Sequence
@@ -37,13 +37,13 @@ def new_model(
     tie: bool = True,
     max_context: int = 1024,
 ) -> Path:
-    """Write a randomly initialised float32 model and its word-level tokenizer to ``path``.
+    """Write a randomly initialized float32 model and its word-level tokenizer to ``path``.
 
-    ``vocabulary`` is every word the environment may show or take; a word outside it reads as ``<unk>``. Repetitions are
-    ignored. ``max_context`` is the longest context the model is made for, in tokens.
+    ``vocabulary`` is every word that the environment shows or accepts; any other word becomes ``<unk>``. Duplicates are
+    ignored. ``max_context`` is the maximum context length of the model, in tokens.
 
     Raises:
-        ValueError: a word is empty or holds white space, no word is given, or ``heads`` does not divide ``hidden``.
+        ValueError: a word is empty or contains white space, no word is given, or ``heads`` does not divide ``hidden``.
         FileExistsError: ``path`` already holds a model.
     """
     import torch
@@ -77,7 +77,7 @@ def _tokenizer(vocabulary: Sequence[str], max_context: int) -> Any:
             raise ValueError(f"{word!r} is not a word: a vocabulary entry must be non-empty and without white space")
     words = [word for word in dict.fromkeys(vocabulary) if word not in (UNKNOWN, PAD, STOP)]
     if not words:
-        raise ValueError("the vocabulary is empty: give every word the environment may show or take")
+        raise ValueError("the vocabulary is empty: pass every word that the environment shows or accepts")
     vocab = {word: i for i, word in enumerate([UNKNOWN, *words])}
     tokenizer = Tokenizer(WordLevel(vocab, unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = WhitespaceSplit()
@@ -116,7 +116,8 @@ def _config(arch: str, tokenizer: Any, hidden: int, layers: int, heads: int, tie
 
 
 def _initialize(model: Any) -> None:
-    """Mimetic initialisation: keys equal queries, the output undoes the values; everything else is small."""
+    """Initialize mimetically: keys equal queries, the output projection undoes the values, and all other weights are
+    small."""
     import torch
 
     with torch.no_grad():

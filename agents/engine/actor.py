@@ -1,12 +1,12 @@
-"""The policy engine: vLLM in a Ray actor, serving sampled turns to any number of clients.
+"""The policy engine: vLLM in a Ray actor that serves sampled turns to any number of clients.
 
-A client hands over requests in batches (``submit``) and takes whatever is finished by a long poll (``poll``): a fast
-request never waits for a slow one, and a thousand turns a second need only a few hundred Ray calls.
+A client submits requests in batches (``submit``) and collects completions by a long poll (``poll``): a fast request
+never waits for a slow one, and a thousand turns per second need only a few hundred Ray calls.
 
-* An engine without a policy version does not generate: requests wait (their client holds the deadline) until
-  ``update_weights`` or ``use_loaded_weights`` says what it serves. After a restart it has none again.
-* vLLM runs in the actor's own process (``agents.core``). A step that raises ends the process, and Ray starts it anew.
-* Sampling is plain: a temperature, and nothing else. Log-probabilities are those of the distribution sampled from.
+* An engine without a policy version does not generate: requests wait, bounded by their client's timeout, until
+  ``update_weights`` or ``use_loaded_weights`` sets the version. A restarted engine has no version.
+* vLLM runs in the actor's process (``core``). A step that raises ends the process, and Ray restarts it.
+* Sampling uses a temperature and nothing else. Log-probabilities are those of the distribution sampled from.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ ENVIRONMENT = {
 }
 
 Request = tuple[int, list[int], int]
-"""A client's number for it, the prompt's ids, and the most tokens to sample."""
+"""The client's number of the request, the token ids of the prompt, and the maximum number of tokens to sample."""
 Numbered = tuple[int, Completion]
 """The client's number of a request, and its completion."""
 
@@ -53,10 +53,10 @@ def start_engine(
     name: str | None = None,
     logs: LogFolder | None = None,
 ) -> Any:
-    """Start an engine actor that loads ``model_path``; returns its handle at once, while it loads (about 8 s).
+    """Start an engine actor that loads ``model_path``; return its handle immediately, while it loads (about 8 s).
 
-    ``max_model_len`` is the prompt and the completion together, in tokens. Ray must be initialised. The first call that
-    answers shows that it is up.
+    ``max_model_len`` bounds prompt and completion together, in tokens. Ray must be initialized. The first call that
+    returns shows that the engine is up.
     """
     import ray
 
@@ -97,7 +97,7 @@ class Engine:
     async def submit(
         self, client: str, temperature: float, requests: Sequence[Request], aborted: Sequence[int] = ()
     ) -> None:
-        """Start ``requests`` and end the ``aborted`` ones; the completions come by ``poll``."""
+        """Start ``requests`` and end the ``aborted`` ones; ``poll`` returns the completions."""
         queue = self._queue_of(client)
         if aborted:
             gone = set(aborted)
@@ -110,10 +110,10 @@ class Engine:
                 self._generate(queue, request, temperature)
 
     async def poll(self, client: str, timeout_s: float) -> tuple[str, int | None, list[Numbered]]:
-        """All that finished for ``client`` since its last poll, at the latest after ``timeout_s``.
+        """Return all completions for ``client`` since its last poll, after ``timeout_s`` at the latest.
 
-        With it come the engine's incarnation and the version it serves; a new incarnation knows nothing of requests
-        submitted to the one before.
+        Also returned are the engine's incarnation and the version that it serves. A new incarnation does not have the
+        requests that were submitted to an earlier one.
         """
         queue = self._queue_of(client)
         if not queue.completions:
@@ -125,9 +125,10 @@ class Engine:
         return self._incarnation, self._version, completions
 
     async def update_weights(self, info: dict[str, Any], version: int) -> None:
-        """Load weights in flight and serve them as ``version``. If that fails the engine ends, and is started anew.
+        """Load weights in flight and serve them as ``version``. If that fails, the engine's process ends, and Ray
+        restarts it.
 
-        ``info`` is what the trainer's side of the weight backend says: ``WeightWriter.write`` for ``shm``.
+        ``info`` is the result of the trainer's side of the weight transport: ``WeightWriter.write`` for ``shm``.
         """
         async with self._updating:
             try:
@@ -145,7 +146,8 @@ class Engine:
             self._serve(version)
 
     async def info(self) -> dict[str, Any]:
-        """How the engine stands: version, incarnation, process id, requests, tokens, share of the prefix cache."""
+        """Return the engine's state: version, incarnation, process id, requests, tokens, share of cached prompt
+        tokens."""
         core = self._core
         return {
             "incarnation": self._incarnation,
@@ -161,7 +163,7 @@ class Engine:
         }
 
     async def stop(self) -> None:
-        """End vLLM; the actor itself is ended by ``ray.kill`` afterwards."""
+        """Stop vLLM; ``ray.kill`` ends the actor afterwards."""
         self._core.shutdown()
 
     def _serve(self, version: int) -> None:
@@ -189,7 +191,7 @@ class Engine:
 
 
 class _ClientQueue:
-    """What one client has running and what is ready for it."""
+    """The running requests of one client, and its completions that await the next poll."""
 
     __slots__ = ("completions", "filled", "names")
 
@@ -204,5 +206,5 @@ class _ClientQueue:
 
 
 def _die() -> NoReturn:
-    """End this process at once, so that Ray starts the actor anew."""
+    """End this process immediately, so that Ray restarts the actor."""
     os._exit(1)

@@ -1,8 +1,9 @@
-"""The policy as the episode loop sees it: ``await client.generate(session, prompt, ...)``.
+"""The client of the policy engines: ``await client.generate(session, prompt, ...)``.
 
-The client gathers the requests of a moment into one Ray call to each engine, keeps a session on one engine so that the
-prefix cache serves its next turn, and moves it when that engine dies. Every wait has a deadline, and its error says
-what was being waited for. A request is never silently repeated: if its engine dies it fails, and the caller decides.
+* Requests that arrive within a short window share one Ray call per engine.
+* A session stays on one engine, so that the prefix cache serves its next turn; it moves if that engine dies.
+* Every wait has a timeout, and its error names the engine and its state.
+* A request is never repeated silently: if its engine dies, the request fails and the caller decides.
 """
 
 import asyncio
@@ -17,9 +18,9 @@ from ..errors import EngineFailed
 from .completion import Completion
 
 BATCH_WINDOW_S = 0.04
-"""How long a request may wait for others to go with it: an engine's step costs much the same for one as for ten."""
+"""Batching window: an engine step costs about the same for one request as for ten."""
 FLUSH_FRACTION = 8
-"""Requests go together once one session in so many has one."""
+"""Flush early once at least 1/``FLUSH_FRACTION`` of the sessions have a queued request."""
 POLL_TIMEOUT_S = 10.0
 RETRY_INTERVAL_S = 0.25
 MAX_SESSIONS = 65_536
@@ -41,7 +42,8 @@ class PolicyClient:
         """Sample one turn that continues ``prompt``.
 
         Raises:
-            EngineFailed: the engine died, refused the request, gave no token ids, or did not answer in ``timeout_s``.
+            EngineFailed: the engine died, rejected the request, returned no token ids, or did not answer within
+                ``timeout_s``.
         """
         replica = self._route(session)
         future, number = replica.start(prompt, max_tokens, timeout_s)
@@ -52,13 +54,13 @@ class PolicyClient:
             raise
 
     def release(self, session: str) -> None:
-        """The session is over; its engine need not be remembered."""
+        """End a session; its engine is no longer reserved for it."""
         replica = self._sessions.pop(session, None)
         if replica is not None:
             replica.sessions -= 1
 
     async def close(self) -> None:
-        """Stop polling; requests still open fail."""
+        """Stop polling; open requests fail."""
         for replica in self._replicas:
             await replica.close()
 
@@ -85,7 +87,7 @@ class _Open:
 
 
 class _Replica:
-    """One engine: what is queued for it, what is open at it, and the loop that polls it."""
+    """One engine: its queued requests, its open requests, and the loop that polls it."""
 
     def __init__(self, handle: Any, index: int, client: str, temperature: float) -> None:
         self._handle = handle
@@ -156,9 +158,9 @@ class _Replica:
                 await asyncio.sleep(RETRY_INTERVAL_S)
                 continue
             if self._incarnation not in ("", incarnation):
-                self._mark_down(f"{self._label} died and was started anew")
+                self._mark_down(f"{self._label} died and was restarted")
             self._incarnation = incarnation
-            self._state = "has not been given weights yet" if version is None else f"serves version {version}"
+            self._state = "has no weights yet" if version is None else f"serves version {version}"
             for number, completion in completions:
                 self._finish(number, completion)
             if self.down:
@@ -192,10 +194,10 @@ class _Replica:
             )
 
     def _mark_down(self, reason: str) -> None:
-        """The engine is gone, and with it all that was sent; what is only queued waits for it to come back."""
+        """Fail every request that was sent to the engine; queued requests wait for its restart."""
         self.down = True
         self._incarnation = ""
-        self._state = "died and is being started anew"
+        self._state = "died and is restarting"
         queued = {entry[0] for entry in self._queue}
         self._aborted = []
         self._fail_all(reason, keep=queued)

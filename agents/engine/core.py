@@ -1,12 +1,12 @@
-"""vLLM's engine core in a thread of this process, and nothing around it: no Ray, no clients, no second process.
+"""vLLM's engine core in a thread of this process, without Ray, clients or a second process.
 
-The thread alone touches the core. It takes orders from a queue between two steps, and hands what a step finished to the
-event loop in one go, each answer with ids, behavior log-probabilities and the policy version of every token. Beside
-``AsyncLLM``, which puts a process, three threads and a serialisation between the two, that is half the start-up time
-and memory, and a fifth less work a turn. It is the one place that leans on vLLM's inner names (0.32).
+Only this thread touches the core. Between two steps it runs the commands of a queue. It hands all completions of a step
+to the event loop in one call, each with token ids, behavior log-probabilities and the policy version of every token.
+``AsyncLLM`` would put a process, three threads and a serialization in between: this way costs half the start-up time
+and memory, and a fifth less work per turn. No other module depends on vLLM's internal names (0.32).
 
-``update`` is exact: requests that run through it go on under the new weights, their key-value cache computed anew, and
-their earlier tokens keep the log-probabilities and versions of the policy that sampled them.
+``update`` is exact: requests that run through it continue under the new weights, their key-value cache is recomputed,
+and their earlier tokens keep the log-probabilities and versions of the policy that sampled them.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ OnDone = Callable[[Completion], None]
 
 
 class _Running:
-    """What a request has sampled so far."""
+    """The tokens that a request has sampled so far."""
 
     __slots__ = ("done", "logprobs", "tokens", "versions")
 
@@ -41,10 +41,10 @@ class _Running:
 
 
 class Core:
-    """One vLLM engine. ``on_death`` is called, in the engine's thread, if a step raises: its state is then unknown.
+    """One vLLM engine. If a step raises, the engine's state is undefined, and ``on_death`` is called in its thread.
 
     Raises:
-        Exception: whatever vLLM raises when it cannot load the model.
+        Exception: vLLM could not load the model; its exception is raised unchanged.
     """
 
     def __init__(self, arguments: dict[str, Any], stop_tokens: Sequence[int], on_death: Callable[[], None]) -> None:
@@ -67,13 +67,13 @@ class Core:
         up.result()
 
     def add(self, name: str, prompt: list[int], max_tokens: int, temperature: float, done: OnDone) -> None:
-        """Start generating; ``done`` is called once, from the event loop. Must be called from that loop."""
+        """Start generating; ``done`` is called once, in the event loop. Call this from that loop."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         self._commands.put(lambda: self._add(name, prompt, max_tokens, temperature, done))
 
     def abort(self, names: list[str]) -> None:
-        """End requests early; they never call back."""
+        """End requests early; their ``done`` is never called."""
         self._commands.put(lambda: self._abort(names))
 
     async def update(self, info: dict[str, Any], version: int) -> None:
@@ -81,7 +81,7 @@ class Core:
         await self._execute(lambda: self._update(info, version))
 
     async def set_version(self, version: int) -> None:
-        """Call the weights as they are ``version``."""
+        """Set the version of the loaded weights."""
         await self._execute(lambda: self._core.set_weight_version(str(version)))
 
     def shutdown(self) -> None:
@@ -123,7 +123,8 @@ class Core:
             self._on_death()
 
     def _load(self) -> Any:
-        """Import vLLM and load the model; garbage collection, a quarter of the time this takes, is off meanwhile."""
+        """Import vLLM and load the model. Garbage collection, a quarter of the time this takes, is disabled
+        meanwhile."""
         from vllm.config import WeightTransferConfig
         from vllm.engine.arg_utils import EngineArgs
         from vllm.usage.usage_lib import UsageContext
@@ -150,7 +151,7 @@ class Core:
         return core
 
     def _run_commands(self) -> bool:
-        """Carry out all orders there are; wait for one when there is nothing to compute. False: the last was to end."""
+        """Run all queued commands; wait for one if there is nothing to compute. Return False on shutdown."""
         wait = not self._core.scheduler.has_requests()
         while True:
             try:

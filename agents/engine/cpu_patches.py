@@ -1,10 +1,10 @@
-"""Two things vLLM 0.32 must be told before it builds an engine on a CPU.
+"""Two patches that vLLM 0.32 needs before it builds an engine on a CPU.
 
-*Weights stay plain.* vLLM packs the weights of linear layers when it loads a model, and a later load then misses them,
-a tied output head silently. Plain parameters take an update in place, and compute as fast.
-
-*Blocks of 16 tokens.* The x86 attention kernel takes blocks of 16, but vLLM only offers multiples of 32. The block is
-the grain of the prefix cache, so a turn of an agent computes half a block for nothing: with 16, a seventh less work.
+* Plain weights. vLLM packs the weights of linear layers when it loads a model, and a later load then misses them,
+  silently for a tied output head. Plain parameters accept an update in place and compute as fast.
+* Blocks of 16 tokens. The x86 attention kernel accepts blocks of 16, but vLLM offers only multiples of 32. The block is
+  the granularity of the prefix cache, so each turn recomputes half a block on average; blocks of 16 save a seventh of
+  the work.
 """
 
 import platform
@@ -14,7 +14,7 @@ X86 = frozenset({"x86_64", "amd64"})
 
 
 def apply() -> None:
-    """Tell vLLM, in the process that will build the engine; more than once does no harm."""
+    """Patch vLLM in the process that builds the engine; idempotent."""
     import vllm._custom_ops
     import vllm.model_executor.layers.utils
     from vllm.v1.attention.backend import MultipleOf
@@ -30,6 +30,6 @@ def apply() -> None:
 
 
 def block_size(requested: int) -> int:
-    """``wanted``, or the next size that this processor's kernel takes."""
+    """Round ``requested`` up to a block size that this processor's kernel accepts."""
     grain = 16 if platform.machine().lower() in X86 else 32
     return -(-requested // grain) * grain

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class RandomPlayer:
-    """Draw an action from the environment's ``valid_actions``, each with a probability proportional to its weight."""
+    """Draw an action from the environment's ``valid_actions``, with a probability proportional to its weight."""
 
     def __init__(self, env_thread: EnvThread, rng: Random, step_timeout_s: float) -> None:
         self._env_thread = env_thread
@@ -21,24 +21,24 @@ class RandomPlayer:
         self._rng = rng
 
     async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
-        """See ``episode.Player``."""
+        """Return a random valid action."""
         actions = await self._env_thread.run("valid_actions", lambda env: env.valid_actions(), self._step_timeout_s)
         return PlayerTurn(self._rng.choices([text for text, _ in actions], [weight for _, weight in actions])[0])
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the player holds no resources."""
 
 
 class OraclePlayer:
-    """Does what the environment says is right."""
+    """Play the environment's reference solution (``oracle``)."""
 
     def __init__(self, env_thread: EnvThread, step_timeout_s: float) -> None:
         self._env_thread = env_thread
         self._step_timeout_s = step_timeout_s
 
     async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
-        """See ``episode.Player``."""
+        """Return the reference action."""
         return PlayerTurn(await self._env_thread.run("oracle", lambda env: env.oracle(), self._step_timeout_s))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the player holds no resources."""

@@ -12,14 +12,14 @@ from .policy import refuse_images
 
 
 class ChatServer:
-    """An OpenAI-compatible server. All its players share one client, which keeps its connections open between turns.
+    """An OpenAI-compatible server. All its players share one HTTP client, which keeps connections open between turns.
 
-    It bounds neither requests nor connections: the caller bounds the episodes. Belongs to the event loop that first
-    uses it; ``close`` it there.
+    The numbers of requests and connections are unbounded here: the caller bounds the number of episodes. An instance
+    belongs to the event loop that first uses it; ``close`` it there.
     """
 
     def __init__(self, url: str, temperature: float, timeout_s: float) -> None:
-        """``url`` is the base, ``http://host:port/v1``; the model's name may follow a ``#``.
+        """``url`` is the base URL, ``http://host:port/v1``, optionally followed by ``#`` and the model's name.
 
         Raises:
             TurnwiseError: ``httpx`` is not installed.
@@ -37,10 +37,10 @@ class ChatServer:
         self._http = httpx.AsyncClient(timeout=timeout_s, limits=unbounded)
 
     async def complete(self, messages: Sequence[Mapping[str, str]]) -> str:
-        """The server's next message.
+        """Return the server's next message.
 
         Raises:
-            EngineFailed: the server gave none within the timeout_s.
+            EngineFailed: the server returned no message within the timeout.
         """
         body: dict[str, object] = {"messages": messages, "temperature": self._temperature}
         if self._model:
@@ -51,9 +51,9 @@ class ChatServer:
             response.raise_for_status()
             return str(response.json()["choices"][0]["message"]["content"])
         except TimeoutError:
-            raise EngineFailed(f"{self._url} gave no answer within {self._timeout_s:g} s") from None
+            raise EngineFailed(f"{self._url} returned no message within {self._timeout_s:g} s") from None
         except self._errors as error:
-            raise EngineFailed(f"{self._url} gave no answer: {type(error).__name__}: {error}") from error
+            raise EngineFailed(f"{self._url} returned no message: {type(error).__name__}: {error}") from error
 
     async def close(self) -> None:
         """Close the connections."""
@@ -61,14 +61,19 @@ class ChatServer:
 
 
 class ChatPlayer:
-    """One episode of the model behind a server. The server returns text without tokens: it cannot be trained on."""
+    """One episode of the model behind a server. It is not trainable: the server returns text without token ids."""
 
     def __init__(self, server: ChatServer, system: str) -> None:
         self._server = server
         self._messages = [{"role": "system", "content": system}] if system else []
 
     async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
-        """See ``episode.Player``."""
+        """Return the server's next message.
+
+        Raises:
+            EngineFailed: the server returned no message within the timeout.
+            ImagesUnsupported: the observation contains images.
+        """
         refuse_images(images)
         self._messages.append({"role": "user", "content": observation})
         text = await self._server.complete(self._messages)
@@ -76,4 +81,4 @@ class ChatPlayer:
         return PlayerTurn(text)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the server owns the connections."""

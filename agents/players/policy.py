@@ -18,26 +18,28 @@ if TYPE_CHECKING:
 def policy_player(
     client: PolicyClient, chat: Chat, env_thread: EnvThread, group: Group, trajectory: Trajectory, turn_timeout_s: float
 ) -> PolicyPlayer:
-    """Create the player of one episode; its system message is the prompt prefix and the environment's instructions."""
+    """Create the player of one episode. Its system message joins the prompt prefix and the environment's
+    instructions."""
     system = "\n\n".join(part for part in (group.prompt_prefix, env_thread.instructions) if part)
     return PolicyPlayer(client, chat.begin(system), group.horizon, trajectory.id, turn_timeout_s)
 
 
 def refuse_images(images: Sequence[bytes]) -> None:
-    """Refuse to act for a policy that reads text only, where an observation holds images.
+    """Raise if an observation contains images, for a policy that reads text only.
 
     Raises:
-        ImagesUnsupported: there are images.
+        ImagesUnsupported: there is at least one image.
     """
     if images:
         raise ImagesUnsupported(
             f"the observation shows {len(images)} image{'s' if len(images) > 1 else ''}, and this policy reads text "
-            "only; it would act blind. Choose an environment (or an option of it) that tells its state in text"
+            "only. Choose an environment, or an option of it, whose observations are text"
         )
 
 
 class PolicyPlayer:
-    """The language model: token in, token out, with the tokens, log-probabilities and versions the engine reported."""
+    """The policy: sends token ids to the engine, and keeps the token ids, log-probabilities and versions that it
+    returns."""
 
     def __init__(
         self, client: PolicyClient, conversation: Conversation, horizon: Horizon, session: str, turn_timeout_s: float
@@ -50,13 +52,19 @@ class PolicyPlayer:
         self._sampled_tokens = 0
 
     async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
-        """See ``episode.Player``."""
+        """Sample one turn within the limits of the horizon.
+
+        Raises:
+            HorizonReached: a limit leaves no token for this turn.
+            EngineFailed: the engine returned no tokens.
+            ImagesUnsupported: the observation contains images.
+        """
         refuse_images(images)
         prompt_message = self._conversation.observe(observation)
         prompt = self._conversation.prompt()
         limits = {
-            "tokens a turn": self._horizon.max_tokens_per_turn,
-            "tokens in all": self._horizon.max_tokens_per_episode - self._sampled_tokens,
+            "tokens per turn": self._horizon.max_tokens_per_turn,
+            "tokens per episode": self._horizon.max_tokens_per_episode - self._sampled_tokens,
             "context": self._horizon.max_context - len(prompt),
         }
         limit = min(limits, key=lambda name: limits[name])
@@ -68,5 +76,5 @@ class PolicyPlayer:
         return PlayerTurn(self._conversation.text(completion.tokens), (prompt_message, message), len(completion.tokens))
 
     def close(self) -> None:
-        """The engine need not remember this session."""
+        """Release the session; the client stops routing it."""
         self._client.release(self._session)

@@ -1,9 +1,12 @@
-"""The episode loop: observe, act, step, record; until the environment ends it, a horizon runs out, or something fails.
+"""The episode loop: observe, act, step, record, until the environment ends the episode, a limit is reached, or a part
+fails.
 
-Every wait has a deadline. A failure of the world, of the engine or of the clock ends the episode with a status that
-is never a reward; what the agent wrote, however wrong, is the environment's to answer. Each turn is submitted
-to the store before the next one begins, and the ending is awaited until it is durable: once begun it is committed,
-whatever deadline comes meanwhile. A turn that the store lost is no status of the episode: it ends the run.
+* Every wait has a timeout. A failure of the environment or the engine, or a timeout, ends the episode with a status,
+  never with a reward.
+* Malformed actions are handled by the environment, not here.
+* Each turn is submitted to the store before the next one begins. The last write is awaited until it is durable; once it
+  has started, it completes even past a timeout.
+* If the store loses a turn, the run fails; that is not an episode status.
 """
 
 from __future__ import annotations
@@ -26,16 +29,16 @@ if TYPE_CHECKING:
     from ...store.client import StoreClient
 
 PLAYER_GRACE_S = 1.0
-"""Seconds beyond the turn's deadline before a player that does not end by itself is cancelled. A player bounds its own
-wait by that deadline, and its error names the part that did not answer."""
+"""Seconds added to the turn's timeout before a player is cancelled. A player bounds its own wait by that timeout, and
+its error names the part that did not answer."""
 
 ENV_PACKAGE = "env_package"
-"""The fact of a trajectory that names the package that provided its environment, with its version."""
+"""Key in a trajectory's ``extras``: the package that provides the environment, with its version."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlayerTurn:
-    """The action of a player in one turn. A player that does not sample tokens has no messages."""
+    """A player's action in one turn. A player that does not sample tokens has no messages."""
 
     text: str
     messages: Sequence[Message] = ()
@@ -43,36 +46,37 @@ class PlayerTurn:
 
 
 class Player(Protocol):
-    """Whoever acts in one episode."""
+    """The agent in one episode."""
 
     async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
-        """Act on an observation.
+        """Return the action for an observation.
 
         Raises:
-            HorizonReached: no tokens are left for an answer.
-            EngineFailed: the engine gave none.
+            HorizonReached: a limit leaves no token for this turn.
+            EngineFailed: the engine returned no tokens.
         """
 
     def close(self) -> None:
-        """The episode is over."""
+        """Release what the player holds; the episode has ended."""
 
 
 class Controller(Protocol):
-    """See ``trainer.algorithms.rollout_control.base``."""
+    """Decides after each turn whether the episode continues; ``trainer.algorithms.rollout_control.base`` is the
+    slot."""
 
     def stop(self, trajectory: str, turn: int, reward: float) -> str:
-        """A reason to end here; empty to play on."""
+        """Return the reason to end the episode here, or an empty string to continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds each wait may take."""
+    """Timeouts of the waits in a rollout, in seconds."""
 
     reset_s: float = 60.0
     step_s: float = 30.0
     turn_s: float = 60.0
     group_s: float = 600.0
-    """For each member of a group, retries included; the wait for an environment's slot does not count."""
+    """For each member of a group, including its retries; the wait for an environment's slot does not count."""
 
 
 @dataclass(slots=True)
@@ -98,14 +102,14 @@ async def play_episode(
     timeouts: Timeouts,
     controller: Controller,
 ) -> Outcome:
-    """Play one episode and record it under ``trajectory.id``.
+    """Play one episode, record it under ``trajectory.id``, and return its outcome.
 
-    Cancelled, it is recorded as it then stands and its outcome returned; what cancelled it is visible in
-    ``asyncio.current_task().cancelling()``.
+    If the caller is cancelled, the episode is recorded as it is at that point and its outcome is returned; the request
+    to cancel remains visible in ``asyncio.current_task().cancelling()``.
 
     Raises:
-        TurnwiseError: the store lost a part of it, or the policy cannot play this environment at all. Every failure
-            of the episode itself is a status instead.
+        TurnwiseError: the store lost a part of the episode, or the policy cannot play this environment at all. Every
+            failure of the episode itself is a status instead.
     """
     record = TrajectoryWriter(client, trajectory)
     record.start()
@@ -144,8 +148,10 @@ async def play_episode(
 
 
 async def run_to_completion(work: Coroutine[Any, Any, None]) -> None:
-    """Wait for work that must not be left half done, cancelled or not. It is bound by deadlines of its own; a
-    cancellation that came meanwhile is not raised, but still counted by ``asyncio.current_task().cancelling()``.
+    """Wait for ``work`` to complete, even if the caller is cancelled.
+
+    ``work`` must be bounded by its timeouts. A cancellation during the wait is not raised, but remains counted by
+    ``asyncio.current_task().cancelling()``.
     """
     task = asyncio.ensure_future(work)
     while not task.done():

@@ -1,9 +1,10 @@
-"""Groups of episodes at once in one asyncio loop: retries, timeouts, and a pool of environments.
+"""Play the members of many groups at the same time in one asyncio loop: retries, timeouts, and a pool of environments.
 
-A member's time counts only while it holds a slot of its environment: waiting for a slot costs it nothing. A failed
-member is retried once before its group's deadline. What is still running at the deadline is cancelled; an ending that
-is being committed then is committed, and counts. An environment is re-used by the next episode of its kind
-unless it failed; one that is lost stays behind with its thread.
+* A member's time counts only while it holds a slot of its environment; the wait for a slot is free.
+* A failed member is retried once within its group's timeout.
+* At the timeout the member is cancelled. An outcome whose last write has already started is committed and counts.
+* The next episode with the same environment key reuses an environment, unless its last episode failed. An environment
+  that hangs is abandoned with its thread.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from ...store.trajectory_writer import TrajectoryWriter
 from .episode import Controller, Player, Timeouts, play_episode, run_to_completion
 
 MAX_RETRIES = 1
-"""Times a failed member is played again."""
+"""Retries of a failed member."""
 CLOSE_TIMEOUT_MAX_S = 10.0
-"""Seconds an environment may take to close at most: they come on top of the group's deadline."""
+"""Upper bound on the seconds for closing an environment; they come on top of the group's timeout."""
 
 PlayerFactory = Callable[[EnvThread, Group, Trajectory], "Player"]
 
 
 class GroupRunner:
-    """Plays groups; one instance an event loop."""
+    """Plays groups; one instance per event loop."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class GroupRunner:
         policy: str = "",
         source: Source = Source.POLICY,
     ) -> None:
-        """``concurrency`` bounds the episodes at once by ``kind`` of task; a kind not in it has no bound of its own."""
+        """``concurrency`` bounds the number of episodes per environment key; a key that is missing is unbounded."""
         self._client = client
         self._player = player
         self._timeouts = timeouts
@@ -54,19 +55,21 @@ class GroupRunner:
         self._slots = {name: asyncio.Semaphore(count) for name, count in concurrency.items()}
         self._idle: dict[str, list[EnvThread]] = {}
         self._since: dict[tuple[str, int], float] = {}
-        """When each member that holds a slot took it, by group and member."""
+        """Start time of each member that holds a slot, by group and member."""
 
     async def play(self, group: Group, members: Sequence[tuple[int, int]]) -> list[Outcome]:
-        """Play ``(member, attempt)`` pairs of a group; the last attempt of each is returned, failed ones too."""
+        """Play ``(member, attempt)`` pairs of a group; return the outcome of the last attempt of each, also if it
+        failed."""
         return list(await asyncio.gather(*(self._member(group, member, attempt) for member, attempt in members)))
 
     def held(self, group: str) -> float:
-        """Return for how many seconds the longest-running attempt of a group has held its slot; 0 where all wait."""
+        """Return the seconds for which the longest-running attempt of a group has held its slot; 0 if all of them
+        wait."""
         now = monotonic()
         return max((now - since for (name, _), since in self._since.items() if name == group), default=0.0)
 
     async def close(self) -> None:
-        """Close the environments that wait for use."""
+        """Close the idle environments."""
         env_threads = [env_thread for waiting in self._idle.values() for env_thread in waiting]
         self._idle.clear()
         await asyncio.gather(*(env_thread.close(self._close_timeout_s) for env_thread in env_threads))
@@ -75,7 +78,7 @@ class GroupRunner:
         last = attempt + MAX_RETRIES
         left = self._timeouts.group_s
         while True:
-            # The wait for a slot is bounded by the deadlines of the members that hold one.
+            # The timeouts of the members that hold a slot bound the wait for one.
             async with self._slots.get(env_key(group.task)) or nullcontext():
                 since = self._since[group.id, member] = monotonic()
                 try:
@@ -97,7 +100,7 @@ class GroupRunner:
             source=self._source,
             policy=self._policy,
         )
-        late = f"its group's deadline of {self._timeouts.group_s:g} s came"
+        late = f"its group's timeout of {self._timeouts.group_s:g} s expired"
         outcome = Outcome(trajectory.id, member, attempt, Status.CANCELLED, 0.0, None, 0, 0, late)
         try:
             async with asyncio.timeout(seconds) as limit:
@@ -134,7 +137,7 @@ class GroupRunner:
         finally:
             if player is not None:
                 player.close()
-            # Cut off before its end, an environment still holds its sandbox: it must not keep it while it waits.
+            # A truncated environment still holds its sandbox, so close it instead of pooling it.
             reusable = {Status.COMPLETED} if env_thread.holds_sandbox else SCORED_STATUSES
             if outcome is not None and outcome.status in reusable:
                 self._idle.setdefault(env_key(group.task), []).append(env_thread)
@@ -158,10 +161,10 @@ class GroupRunner:
 
 
 def env_key(task: Task) -> str:
-    """What an environment can be re-used for: its id with its options."""
+    """Return the key under which the task's environment is reused: its id and options."""
     return env_key_of(task.env_id, task.options)
 
 
 def env_key_of(env_id: str, options: Mapping[str, object]) -> str:
-    """``kind`` of an environment before there is a task."""
+    """Return the key of an environment id with options."""
     return f"{env_id} {json.dumps(dict(options), sort_keys=True)}" if options else env_id

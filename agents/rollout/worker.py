@@ -1,8 +1,8 @@
-"""The rollout worker: a Ray actor whose one asyncio loop plays many episodes at once.
+"""The rollout worker: a Ray actor that plays many episodes at the same time in one asyncio loop.
 
-It plays what the driver sends, writes each turn to the store as it happens, and answers with how the members ended:
-Ray carries ids and small numbers, never trajectories. A worker that had to give up a thread says so; the driver
-replaces it once it is drained.
+The worker plays the groups that the driver sends, writes each turn to the store as it happens, and returns the
+outcomes: Ray carries ids and small numbers, never trajectories. It also returns the number of environment threads that
+it has abandoned; the driver then drains and replaces the worker.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from .episode import Controller, Player, Timeouts
 from .group_runner import GroupRunner
 
 PolicyPlayerFactory = Callable[[PolicyClient, Chat, EnvThread, Group, Trajectory, float], Player]
-"""Creates the player of one episode; the last argument is the turn's timeout in seconds. Sent to the worker by pickle:
-a top-level function."""
+"""Creates the player of one episode; the last argument is the timeout of a turn in seconds. It must be a top-level
+function, because Ray pickles it."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """What a worker needs to know."""
+    """The settings of a worker."""
 
     store_url: str
     model: str
-    """Folder of the tokenizer and its chat template."""
+    """Folder with the tokenizer and its chat template."""
     temperature: float
     timeouts: Timeouts
     concurrency: Mapping[str, int]
     controller: Controller
     create_player: PolicyPlayerFactory
     sandboxes: str = ""
-    """The run whose hosts give sandboxes to environments; empty where none of them asks for any."""
+    """Name of the run whose hosts lease sandboxes to environments; empty if no environment needs one."""
     logs: LogFolder | None = None
-    """Where the worker writes its log file; None for none."""
+    """Folder of the worker's log file; None to write none."""
 
 
 class RolloutWorker:
-    """Plays groups with the run's policy; made a Ray actor by the run."""
+    """Plays groups with the run's policy. The run makes it a Ray actor."""
 
     def __init__(self, spec: WorkerSpec, engines: Sequence[Any], writer: Any | None) -> None:
-        """``writer`` is the ``StoreWriter`` actor; None where each process writes for itself."""
+        """``writer`` is the ``StoreWriter`` actor, or None if each process writes for itself."""
         if spec.logs is not None:
             spec.logs.attach("worker")
         self._spec = spec
@@ -65,7 +65,8 @@ class RolloutWorker:
         self._playing: set[asyncio.Task[list[Outcome]]] = set()
 
     async def play(self, group: Group, members: Sequence[tuple[int, int]]) -> tuple[list[Outcome], int]:
-        """Outcomes of the ``(member, attempt)`` pairs, and how many threads this process has given up."""
+        """Play ``(member, attempt)`` pairs; return their outcomes and the number of threads abandoned by this
+        process."""
         runner = self._runner or self._start()
         task = asyncio.ensure_future(runner.play(group, members))
         self._playing.add(task)
@@ -75,7 +76,7 @@ class RolloutWorker:
             self._playing.discard(task)
 
     async def cancel(self) -> None:
-        """Give up every episode under way; each is recorded as cancelled before this returns."""
+        """Cancel every running episode; each is recorded as cancelled before this returns."""
         playing = list(self._playing)
         for task in playing:
             task.cancel()
@@ -84,15 +85,15 @@ class RolloutWorker:
             await self._store_client.flush()
 
     async def held(self, group: str) -> float:
-        """See ``GroupRunner.held``."""
+        """Return the seconds for which the longest-running attempt of a group has held its slot."""
         return self._runner.held(group) if self._runner is not None else 0.0
 
     async def ping(self) -> bool:
-        """Return True: the process is up."""
+        """Return True once the process is up."""
         return True
 
     async def close(self) -> None:
-        """Close environments and the client."""
+        """Close the environments and the engine client."""
         if self._runner is not None:
             await self._runner.close()
         if self._engine_client is not None:

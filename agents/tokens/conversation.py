@@ -1,18 +1,18 @@
-"""Token bookkeeping of a conversation: token-in, token-out, through the model's own chat template.
+"""Token bookkeeping of a conversation: token in, token out, through the model's chat template.
 
-Each message is rendered once and only what it *adds* is encoded; what the policy sampled is kept as ids and never
+Each message is rendered once, and only the text that it adds is encoded. Sampled turns are kept as token ids and never
 encoded again. The rules:
 
-* In rendering, an assistant turn stands between two private markers. Where the new rendering begins with the old one
-  and the turn as it was, the template appended, and only the text after the turn is encoded. That text begins with
-  the template's closing of the turn; its end-of-turn token is left out if the policy sampled it, and added with
-  mask 0 if generation was cut.
-* Where the template changed what was before (it strips earlier reasoning, say), or the oldest turns were dropped, a new
-  root begins: a message without parent that holds the whole context anew, with mask 0. Of earlier turns it keeps the
-  sampled ids of whatever part the template kept, from the first boundary between two tokens.
-* An observation cannot bring in a token of control; see ``agents.encoding``.
+* In the rendering, each assistant turn is enclosed in two private markers. If the new rendering begins with the old one
+  followed by the unchanged turn, the template only appended, and only the text after the turn is encoded. That text
+  begins with the template's closing of the turn. Its end-of-turn token is omitted if the policy sampled it, and added
+  with mask 0 if generation was cut.
+* If the template changed earlier text (for example, it strips earlier reasoning), or the oldest turns were dropped, a
+  new root begins: a message without parent that holds the whole context, with mask 0. For each earlier turn it keeps
+  the sampled ids of the part that the template kept, from the first boundary between two tokens.
+* An observation cannot inject a control token; see ``encoding``.
 
-A template proven to append only (``agents.template``) costs one short encoding a turn.
+A template that is proven to only append (``template``) costs one short encoding per turn.
 """
 
 import secrets
@@ -28,7 +28,7 @@ from .template import Template, TurnAffixes
 
 
 class Chat:
-    """The tokenizer and chat template of a model folder; makes any number of independent transcripts.
+    """The tokenizer and chat template of a model folder; creates any number of independent conversations.
 
     Raises:
         FileNotFoundError: the folder does not exist.
@@ -52,15 +52,16 @@ class Chat:
         self._affixes: dict[bool, TurnAffixes | None] = {}
 
     def begin(self, system: str = "") -> "Conversation":
-        """A new conversation; an empty ``system`` is none."""
+        """Start a conversation; an empty ``system`` adds no system message."""
         return Conversation(self, system)
 
     def encode_completion(self, text: str) -> list[int]:
-        """The ids of an answer that did not come from the policy, closed by the end-of-turn token."""
+        """Return the token ids of a turn that the policy did not sample, closed by the end-of-turn token."""
         return [*self.encoder.encode(text, {}, start=False), *self.stop_tokens[:1]]
 
     def turn_affixes(self, system: bool) -> TurnAffixes | None:
-        """What the template puts around an observation; None where it is not proven to append only."""
+        """Return the text that the template puts around an observation; None if the template is not proven to only
+        append."""
         if system not in self._affixes:
             self._affixes[system] = self.template.probe(system)
         return self._affixes[system]
@@ -68,7 +69,7 @@ class Chat:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """One assistant turn: its sampled ids, and how it stands in the rendering."""
+    """One assistant turn: its sampled ids, and its text and markers in the rendering."""
 
     tokens: list[int]
     start: str
@@ -81,7 +82,7 @@ class _Turn:
 
 
 class Conversation:
-    """One conversation in progress: ``observe`` and ``act`` in turn, ``prompt`` between them."""
+    """One conversation in progress: ``observe`` and ``act`` alternate, with ``prompt`` between them."""
 
     def __init__(self, chat: Chat, system: str) -> None:
         self._chat = chat
@@ -92,15 +93,15 @@ class Conversation:
         self._turns: list[_Turn] = []
         self._escaped: dict[str, str] = {}
         self._rendered: str | None = None
-        """What the template made of all up to the last observation; None when it must be made anew."""
+        """The rendering up to the last observation; None if it must be rendered again."""
         self._context: list[int] = []
         self._count = 0
 
     def observe(self, text: str, images: Sequence[str] = ()) -> Message:
-        """Add what the world says. The message holds all that stands between the last sampled token and the next.
+        """Add an observation. Its message holds all tokens between the last sampled token and the next one.
 
         Raises:
-            ValueError: the answer to the previous observation is missing, or images were given (text only).
+            ValueError: the previous observation has no answer yet, or images were given (text only).
         """
         if images:
             raise ValueError("this policy reads text only, and the observation brings images")
@@ -123,10 +124,10 @@ class Conversation:
         return self._message(Role.USER, self._chat.encoder.encode(added, escaped, start=False))
 
     def act(self, tokens: Sequence[int], logprobs: Sequence[float], versions: Sequence[int]) -> Message:
-        """Add what the policy sampled, as the engine reported it.
+        """Add a sampled turn, as the engine reported it.
 
         Raises:
-            ValueError: there is no observation to answer, or the three sequences differ in length or are empty.
+            ValueError: there is no observation to answer, or the three sequences are empty or differ in length.
         """
         if not tokens or not len(tokens) == len(logprobs) == len(versions):
             raise ValueError(
@@ -137,24 +138,23 @@ class Conversation:
         return self._message(Role.ASSISTANT, ids, logprobs=list(logprobs), versions=list(versions))
 
     def append_external(self, text: str, source: Source) -> Message:
-        """Add an answer that did not come from the policy: encoded here, once, and closed by the end-of-turn token.
+        """Add a turn that the policy did not sample: encoded once, here, and closed by the end-of-turn token.
 
         Raises:
             ValueError: there is no observation to answer, or ``source`` is the policy.
         """
         if source is Source.POLICY:
-            raise ValueError("what the policy samples is added by act, as token ids")
+            raise ValueError("a sampled turn is added by `act`, as token ids")
         encoder, escaped = self._chat.encoder, dict[str, str]()
         marked = encoder.escape_special_tokens(text, f"{self._mark}m{self._count}_", escaped)
         ids = self._answer([*encoder.encode(marked, escaped, start=False), *self._chat.stop_tokens[:1]])
         return self._message(Role.ASSISTANT, ids, source=source)
 
     def drop_oldest_turns(self, turns: int) -> None:
-        """Drop the oldest ``turns`` turns, each an observation and its answer, from the context; the next ``observe``
-        begins a new root.
+        """Drop the oldest ``turns`` turns, each an observation and its answer; the next ``observe`` begins a new root.
 
         Raises:
-            ValueError: there are not so many answered turns.
+            ValueError: there are fewer answered turns.
         """
         if not 0 <= turns <= len(self._turns):
             raise ValueError(f"cannot drop {turns} turns: the context holds {len(self._turns)} answered ones")
@@ -163,11 +163,11 @@ class Conversation:
             self._rendered = None
 
     def prompt(self) -> list[int]:
-        """The ids to send to the engine."""
+        """Return the token ids to send to the engine."""
         return self._context.copy()
 
     def text(self, tokens: Sequence[int]) -> str:
-        """The action that ``tokens`` spell, without tokens of control."""
+        """Return the action that ``tokens`` spell, without control tokens."""
         return self._chat.encoder.decode(tokens)
 
     def _answer(self, tokens: Sequence[int]) -> list[int]:
@@ -205,16 +205,16 @@ class Conversation:
         return self._chat.template.render(self._system, self._observations, [turn.marked for turn in self._turns])
 
     def _appended(self, previous: str, rendered: str) -> str | None:
-        """What the template added after the last turn; None if it changed anything before.
+        """Return the text that the template added after the last turn; None if it changed earlier text.
 
-        White space that it puts before an answer but not after the generation prompt does not count: the policy
+        White space that the template puts before a turn, but not after the generation prompt, is ignored: the policy
         samples its own.
         """
         gap, found, added = rendered.removeprefix(previous).partition(self._turns[-1].marked)
         return added if rendered.startswith(previous) and found and not gap.strip() else None
 
     def _reroot(self, rendered: str) -> list[int]:
-        """The ids of the whole context, keeping sampled ids wherever the template kept what they spell."""
+        """Return the token ids of the whole context; keep sampled ids wherever the template kept their text."""
         ids, last = list[int](), None
         for turn in self._turns:
             before, found, after = rendered.partition(turn.end)
@@ -234,7 +234,8 @@ class Conversation:
         return self._chat.encoder.encode(text, self._escaped, start=start)
 
     def _common_suffix(self, text: str, tokens: list[int]) -> tuple[str, list[int]]:
-        """``text`` parted into what is not, and the ids of what is, the end of ``tokens``."""
+        """Split ``text`` into the part before the longest suffix that ``tokens`` spell, and the token ids of that
+        suffix."""
         low, high = 0, len(tokens)
         while low < high:
             middle = (low + high) // 2

@@ -1,9 +1,9 @@
-"""Text to token ids and back, such that text from outside cannot become a token of control.
+"""Text to token ids and back, such that external text cannot become a control token.
 
-``encode`` reads the template's own control tokens as such. Whatever in an *observation* looks like an added token of
-the tokenizer (``<|im_end|>``, ``<think>``, the tiny model's ``;``) is first replaced by a private marker (``mask``),
-which ``encode`` then encodes by a tokenizer without any added tokens. Text without look-alikes, nearly all text, is
-encoded in one piece with the template around it, as the model knows it from its own training.
+``encode`` reads the template's control tokens as such. Any text in an observation that equals an added token of the
+tokenizer (``<|im_end|>``, ``<think>``, the tiny model's ``;``) is first replaced by a private marker
+(``escape_special_tokens``), which ``encode`` then encodes with a tokenizer without added tokens. Nearly all text
+contains none; it is encoded in one piece with the template around it, as in the model's training.
 """
 
 import json
@@ -15,9 +15,9 @@ from typing import Any
 
 
 def stop_tokens(folder: Path) -> list[int]:
-    """The ids that end a turn: the tokenizer's end of sequence, then the model's own list.
+    """Return the token ids that end a turn: the tokenizer's end of sequence, then the model's list.
 
-    Read from the folder's JSON alone: loading the tokenizer for it would add seconds to the start of an engine.
+    Only the folder's JSON files are read: loading the tokenizer would add seconds to the start of an engine.
     """
     end = _json(folder / "tokenizer_config.json").get("eos_token")
     text = end.get("content") if isinstance(end, dict) else end
@@ -35,7 +35,7 @@ def _json(file: Path) -> dict[str, Any]:
 
 
 class Encoder:
-    """The ids of one Hugging Face fast tokenizer."""
+    """Encodes and decodes with one Hugging Face fast tokenizer."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._backend: Any = tokenizer.backend_tokenizer
@@ -47,9 +47,9 @@ class Encoder:
         self._anchor = self._find_anchor()
 
     def encode(self, text: str, escaped: dict[str, str], *, start: bool) -> list[int]:
-        """The ids of ``text``, which stands at the ``start`` of the context or continues it.
+        """Return the token ids of ``text``, which is at the ``start`` of the context or continues it.
 
-        ``escaped`` maps each marker that ``mask`` put into the text to what it stands for.
+        ``escaped`` maps each marker that ``escape_special_tokens`` put into the text to the original text.
         """
         if not escaped:
             return self._encode(text, start)
@@ -62,7 +62,8 @@ class Encoder:
         return ids
 
     def escape_special_tokens(self, text: str, marker: str, escaped: dict[str, str]) -> str:
-        """``text`` with each look-alike replaced by ``marker`` and a number, both noted in ``escaped``."""
+        """Return ``text`` with each look-alike of a special token replaced by a marker; add the markers to
+        ``escaped``."""
         if self._lookalike.search(text) is None:
             return text
 
@@ -74,11 +75,11 @@ class Encoder:
         return self._lookalike.sub(replace, text)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of sampled ids, without tokens of control."""
+        """Return the text of sampled ids, without control tokens."""
         return str(self._backend.decode(ids, skip_special_tokens=True))
 
     def after_stop(self, closing: str, last: int) -> str:
-        """The template's ``closing`` of a turn without the end-of-turn token, if ``last`` is that token."""
+        """Return the template's ``closing`` of a turn without the end-of-turn token, if ``last`` is that token."""
         stop = self._texts.get(last)
         stripped = closing.lstrip()
         return stripped[len(stop) :] if stop is not None and stripped.startswith(stop) else closing
@@ -91,7 +92,7 @@ class Encoder:
         return anchored[1:]
 
     def _find_anchor(self) -> str:
-        """A token to put before a continuation, where the tokenizer treats the start of a text specially."""
+        """Return a token to put before a continuation, if the tokenizer treats the start of a text specially."""
         text = self._texts.get(self._eos) if self._eos is not None else None
         if text is None:
             return ""

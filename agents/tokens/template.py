@@ -1,8 +1,8 @@
-"""A model's chat template: rendering it, and proving that it only ever appends.
+"""A model's chat template: render it, and prove that it only appends.
 
-The proof is by probing: conversations of one to four turns are rendered with texts that note every look at them. If the
-template looks at no text, keeps every text as it is, and each longer conversation extends the shorter one by the same
-words, then what it does depends on the roles alone, and what it puts around a message is known once and for all.
+The proof renders conversations of one to four turns with texts that record every inspection by the template. If the
+template inspects no text, keeps every text unchanged, and extends each shorter conversation by the same affixes, its
+output depends on the roles alone, and the affixes of a message are constant.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,8 @@ _OPAQUE = frozenset({"__class__", "__str__", "__format__", "__add__", "__radd__"
 
 @dataclass(frozen=True, slots=True)
 class TurnAffixes:
-    """What an append-only template puts between an answer and the next observation, and after that observation."""
+    """The text that an append-only template puts between a turn and the next observation, and after that
+    observation."""
 
     before: str
     after: str
@@ -28,9 +29,9 @@ class Template:
         self._folds_system: bool | None = None
 
     def render(self, system: str, observations: list[str], answers: list[str]) -> str:
-        """The conversation up to where the policy speaks next; one observation more than there are answers.
+        """Return the conversation up to the policy's next turn; there is one more observation than answers.
 
-        A template that knows no system message gets the system text at the head of the first observation.
+        If the template rejects system messages, the system text is put before the first observation.
         """
         messages: list[dict[str, str]] = []
         for i, observation in enumerate(observations):
@@ -44,7 +45,7 @@ class Template:
         return self._render(messages)
 
     def probe(self, system: bool) -> TurnAffixes | None:
-        """The template's ``TurnAffixes`` if it is proven append-only, else None."""
+        """Return the template's ``TurnAffixes`` if it is proven to only append, else None."""
         looks: list[str] = []
         texts = [_Text(f" \n o{i} \"'<&> é\n ", looks) for i in range(_PROBE_TURNS)]
         answers = [_Text(f" \n a{i} \"'<&> é\n ", looks) for i in range(_PROBE_TURNS)]
@@ -77,7 +78,7 @@ class Template:
 
 
 class _Text(str):
-    """A text that notes every look at it other than being printed or joined."""
+    """A string that records every inspection other than printing or joining it."""
 
     __slots__ = ("_looks",)
     _looks: list[str]

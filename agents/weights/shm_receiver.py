@@ -1,10 +1,11 @@
-"""The vLLM side of a weight update on the CPU: a backend ``shm`` in vLLM's own weight-transfer registry.
+"""The vLLM side of a weight update on the CPU: the backend ``shm`` in vLLM's weight-transfer registry.
 
-vLLM's built-in backends (``nccl``, ``ipc``) need CUDA; this one maps the buffer that ``agents.weights`` fills and loads
-from it. Everything around it (pause, start, update, finish, resume, versions) is vLLM's and the same on both.
+vLLM's built-in backends (``nccl``, ``ipc``) need CUDA. This backend maps the buffer that ``shm_writer`` fills, and
+loads the weights from it. The steps around the transfer (pause, start, update, finish, resume, versions) are vLLM's and
+the same for all backends.
 
-vLLM imports this module in its worker, through ``worker_extension_cls``; importing it registers the backend. Parameters
-must be plain (``agents.vllm_cpu``).
+vLLM imports this module in its worker, through ``worker_extension_cls``; the import registers the backend. Parameters
+must be plain (``engine.cpu_patches``).
 """
 
 import mmap
@@ -27,12 +28,12 @@ BACKEND = "shm"
 
 @dataclass
 class ShmInit(WeightTransferInitInfo):  # type: ignore[misc]
-    """Nothing is agreed on beforehand: each update names its buffer."""
+    """Empty: each update names its buffer."""
 
 
 @dataclass
 class ShmUpdate(WeightTransferUpdateInfo):  # type: ignore[misc]
-    """Where the weights lie; ``WeightWriter.write`` returns exactly this."""
+    """The location and layout of the weights: exactly the result of ``WeightWriter.write``."""
 
     path: str = ""
     generation: int = 0
@@ -49,16 +50,16 @@ class ShmWeightTransferEngine(WeightTransferEngine):  # type: ignore[misc]
     update_info_cls = ShmUpdate
 
     def init_transfer_engine(self, init_info: ShmInit) -> None:
-        """Nothing to set up."""
+        """Do nothing: there is nothing to set up."""
 
     def start_weight_update(self) -> None:
-        """Nothing to prepare: parameters are plain."""
+        """Do nothing: parameters are plain."""
 
     def receive_weights(self, update_info: ShmUpdate) -> None:
         """Load every parameter from the buffer.
 
         Raises:
-            RuntimeError: the trainer wrote to the buffer meanwhile, so the weights are a mixture.
+            RuntimeError: the trainer wrote to the buffer during the load, so the weights are a mixture of two versions.
         """
         descriptor = os.open(update_info.path, os.O_RDWR)
         try:
@@ -70,10 +71,10 @@ class ShmWeightTransferEngine(WeightTransferEngine):  # type: ignore[misc]
         self._check(buffer, update_info)
 
     def finish_weight_update(self) -> None:
-        """Nothing to finish."""
+        """Do nothing: the load is complete."""
 
     def shutdown(self) -> None:
-        """Nothing is held between updates."""
+        """Do nothing: no resource is held between updates."""
 
     def _check(self, buffer: mmap.mmap, update: ShmUpdate) -> None:
         found = read_generation(buffer)
@@ -85,7 +86,7 @@ class ShmWeightTransferEngine(WeightTransferEngine):  # type: ignore[misc]
 
 
 class WorkerExtension:
-    """Mixed into vLLM's worker; naming it is what makes vLLM import this module there."""
+    """Mixed into vLLM's worker; vLLM imports this module there because its configuration names this class."""
 
 
 def _tensors(buffer: mmap.mmap, update: ShmUpdate) -> Iterator[tuple[str, torch.Tensor]]:

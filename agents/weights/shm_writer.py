@@ -1,11 +1,11 @@
-"""The trainer's side of a weight update on one machine: parameters laid out in shared memory.
+"""The trainer's side of a weight update on one machine: parameters in shared memory.
 
-``WeightWriter`` makes one buffer, sized once, and copies the parameters into it at each ``write``; what ``write``
-returns goes to ``Engine.update_weights``, whose worker maps the same buffer (``agents.weight_transfer``). The buffer
-begins with a generation number, so that an engine that reads while the trainer writes notices and fails rather than
-serve a mixture.
+``WeightWriter`` allocates one buffer of fixed size and copies the parameters into it on each ``write``. The result of
+``write`` goes to ``Engine.update_weights``, whose worker maps the same buffer (``shm_receiver``). The buffer begins
+with a generation number: an engine that reads while the trainer writes detects it and fails instead of serving a
+mixture.
 
-By default the buffer is anonymous memory that the kernel frees when the trainer ends, however it ends.
+By default the buffer is anonymous memory, which the kernel frees when the trainer ends, however it ends.
 """
 
 import mmap
@@ -25,16 +25,16 @@ _WRITING = -1
 
 
 def read_generation(buffer: mmap.mmap) -> int:
-    """The number of the write that the buffer holds; -1 while one is under way."""
+    """Return the number of the write that the buffer holds; -1 during a write."""
     value: int = struct.unpack_from("<q", buffer)[0]
     return value
 
 
 class WeightWriter:
-    """Copies named parameters to where the engines on this machine read them; weights tied together are copied once.
+    """Copies named parameters into a buffer that the engines on this machine map; tied weights are copied once.
 
-    Parameters are remembered, not their values: each ``write`` copies what they are then. With ``folder`` the buffer is
-    a file there (for engines in another PID namespace); without, it is anonymous.
+    The parameters are kept by reference: each ``write`` copies their current values. With ``folder`` the buffer is a
+    file there (for engines in another PID namespace); without, it is anonymous memory.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class WeightWriter:
         ]
 
     def write(self) -> dict[str, Any]:
-        """Copy the parameters as they are now; returns what ``Engine.update_weights`` needs, plain JSON values.
+        """Copy the current parameters; return the argument of ``Engine.update_weights``, in plain JSON values.
 
         Every engine must have finished reading the previous write.
         """
@@ -81,7 +81,7 @@ class WeightWriter:
         return {"path": self.path, "generation": self._generation, **self._layout}
 
     def close(self) -> None:
-        """Give the memory back; engines keep what they loaded."""
+        """Free the memory; engines keep the weights that they loaded."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -238,7 +238,7 @@ def test_the_episode_has_its_tokens(begin: Begin) -> None:
         player, client = begin(Horizon(9, 4, 7, 100), 50)
         assert (await player.act("w1", ())).tokens == 4
         assert (await player.act("w1", ())).tokens == 3
-        with pytest.raises(HorizonReached, match="the limit on tokens in all was reached"):
+        with pytest.raises(HorizonReached, match="the limit on tokens per episode was reached"):
             await player.act("w1", ())
         assert [limit for _, limit in client.asked] == [4, 3]
 

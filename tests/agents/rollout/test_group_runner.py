@@ -125,7 +125,7 @@ def test_the_deadline_of_a_group_cancels_what_still_runs(tmp_path: Path) -> None
         assert time.monotonic() - began < 5
         assert good.status is Status.COMPLETED
         assert (late.status, late.turns, late.attempt) == (Status.CANCELLED, 1, 0)
-        assert late.error == "its group's deadline of 1 s came"
+        assert late.error == "its group's timeout of 1 s expired"
         stored = load_trajectory(stage.database, "g-0")
         assert (stored.status, len(stored.steps)) == (Status.CANCELLED, 1)
 

@@ -146,7 +146,7 @@ def test_what_never_began_is_no_match(turnwise: Turnwise, store: str) -> None:
     failed = turnwise("trajectories", "list", "--run", half, "--status", "env_error", "--ids", "--store", store).out
     ended = turnwise("replay", *failed.split()[:2], "--run", half, "--store", store)
     assert ended.code == 1
-    assert ended.out.count("nothing to replay: it ended as env_error before its first step") == 2
+    assert ended.out.count("nothing to re-execute: the episode ended as env_error before its first step") == 2
     assert "2 of 4 match" in ended.out
 
 
