@@ -184,7 +184,9 @@ class Engine:
             self._core.add(name, prompt, max_tokens, temperature, done)
         else:
             limit = self._max_model_len
-            done(failed_completion(f"a prompt of {len(prompt)} tokens does not fit: the context holds {limit} tokens"))
+            done(
+                failed_completion(f"a prompt of {len(prompt)} tokens is refused: it must have 1 to {limit - 1} tokens")
+            )
 
     def _queue_of(self, client: str) -> "_ClientQueue":
         return self._clients.setdefault(client, _ClientQueue())
