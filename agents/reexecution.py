@@ -43,7 +43,7 @@ class StepVerdict:
     index: int
     matches: bool
     differs: str = ""
-    """The stored and the new value, for a person to read."""
+    """The first difference: the stored and the new value, as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def replay(store_url: str, trajectory_id: str) -> ReplayReport:
 
 
 async def replay_stored(database: Database, trajectory_id: str) -> ReplayReport:
-    """Do the same as ``replay`` on an open store, inside an event loop."""
+    """Re-execute a stored trajectory as ``replay`` does, on an open store and inside an event loop."""
     try:
         group, trajectory, last = await asyncio.to_thread(_load, database, trajectory_id)
     except StepCorrupt as error:
@@ -123,14 +123,14 @@ def _with(upgrade: str, message: str) -> str:
 
 
 async def _execute(env_thread: EnvThread, group: Group, trajectory: Trajectory, last: str | None) -> list[StepVerdict]:
-    seen = await env_thread.reset(group.task.seed, group.task.split, CALL_TIMEOUT_S)
+    result = await env_thread.reset(group.task.seed, group.task.split, CALL_TIMEOUT_S)
     verdicts: list[StepVerdict] = []
     for step in trajectory.steps:
-        text = await _text_hash(env_thread, step.observation) if not (step.images or seen.images) else None
-        before, seen = seen, await env_thread.step(step.action, CALL_TIMEOUT_S)
-        verdicts.append(compare(step, before, seen, text))
-    text = await _text_hash(env_thread, last) if last is not None and not seen.images else None
-    verdicts.append(compare_end(trajectory, seen, text))
+        text = await _text_hash(env_thread, step.observation) if not (step.images or result.images) else None
+        before, result = result, await env_thread.step(step.action, CALL_TIMEOUT_S)
+        verdicts.append(compare(step, before, result, text))
+    text = await _text_hash(env_thread, last) if last is not None and not result.images else None
+    verdicts.append(compare_end(trajectory, result, text))
     return verdicts
 
 
@@ -167,7 +167,7 @@ def compare_end(trajectory: Trajectory, last: StepResult, text_hash: str | None 
     if trajectory.status in SCORED_STATUSES:
         total = fsum(step.reward for step in trajectory.steps)
         if not isclose(total, trajectory.reward, rel_tol=REWARD_TOLERANCE, abs_tol=REWARD_TOLERANCE):
-            checks.append(("reward in all", trajectory.reward, total))
+            checks.append(("total reward", trajectory.reward, total))
         if trajectory.steps:
             checks.append(("success", trajectory.success, last.success))
         status = Status.COMPLETED if last.terminated else Status.TRUNCATED
@@ -177,7 +177,7 @@ def compare_end(trajectory: Trajectory, last: StepResult, text_hash: str | None 
 
 def _verdict(index: int, checks: Iterable[tuple[str, object, object]]) -> StepVerdict:
     """Return the verdict on a step: the first difference counts. A check whose new value is None is skipped."""
-    for what, stored, came in checks:
-        if came is not None and stored != came:
-            return StepVerdict(index, False, f"{what} was {stored!r}, now {came!r}")
+    for name, stored, now in checks:
+        if now is not None and stored != now:
+            return StepVerdict(index, False, f"{name} was {stored!r}, now {now!r}")
     return StepVerdict(index, True)

@@ -1,7 +1,7 @@
-"""The process that writes to an SQLite store for all others, as a Ray actor, and the way to it.
+"""The store writer: one Ray actor that commits the writes of all processes to an SQLite store.
 
-SQLite takes one writer, so the driver and every rollout worker send their writes to one ``StoreWriter``. On PostgreSQL
-each process has its own ``Writer``, and this actor is not started.
+SQLite allows one writer, so the driver and every rollout worker send their writes to one ``StoreWriter``. With
+PostgreSQL each process has its own ``Writer``, and this actor is not started.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ from ..store.operations import Write
 from ..store.writer import Answer, Writer
 
 COMMIT_TIMEOUT_S = 120.0
-"""Seconds that a commit may take, a restart of the writing process included."""
-RESTART_PAUSE_S = 0.2
-"""Seconds between two calls to a process that is being restarted."""
+"""Timeout of a commit, including a restart of the actor."""
+RETRY_INTERVAL_S = 0.2
+"""Pause between two calls to an actor that is restarting."""
 
 
 class StoreWriter:
-    """The only process that writes to an SQLite store; the run makes it a Ray actor."""
+    """The only process that writes to an SQLite store. The run makes it a Ray actor."""
 
     def __init__(self, url: str, logs: LogFolder | None = None) -> None:
         if logs is not None:
@@ -29,7 +29,7 @@ class StoreWriter:
         self._writer = Writer(open_database(url))
 
     async def run(self, writes: list[Write[Any]]) -> list[Answer]:
-        """Commit writes in their order; failures are returned."""
+        """Commit ``writes`` in their order and return one answer per write; an answer holds the result or the error."""
         return await self._writer.run(writes)
 
     async def ping(self) -> bool:
@@ -37,15 +37,17 @@ class StoreWriter:
         return True
 
     async def close(self) -> None:
-        """Commit what is queued and stop."""
+        """Commit the queued writes and stop."""
         await asyncio.to_thread(self._writer.close)
 
 
 def send_to(actor: Any) -> Send:
-    """Return the way to a ``StoreWriter`` actor: a call is repeated while the actor is being restarted.
+    """Return a function that sends writes to a ``StoreWriter`` actor, and repeats the call while the actor restarts.
+
+    A repeated write is harmless: every operation of the store is idempotent.
 
     Raises:
-        StoreUnavailable: from the call, after ``COMMIT_TIMEOUT_S``.
+        StoreUnavailable: raised by the returned function if the commit takes longer than ``COMMIT_TIMEOUT_S``.
     """
 
     async def send(writes: list[Write[Any]]) -> list[Answer]:
@@ -57,12 +59,12 @@ def send_to(actor: Any) -> Send:
                     try:
                         answers: list[Answer] = await actor.run.remote(writes)
                     except ray.exceptions.RayActorError:
-                        await asyncio.sleep(RESTART_PAUSE_S)
+                        await asyncio.sleep(RETRY_INTERVAL_S)
                     else:
                         return answers
         except TimeoutError:
             raise StoreUnavailable(
-                f"the store's writing process did not commit {len(writes)} writes within {COMMIT_TIMEOUT_S:g} s; "
+                f"the store writer did not commit {len(writes)} writes within {COMMIT_TIMEOUT_S:g} s; "
                 "look for `StoreWriter` in Ray's logs"
             ) from None
 

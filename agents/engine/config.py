@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from . import cpu_patches
 
 DEFAULT_MAX_MODEL_LEN = 1024
-"""Prompt and completion together, in tokens."""
+"""Default context length: the maximum number of tokens in prompt and completion together."""
 
 
 class EngineConfig(BaseModel):
@@ -16,13 +16,14 @@ class EngineConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_num_seqs: int = Field(default=256, gt=0)
-    """Requests generated at the same time; more wait."""
+    """Maximum number of requests generated at the same time; further requests wait."""
     max_num_batched_tokens: int = Field(default=1024, gt=0)
-    """Tokens per engine step; on a CPU, more than about 1,024 exceed its cache, which costs a quarter of the speed."""
+    """Maximum number of tokens per engine step; on a CPU, more than about 1,024 exceed its cache and cost a quarter of
+    the speed."""
     kv_cache_memory_bytes: int = Field(default=256 << 20, gt=0)
-    """Memory of the key-value cache; on a CPU all of it is resident."""
+    """Memory of the key-value cache in bytes; on a CPU all of it is resident."""
     block_size: int = Field(default=16, gt=0, multiple_of=16)
-    """Grain of the prefix cache, in tokens."""
+    """Granularity of the prefix cache, in tokens."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     """Data type of weights and computation."""
     num_threads: int = Field(default=1, gt=0)
@@ -34,7 +35,11 @@ class EngineConfig(BaseModel):
 def engine_arguments(
     config: EngineConfig, model_path: str, max_model_len: int = DEFAULT_MAX_MODEL_LEN
 ) -> dict[str, Any]:
-    """Return the arguments of vLLM's engine."""
+    """Return the keyword arguments of vLLM's ``EngineArgs`` for a model folder.
+
+    ``max_model_len`` is the context length in tokens. On a CPU ``block_size`` is rounded up to a size that the
+    kernel accepts.
+    """
     arguments: dict[str, Any] = {
         "model": model_path,
         "dtype": config.dtype,

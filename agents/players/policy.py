@@ -32,7 +32,7 @@ def refuse_images(images: Sequence[bytes]) -> None:
     """
     if images:
         raise ImagesUnsupported(
-            f"the observation shows {len(images)} image{'s' if len(images) > 1 else ''}, and this policy reads text "
+            f"the observation contains {len(images)} image{'s' if len(images) > 1 else ''}, and this policy reads text "
             "only. Choose an environment, or an option of it, whose observations are text"
         )
 

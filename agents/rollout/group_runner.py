@@ -62,7 +62,7 @@ class GroupRunner:
         failed."""
         return list(await asyncio.gather(*(self._member(group, member, attempt) for member, attempt in members)))
 
-    def held(self, group: str) -> float:
+    def slot_held_s(self, group: str) -> float:
         """Return the seconds for which the longest-running attempt of a group has held its slot; 0 if all of them
         wait."""
         now = monotonic()

@@ -84,9 +84,9 @@ class RolloutWorker:
         if self._store_client is not None:
             await self._store_client.flush()
 
-    async def held(self, group: str) -> float:
+    async def slot_held_s(self, group: str) -> float:
         """Return the seconds for which the longest-running attempt of a group has held its slot."""
-        return self._runner.held(group) if self._runner is not None else 0.0
+        return self._runner.slot_held_s(group) if self._runner is not None else 0.0
 
     async def ping(self) -> bool:
         """Return True once the process is up."""

@@ -104,7 +104,7 @@ class Conversation:
             ValueError: the previous observation has no answer yet, or images were given (text only).
         """
         if images:
-            raise ValueError("this policy reads text only, and the observation brings images")
+            raise ValueError("this policy reads text only, and the observation contains images")
         if len(self._turns) < len(self._observations):
             raise ValueError("two observations in a row: call act with the policy's answer first")
         escaped: dict[str, str] = {}

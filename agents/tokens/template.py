@@ -46,9 +46,9 @@ class Template:
 
     def probe(self, system: bool) -> TurnAffixes | None:
         """Return the template's ``TurnAffixes`` if it is proven to only append, else None."""
-        looks: list[str] = []
-        texts = [_Text(f" \n o{i} \"'<&> é\n ", looks) for i in range(_PROBE_TURNS)]
-        answers = [_Text(f" \n a{i} \"'<&> é\n ", looks) for i in range(_PROBE_TURNS)]
+        inspections: list[str] = []
+        texts = [_Text(f" \n o{i} \"'<&> é\n ", inspections) for i in range(_PROBE_TURNS)]
+        answers = [_Text(f" \n a{i} \"'<&> é\n ", inspections) for i in range(_PROBE_TURNS)]
         affixes: set[TurnAffixes] = set()
         previous = ""
         for i in range(_PROBE_TURNS):
@@ -60,7 +60,7 @@ class Template:
                     return None
                 affixes.add(TurnAffixes(*added.split(str(texts[i]))))
             previous = rendered
-        return affixes.pop() if len(affixes) == 1 and not looks else None
+        return affixes.pop() if len(affixes) == 1 and not inspections else None
 
     def _needs_fold(self) -> bool:
         if self._folds_system is None:
@@ -80,27 +80,27 @@ class Template:
 class _Text(str):
     """A string that records every inspection other than printing or joining it."""
 
-    __slots__ = ("_looks",)
-    _looks: list[str]
+    __slots__ = ("_inspections",)
+    _inspections: list[str]
 
-    def __new__(cls, value: str, looks: list[str]) -> "_Text":
+    def __new__(cls, value: str, inspections: list[str]) -> "_Text":
         text = super().__new__(cls, value)
-        text._looks = looks
+        text._inspections = inspections
         return text
 
     def __getattribute__(self, name: str) -> Any:
-        if name != "_looks" and name not in _OPAQUE:
-            self._looks.append(name)
+        if name != "_inspections" and name not in _OPAQUE:
+            self._inspections.append(name)
         return super().__getattribute__(name)
 
 
-def _noting(name: str) -> Any:
+def _recording(name: str) -> Any:
     def method(self: _Text, *args: Any) -> Any:
-        self._looks.append(name)
+        self._inspections.append(name)
         return getattr(str, name)(self, *args)
 
     return method
 
 
 for _name in ("__contains__", "__eq__", "__ne__", "__lt__", "__gt__", "__len__", "__iter__", "__getitem__", "__mod__"):
-    setattr(_Text, _name, _noting(_name))
+    setattr(_Text, _name, _recording(_name))

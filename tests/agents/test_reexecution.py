@@ -69,7 +69,7 @@ LAST = "UPDATE trajectory SET final_observation_blob = (SELECT observation_blob 
         ("UPDATE step SET observation_hash = 'x' WHERE idx = 1", "step 1 differs: observation hash"),
         ("UPDATE step SET reward = reward + 0.5 WHERE idx = 0", "step 0 differs: reward"),
         ("UPDATE step SET terminated = 1 WHERE idx = 0", "step 0 differs: end"),
-        ("UPDATE trajectory SET reward = reward + 0.001", "the end differs: reward in all"),
+        ("UPDATE trajectory SET reward = reward + 0.001", "the end differs: total reward"),
         ("UPDATE trajectory SET success = 0", "the end differs: success was False, now True"),
         ("UPDATE trajectory SET status = 'truncated'", "the end differs: status was 'truncated', now 'completed'"),
         ("UPDATE trajectory SET final_observation_hash = 'x'", "the end differs: last observation's hash"),

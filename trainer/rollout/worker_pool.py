@@ -131,7 +131,7 @@ async def _supervised(
     try:
         while not (await asyncio.wait({playing}, timeout=CHECK_INTERVAL_S))[0]:
             async with asyncio.timeout(timeout_s):
-                held = await actor.held.remote(group.id)
+                held = await actor.slot_held_s.remote(group.id)
             if held > timeout_s and not playing.done():
                 raise TimeoutError(f"one member has been playing for {held:.0f} s")
         return playing.result()

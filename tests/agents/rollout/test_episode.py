@@ -262,7 +262,7 @@ def test_prompt_and_answer_fit_into_the_context(begin: Begin) -> None:
 
 def test_a_policy_of_text_does_not_play_blind(begin: Begin, tmp_path: Path) -> None:
     player, client = begin(HORIZON, 1)
-    with pytest.raises(ImagesUnsupported, match="shows 1 image, and this policy reads text only"):
+    with pytest.raises(ImagesUnsupported, match="contains 1 image, and this policy reads text only"):
         asyncio.run(player.act("", (b"png",)))
     assert not client.asked
     served = ChatPlayer(ChatServer("http://localhost:1/v1", 1.0, 1.0), "")
@@ -282,7 +282,7 @@ def test_an_environment_of_images_ends_the_run_of_a_text_policy(begin: Begin, tm
                 token_player.close()
 
         stage.player = Blind()
-        with pytest.raises(ImagesUnsupported, match="loop/Picture-v0: the observation shows 1 image"):
+        with pytest.raises(ImagesUnsupported, match="loop/Picture-v0: the observation contains 1 image"):
             await stage.play(lambda *_: always("go"), group(make_task(PICTURE, 0, "train", {})))
         stored = load_trajectory(stage.database, "g-0")
         assert (stored.status, stored.steps) == (Status.POLICY_ERROR, ())

@@ -198,11 +198,11 @@ def test_a_group_holds_slots_only_while_it_plays(tmp_path: Path) -> None:
         await started.wait()
         playing.append(asyncio.ensure_future(runner.play(group(site(), name="second"), [(0, 0)])))
         await asyncio.sleep(0)
-        assert runner.held("first") > 0
-        assert runner.held("second") == 0
+        assert runner.slot_held_s("first") > 0
+        assert runner.slot_held_s("second") == 0
         go.set()
         await asyncio.gather(*playing)
-        assert runner.held("first") == runner.held("second") == 0
+        assert runner.slot_held_s("first") == runner.slot_held_s("second") == 0
         await runner.close()
 
     on_stage(tmp_path, scenario)

@@ -24,7 +24,7 @@ def environments(*ids: str, **options: str) -> list[EnvironmentConfig]:
 
 def test_one_environment_of_images_among_others_is_named() -> None:
     with pytest.raises(
-        ImagesUnsupported, match="loop/Picture-v0: the observation shows 1 image, and this policy reads text"
+        ImagesUnsupported, match="loop/Picture-v0: the observation contains 1 image, and this policy reads text"
     ):
         asyncio.run(refuse_unseen(environments(CLOCK, PICTURE), "train", RESET_S))
 
@@ -37,7 +37,7 @@ def test_text_passes_and_a_broken_environment_is_left_to_its_episodes() -> None:
 
 def test_an_evaluation_of_a_server_stores_nothing(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/turnwise.db"
-    with pytest.raises(ImagesUnsupported, match="loop/Picture-v0: the observation shows 1 image"):
+    with pytest.raises(ImagesUnsupported, match="loop/Picture-v0: the observation contains 1 image"):
         evaluate("http://127.0.0.1:9/v1", PICTURE, tasks=2, store_url=store)
     database = open_database(store)
     with database.read() as conn:
@@ -49,7 +49,7 @@ def test_a_run_ends_before_its_warm_up_and_its_first_episode(tmp_path: Path) -> 
     store = f"sqlite:///{tmp_path}/turnwise.db"
     config = parse_config({"name": "blind", "environments": [{"id": PICTURE}], "evaluation": {"tasks": 2}})
     notes: list[object] = []
-    with pytest.raises(ImagesUnsupported, match="loop/Picture-v0: the observation shows 1 image"):
+    with pytest.raises(ImagesUnsupported, match="loop/Picture-v0: the observation contains 1 image"):
         train(config, store_url=store, on_event=notes.append)
     assert notes == []
     database = open_database(store)

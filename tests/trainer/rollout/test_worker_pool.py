@@ -32,7 +32,7 @@ class Slow:
         self._since = None
         return [Outcome("t", member, attempt, Status.COMPLETED, 1.0, True, 1, 1) for member, attempt in members], 0
 
-    async def held(self, name: str) -> float:
+    async def slot_held_s(self, name: str) -> float:
         return 0.0 if self._since is None else time.monotonic() - self._since
 
     async def ping(self) -> bool:
