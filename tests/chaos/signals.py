@@ -5,15 +5,15 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 from turnwise.store import queries
 from turnwise.store.database import open_database
 from turnwise.store.errors import StoreError
-from turnwise.tests.chaos.harness import CONFIG, PROGRAM, url
-from turnwise.trainer.cluster.watchdog import marked_processes
+from turnwise.tests.chaos.harness import CONFIG, PROGRAM, descendants, survivors, url
+from turnwise.trainer.cluster.watchdog import owned_processes
 
 ENDS_WITHIN_S = 10.0
 READY_S = 240.0
@@ -27,6 +27,8 @@ class Program:
     process: subprocess.Popen[bytes]
     mark: str
     started: float
+    below: list[psutil.Process] = field(default_factory=list)
+    """The processes below the program just before the last signal; Ray's agents carry no mark."""
 
     @classmethod
     def of(cls, folder: Path, *arguments: str) -> "Program":
@@ -43,6 +45,7 @@ class Program:
         return cls.of(folder, "train", str(CONFIG), *(part for one in overrides for part in ("--set", one)))
 
     def send(self, number: signal.Signals, group: bool) -> None:
+        self.below = descendants(self.process.pid)
         if group:
             os.killpg(self.process.pid, number)
         else:
@@ -76,12 +79,15 @@ class Program:
 
     def part(self, name: str) -> psutil.Process:
         """A process of this program by the start of its name."""
-        return next(one for one in marked_processes(self.mark) if one.name().startswith(name))
+        return next(one for one in owned_processes(self.mark) if one.name().startswith(name))
+
+    def _alive(self) -> list[psutil.Process]:
+        return [*owned_processes(self.mark), *survivors(self.below, 0)]
 
     def left(self, seconds: float = 1.0) -> list[str]:
         """Processes that outlive the program by more than ``seconds``."""
         deadline = time.monotonic() + seconds
-        while (alive := marked_processes(self.mark)) and time.monotonic() < deadline:
+        while (alive := self._alive()) and time.monotonic() < deadline:
             time.sleep(0.05)
         return [f"{one.pid} {one.name()}" for one in alive]
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from turnwise.trainer.cluster.watchdog import marked_processes
+from turnwise.trainer.cluster.watchdog import owned_processes
 
 PROGRAM = """
 import contextlib, sys, threading
@@ -101,11 +101,11 @@ def test_the_watchdog_kills_what_a_killed_driver_started_in_another_session() ->
     with driver.stdout:
         assert driver.stdout.readline() == "up\n"
         (mark,) = {mark for mark in _marks() if mark.startswith(f"{driver.pid}-")}
-        assert len(marked_processes(mark)) == 1
+        assert len(owned_processes(mark)) == 1
         driver.kill()
         driver.wait(10)
         deadline = time.monotonic() + WAIT_S
-        while marked_processes(mark):
+        while owned_processes(mark):
             assert time.monotonic() < deadline
             time.sleep(0.05)
 

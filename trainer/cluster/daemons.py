@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from ..shutdown import SHUTDOWN, SIGNALS
-from .watchdog import MARK_VARIABLE, kill_marked, start_watchdog
+from .watchdog import MARK_VARIABLE, kill_owned, start_watchdog
 
 CHECK_INTERVAL_S = 0.5
 """Seconds between two checks that the daemons are alive."""
@@ -26,13 +26,15 @@ SHUTDOWN_TIMEOUT_S = 10.0
 REQUIRED_DAEMONS = ("raylet", "gcs_server")
 """Without them every call to an actor hangs."""
 
-_starting = threading.Event()
+_starting: list[int] = []
+"""While ``ray.init`` starts the daemons: the file descriptor of the watchdog's ``stdin``."""
 
 
 def _leave_session() -> None:
-    """In a child just forked by ``ray.init``: leave our session, and unblock our signals."""
-    if _starting.is_set():
+    """In a child just forked by ``ray.init``: leave our session, report the new one, and unblock our signals."""
+    if _starting:
         os.setsid()
+        os.write(_starting[0], b"%d\n" % os.getpid())
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
@@ -55,7 +57,7 @@ class RayDaemons:
         self._watchdog = start_watchdog() if local else None
         self._mark = os.environ[MARK_VARIABLE] if local else ""
         if local:
-            SHUTDOWN.kill_processes = lambda: kill_marked(self._mark)
+            SHUTDOWN.kill_processes = lambda: kill_owned(self._mark)
         self._thread = threading.Thread(target=self._serve, name="ray", daemon=True)
         SHUTDOWN.block()
         self._thread.start()
@@ -79,8 +81,8 @@ class RayDaemons:
         import ray
 
         try:
-            if self._local:
-                _starting.set()
+            if self._watchdog is not None and self._watchdog.stdin is not None:
+                _starting.append(self._watchdog.stdin.fileno())
             ray.init(**self._settings)
         except BaseException as error:
             self._error = error
@@ -99,7 +101,7 @@ class RayDaemons:
     def _kill(self) -> None:
         if self._watchdog is None:
             return
-        kill_marked(self._mark)
+        kill_owned(self._mark)
         self._watchdog.communicate(timeout=60)
         os.environ.pop(MARK_VARIABLE, None)
         SHUTDOWN.kill_processes = None
