@@ -133,11 +133,24 @@ async def drag_and_drop(context: Context, action: dict[str, Any]) -> None:
 
 
 async def goto(context: Context, action: dict[str, Any]) -> None:
-    """Execute ``goto("http://…")``; the host has checked the address."""
+    """Execute ``goto("http://…")``; the host has checked the address.
+
+    If the active tab closes itself meanwhile, the address is opened in the tab that becomes active.
+    """
+    closings = context.closings
     try:
-        await context.tab.page.goto(action["url"], wait_until="commit", timeout=1000 * SETTLE_TIMEOUT_S)
+        try:
+            await _open(context.tab, action["url"])
+        except Exception as error:
+            if not await context.closed_since(closings, error):
+                raise
+            await _open(context.tab, action["url"])
     except Exception as error:
         raise Refused(f"goto: {first_line(error)}") from None
+
+
+async def _open(tab: Tab, url: str) -> None:
+    await tab.page.goto(url, wait_until="commit", timeout=1000 * SETTLE_TIMEOUT_S)
 
 
 async def go_back(context: Context, action: dict[str, Any]) -> None:

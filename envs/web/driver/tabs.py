@@ -13,6 +13,8 @@ MAX_TABS = 8
 MAX_NOTES = 5
 GONE = "has been closed"
 """The substring of Playwright's error for any call on a closed tab."""
+DETACHED = "frame was detached"
+"""The substring of Playwright's error for a navigation whose tab closes meanwhile."""
 CLOSE_EVENT_TIMEOUT_S = 0.5
 """How long the event of a closed tab may follow such an error."""
 LAYOUT_RESOURCES = ("Image", "Stylesheet", "Font")
@@ -198,7 +200,7 @@ class Context:
 
     async def closed_since(self, closings: int, error: Exception) -> bool:
         """Return whether a tab that closed after ``closings`` was read caused the error; a page may close any time."""
-        if GONE not in str(error):
+        if GONE not in str(error) and DETACHED not in str(error):
             return False
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_EVENT_TIMEOUT_S):

@@ -49,6 +49,10 @@ PAGES = {
     ),
     "basket": "<button onclick=\"document.cookie='basket=3'; window.open('saves.html')\">open</button>",
     "saves": "<button onclick=\"fetch('other.html', {cache: 'no-store'}).then(() => window.close())\">save</button>",
+    "opens": "<button onclick=\"window.open('watches.html')\">open</button>",
+    "watches": (
+        "<script>setInterval(() => fetch('late/requested').then(answer => answer.ok && window.close()), 20)</script>"
+    ),
     "buys": "<h1>home</h1><script>document.write(document.cookie)</script>",
     "leaves": "<button onclick=\"setTimeout(() => location.href = 'other.html', 700)\">press</button>",
     "scroller": (
@@ -64,6 +68,9 @@ PAGES = {
 }
 SERVER = b"""
 import http.server
+import time
+
+requested = []
 
 class Handler(http.server.SimpleHTTPRequestHandler):
     def do_GET(self):
@@ -80,8 +87,18 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         elif self.path.startswith("/empty"):
             self.send_response(204)
             self.end_headers()
+        elif self.path == "/late/requested":
+            self.send_response(200 if requested else 404)
+            self.end_headers()
+        elif self.path == "/late/":
+            # The page that sent the first request closes before the response.
+            requested.append(1)
+            time.sleep(3 if len(requested) == 1 else 0)
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<h1>request %d</h1>" % len(requested))
         elif self.path.startswith("/slow"):
-            import time
             time.sleep(60)
         else:
             super().do_GET()

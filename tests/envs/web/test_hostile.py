@@ -211,6 +211,17 @@ def test_a_tab_that_closes_itself_keeps_other_tabs_and_cookies(site: HostileSite
     clean(site)
 
 
+def test_goto_opens_in_the_next_tab_when_its_tab_closes_itself(site: HostileSite) -> None:
+    site.at = "opens"
+    seen, _ = site.reset(seed=1)
+    seen = site.step(f"click({number_of(seen, 'button')})")[0]
+    assert "watches.html" in str(seen)
+    seen, _, _, _, info = site.step('goto("http://127.0.0.1:8080/late/")')
+    assert "request 2" in str(seen)
+    assert info["action_valid"]
+    clean(site)
+
+
 def test_a_new_browser_reuses_no_number(site: HostileSite) -> None:
     site.at = "endless"
     seen = str(site.reset(seed=1)[0])
