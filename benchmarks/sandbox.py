@@ -27,7 +27,7 @@ from turnwise.sandbox.images.reference import image_reference
 from turnwise.sandbox.pool.pool import Pool
 from turnwise.sandbox.provider import InProcessProvider
 from turnwise.sandbox.sandbox import Sandbox
-from turnwise.trainer.cluster.actors import start_ray, stop_ray
+from turnwise.trainer.cluster.runtime import start_ray, stop_ray
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=16)
 TRUE = ["true"]

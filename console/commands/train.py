@@ -47,7 +47,7 @@ def start(config: object, *, store: str, fork: bool, as_json: bool) -> None:
 
     assert isinstance(config, RunConfig)  # noqa: S101 - typed as object to keep the configuration's import lazy
     with LiveView(config.name, stderr=as_json) as view:
-        result = run(config, store_url=store, fork=fork, on_event=view)
+        result = run(config, store_url=store, fork=fork, report=view)
     if as_json:
         print_json(result.json(), indent=None)
     else:

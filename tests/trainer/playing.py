@@ -1,18 +1,23 @@
-"""A run's parts in this process, over a real store: workers without Ray, a learner of a tiny model."""
+"""The parts of a run in this process, over a real store: workers without Ray, a learner of a tiny model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.tiny_model import new_model
 from turnwise.records import Group, Outcome, PolicyVersion
+from turnwise.store.run_lock import run_folder
 from turnwise.tests.agents.players import Stage
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.schema import RunConfig
+from turnwise.trainer.context import RunContext
 from turnwise.trainer.learner.local import Learner
 from turnwise.trainer.learner.update import Learning
 from turnwise.trainer.rollout.dispatcher import Dispatcher
+from turnwise.trainer.rollout.worker_pool import WorkerPool
+from turnwise.trainer.telemetry.metrics import Metrics
 
 FIRST = PolicyVersion("r", 0, None, 0)
 
@@ -23,27 +28,27 @@ class InProcess:
 
     runner: GroupRunner
 
-    async def play(self, group: Group, todo: Sequence[tuple[int, int]], deadline: float) -> list[Outcome]:
+    async def play(self, group: Group, todo: Sequence[tuple[int, int]], timeout_s: float) -> list[Outcome]:
         return await self.runner.play(group, todo)
 
-    async def cancel(self, deadline: float = 30.0) -> None:
-        """The dispatcher has cancelled what runs here."""
+    async def cancel(self, timeout_s: float = 30.0) -> None:
+        """Do nothing: the dispatcher has cancelled what runs here."""
+
+
+def run_context(stage: Stage, config: RunConfig, streams: Streams) -> RunContext:
+    """Return the context of run ``r``, which writes no metrics and reports nothing."""
+    folder = run_folder(stage.database, "r")
+    metrics = cast(Metrics, None)
+    return RunContext(config, stage.database, stage.store(), folder, streams, metrics, lambda event: None)
 
 
 def learning(stage: Stage, config: RunConfig, streams: Streams, folder: Path) -> Learning:
-    """The learning side of run ``r``, with a new tiny model."""
+    """Return the learning side of run ``r``, with a new tiny model."""
     model = new_model(folder, ["a", "b", "c"], hidden=32, heads=2)
     learner = Learner(model, config.learner, config.loss, config.proximal, 1.0)
-    return Learning(config, config, learner, stage.store(), {0: FIRST}, streams)
+    return Learning(run_context(stage, config, streams), learner, {0: FIRST})
 
 
-def dispatcher(stage: Stage, config: RunConfig, streams: Streams, workers: object) -> Dispatcher:
-    """The rollout side of run ``r``; ``workers`` play the groups."""
-    return Dispatcher(
-        config,
-        config,
-        workers,  # type: ignore[arg-type]
-        stage.store(),
-        streams,
-        0,
-    )
+def dispatcher(stage: Stage, config: RunConfig, streams: Streams, pool: object) -> Dispatcher:
+    """Return the rollout side of run ``r``; ``pool`` plays the groups."""
+    return Dispatcher(run_context(stage, config, streams), cast(WorkerPool, pool), 0)

@@ -1,20 +1,19 @@
 """Evaluation inside a run: play the held-out tasks with the version that the engines serve."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import monotonic
 from uuid import uuid4
 
 from ...agents.rollout.group_runner import env_key
 from ...errors import TurnwiseError
-from ...records import SCORED_STATUSES, Horizon, Outcome, Task
-from ...store.run_store import RunStore
+from ...records import SCORED_STATUSES, Outcome, Task
 from ..cluster.actors import Cluster
-from ..config.schema import RunConfig
+from ..context import RunContext
 from ..failpoints import failpoint
-from ..rollout.dispatcher import play_out
-from ..telemetry.events import Evaluated, Event, Note
-from ..telemetry.metrics import Metrics, finite
+from ..rollout.group_player import play_group
+from ..telemetry.events import Evaluated, Note
+from ..telemetry.metrics import finite
 from .heldout import EvalResult, held_out, summarize
 from .play_tasks import play_tasks
 
@@ -27,21 +26,11 @@ RETRY_PAUSES_S = (5.0, 15.0, 45.0, 135.0, 300.0, 600.0, 700.0)
 class Evaluator:
     """Plays held-out tasks and keeps every result by name."""
 
-    def __init__(
-        self,
-        config: RunConfig,
-        horizon: Horizon,
-        cluster: Cluster,
-        store: RunStore,
-        metrics: Metrics,
-        tell: Callable[[Event], None],
-    ) -> None:
-        self._config = config
-        self._horizon = horizon
+    def __init__(self, context: RunContext, cluster: Cluster) -> None:
+        self._context = context
+        self._config = context.config
+        self._store = context.store
         self._cluster = cluster
-        self._store = store
-        self._metrics = metrics
-        self._tell = tell
         self._worked: set[str] = set()
         """Environments with at least one scored episode so far."""
         self.results: dict[str, EvalResult] = {}
@@ -68,7 +57,9 @@ class Evaluator:
             again = [task for task in tasks if task not in known and env_key(task) in self._worked]
             if len(again) <= MAX_FAILED_SHARE * len(tasks):
                 break
-            self._tell(Note(f"evaluation {name!r}: {len(again)} of {len(tasks)} episodes failed; again in {pause:g} s"))
+            self._context.report(
+                Note(f"evaluation {name!r}: {len(again)} of {len(tasks)} episodes failed; again in {pause:g} s")
+            )
             await asyncio.sleep(pause)
             played = ended + await self._play(name, again)
         self._worked.update(env_key(task) for task, one in played if one.status in SCORED_STATUSES)
@@ -77,8 +68,8 @@ class Evaluator:
         )
         self.results[name] = result
         await self._store.add_metrics(f"evaluation {name}", update, finite(result.json()))
-        self._metrics.write("evaluation", update, result.json())
-        self._tell(
+        self._context.metrics.write("evaluation", update, result.json())
+        self._context.report(
             Evaluated(
                 name,
                 result.success,
@@ -102,8 +93,8 @@ class Evaluator:
         timeout_s = self._config.rollout.group_timeout_s
         return await play_tasks(
             store,
-            f"{name.replace(' ', '-')}-v{cluster.version}-{uuid4().hex[:6]}",
+            f"{name.replace(' ', '-')}-v{cluster.engines.version}-{uuid4().hex[:6]}",
             tasks,
-            self._horizon,
-            lambda group: play_out(cluster.workers, store, group, timeout_s),
+            self._config.horizon.longest(),
+            lambda group: play_group(cluster.workers, store, group, timeout_s),
         )

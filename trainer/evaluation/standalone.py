@@ -206,8 +206,9 @@ def _with_engine(
     problems: list[Any],
     settings: EvalSettings,
 ) -> list[Any]:
-    from ..cluster.actors import Cluster, start_ray, stop_ray
-    from ..rollout.dispatcher import play_out
+    from ..cluster.actors import Cluster
+    from ..cluster.runtime import start_ray, stop_ray
+    from ..rollout.group_player import play_group
 
     config = RunConfig(
         name=run,
@@ -220,12 +221,12 @@ def _with_engine(
     folder = Path(policy).resolve()
 
     async def main() -> list[Any]:
-        cluster = Cluster.start(config, database, folder, NeverStop())
-        store = RunStore(run, database, cluster.store_client)
+        cluster = Cluster.start(config, database, folder)
+        store = RunStore(run, database, cluster.store.client)
         try:
             await refuse_unseen([environment], "test", config.rollout.reset_timeout_s)
             await cluster.ready()
-            await cluster.serve_loaded(0)
+            await cluster.engines.serve_loaded(0)
             timeout_s = config.rollout.group_timeout_s
             with hold_evaluation(database, run):
                 async with _recorded(store, policy, settings.json()):
@@ -234,7 +235,7 @@ def _with_engine(
                         "eval",
                         problems,
                         settings.horizon,
-                        lambda group: play_out(cluster.workers, store, group, timeout_s),
+                        lambda group: play_group(cluster.workers, store, group, timeout_s),
                     )
         finally:
             await cluster.close()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ...store.run_store import RunStore
+from ..context import RunContext
 from ..failpoints import failpoint
 from . import checkpoint
 from .local import Learner
@@ -21,21 +21,19 @@ class Saver:
 
     def __init__(
         self,
-        folder: Path,
+        context: RunContext,
         learner: Learner,
-        store: RunStore,
         run_uid: str,
-        keep: int,
         serving: Path,
         state: Callable[[], Mapping[str, Any]],
     ) -> None:
         """``serving`` is the folder the engines were started from; ``state`` gives the run's state as JSON values."""
-        self._folder = folder / "checkpoints"
-        self._tokenizer = folder / "tokenizer"
+        self._folder = context.folder / "checkpoints"
+        self._tokenizer = context.folder / "tokenizer"
         self._learner = learner
-        self._store = store
+        self._store = context.store
         self._uid = run_uid
-        self._keep = keep
+        self._keep = context.config.checkpoint.keep_last
         self._serving = serving.resolve()
         self._state = state
 

@@ -13,10 +13,7 @@ from typing import Any
 
 from ...errors import TurnwiseError
 from ...records import Group, GroupState, PolicyVersion
-from ...store.run_store import RunStore
-from ..algorithms.algorithm_set import AlgorithmSet
-from ..algorithms.random_streams import Streams
-from ..config.schema import RunConfig
+from ..context import RunContext
 from ..failpoints import failpoint
 from ..telemetry.events import UpdateDone
 from .batch import assemble
@@ -43,22 +40,19 @@ class Learning:
 
     def __init__(
         self,
-        config: RunConfig,
-        algorithms: AlgorithmSet,
+        context: RunContext,
         learner: Learner,
-        store: RunStore,
         history: dict[int, PolicyVersion],
-        streams: Streams,
     ) -> None:
+        config, streams = context.config, context.streams
         self._config = config
-        self._algorithms = algorithms
         self._learner = learner
-        self._store = store
+        self._store = context.store
         self.history = history
         """Versions by id, abandoned ones included."""
         self._replay_stream = streams.of("replay_buffer")
-        self._filter_streams = [streams.of("sample_filters", i) for i in range(len(algorithms.sample_filters))]
-        self._texts = any(one.needs_texts for one in algorithms.rewards)
+        self._filter_streams = [streams.of("sample_filters", i) for i in range(len(config.sample_filters))]
+        self._texts = any(one.needs_texts for one in config.rewards)
         self.nothing = ""
         """Why the last batch held nothing to train on; empty where it did."""
 
@@ -81,7 +75,7 @@ class Learning:
             NotFinite: see ``Learner.update``; the lease is given back.
         """
         started = monotonic()
-        algorithms = self._algorithms
+        algorithms = self._config
         batch = await asyncio.to_thread(
             assemble,
             algorithms.replay_buffer.mix(groups, self._replay_stream),

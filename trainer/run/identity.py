@@ -1,4 +1,4 @@
-"""A run is its name: whether a command begins one, resumes one, forks one, or is refused."""
+"""A run is its name: whether a command begins, resumes or forks a run, or is refused."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,48 +9,50 @@ from ..config.schema import RunConfig
 
 
 class RunRefused(TurnwiseError):
-    """The run of that name has another configuration."""
+    """The unfinished run of that name has another configuration."""
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
-    """What this command does."""
+class RunIdentity:
+    """The run that a command begins or resumes."""
 
     name: str
     resumes: bool
     parent: str | None = None
-    """The run it is forked from."""
+    """The run that this one was forked from."""
 
 
-def decide(config: RunConfig, row: Callable[[str], Any | None], fork: bool) -> Identity:
-    """The run this configuration means.
+def resolve_run(config: RunConfig, find_run: Callable[[str], Any | None], fork: bool) -> RunIdentity:
+    """Return the run that ``config`` names.
 
-    Unfinished with the same mathematics (``RunConfig.digest``): it is resumed. With another: refused, unless ``fork``
-    makes a new run that starts from its newest checkpoint. Finished: a new run, numbered.
+    * Unfinished, with the same mathematics (``RunConfig.digest``): the run is resumed.
+    * Unfinished, with other mathematics: refused, unless ``fork`` begins a new run from its newest checkpoint.
+    * Finished: a new run begins, with a number after the name.
 
     Args:
-        row: looks a run up by name; its ``status`` and ``config_hash`` are read.
+        find_run: returns the row of a run by name, with ``id``, ``status``, ``config_hash`` and ``parent_id``; None if
+            there is no such run.
 
     Raises:
-        RunRefused: see above; the message says what to do.
+        RunRefused: the name belongs to an unfinished run with other mathematics.
     """
-    chain: list[Any] = []
-    while (found := row(_numbered(config.name, len(chain) + 1))) is not None:
-        chain.append(found)
-    fresh = _numbered(config.name, len(chain) + 1)
-    unfinished = [one for one in chain if one["status"] != "finished"]
-    mine = [one for one in unfinished if one["config_hash"] == config.digest() and (not fork or one["parent_id"])]
-    if mine:
-        return Identity(mine[-1]["id"], resumes=True, parent=mine[-1]["parent_id"])
-    if fork and chain:
-        return Identity(fresh, resumes=False, parent=chain[-1]["id"])
+    existing: list[Any] = []
+    while (row := find_run(_numbered(config.name, len(existing) + 1))) is not None:
+        existing.append(row)
+    next_name = _numbered(config.name, len(existing) + 1)
+    unfinished = [one for one in existing if one["status"] != "finished"]
+    same = [one for one in unfinished if one["config_hash"] == config.digest() and (not fork or one["parent_id"])]
+    if same:
+        return RunIdentity(same[-1]["id"], resumes=True, parent=same[-1]["parent_id"])
+    if fork and existing:
+        return RunIdentity(next_name, resumes=False, parent=existing[-1]["id"])
     if unfinished:
-        name = unfinished[-1]["id"]
         raise RunRefused(
-            f"run {name!r} is unfinished ({unfinished[-1]['status']}) and has another configuration: give back the old "
-            "one to resume it, change `name`, or add --fork to start a new run from its newest checkpoint"
+            f"run `{unfinished[-1]['id']}` is unfinished ({unfinished[-1]['status']}) and has another configuration: "
+            "restore the old configuration to resume it, change `name`, or add `--fork` to start a new run from its "
+            "newest checkpoint"
         )
-    return Identity(fresh, resumes=False)
+    return RunIdentity(next_name, resumes=False)
 
 
 def _numbered(name: str, number: int) -> str:

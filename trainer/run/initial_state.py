@@ -1,131 +1,108 @@
-"""Where a run starts: a new tiny model, a given one, or its newest whole checkpoint."""
+"""The initial state of a run: a new tiny model, a given model, or a checkpoint of this run or of its parent."""
 
-from __future__ import annotations
-
-import asyncio
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...agents.tiny_model import new_model
-from ...agents.tokens.conversation import Chat
-from ...agents.weights.shm_writer import WeightWriter
 from ...envs.registry import make
 from ...errors import TurnwiseError
 from ...store import queries
+from ...store.database import Database
 from ..config.schema import RunConfig
 from ..learner import checkpoint
 from ..learner.packed_attention import refuse_unsupported
-from ..telemetry.events import Note
-from ..warmup.sft import warm_up
-
-if TYPE_CHECKING:
-    from ..learner.local import Learner
-    from .run import Run
+from .identity import RunIdentity
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """Weights to start from, and how to get from them to a learner."""
+class InitialState:
+    """The weights that a run begins or resumes with, and the state that belongs to them."""
 
     model: Path
-    make_learner: Callable[[], Learner]
-    make_weights: Callable[[Learner], WeightWriter]
-    warm_up: Callable[[Learner, Callable[[], bool]], float]
-    warms_up: bool
-    version: int | None = None
-    """The version of the checkpoint; None at a run's beginning."""
-    update: int = 0
+    """Folder of the model and its tokenizer; the engines load it."""
+    is_new: bool = False
+    """Whether the model was just made, with random weights."""
+    is_fork: bool = False
+    """Whether the model is that of another run's checkpoint."""
     state: dict[str, Any] = field(default_factory=dict)
+    """State of the checkpoint that the run resumes from (``RunState.checkpoint_json``); empty at a run's beginning."""
     notes: tuple[str, ...] = ()
+    """Lines for the user interface."""
+
+    @property
+    def resumes(self) -> bool:
+        """Whether ``model`` is a checkpoint of this run, with the learner's state."""
+        return bool(self.state)
+
+    @property
+    def version(self) -> int | None:
+        """Return the version of the checkpoint; None at a run's beginning."""
+        return self.state["version"] if self.state else None
+
+    @property
+    def update(self) -> int:
+        """Return the updates done by the checkpoint; 0 at a run's beginning."""
+        return int(self.state["update"]) if self.state else 0
 
 
-async def begin(run: Run) -> Origin:
-    """Find or make the weights.
+def initial_state(config: RunConfig, identity: RunIdentity, database: Database, folder: Path) -> InitialState:
+    """Find the weights to begin or resume with, or make a new model in ``folder``.
+
+    A run that resumes takes its newest whole checkpoint. A fork without a checkpoint takes that of its parent, also
+    when an earlier process of the fork was killed before the first checkpoint.
 
     Raises:
-        TurnwiseError: the model cannot be found or made, or no checkpoint of the run to resume is whole.
+        TurnwiseError: the model cannot be found or made, or the run to resume or fork has no whole checkpoint.
     """
-    return await asyncio.to_thread(_begin, run)
-
-
-def _begin(run: Run) -> Origin:
-    config = run.config
     notes: list[str] = []
     state: dict[str, Any] = {}
-    parent = run.identity.parent
-    own = _newest(run, run.name, notes) if run.identity.resumes else None
-    # A fork that was killed before its first checkpoint starts from its parent again.
-    found = own or (_newest(run, parent, notes) if parent else None)
-    resumes = own is not None
-    if found is not None:
-        model, state = found
-    elif parent:
-        raise TurnwiseError(f"run {parent!r} has no whole checkpoint to fork from")
+    own = _newest_checkpoint(database, identity.name, notes) if identity.resumes else None
+    is_fork = own is None and identity.parent is not None
+    if own is not None:
+        model, state = own
+    elif identity.parent is not None:
+        parent = _newest_checkpoint(database, identity.parent, notes)
+        if parent is None:
+            raise TurnwiseError(f"run `{identity.parent}` has no whole checkpoint to fork from")
+        model, _ = parent
     else:
-        model = Path(config.model.path) if config.model.path else _new(config, run.folder / "model")
+        model = Path(config.model.path) if config.model.path else _make_model(config, folder / "model")
     if not (model / "config.json").exists():
-        raise TurnwiseError(f"model.path: {model} is not a Hugging Face model folder (no config.json)")
+        raise TurnwiseError(f"`model.path`: `{model}` is not a Hugging Face model folder (no config.json)")
     refuse_unsupported(model)
-    if found is not None and not resumes:
-        model = _borrowed(model, run.folder / "model")
-    _keep_tokenizer(model, run.folder / "tokenizer")
-    is_new = config.model.path is None and found is None
-
-    def make_learner() -> Learner:
-        from ..learner.local import Learner
-
-        learner = Learner(model, config.learner, config.loss, config.proximal, config.rollout.temperature)
-        if resumes:
-            checkpoint.load_into(model, learner.model, learner.optimizer)
-        return learner
-
-    def warm(learner: Learner, stopped: Callable[[], bool]) -> float:
-        horizon = config.horizon.longest()
-        timeout_s = max(config.rollout.reset_timeout_s, config.rollout.step_timeout_s)
-        return warm_up(
-            learner.model,
-            Chat(model),
-            config.environments,
-            horizon,
-            config.sft_warmup,
-            config.seed,
-            timeout_s,
-            lambda text: run.tell(Note(text)),
-            stopped,
-        )
-
-    return Origin(
-        model=model,
-        make_learner=make_learner,
-        make_weights=lambda learner: WeightWriter(learner.named_parameters()),
-        warm_up=warm,
-        warms_up=is_new and config.sft_warmup.steps > 0,
-        version=state["version"] if resumes else None,
-        update=state["update"] if resumes else 0,
-        state=state if resumes else {},
-        notes=tuple(notes),
-    )
+    if is_fork:
+        model = _link_model(model, folder / "model")
+    _copy_tokenizer(model, folder / "tokenizer")
+    is_new = own is None and not is_fork and config.model.path is None
+    return InitialState(model, is_new, is_fork, state, tuple(notes))
 
 
-def _newest(run: Run, source: str, notes: list[str]) -> tuple[Path, dict[str, Any]] | None:
-    with run.database.read() as conn:
-        known = list(queries.checkpoints(conn, source))
-        uid = queries.run_uid(conn, source)
-    for version in reversed(known):
+def _newest_checkpoint(database: Database, run: str, notes: list[str]) -> tuple[Path, dict[str, Any]] | None:
+    """Return the folder and the state of the newest whole checkpoint; None if the run never saved one.
+
+    Every broken checkpoint adds a note.
+
+    Raises:
+        TurnwiseError: the run has checkpoints, but none is whole.
+    """
+    with database.read() as conn:
+        versions = list(queries.checkpoints(conn, run))
+        uid = queries.run_uid(conn, run)
+    for version in reversed(versions):
         path = Path(version.checkpoint)
         try:
             return path, checkpoint.verify(path, uid)
         except checkpoint.CheckpointBroken as error:
-            notes.append(f"{error}; falling back to the one before")
-    if known:
-        raise TurnwiseError(f"none of the {len(known)} checkpoints of run {source!r} is whole: {notes[-1]}")
+            notes.append(f"{error}; falling back to the checkpoint before it")
+    if versions:
+        raise TurnwiseError(f"none of the {len(versions)} checkpoints of run `{run}` is whole: {notes[-1]}")
     return None
 
 
-def _new(config: RunConfig, path: Path) -> Path:
+def _make_model(config: RunConfig, path: Path) -> Path:
+    """Make a tiny model whose vocabulary is that of the run's environments."""
     if (path / "config.json").exists():
         shutil.rmtree(path)
     words: dict[str, None] = {}
@@ -134,7 +111,9 @@ def _new(config: RunConfig, path: Path) -> Path:
         try:
             words.update(dict.fromkeys(env.vocabulary()))
         except NotImplementedError as error:
-            raise TurnwiseError(f"a new model needs a closed vocabulary, and {error}; set model.path instead") from None
+            raise TurnwiseError(
+                f"a new model needs a closed vocabulary, and {error}; set `model.path` to a pretrained model instead"
+            ) from None
         finally:
             env.close()
     new = config.model.new
@@ -153,8 +132,8 @@ def _new(config: RunConfig, path: Path) -> Path:
     )
 
 
-def _borrowed(checkpoint_folder: Path, folder: Path) -> Path:
-    """The model of another run's checkpoint under this run's folder, by hard links: the other run may prune its own."""
+def _link_model(checkpoint_folder: Path, folder: Path) -> Path:
+    """Link the model of another run's checkpoint into this run's folder: the other run may delete its checkpoint."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for file in checkpoint_folder.iterdir():
@@ -166,8 +145,8 @@ def _borrowed(checkpoint_folder: Path, folder: Path) -> Path:
     return folder
 
 
-def _keep_tokenizer(model: Path, folder: Path) -> None:
-    """A copy of the tokenizer's files, so that every checkpoint carries them whatever becomes of the model's folder."""
+def _copy_tokenizer(model: Path, folder: Path) -> None:
+    """Copy the tokenizer's files, so that every checkpoint carries them even if the model's folder is deleted."""
     folder.mkdir(parents=True, exist_ok=True)
     for file in checkpoint.tokenizer_files(model):
         shutil.copy2(file, folder / file.name)

@@ -1,208 +1,141 @@
-"""The training loop: wait for a batch, learn from it, publish the version, save and evaluate where due.
+"""The training loop: wait for a batch, train on it, publish the new version, checkpoint and evaluate when due.
 
-The other side, the dispatcher, runs in the same event loop beside it; the two meet in the store's counts and in
-``_publish``, which holds new groups back until the engines serve the new version.
+The dispatcher runs in the same event loop. The two sides meet in the store's counts of groups, and in ``_publish``,
+which delays new groups until the engines serve the new version.
 """
 
-from __future__ import annotations
-
-import asyncio
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict
 from time import monotonic
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from ...errors import TurnwiseError
-from ...records import Group, GroupState, PolicyVersion
+from ...records import PolicyVersion
+from ..context import RunContext
 from ..failpoints import failpoint
 from ..learner.update import Learning, Trained, update_done
 from ..rollout.dispatcher import Dispatcher
 from ..telemetry.events import Note
+from .batch_wait import BatchWait
+from .preparation import RunParts
+from .state import RunState
 
-if TYPE_CHECKING:
-    from .run import Run
-
-NOTE_EVERY = 15.0
-"""Seconds the learner waits before it says for what."""
-IN_VAIN = 10
-"""Batches in a row with nothing to train on before the run ends."""
-FILTERED_BATCHES_MAX = 10
-"""Batches' worth of groups that may be filtered in a row before the run ends."""
-MARGIN = 120.0
-"""Seconds beyond two group deadlines without the start or end of an episode before the run ends."""
+MAX_EMPTY_BATCHES = 10
+"""Consecutive batches with nothing to train on that end the run."""
 
 
-class Loop:
-    """Trains one run from its current version until its budget is spent or it is stopped."""
+class TrainingLoop:
+    """Trains one run from its current version until its limit is reached or it is to stop."""
 
-    def __init__(self, run: Run, history: dict[int, PolicyVersion], first_group: int) -> None:
-        self._run = run
-        self._in_vain = 0
-        self._dispatcher = Dispatcher(run.config, run.config, run.cluster.workers, run.store, run.streams, first_group)
-        self._learning = Learning(run.config, run.config, run.learner, run.store, history, run.streams)
+    def __init__(
+        self,
+        context: RunContext,
+        state: RunState,
+        parts: RunParts,
+        history: dict[int, PolicyVersion],
+        first_group: int,
+    ) -> None:
+        """``history`` holds all versions by id, and ``first_group`` numbers the next group."""
+        self._context = context
+        self._state = state
+        self._parts = parts
+        self._dispatcher = Dispatcher(context, parts.cluster.workers, first_group)
+        self._update_step = Learning(context, parts.learner, history)
+        self._batches = BatchWait(context, state, parts.cluster, self._dispatcher, self._update_step)
+        self._empty_batches = 0
 
     @classmethod
-    async def of(cls, run: Run) -> Self:
-        """Return the loop of a run, with the history of versions and the number of the next group from the store."""
-        history = await run.store.versions()
-        return cls(run, {**history, run.version.id: run.version}, await run.store.next_group())
+    async def create(cls, context: RunContext, state: RunState, parts: RunParts) -> Self:
+        """Return the loop of a run, with its history of versions and the number of its next group from the store."""
+        history = {**await context.store.versions(), state.version.id: state.version}
+        return cls(context, state, parts, history, await context.store.next_group())
 
     async def train(self) -> None:
-        """Update until done.
+        """Update until the run's limit is reached or it is to stop, and save the last version.
 
         Raises:
             TurnwiseError: no batch comes together, groups or engines keep failing, or an update is not finite.
         """
-        run, dispatcher = self._run, self._dispatcher
-        dispatcher.update = run.version.update
-        dispatcher.breaker.has_succeeded = run.version.update > 0
+        context, state, dispatcher = self._context, self._state, self._dispatcher
+        engines = self._parts.cluster.engines
+        dispatcher.update = state.version.update
+        dispatcher.breaker.has_succeeded = state.version.update > 0
         dispatcher.paused = False
         await dispatcher.fill()
         last = waiting = monotonic()
-        idle = await run.cluster.busy()
+        before = await engines.usage()
         try:
-            while not await self._done():
-                groups = await self._next_batch(waiting)
+            while not await self._is_done():
+                groups = await self._batches.next_batch(waiting)
                 if not groups:
                     continue
-                trained = await self._learning.update(groups, run.version, run.decay(), monotonic() - waiting)
+                progress = context.config.lr_progress(state.version.update, state.trained_s)
+                trained = await self._update_step.update(groups, state.version, progress, monotonic() - waiting)
                 if trained is not None:
                     await self._publish(trained)
                     now = monotonic()
-                    run.trained_seconds += now - last
+                    state.trained_s += now - last
                     await self._report(trained, now - last)
                     last = now
-                    if await self._pauses(trained.update):
+                    if await self._evaluate_and_save(trained.update):
                         last = monotonic()
-                self._heed(trained is not None)
+                self._check_empty_batch(trained is not None)
                 await dispatcher.fill()
                 waiting = monotonic()
-            busy = await run.cluster.busy()
-            run.metrics.write("engines", run.version.update, {name: busy[name] - idle[name] for name in busy})
+            after = await engines.usage()
+            context.metrics.write("engines", state.version.update, {name: after[name] - before[name] for name in after})
         finally:
             await dispatcher.cancel()
 
-    async def _next_batch(self, since: float) -> list[Group]:
-        """Return groups to train on, or none if the run is to stop. Log the reason for the wait.
+    async def _is_done(self) -> bool:
+        """Return whether training ends here; if so, save the version."""
+        version = self._state.version
+        done = self._context.config.progress(version.update, self._state.trained_s) >= 1.0
+        if done or await self._batches.must_stop():
+            await self._parts.checkpoints.save(version.id)
+            return True
+        return False
 
-        The wait is bounded by progress, not by time: it goes on while episodes start and end.
-
-        Raises:
-            TurnwiseError: episodes no longer start or end, every group is filtered, or groups or engines keep failing.
-        """
-        run, dispatcher = self._run, self._dispatcher
-        patience = 2 * run.config.rollout.group_timeout_s + MARGIN
-        noted, deadline = since, since + patience
-        episodes: Mapping[str, int] = {}
-        before = Counter(dispatcher.tally)
-        while True:
-            dispatcher.closed.clear()
-            if failure := dispatcher.failure or run.cluster.failure:
-                raise failure
-            if await run.asked_to_stop():
-                return []
-            if groups := await self._learning.lease():
-                return groups
-            self._check_filtered()
-            await dispatcher.fill()
-            now = monotonic()
-            if now - noted > NOTE_EVERY:
-                noted = now
-                known = await run.store.statuses()
-                if known != episodes or dispatcher.breaker.is_open:
-                    # The circuit breaker bounds an outage.
-                    episodes, deadline = known, now + patience
-                await self._note_wait(now - since, dispatcher.tally - before)
-            if now > deadline:
-                running = (await run.store.counts()).get(GroupState.OPEN, 0)
-                raise TurnwiseError(
-                    f"no episode of run `{run.name}` started or ended within {patience:.0f} s, with "
-                    f"{running} groups running: check the environments and the engines, or raise "
-                    "`rollout.group_timeout_s`"
-                )
-            try:
-                async with asyncio.timeout(1.0):
-                    await dispatcher.closed.wait()
-            except TimeoutError:
-                continue
-
-    def _check_filtered(self) -> None:
-        """Raise TurnwiseError where the group filters leave nothing to train on."""
-        dispatcher = self._dispatcher
-        if dispatcher.filtered_in_a_row >= FILTERED_BATCHES_MAX * self._run.config.rollout.groups_per_batch:
-            raise TurnwiseError(
-                f"the last {dispatcher.filtered_in_a_row} groups were all filtered, the last because of "
-                f"{dispatcher.filter_reason!r}: choose easier tasks or a longer horizon, or change `group_filters`"
-            )
-
-    async def _note_wait(self, seconds: float, closed: Counter[GroupState]) -> None:
-        run = self._run
-        counts = await run.store.counts()
-        run.tell(
-            Note(
-                f"the learner waits for groups, {seconds:.0f} s so far: {counts.get(GroupState.READY, 0)} ready, "
-                f"{counts.get(GroupState.OPEN, 0)} running, {closed[GroupState.FILTERED]} filtered, "
-                f"{closed[GroupState.FAILED]} failed" + self._breaker_state()
-            )
-        )
-
-    def _heed(self, trained: bool) -> None:
-        """Tell of a batch that taught nothing; too many in a row end the run.
+    def _check_empty_batch(self, trained: bool) -> None:
+        """Log a batch with nothing to train on.
 
         Raises:
-            TurnwiseError: that many were.
+            TurnwiseError: it was the last of ``MAX_EMPTY_BATCHES`` consecutive ones.
         """
-        self._in_vain = 0 if trained else self._in_vain + 1
         if trained:
+            self._empty_batches = 0
             return
-        why = f"a batch taught nothing: {self._learning.nothing}"
-        self._run.tell(Note(why))
-        if self._in_vain >= IN_VAIN:
-            raise TurnwiseError(f"{self._in_vain} batches in a row taught nothing; the last: {self._learning.nothing}")
-
-    def _breaker_state(self) -> str:
-        breaker = self._dispatcher.breaker
-        if not breaker.is_open:
-            return ""
-        return (
-            f"; circuit breaker open after {breaker.failures} consecutive failed groups, probing one group at a time; "
-            f"last error: {breaker.last_error}"
-        )
+        self._empty_batches += 1
+        self._context.report(Note(f"batch skipped: {self._update_step.nothing}"))
+        if self._empty_batches >= MAX_EMPTY_BATCHES:
+            raise TurnwiseError(
+                f"{self._empty_batches} consecutive batches had nothing to train on; the last: "
+                f"{self._update_step.nothing}"
+            )
 
     async def _publish(self, trained: Trained) -> None:
-        """The engines get the new weights before another group opens."""
-        run = self._run
+        """Load the new weights into the engines before another group opens."""
         self._dispatcher.paused = True
-        run.version = self._learning.history[trained.version]
-        await run.cluster.push(run.weights, trained.version)
+        self._state.current = self._update_step.history[trained.version]
+        await self._parts.cluster.engines.publish(self._parts.weights, trained.version)
         failpoint("after_push")
         self._dispatcher.update = trained.update
         self._dispatcher.paused = False
 
-    async def _pauses(self, update: int) -> bool:
-        """Evaluate and save where due; whether anything was."""
-        run = self._run
-        settings = run.config
-        evaluates = settings.evaluation.interval > 0 and update % settings.evaluation.interval == 0
-        saves = update % settings.checkpoint.interval == 0
+    async def _evaluate_and_save(self, update: int) -> bool:
+        """Evaluate and save a checkpoint where due, and return whether either was done."""
+        config, parts, state = self._context.config, self._parts, self._state
+        evaluates = config.evaluation.interval > 0 and update % config.evaluation.interval == 0
+        saves = update % config.checkpoint.interval == 0
         if evaluates:
             self._dispatcher.paused = True
-            await run.unless_stopped(run.evaluator.evaluate(f"update {update}", update))
+            await state.stop.cancel_on_request(parts.evaluator.evaluate(f"update {update}", update))
             self._dispatcher.paused = False
         if saves:
-            await run.saver.save(run.version.id)
+            await parts.checkpoints.save(state.version.id)
         return evaluates or saves
 
-    async def _done(self) -> bool:
-        run = self._run
-        done = run.spent() >= 1.0 or await run.asked_to_stop()
-        if done:
-            await run.saver.save(run.version.id)
-        return done
-
     async def _report(self, trained: Trained, seconds: float) -> None:
-        run = self._run
-        event = update_done(trained, seconds, run.trained_seconds, await run.store.counts())
-        run.metrics.write("update", trained.update, {**trained.metrics, **asdict(event)})
-        run.tell(event)
+        context = self._context
+        event = update_done(trained, seconds, self._state.trained_s, await context.store.counts())
+        context.metrics.write("update", trained.update, {**trained.metrics, **asdict(event)})
+        context.report(event)

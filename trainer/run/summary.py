@@ -1,4 +1,4 @@
-"""What a run came to, read from the store: the last line of ``turnwise train --json``."""
+"""What a run achieved, read from the store: the last line of `turnwise train --json`, and the learning curve."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -9,19 +9,20 @@ from time import monotonic
 from typing import Any
 
 from ...store import queries
-from ...store.database import Database, without_password
+from ...store.database import without_password
+from ..context import RunContext
 from ..evaluation.heldout import EvalResult
 from ..evaluation.intervals import newcombe
 from ..telemetry import curve
 from ..telemetry.metrics import finite
 
-BEFORE = ("warmup", "untrained", "forked")
-"""Evaluations of the policy that training begins with, the last one first."""
+INITIAL_EVALUATIONS = ("warmup", "untrained", "forked")
+"""Evaluations of the policy that training begins with; the first that exists is the baseline of the gain."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """A run in one line."""
+    """The result of a run."""
 
     run: str
     status: str
@@ -29,86 +30,82 @@ class RunResult:
     success_warmup: float | None
     success_after: float | None
     gain: float | None
-    """Of success over the policy that training began with: warmed up, untrained, or another run's."""
+    """Difference of success to the policy that training began with: warmed up, untrained, or another run's."""
     gain_low: float | None
     gain_high: float | None
-    """Its 95 % interval."""
+    """95 % interval of ``gain``."""
     updates: int
     trajectories: int
     wall_s: float
     max_staleness: int
     families_after: Mapping[str, float]
     stale_share: float
-    """Share of the trained tokens at staleness 1 or more."""
+    """Share of the trained tokens with staleness 1 or more."""
     store: str
     folder: str
 
     def json(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the result as JSON values."""
         return asdict(self)
 
 
-def result(
-    run: str,
-    status: str,
-    updates: int,
-    evaluations: Mapping[str, EvalResult],
-    database: Database,
-    folder: Path,
-    started: float,
+def summarize(
+    context: RunContext, updates: int, evaluations: Mapping[str, EvalResult], status: str, started: float
 ) -> RunResult:
-    """Sum a run up. ``started`` is on the monotonic clock."""
-    with database.read() as conn:
-        summed = queries.run_totals(conn, run)
-        batches = queries.batch_metrics(conn, run)
-    tokens: Counter[int] = Counter()
+    """Return the result of a run. ``started`` is on the monotonic clock."""
+    with context.database.read() as conn:
+        totals = queries.run_totals(conn, context.name)
+        batches = queries.batch_metrics(conn, context.name)
+    tokens_by_staleness: Counter[int] = Counter()
     for one in batches:
-        tokens.update({int(age): count for age, count in one["staleness_tokens"].items()})
+        tokens_by_staleness.update({int(age): count for age, count in one["staleness_tokens"].items()})
+    tokens = tokens_by_staleness.total()
     after = evaluations.get("after")
-    before = next((evaluations[name] for name in BEFORE if name in evaluations), None)
+    before = next((evaluations[name] for name in INITIAL_EVALUATIONS if name in evaluations), None)
     gain, low, high = _gain(before, after)
     return RunResult(
-        run=run,
+        run=context.name,
         status=status,
-        success_untrained=_rate(evaluations.get("untrained")),
-        success_warmup=_rate(evaluations.get("warmup")),
-        success_after=_rate(after),
+        success_untrained=_success(evaluations.get("untrained")),
+        success_warmup=_success(evaluations.get("warmup")),
+        success_after=_success(after),
         gain=gain,
         gain_low=low,
         gain_high=high,
         updates=updates,
-        trajectories=summed.trajectories,
+        trajectories=totals.trajectories,
         wall_s=round(monotonic() - started, 1),
-        max_staleness=summed.max_staleness,
+        max_staleness=totals.max_staleness,
         families_after=finite(after.families) if after else {},
-        stale_share=round(1 - tokens[0] / tokens.total(), 4) if tokens else 0.0,
-        store=without_password(database.url),
-        folder=str(folder),
+        stale_share=round(1 - tokens_by_staleness[0] / tokens, 4) if tokens else 0.0,
+        store=without_password(context.database.url),
+        folder=str(context.folder),
     )
 
 
-def draw_curve(run: str, updates: int, evaluations: Mapping[str, EvalResult], database: Database, folder: Path) -> Path:
-    """Write the learning curve into the run's folder."""
-    with database.read() as conn:
-        batches = queries.batch_metrics(conn, run)
-    held = [{**finite(one.json()), "update": _placed(name, updates)} for name, one in evaluations.items()]
-    path = folder / "learning_curve.png"
-    curve.draw(batches, held, run, path)
+def draw_curve(context: RunContext, updates: int, evaluations: Mapping[str, EvalResult]) -> Path:
+    """Write the learning curve into the run's folder and return its path."""
+    with context.database.read() as conn:
+        batches = queries.batch_metrics(conn, context.name)
+    points = [{**finite(one.json()), "update": _update_of(name, last=updates)} for name, one in evaluations.items()]
+    path = context.folder / "learning_curve.png"
+    curve.draw(batches, points, context.name, path)
     return path
 
 
-def _placed(name: str, updates: int) -> int:
-    if name in BEFORE:
+def _update_of(evaluation: str, last: int) -> int:
+    """Return the update that an evaluation belongs to on the curve."""
+    if evaluation in INITIAL_EVALUATIONS:
         return 0
-    return int(name.split()[1]) if name.startswith("update ") else updates
+    return int(evaluation.split()[1]) if evaluation.startswith("update ") else last
 
 
-def _rate(one: EvalResult | None) -> float | None:
-    return None if one is None or one.success != one.success else round(one.success, 4)
+def _success(one: EvalResult | None) -> float | None:
+    return None if one is None or isnan(one.success) else round(one.success, 4)
 
 
 def _gain(before: EvalResult | None, after: EvalResult | None) -> tuple[float | None, ...]:
-    """The difference in success with its interval; None where one of both is not known."""
+    """Return the difference in success with its interval; None if either success is unknown."""
     if before is None or after is None or isnan(before.success + after.success):
         return None, None, None
     interval = newcombe((before.success, before.low, before.high), (after.success, after.low, after.high))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from turnwise.agents.tiny_model import new_model
 from turnwise.store.database import open_database
-from turnwise.trainer.algorithms.rollout_control.none import NeverStop
-from turnwise.trainer.cluster.actors import Cluster, start_ray, stop_ray
+from turnwise.trainer.cluster.actors import Cluster
+from turnwise.trainer.cluster.runtime import start_ray, stop_ray
 from turnwise.trainer.config.loading import parse_config
 
 CONFIG = {
@@ -44,17 +44,17 @@ def test_an_engine_that_dies_serves_the_loaded_weights_again(tmp_path: Path) -> 
         from ray.exceptions import RayError
 
         try:
-            info = await cluster.engines[0].info.remote()
+            info = await cluster.engines.actors[0].info.remote()
         except RayError:
             return False
         return info["incarnation"] != incarnation and info["version"] == 3
 
     async def scenario() -> None:
-        cluster = Cluster.start(parse_config(CONFIG), database, model, NeverStop())
+        cluster = Cluster.start(parse_config(CONFIG), database, model)
         try:
             await cluster.ready()
-            await cluster.serve_loaded(3)
-            before = await cluster.engines[0].info.remote()
+            await cluster.engines.serve_loaded(3)
+            before = await cluster.engines.actors[0].info.remote()
             assert before["version"] == 3
             os.kill(before["pid"], signal.SIGKILL)
             async with asyncio.timeout(90):

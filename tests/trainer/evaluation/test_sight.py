@@ -50,7 +50,7 @@ def test_a_run_ends_before_its_warm_up_and_its_first_episode(tmp_path: Path) -> 
     config = parse_config({"name": "blind", "environments": [{"id": PICTURE}], "evaluation": {"tasks": 2}})
     notes: list[object] = []
     with pytest.raises(ImagesUnsupported, match="loop/Picture-v0: the observation contains 1 image"):
-        train(config, store_url=store, on_event=notes.append)
+        train(config, store_url=store, report=notes.append)
     assert notes == []
     database = open_database(store)
     with database.read() as conn:

@@ -1,10 +1,10 @@
-"""Where a run starts: a given model, its own newest checkpoint, or that of the run it is forked from."""
+"""A run starts from a given model, from its own newest checkpoint, or from that of the run it is forked from."""
 
 import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic
+from typing import cast
 
 import pytest
 import torch
@@ -18,13 +18,16 @@ from turnwise.store.run_lock import run_folder
 from turnwise.store.run_store import RunStore
 from turnwise.store.writer import Writer
 from turnwise.tests.store.making import call, create_run
+from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
+from turnwise.trainer.context import RunContext
 from turnwise.trainer.learner.checkpoint_manager import Saver
 from turnwise.trainer.learner.packed_attention import AttentionNotSupported
-from turnwise.trainer.run.identity import decide
-from turnwise.trainer.run.initial_state import Origin, begin
-from turnwise.trainer.run.run import Run
+from turnwise.trainer.run.identity import resolve_run
+from turnwise.trainer.run.initial_state import InitialState, initial_state
+from turnwise.trainer.run.preparation import load_learner
+from turnwise.trainer.telemetry.metrics import Metrics
 
 PARENT, FORK = "r", "r-2"
 
@@ -55,31 +58,21 @@ def database(tmp_path: Path) -> Iterator[Database]:
     made.close()
 
 
-def started(database: Database, of: RunConfig, fork: bool = False, *, saves: bool = True) -> Origin:
-    """What ``train`` does up to the first evaluation, without engines; with ``saves`` up to its first checkpoint."""
+def begun(database: Database, of: RunConfig, fork: bool = False, *, saves: bool = True) -> InitialState:
+    """Do what ``train`` does up to the first evaluation, without engines; with ``saves`` up to the first checkpoint."""
     with database.read() as conn:
-        names = {name: queries.run_row(conn, name) for name in (PARENT, FORK) if exists(database, name)}
-    identity = decide(of, names.get, fork)
-    folder = run_folder(database, identity.name)
-    run = Run(of, database, identity, folder, lambda event: None, monotonic())
-    try:
-        origin = asyncio.run(begin(run))
-        create_run(
-            database,
-            identity.name,
-            config=of.resolved(),
-            config_hash=of.digest(),
-            parent=identity.parent,
-        )
-        if identity.resumes:
-            call(database, "rewind", run=identity.name, version=origin.version)
-        if origin.version is None:
-            version = call(database, "add_version", run=identity.name, update=0, parent=None)
-            if saves:
-                asyncio.run(save(run, origin, version))
-    finally:
-        run.metrics.close()
-    return origin
+        rows = {name: queries.run_row(conn, name) for name in (PARENT, FORK) if exists(database, name)}
+    identity = resolve_run(of, rows.get, fork)
+    name = identity.name
+    initial = initial_state(of, identity, database, run_folder(database, name))
+    create_run(database, name, config=of.resolved(), config_hash=of.digest(), parent=identity.parent)
+    if identity.resumes:
+        call(database, "rewind", run=name, version=initial.version)
+    if initial.version is None:
+        version = call(database, "add_version", run=name, update=0, parent=None)
+        if saves:
+            asyncio.run(save(database, of, name, initial, version))
+    return initial
 
 
 def exists(database: Database, name: str) -> bool:
@@ -87,12 +80,13 @@ def exists(database: Database, name: str) -> bool:
         return any(one["id"] == name for one in queries.list_runs(conn))
 
 
-async def save(run: Run, origin: Origin, version: int) -> None:
-    writer = Writer(run.database)
-    store = RunStore(run.name, run.database, StoreClient(writer.run))
-    state = {"run": run.name, "update": 0, "version": version}
-    learner = origin.make_learner()
-    saver = Saver(run.folder, learner, store, await store.uid(), 3, origin.model, lambda: state)
+async def save(database: Database, of: RunConfig, name: str, initial: InitialState, version: int) -> None:
+    writer = Writer(database)
+    store = RunStore(name, database, StoreClient(writer.run))
+    folder, metrics = run_folder(database, name), cast(Metrics, None)
+    context = RunContext(of, database, store, folder, Streams(of.seed), metrics, lambda event: None)
+    state = {"run": name, "update": 0, "version": version}
+    saver = Saver(context, load_learner(of, initial), await store.uid(), initial.model, lambda: state)
     try:
         await saver.save(version)
     finally:
@@ -104,8 +98,8 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def test_a_checkpoint_of_a_sharded_model_names_no_missing_weight_file(database: Database, model: Path) -> None:
-    started(database, config(model))
-    resumed = started(database, config(model))
+    begun(database, config(model))
+    resumed = begun(database, config(model))
     assert (resumed.version, resumed.update) == (0, 0)
     for index in resumed.model.glob("*.index.json"):
         named = set(json.loads(index.read_text())["weight_map"].values())
@@ -120,10 +114,10 @@ def test_two_stores_in_one_folder_keep_their_own_checkpoints(database: Database,
     other = open_database(f"sqlite:///{tmp_path}/other.db", create=True)
     try:
         assert run_folder(database, PARENT) == run_folder(other, PARENT)
-        started(database, config(model))
-        started(other, config(other_model))
+        begun(database, config(model))
+        begun(other, config(other_model))
         for store, of in ((database, model), (other, other_model)):
-            resumed = started(store, config(of))
+            resumed = begun(store, config(of))
             assert resumed.version == 0
             expected = weights(of)
             assert all(torch.equal(value, expected[name]) for name, value in weights(resumed.model).items())
@@ -135,22 +129,22 @@ def test_two_stores_in_one_folder_keep_their_own_checkpoints(database: Database,
 def test_a_fork_that_was_killed_before_its_first_checkpoint_starts_from_its_parent_again(
     database: Database, model: Path, again_with_fork: bool
 ) -> None:
-    started(database, config(model))
+    begun(database, config(model))
     other = config(model, seed=1)
-    first = started(database, other, fork=True, saves=False)
-    again = started(database, other, fork=again_with_fork)
+    first = begun(database, other, fork=True, saves=False)
+    again = begun(database, other, fork=again_with_fork)
     assert exists(database, FORK)
     assert (again.version, again.update, again.state) == (None, 0, {})
     assert again.model == first.model == run_folder(database, FORK) / "model"
     expected = weights(model)
     assert all(torch.equal(value, expected[name]) for name, value in weights(again.model).items())
-    assert started(database, other, fork=again_with_fork).version == 1
+    assert begun(database, other, fork=again_with_fork).version == 1
 
 
 def test_a_fork_of_a_run_without_checkpoints_is_refused(database: Database, model: Path) -> None:
-    started(database, config(model), saves=False)
-    with pytest.raises(TurnwiseError, match="run 'r' has no whole checkpoint to fork from"):
-        started(database, config(model, seed=1), fork=True)
+    begun(database, config(model), saves=False)
+    with pytest.raises(TurnwiseError, match="run `r` has no whole checkpoint to fork from"):
+        begun(database, config(model, seed=1), fork=True)
 
 
 def test_a_model_without_full_attention_is_refused_before_anything_is_stored(database: Database, model: Path) -> None:
@@ -158,8 +152,8 @@ def test_a_model_without_full_attention_is_refused_before_anything_is_stored(dat
     settings |= {"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 0, "layer_types": None}
     (model / "config.json").write_text(json.dumps(settings))
     with pytest.raises(AttentionNotSupported, match=r"`model\.path`: .*qwen3.* layers of the type sliding_attention"):
-        started(database, config(model))
+        begun(database, config(model))
     assert not exists(database, PARENT)
     (model / "config.json").write_text("{")
     with pytest.raises(TurnwiseError, match=r"`model\.path`: transformers cannot read .*/config\.json"):
-        started(database, config(model))
+        begun(database, config(model))

@@ -1,0 +1,80 @@
+"""A group is played to its end when its worker is lost, also when the lost worker still writes."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from turnwise.agents.rollout.group_runner import MAX_RETRIES, GroupRunner
+from turnwise.envs.runner.env_thread import EnvThread
+from turnwise.records import Group, GroupState, Outcome, Status, Trajectory
+from turnwise.store.operations import Write
+from turnwise.store.queries import load_trajectory
+from turnwise.store.writer import Answer
+from turnwise.tests.agents.players import Say, Stage, always, group, on_stage, oracle, site
+from turnwise.trainer.rollout.group_player import play_group
+from turnwise.trainer.rollout.worker_pool import WorkerLost
+
+
+class LosesFirst:
+    """A pool of two workers. The first counts as lost at once, but goes on playing while the second takes over."""
+
+    def __init__(self, first: GroupRunner, second: GroupRunner, late: asyncio.Event) -> None:
+        self._first, self._second, self._late = first, second, late
+        self.zombie: asyncio.Task[list[Outcome]] | None = None
+        self.wrote = asyncio.Event()
+
+    async def play(self, of: Group, todo: Sequence[tuple[int, int]], timeout_s: float) -> list[Outcome]:
+        if self.zombie is None:
+            self.zombie = asyncio.ensure_future(self._first.play(of, todo))
+            raise WorkerLost("no answer")
+        self._late.set()
+        await self.wrote.wait()
+        return await self._second.play(of, todo)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_late_writes_of_a_lost_worker_do_not_change_the_members_played_again(tmp_path: Path, ends: bool) -> None:
+    async def scenario(stage: Stage) -> None:
+        late = asyncio.Event()
+
+        async def after_it_was_lost(writes: list[Write[Any]]) -> list[Answer]:
+            await late.wait()
+            answers = await stage.send(writes)
+            if any(write.operation == ("finish_trajectory" if ends else "append") for write in writes):
+                pool.wrote.set()
+            return answers
+
+        def lost_player(owner: EnvThread, trajectory: Trajectory) -> Say:
+            turns: list[str] = []
+
+            async def say(observation: str) -> str:
+                turns.append(observation)
+                if not ends and len(turns) > 1:
+                    await asyncio.get_running_loop().create_future()
+                return await always("click nowhere")(observation)
+
+            return say
+
+        of, store = group(site("find")), await stage.begin()
+        await store.open_group(of)
+        first, second = stage.runner(lost_player, send=after_it_was_lost), stage.runner(oracle)
+        pool: Any = LosesFirst(first, second, late)
+        try:
+            (outcome,) = await play_group(pool, store, of, 20.0)
+            await store.close_group(of.id, GroupState.READY)
+        finally:
+            pool.zombie.cancel()
+            await asyncio.gather(pool.zombie, return_exceptions=True)
+            await asyncio.gather(first.close(), second.close())
+        assert (outcome.status, outcome.attempt) == (Status.COMPLETED, MAX_RETRIES + 1)
+        again = load_trajectory(stage.database, outcome.trajectory)
+        assert again.status is Status.COMPLETED
+        assert len(again.steps) == outcome.turns
+        assert "click nowhere" not in {step.action for step in again.steps}
+        left = load_trajectory(stage.database, "g-0")
+        assert left.status is (Status.TRUNCATED if ends else Status.ENV_ERROR)
+        assert {step.action for step in left.steps} == {"click nowhere"}
+
+    on_stage(tmp_path, scenario)

@@ -1,0 +1,121 @@
+"""The learner waits for a batch while episodes start and end, and the run ends if none can come together."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from turnwise.agents.rollout.group_runner import env_key
+from turnwise.envs.runner.env_thread import EnvThread
+from turnwise.errors import TurnwiseError
+from turnwise.records import Group, Status, Trajectory
+from turnwise.tests.agents.players import QUICK, Say, Script, Stage, on_stage, oracle, site
+from turnwise.tests.trainer.playing import FIRST, InProcess, run_context
+from turnwise.trainer.algorithms.random_streams import Streams
+from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.config.schema import RunConfig
+from turnwise.trainer.learner.update import Learning
+from turnwise.trainer.rollout.dispatcher import Dispatcher
+from turnwise.trainer.run import batch_wait
+from turnwise.trainer.run.batch_wait import BatchWait
+from turnwise.trainer.run.state import RunState
+
+
+async def next_batch(stage: Stage, config: RunConfig, pool: object) -> list[Group]:
+    """Return the first batch of run ``r``, without a learner."""
+    await stage.begin()
+    context = run_context(stage, config, Streams(0))
+    dispatcher = Dispatcher(context, cast(Any, pool), 0)
+    learning = Learning(context, cast(Any, None), {0: FIRST})
+    cluster: Any = SimpleNamespace(engines=SimpleNamespace(failure=None))
+    wait = BatchWait(context, RunState(current=FIRST), cluster, dispatcher, learning)
+    dispatcher.paused = False
+    await dispatcher.fill()
+    try:
+        return await wait.next_batch(monotonic())
+    finally:
+        await dispatcher.cancel()
+
+
+def config(**changes: Any) -> RunConfig:
+    environment = {"id": "turnwise/TextSite-v0", "options": {"family": "open"}}
+    rollout = {"groups_per_batch": 1, "max_concurrent_groups": 1, **changes.pop("rollout", {})}
+    return parse_config(
+        {"name": "r", "environments": [environment], "rollout": rollout, "group_filters": [], **changes}
+    )
+
+
+def test_a_run_whose_groups_are_all_filtered_ends_and_names_the_filter(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        runner = stage.runner(oracle)
+        alike = config(group_filters=[{"name": "zero_variance"}], rollout={"group_size": 2})
+        try:
+            with pytest.raises(TurnwiseError, match=r"the last 10 groups were all filtered.*all returns equal"):
+                await next_batch(stage, alike, InProcess(runner))
+        finally:
+            await runner.close()
+
+    on_stage(tmp_path, scenario)
+
+
+def paced(seconds: float) -> Script:
+    """Does what is right, after a pause per episode."""
+
+    def script(owner: EnvThread, trajectory: Trajectory) -> Say:
+        turns: list[str] = []
+
+        async def say(observation: str) -> str:
+            if not turns:
+                await asyncio.sleep(seconds)
+            turns.append(observation)
+            return await oracle(owner, trajectory)(observation)
+
+        return say
+
+    return script
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait is logged often, and ends after two group timeouts without progress."""
+    monkeypatch.setattr(batch_wait, "BATCH_TIMEOUT_SLACK_S", 0.0)
+    monkeypatch.setattr(batch_wait, "LOG_INTERVAL_S", 0.2)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_the_learner_waits_as_long_as_episodes_end(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.concurrency = {env_key(site()): 1}
+        runner = stage.runner(paced(0.9), replace(QUICK, group_s=2.0))
+        slow = config(rollout={"group_timeout_s": 2.0, "group_size": 6})
+        began = monotonic()
+        try:
+            (batch,) = await next_batch(stage, slow, InProcess(runner))
+        finally:
+            await runner.close()
+        assert monotonic() - began > 2 * 2.0
+        assert [one.status for one in batch.trajectories] == [Status.COMPLETED] * 6
+
+    on_stage(tmp_path, scenario)
+
+
+class Never:
+    """Workers that never answer."""
+
+    async def play(self, *_: Any) -> Any:
+        await asyncio.get_running_loop().create_future()
+
+    async def cancel(self, deadline: float = 30.0) -> None:
+        """Nothing plays."""
+
+
+@pytest.mark.usefixtures("impatient")
+def test_the_learner_does_not_wait_where_no_episode_starts_or_ends(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        with pytest.raises(TurnwiseError, match=r"no episode of run `r` started or ended within 1 s, with 1 groups"):
+            await next_batch(stage, config(rollout={"group_timeout_s": 0.5}), Never())
+
+    on_stage(tmp_path, scenario)

@@ -1,0 +1,86 @@
+"""Start Ray on this machine or connect to a cluster, and stop it."""
+
+import logging
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ...agents.placement import hosts_of_actors
+from ...errors import TurnwiseError
+from ...store.database import Database, without_password
+from .daemons import RayDaemons
+
+RAY_ENVIRONMENT: Mapping[str, str] = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_worker_niceness": "0",
+    "OMP_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "HF_HUB_OFFLINE": "1",
+}
+"""Defaults of environment variables for Ray and all its actors."""
+LOCAL_RAY_ENVIRONMENT: Mapping[str, str] = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+"""On any system, this variable restricts a Ray that is started here, and all its actors, to the loopback interface."""
+OBJECT_STORE_BYTES = 100 << 20
+
+_started: list[RayDaemons] = []
+
+
+def start_ray(address: str | None = None) -> None:
+    """Connect to the Ray cluster at ``address``, or start Ray on this machine, on the loopback interface.
+
+    Raises:
+        TurnwiseError: Ray could not be reached or started.
+    """
+    for name, value in {**RAY_ENVIRONMENT, **({} if address else LOCAL_RAY_ENVIRONMENT)}.items():
+        os.environ.setdefault(name, value)
+    import ray
+
+    if ray.is_initialized():
+        return
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    settings: dict[str, Any] = (
+        {"address": address}
+        if address
+        else {
+            # Without "local", Ray joins any cluster that it finds on this machine.
+            "address": "local",
+            "num_cpus": os.cpu_count(),
+            "include_dashboard": False,
+            "object_store_memory": OBJECT_STORE_BYTES,
+            "_node_ip_address": "127.0.0.1",
+        }
+    )
+    settings |= {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
+    try:
+        _started.append(RayDaemons(settings, local=not address))
+    except Exception as error:
+        raise TurnwiseError(f"Ray could not be {'reached at ' + address if address else 'started'}: {error}") from error
+
+
+def stop_ray() -> None:
+    """Stop what ``start_ray`` started."""
+    while _started:
+        _started.pop().stop()
+
+
+def check_store_reach(database: Database) -> None:
+    """Refuse an SQLite store if Ray may place actors of the run on other hosts. Ray must be up.
+
+    Raises:
+        TurnwiseError: the store is an SQLite file, and the Ray cluster has other hosts for the run's actors.
+    """
+    if database.engine.dialect.name != "sqlite":
+        return
+    import ray
+
+    nodes = ray.nodes()
+    own = ray.get_runtime_context().get_node_id()
+    local = {str(node["NodeManagerAddress"]) for node in nodes if node["NodeID"] == own}
+    if others := sorted(hosts_of_actors(nodes) - local):
+        raise TurnwiseError(
+            f"the store `{without_password(database.url)}` is an SQLite file of this host, and the Ray cluster may "
+            f"place actors that write to it on other hosts (`{'`, `'.join(others[:3])}`): use a PostgreSQL store "
+            "(`--store postgresql://USER@HOST/NAME`), or train on this host alone, without `--ray-address`"
+        )

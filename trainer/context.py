@@ -1,0 +1,35 @@
+"""``RunContext``: what every part of a run shares. It is frozen; ``run.state.RunState`` holds what changes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..store.database import Database
+from ..store.run_store import RunStore
+from .algorithms.random_streams import Streams
+from .config.schema import RunConfig
+from .telemetry.events import Event
+from .telemetry.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """One run: its configuration, its place in the store and on disk, and the ways to report."""
+
+    config: RunConfig
+    """Settings, and one component per algorithm slot."""
+    database: Database
+    store: RunStore
+    """Typed writes and reads of this run in ``database``."""
+    folder: Path
+    """Model, checkpoints and metrics of the run."""
+    streams: Streams
+    """Random streams, one per component."""
+    metrics: Metrics
+    report: Callable[[Event], None]
+    """Pass an event to the user interface."""
+
+    @property
+    def name(self) -> str:
+        """Name of the run in the store: ``config.name``, or with a number if that name was finished or forked."""
+        return self.store.run

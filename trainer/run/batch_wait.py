@@ -1,0 +1,125 @@
+"""Wait for the next batch of ready groups; end the run if no batch can come together."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from time import monotonic
+
+from ...errors import TurnwiseError
+from ...records import Group, GroupState
+from ..cluster.actors import Cluster
+from ..context import RunContext
+from ..learner.update import Learning
+from ..rollout.dispatcher import Dispatcher
+from ..telemetry.events import Note
+from .state import RunState
+
+LOG_INTERVAL_S = 15.0
+"""Seconds between two notes on the wait, and between two checks for progress."""
+POLL_INTERVAL_S = 1.0
+"""Seconds between two attempts to lease a batch if no group closes."""
+MAX_FILTERED_BATCHES = 10
+"""Consecutively filtered groups, in batches, that end the run."""
+BATCH_TIMEOUT_SLACK_S = 120.0
+"""Slack added to two group timeouts; if no episode starts or ends for that long, the run ends."""
+STOP_REASON = "asked to stop"
+
+
+class BatchWait:
+    """Leases the next batch as soon as enough groups are ready, and logs the reason for the wait."""
+
+    def __init__(
+        self, context: RunContext, state: RunState, cluster: Cluster, dispatcher: Dispatcher, update_step: Learning
+    ) -> None:
+        self._context = context
+        self._state = state
+        self._cluster = cluster
+        self._dispatcher = dispatcher
+        self._update_step = update_step
+        self._timeout_s = 2 * context.config.rollout.group_timeout_s + BATCH_TIMEOUT_SLACK_S
+
+    async def next_batch(self, since: float) -> list[Group]:
+        """Return groups to train on, or none if the run is to stop.
+
+        The wait is bounded by progress, not by time: it goes on while episodes start and end.
+
+        Args:
+            since: when the wait began, on the monotonic clock.
+
+        Raises:
+            TurnwiseError: episodes no longer start or end, every group is filtered, or groups or engines keep failing.
+        """
+        dispatcher = self._dispatcher
+        logged, deadline = since, since + self._timeout_s
+        episodes: Mapping[str, int] = {}
+        before = Counter(dispatcher.tally)
+        while True:
+            dispatcher.closed.clear()
+            if failure := dispatcher.failure or self._cluster.engines.failure:
+                raise failure
+            if await self.must_stop():
+                return []
+            if groups := await self._update_step.lease():
+                return groups
+            self._check_filtered()
+            await dispatcher.fill()
+            now = monotonic()
+            if now - logged > LOG_INTERVAL_S:
+                logged = now
+                statuses = await self._context.store.statuses()
+                # The circuit breaker bounds an outage.
+                if statuses != episodes or dispatcher.breaker.is_open:
+                    episodes, deadline = statuses, now + self._timeout_s
+                await self._log_wait(now - since, dispatcher.tally - before)
+            if now > deadline:
+                await self._raise_no_progress()
+            try:
+                async with asyncio.timeout(POLL_INTERVAL_S):
+                    await dispatcher.closed.wait()
+            except TimeoutError:
+                continue
+
+    async def must_stop(self) -> bool:
+        """Return whether a signal or `turnwise runs stop` requested the run to stop."""
+        stop = self._state.stop
+        if not stop:
+            requested = await self._context.store.is_stop_requested()
+            # A signal may have come during the read.
+            if requested and not stop:
+                self._context.report(
+                    Note(f"{STOP_REASON}: stopping after this update; the same command resumes the run")
+                )
+                stop.request(STOP_REASON)
+        return bool(stop)
+
+    def _check_filtered(self) -> None:
+        """Raise TurnwiseError if the group filters leave nothing to train on."""
+        dispatcher = self._dispatcher
+        limit = MAX_FILTERED_BATCHES * self._context.config.rollout.groups_per_batch
+        if dispatcher.consecutive_filtered >= limit:
+            raise TurnwiseError(
+                f"the last {dispatcher.consecutive_filtered} groups were all filtered, the last because of "
+                f"{dispatcher.filter_reason!r}: choose easier tasks or a longer horizon, or change `group_filters`"
+            )
+
+    async def _raise_no_progress(self) -> None:
+        running = (await self._context.store.counts()).get(GroupState.OPEN, 0)
+        raise TurnwiseError(
+            f"no episode of run `{self._context.name}` started or ended within {self._timeout_s:.0f} s, with "
+            f"{running} groups running: check the environments and the engines, or raise `rollout.group_timeout_s`"
+        )
+
+    async def _log_wait(self, seconds: float, closed: Counter[GroupState]) -> None:
+        counts = await self._context.store.counts()
+        text = (
+            f"the learner waits for groups, {seconds:.0f} s so far: {counts.get(GroupState.READY, 0)} ready, "
+            f"{counts.get(GroupState.OPEN, 0)} running, {closed[GroupState.FILTERED]} filtered, "
+            f"{closed[GroupState.FAILED]} failed"
+        )
+        breaker = self._dispatcher.breaker
+        if breaker.is_open:
+            text += (
+                f"; circuit breaker open after {breaker.failures} consecutive failed groups, probing one group at a "
+                f"time; last error: {breaker.last_error}"
+            )
+        self._context.report(Note(text))

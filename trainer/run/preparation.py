@@ -1,0 +1,151 @@
+"""Prepare a run for training: learner, checkpoints, the first version, format warm-up, first evaluations.
+
+A new model goes through a supervised format warm-up. Meanwhile the engines evaluate the model as it was made.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from time import monotonic
+
+from ...agents.tokens.conversation import Chat
+from ...agents.weights.shm_writer import WeightWriter
+from ...records import PolicyVersion
+from ..cluster.actors import Cluster
+from ..config.schema import RunConfig
+from ..context import RunContext
+from ..evaluation.heldout import EvalResult
+from ..evaluation.in_run import Evaluator
+from ..evaluation.sight import refuse_unseen
+from ..learner import checkpoint
+from ..learner.checkpoint_manager import Saver
+from ..learner.local import Learner
+from ..telemetry.events import Note
+from ..warmup.sft import warm_up
+from .initial_state import InitialState
+from .state import RunState
+
+UPDATE_BEFORE_WARMUP = -1
+"""Update number of a new model's weights before the format warm-up; training begins from update 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunParts:
+    """The parts of a run that are ready to train."""
+
+    cluster: Cluster
+    learner: Learner
+    weights: WeightWriter
+    """Copies the learner's weights to where engines read them."""
+    evaluator: Evaluator
+    checkpoints: Saver
+
+
+class Preparation:
+    """Takes a run from its initial state to the version that training begins or goes on with."""
+
+    def __init__(
+        self,
+        context: RunContext,
+        state: RunState,
+        initial: InitialState,
+        cluster: Cluster,
+        evaluator: Evaluator,
+    ) -> None:
+        self._context = context
+        self._state = state
+        self._initial = initial
+        self._cluster = cluster
+        self._evaluator = evaluator
+
+    async def prepare(self, started: float) -> RunParts:
+        """Return the parts of the run that train; the engines then serve ``RunState.version``.
+
+        Args:
+            started: when the command started, on the monotonic clock.
+
+        Raises:
+            TurnwiseError: an environment does not suit the policy, an actor did not start, or an evaluation failed.
+        """
+        context, config, initial = self._context, self._context.config, self._initial
+        if not initial.resumes:
+            await refuse_unseen(config.environments, "train", config.rollout.reset_timeout_s)
+        learner = await asyncio.to_thread(load_learner, config, initial)
+        weights = WeightWriter(learner.named_parameters())
+        if initial.resumes:
+            await self._resume(weights)
+        elif initial.is_new and config.sft_warmup.steps > 0:
+            await self._warm_up(learner, weights, started)
+        else:
+            await self._begin(weights)
+        checkpoints = Saver(
+            context,
+            learner,
+            await context.store.uid(),
+            initial.model,
+            lambda: self._state.checkpoint_json(context, self._evaluator.results),
+        )
+        if not initial.resumes:
+            await checkpoints.save(self._state.version.id)
+        return RunParts(self._cluster, learner, weights, self._evaluator, checkpoints)
+
+    async def _resume(self, weights: WeightWriter) -> None:
+        """Restore the state of the checkpoint and serve its weights."""
+        context, stored = self._context, self._initial.state
+        await self._cluster.ready()
+        version = PolicyVersion(context.name, stored["version"], None, stored["update"])
+        self._state.current, self._state.trained_s = version, stored["trained_s"]
+        self._evaluator.results = {name: EvalResult(**value) for name, value in stored["evaluations"].items()}
+        context.config.load_component_states(stored["components"])
+        context.streams.load_state_dict(stored["streams"])
+        await self._cluster.engines.publish(weights, version.id)
+
+    async def _begin(self, weights: WeightWriter) -> None:
+        """Serve and evaluate the given weights as update 0."""
+        await self._cluster.ready()
+        await self._serve_first_version(weights, None)
+        await self._evaluator.evaluate("forked" if self._initial.is_fork else "untrained", 0)
+
+    async def _warm_up(self, learner: Learner, weights: WeightWriter, started: float) -> None:
+        """Evaluate a new model and train its format at the same time, then serve and evaluate the result as update 0.
+
+        If the evaluation fails first, its error is the one raised.
+        """
+        context, cluster = self._context, self._cluster
+        before = await context.store.add_version(UPDATE_BEFORE_WARMUP, None)
+        await cluster.engines.write(weights)
+        warming = asyncio.create_task(asyncio.to_thread(self._train_format, learner))
+        warming.add_done_callback(lambda task: None if task.cancelled() else task.exception())
+        await cluster.ready()
+        await cluster.engines.push(before)
+        await self._evaluator.evaluate("untrained", UPDATE_BEFORE_WARMUP)
+        await warming
+        context.report(Note(f"format warm-up done, {monotonic() - started:.0f} s after the start"))
+        await self._serve_first_version(weights, before)
+        await self._evaluator.evaluate("warmup", 0)
+
+    def _train_format(self, learner: Learner) -> None:
+        config = self._context.config
+        warm_up(
+            learner.model,
+            Chat(self._initial.model),
+            config.environments,
+            config.horizon.longest(),
+            config.sft_warmup,
+            config.seed,
+            max(config.rollout.reset_timeout_s, config.rollout.step_timeout_s),
+            lambda text: self._context.report(Note(text)),
+            lambda: bool(self._state.stop),
+        )
+
+    async def _serve_first_version(self, weights: WeightWriter, parent: int | None) -> None:
+        number = await self._context.store.add_version(0, parent)
+        self._state.current = PolicyVersion(self._context.name, number, parent, 0)
+        await self._cluster.engines.publish(weights, number)
+
+
+def load_learner(config: RunConfig, initial: InitialState) -> Learner:
+    """Return a learner with the weights of the initial state, and with its optimizer if the run resumes."""
+    learner = Learner(initial.model, config.learner, config.loss, config.proximal, config.rollout.temperature)
+    if initial.resumes:
+        checkpoint.load_into(initial.model, learner.model, learner.optimizer)
+    return learner
