@@ -166,7 +166,7 @@ async def through_ray(times: int) -> dict[str, float]:
     with one that this process holds itself, as an environment without Ray does.
     """
     start_ray()
-    keeper = NodeSupervisor("benchmark", SandboxSettings(backend="docker", per_node=4, warm=2))
+    keeper = NodeSupervisor("benchmark", SandboxSettings(backend="docker", max_per_node=4, warm=2))
     keeper.open()
     try:
         source, here = ClusterProvider("benchmark"), InProcessProvider("docker", capacity=2)

@@ -109,6 +109,6 @@ def _row(event: "UpdateDone") -> tuple[str, ...]:
 
 
 def _evaluated(event: "Evaluated") -> str:
-    families = "".join(f"  {one_line(str(name), 24)} {value:.2f}" for name, value in event.families.items())
+    rates = "".join(f"  {one_line(str(name), 24)} {value:.2f}" for name, value in event.by_environment.items())
     failed = f"  ({event.failed} episodes failed)" if event.failed else ""
-    return f"{one_line(event.name)}: success {event.success:.3f} [{event.low:.3f}, {event.high:.3f}]{families}{failed}"
+    return f"{one_line(event.name)}: success {event.success:.3f} [{event.low:.3f}, {event.high:.3f}]{rates}{failed}"

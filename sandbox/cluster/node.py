@@ -111,7 +111,7 @@ class SandboxNode:
                 except NoEngine as error:
                     self._refusal, self._refused_at = error, monotonic()
                     raise
-                self._pool = await Pool(backend, capacity=settings.per_node, warm=settings.warm).open()
+                self._pool = await Pool(backend, capacity=settings.max_per_node, warm=settings.warm).open()
                 # Without a socket, workers use calls of this actor.
                 with contextlib.suppress(OSError):
                     self._socket = await NodeSocket(self._claim, self._end).open()

@@ -10,10 +10,10 @@ class SandboxSettings(BaseModel):
 
     backend: str = Field("auto", pattern="^(auto|docker|local)$")
     """``docker``, ``local`` (bubblewrap), or ``auto``: Docker if an engine answers, else local."""
-    per_node: int = Field(32, ge=1)
+    max_per_node: int = Field(32, ge=1)
     """Maximum number of sandboxes per node."""
     warm: int = Field(2, ge=0)
-    """Idle sandboxes kept in addition to the leased ones, within ``per_node``."""
+    """Idle sandboxes kept in addition to the leased ones, within ``max_per_node``."""
     allow_local_sandbox: bool = False
     """Whether the local backend accepts tasks that are not declared trusted."""
     runtime: str | None = None

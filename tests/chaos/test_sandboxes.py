@@ -20,7 +20,7 @@ GONE_SECONDS = 60
 OVERRIDES = (
     'environments=[{ id = "turnwise/TinyCode-v0" }]',
     "evaluation.tasks=0",
-    'sandboxes={ backend = "docker", per_node = 40 }',
+    'sandboxes={ backend = "docker", max_per_node = 40 }',
     "rollout.turn_timeout_s=60",
 )
 

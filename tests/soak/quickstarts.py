@@ -33,6 +33,6 @@ def misses(found: dict[str, Any]) -> list[str]:
         "wall_s": found["wall_s"] <= WALL_S,
         "max_staleness": found["max_staleness"] <= STALENESS,
         "stale_share": found["stale_share"] >= STALE_SHARE,
-        **{f"family {name}": rate >= FAMILY for name, rate in found["families_after"].items()},
+        **{f"family {name}": rate >= FAMILY for name, rate in found["success_after_by_environment"].items()},
     }
     return [name for name, reached in bounds.items() if not reached]

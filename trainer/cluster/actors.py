@@ -146,12 +146,12 @@ class Cluster:
 def episode_slots(config: RunConfig) -> dict[str, int]:
     """Return how many episodes a worker runs at once in each environment.
 
-    Environments with sandboxes get at most an equal share of ``sandboxes.per_node``, so that episodes never wait for
-    sandboxes that only other waiting episodes could return.
+    Environments with sandboxes get at most an equal share of ``sandboxes.max_per_node``. Otherwise episodes could wait
+    for sandboxes that only other waiting episodes return.
     """
     sandboxed = [one for one in config.environments if any_sandboxed([one.id])]
     shares = SANDBOXES_PER_EPISODE * config.rollout.num_workers * max(1, len(sandboxed))
-    limit = max(1, config.sandboxes.per_node // shares)
+    limit = max(1, config.sandboxes.max_per_node // shares)
     return {
         env_key_of(one.id, one.options): min(one.concurrency, limit) if one in sandboxed else one.concurrency
         for one in config.environments

@@ -47,6 +47,7 @@ RENAMED_KEYS = {
     "evaluation.every": "`evaluation.interval`",
     "checkpoint.every": "`checkpoint.interval`",
     "checkpoint.keep": "`checkpoint.keep_last`",
+    "sandboxes.per_node": "`sandboxes.max_per_node`",
     "prompt_scaffold": "`prompt_prefix`",
     "rollout_controller": "`rollout_control`",
     "reward_shapers": "`rewards`",

@@ -33,7 +33,7 @@ class EvalResult:
     """Upper end of the 95 % Wilson interval; ``low`` is its lower end."""
     reward: float
     turns: float
-    families: dict[str, float] = field(default_factory=dict)
+    by_environment: dict[str, float] = field(default_factory=dict)
     """Success by environment of the mixture."""
     seconds: float = 0.0
 
@@ -81,10 +81,10 @@ def summarize(
     good = [(task, outcome) for task, outcome in played if outcome.status in SCORED_STATUSES]
     verdicts = [outcome.success for _, outcome in good]
     low, high = wilson(sum(verdict is True for verdict in verdicts), len(verdicts))
-    families = {}
+    by_environment = {}
     for environment, name_of in zip(environments, labels(environments), strict=True):
         key = env_key_of(environment.id, environment.options)
-        families[name_of] = success_rate([outcome.success for task, outcome in good if env_key(task) == key])
+        by_environment[name_of] = success_rate([outcome.success for task, outcome in good if env_key(task) == key])
     return EvalResult(
         name=name,
         run=run,
@@ -95,6 +95,6 @@ def summarize(
         high=high,
         reward=sum(outcome.reward for _, outcome in good) / max(len(good), 1),
         turns=sum(outcome.turns for _, outcome in good) / max(len(good), 1),
-        families=families,
+        by_environment=by_environment,
         seconds=seconds,
     )

@@ -75,7 +75,7 @@ class Evaluator:
                 result.success,
                 result.low,
                 result.high,
-                result.families,
+                result.by_environment,
                 result.seconds,
                 result.tasks,
                 result.failed,

@@ -38,7 +38,7 @@ class RunResult:
     trajectories: int
     wall_s: float
     max_staleness: int
-    families_after: Mapping[str, float]
+    success_after_by_environment: Mapping[str, float]
     stale_share: float
     """Share of the trained tokens with staleness 1 or more."""
     store: str
@@ -76,7 +76,7 @@ def summarize(
         trajectories=totals.trajectories,
         wall_s=round(monotonic() - started, 1),
         max_staleness=totals.max_staleness,
-        families_after=finite(after.families) if after else {},
+        success_after_by_environment=finite(after.by_environment) if after else {},
         stale_share=round(1 - tokens_by_staleness[0] / tokens, 4) if tokens else 0.0,
         store=without_password(context.database.url),
         folder=str(context.folder),

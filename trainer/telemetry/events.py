@@ -49,7 +49,7 @@ class Evaluated:
     success: float
     low: float
     high: float
-    families: Mapping[str, float]
+    by_environment: Mapping[str, float]
     """Success by environment of the mixture."""
     seconds: float
     tasks: int

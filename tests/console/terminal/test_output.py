@@ -66,11 +66,18 @@ def test_ages_are_short(seconds: int, shown: str) -> None:
 
 
 def test_a_result_has_its_shares_in_per_cent_and_success_with_its_interval() -> None:
-    evaluated = {"tasks": 50, "success": 0.98, "low": 0.8951, "high": 0.9965, "families": {"find": 1.0}, "reward": 0.5}
+    evaluated = {
+        "tasks": 50,
+        "success": 0.98,
+        "low": 0.8951,
+        "high": 0.9965,
+        "by_environment": {"find": 1.0},
+        "reward": 0.5,
+    }
     assert result_fields(evaluated) == {
         "tasks": 50,
         "success": "98.0% [89.5%, 99.7%] (95% interval)",
-        "families": {"find": "100.0%"},
+        "by_environment": {"find": "100.0%"},
         "reward": 0.5,
     }
     gained = {"gain": 0.25, "gain_low": 0.1512, "gain_high": 0.3433}

@@ -21,7 +21,7 @@ EXEC = {"op": "exec", "timeout_s": 30, "max_output_bytes": 1000, "env": {}}
 
 @asynccontextmanager
 async def opened() -> AsyncIterator[SandboxNode]:
-    node = SandboxNode("socket", SandboxSettings(backend="local", per_node=2, warm=0).model_dump())
+    node = SandboxNode("socket", SandboxSettings(backend="local", max_per_node=2, warm=0).model_dump())
     try:
         yield node
     finally:

@@ -81,7 +81,7 @@ def until_lost(sandbox: SandboxLease) -> None:
 
 def test_leases_span_nodes_wait_in_order_and_survive_a_lost_node(cluster: Any) -> None:
     async def main() -> None:
-        supervisor = NodeSupervisor("across", SandboxSettings(backend="docker", per_node=PER_NODE, warm=0))
+        supervisor = NodeSupervisor("across", SandboxSettings(backend="docker", max_per_node=PER_NODE, warm=0))
         supervisor.open()
         try:
             provider = ClusterProvider("across")
@@ -118,7 +118,7 @@ def test_killed_node_actor_restarts_without_its_old_sandboxes(cluster: Any) -> N
     import ray
 
     async def main() -> None:
-        supervisor = NodeSupervisor("killed", SandboxSettings(backend="docker", per_node=PER_NODE, warm=0))
+        supervisor = NodeSupervisor("killed", SandboxSettings(backend="docker", max_per_node=PER_NODE, warm=0))
         supervisor.open()
         try:
             provider = ClusterProvider("killed")
@@ -149,7 +149,7 @@ def test_killed_worker_releases_its_leases_on_its_own_node(cluster: Any, backend
             return self.sandbox.exec(["cat"], timeout_s=10, stdin=b"a frame\n").stdout
 
     async def main() -> None:
-        supervisor = NodeSupervisor(f"near-{backend}", SandboxSettings(backend=backend, per_node=PER_NODE, warm=0))
+        supervisor = NodeSupervisor(f"near-{backend}", SandboxSettings(backend=backend, max_per_node=PER_NODE, warm=0))
         supervisor.open()
         try:
             for node in supervisor.actors:
