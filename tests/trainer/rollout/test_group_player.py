@@ -12,7 +12,7 @@ from turnwise.records import Group, GroupState, Outcome, Status, Trajectory
 from turnwise.store.operations import Write
 from turnwise.store.queries import load_trajectory
 from turnwise.store.writer import Answer
-from turnwise.tests.agents.players import Say, Stage, always, group, on_stage, oracle, site
+from turnwise.tests.agents.players import Respond, Stage, always, group, on_stage, oracle, site
 from turnwise.trainer.rollout.group_player import play_group
 from turnwise.trainer.rollout.worker_pool import WorkerLost
 
@@ -46,7 +46,7 @@ def test_late_writes_of_a_lost_worker_do_not_change_the_members_played_again(tmp
                 pool.wrote.set()
             return answers
 
-        def lost_player(owner: EnvThread, trajectory: Trajectory) -> Say:
+        def lost_player(owner: EnvThread, trajectory: Trajectory) -> Respond:
             turns: list[str] = []
 
             async def say(observation: str) -> str:

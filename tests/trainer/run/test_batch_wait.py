@@ -12,7 +12,7 @@ from turnwise.agents.rollout.group_runner import env_key
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.errors import TurnwiseError
 from turnwise.records import Group, Status, Trajectory
-from turnwise.tests.agents.players import QUICK, Say, Script, Stage, on_stage, oracle, site
+from turnwise.tests.agents.players import QUICK, Respond, Script, Stage, on_stage, oracle, site
 from turnwise.tests.trainer.playing import FIRST, InProcess, run_context
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
@@ -64,7 +64,7 @@ def test_a_run_whose_groups_are_all_filtered_ends_and_names_the_filter(tmp_path:
 def paced(seconds: float) -> Script:
     """Does what is right, after a pause per episode."""
 
-    def script(owner: EnvThread, trajectory: Trajectory) -> Say:
+    def script(owner: EnvThread, trajectory: Trajectory) -> Respond:
         turns: list[str] = []
 
         async def say(observation: str) -> str:
