@@ -1,4 +1,4 @@
-"""A signal, a second signal or the grace period ends a process in order; the watchdog cleans up after SIGKILL."""
+"""A signal, a second signal or the grace period ends a process in order; the watchdog acts after SIGKILL."""
 
 import os
 import signal
@@ -95,7 +95,7 @@ def test_a_second_signal_ends_at_once_and_a_repeated_one_does_not(tmp_path: Path
     assert err.count("\n") == 1
 
 
-def test_the_watchdog_kills_what_a_killed_driver_started_in_another_session() -> None:
+def test_the_watchdog_kills_a_killed_drivers_processes_in_other_sessions() -> None:
     driver = subprocess.Popen([sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, text=True)
     assert driver.stdout is not None
     with driver.stdout:
