@@ -14,7 +14,7 @@ from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.context import RunContext
 from turnwise.trainer.learner.local import Learner
-from turnwise.trainer.learner.update import Learning
+from turnwise.trainer.learner.update import UpdateStep
 from turnwise.trainer.rollout.dispatcher import Dispatcher
 from turnwise.trainer.rollout.worker_pool import WorkerPool
 from turnwise.trainer.telemetry.metrics import Metrics
@@ -24,15 +24,15 @@ FIRST = PolicyVersion("r", 0, None, 0)
 
 @dataclass
 class InProcess:
-    """Plays groups in this process, as ``WorkerPool`` plays them on Ray actors."""
+    """Plays groups in this process, as ``WorkerPool`` has them played by Ray actors."""
 
     runner: GroupRunner
 
-    async def play(self, group: Group, members: Sequence[tuple[int, int]], timeout_s: float) -> list[Outcome]:
-        return await self.runner.play(group, members)
+    async def play(self, group: Group, todo: Sequence[tuple[int, int]], timeout_s: float) -> list[Outcome]:
+        return await self.runner.play(group, todo)
 
     async def cancel(self, timeout_s: float = 30.0) -> None:
-        """Do nothing: the dispatcher has cancelled the episodes of this process."""
+        """Do nothing: the dispatcher has cancelled what runs here."""
 
 
 def run_context(stage: Stage, config: RunConfig, streams: Streams) -> RunContext:
@@ -42,11 +42,11 @@ def run_context(stage: Stage, config: RunConfig, streams: Streams) -> RunContext
     return RunContext(config, stage.database, stage.store(), folder, streams, metrics, lambda event: None)
 
 
-def learning(stage: Stage, config: RunConfig, streams: Streams, folder: Path) -> Learning:
-    """Return the learning side of run ``r``, with a new tiny model."""
+def update_step(stage: Stage, config: RunConfig, streams: Streams, folder: Path) -> UpdateStep:
+    """Return the update step of run ``r``, with a new tiny model."""
     model = new_model(folder, ["a", "b", "c"], hidden=32, heads=2)
     learner = Learner(model, config.learner, config.loss, config.proximal, 1.0)
-    return Learning(run_context(stage, config, streams), learner, {0: FIRST})
+    return UpdateStep(run_context(stage, config, streams), learner, {0: FIRST})
 
 
 def dispatcher(stage: Stage, config: RunConfig, streams: Streams, pool: object) -> Dispatcher:

@@ -1,7 +1,7 @@
-"""From leased groups to the batch of one update: shape, credit, sweep, filter.
+"""Assemble the batch of one update from leased groups: rewards, advantages, staleness sweep, sample filters.
 
-Pure except for the components it is given. Failed members are left out before anything is computed, so they change no
-one's advantage by anything but their absence.
+Pure except for the components passed in. Failed members are removed before anything is computed, so they affect the
+advantages of the others only by their absence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,51 +21,54 @@ from ..algorithms.rewards.base import RewardShaper
 from .samples import samples
 from .staleness import staleness, sweep
 
-AT_ONCE = 16
-"""Groups whose rewards are shaped at the same time."""
-SURVIVORS = 2
-"""Members a group needs to be compared at all."""
+REWARD_THREADS = 16
+"""Groups whose rewards are shaped concurrently."""
+MIN_SURVIVORS = 2
+"""Scored members that a group needs for a comparison."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one update trains on, and what assembling it left behind."""
+    """The training samples of one update, and counts of the tokens and members left out."""
 
     samples: Sequence[TrainSample]
     groups: Sequence[str]
-    """Groups that are trained on."""
+    """Ids of the groups with at least one token to train on."""
     expired: Sequence[str]
-    """Groups with nothing left to train on: too old, or too few members with a score."""
+    """Ids of the groups with nothing to train on: every token is too stale, or too few members have a score."""
     sampled_tokens: int
     swept_tokens: int
+    """Sampled tokens with weight 0 because they are too stale."""
     swept_by_turns: Mapping[int, tuple[int, int]]
-    """Episode length in turns -> (tokens swept, tokens sampled): staleness must not quietly select short episodes."""
+    """Episode length in turns -> (swept tokens, sampled tokens). Shows whether staleness selects short episodes."""
     unscored: int = 0
-    """Members that a reward shaper had no score for: absent, like those that failed."""
+    """Members without a score from a reward shaper; they are left out like failed members."""
 
 
-def shaped(group: Group, shapers: Sequence[RewardShaper]) -> tuple[Group, PerTurn]:
-    """Step rewards of a group's members: the environment's own, then each shaper in turn. The group comes back without
-    the members that could not be scored.
+def shape_rewards(group: Group, shapers: Sequence[RewardShaper]) -> tuple[Group, PerTurn]:
+    """Apply the shapers in order to the environment's step rewards.
+
+    Returns:
+        The group without the members that a shaper could not score, and the rewards of the remaining members.
     """
-    rewards: PerTurn = [[step.reward for step in one.steps] for one in group.trajectories]
+    rewards: PerTurn = [[step.reward for step in member.steps] for member in group.trajectories]
     for shaper in shapers:
         scored = [
-            (one, turns)
-            for one, turns in zip(group.trajectories, shaper(group, rewards), strict=True)
+            (member, turns)
+            for member, turns in zip(group.trajectories, shaper(group, rewards), strict=True)
             if turns is not None
         ]
-        group = replace(group, trajectories=[one for one, _ in scored])
+        group = replace(group, trajectories=[member for member, _ in scored])
         rewards = [turns for _, turns in scored]
     return group, rewards
 
 
-def survivors(group: Group) -> Group:
-    """The group without the members that failed."""
+def without_failed(group: Group) -> Group:
+    """Return the group without its failed members."""
     return replace(group, trajectories=[one for one in group.trajectories if one.status in SCORED_STATUSES])
 
 
-def per_token(turns: Sequence[float], turn_of: NDArray[np.int32]) -> NDArray[np.float32]:
+def expand_to_tokens(turns: Sequence[float], turn_of: NDArray[np.int32]) -> NDArray[np.float32]:
     """Return the value of each token's turn, and 0 where ``turn_of`` is -1. Shape (tokens,)."""
     return np.asarray([*turns, 0.0], np.float32)[turn_of]
 
@@ -74,7 +77,7 @@ def assemble(
     groups: Sequence[Group],
     history: Mapping[int, PolicyVersion],
     update: int,
-    bound: int,
+    max_staleness: int,
     *,
     shapers: Sequence[RewardShaper],
     advantage: AdvantageEstimator,
@@ -82,48 +85,47 @@ def assemble(
     loss: PolicyLoss,
     streams: Sequence[Random],
 ) -> Batch:
-    """The batch of the update that turns version ``update`` into the next.
+    """Return the batch that trains the version of update number ``update``.
 
     Args:
         groups: leased groups with trajectories, steps and messages.
-        history: versions by id, abandoned ones included.
+        history: versions by id, abandoned versions included.
         update: updates done so far.
-        bound: the staleness bound, in updates.
-        streams: the random stream of each of ``filters``.
+        max_staleness: staleness bound per token, in updates.
+        streams: one random stream per filter.
     """
     kept: list[TrainSample] = []
     trained: list[str] = []
     expired: list[str] = []
     sampled = swept = unscored = 0
     by_turns: dict[int, tuple[int, int]] = {}
-    present = [survivors(group) for group in groups]
-    with ThreadPoolExecutor(AT_ONCE if shapers else 1) as threads:
-        # Side by side: a shaper may ask somebody, and wait.
-        scored = list(threads.map(lambda group: shaped(group, shapers), present))
-    for there, (group, rewards) in zip(present, scored, strict=True):
-        unscored += len(there.trajectories) - len(group.trajectories)
-        if len(group.trajectories) < min(SURVIVORS, len(there.trajectories)):
+    survivors = [without_failed(group) for group in groups]
+    with ThreadPoolExecutor(REWARD_THREADS if shapers else 1) as threads:
+        # Concurrently, because a shaper may wait for a judge's answer.
+        scored = list(threads.map(lambda group: shape_rewards(group, shapers), survivors))
+    for complete, (group, rewards) in zip(survivors, scored, strict=True):
+        unscored += len(complete.trajectories) - len(group.trajectories)
+        if len(group.trajectories) < min(MIN_SURVIVORS, len(complete.trajectories)):
             expired.append(group.id)
             continue
-        credit = advantage(rewards)
         trainable = False
-        for trajectory, turns in zip(group.trajectories, credit, strict=True):
+        for trajectory, advantages in zip(group.trajectories, advantage(rewards), strict=True):
             if trajectory.source not in loss.accepts:
                 continue
             for sample in samples(trajectory):
                 ages = staleness(sample.versions, history, update)
-                weights = sweep(ages, sample.mask, bound)
+                weights = sweep(ages, sample.mask, max_staleness)
                 total, left = int(sample.mask.sum()), int(weights.sum())
-                old, seen = by_turns.get(len(trajectory.steps), (0, 0))
-                by_turns[len(trajectory.steps)] = (old + total - left, seen + total)
+                swept_before, sampled_before = by_turns.get(len(trajectory.steps), (0, 0))
+                by_turns[len(trajectory.steps)] = (swept_before + total - left, sampled_before + total)
                 sampled += total
                 swept += total - left
                 if not left:
                     continue
                 trainable = True
-                values = per_token(turns, sample.turns)
+                values = expand_to_tokens(advantages, sample.turns)
                 kept.append(TrainSample(sample, group.id, Source(trajectory.source), values, weights, ages))
         (trained if trainable else expired).append(group.id)
-    for one, stream in zip(filters, streams, strict=True):
-        kept = one(kept, stream)
+    for sample_filter, stream in zip(filters, streams, strict=True):
+        kept = sample_filter(kept, stream)
     return Batch(kept, trained, expired, sampled, swept, by_turns, unscored)

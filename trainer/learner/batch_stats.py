@@ -1,4 +1,4 @@
-"""Numbers about the batch of an update: what each trajectory contributed, and the batch's metrics."""
+"""Compute the numbers stored with an update: the contribution of each trajectory, and the metrics of the batch."""
 
 from collections.abc import Collection, Sequence
 from math import nan
@@ -21,7 +21,11 @@ class _Contribution(NamedTuple):
 
 
 def batch_items(batch: Batch, fresh: Collection[str]) -> list[BatchItem]:
-    """Return one item per trajectory with a trained token; groups outside ``fresh`` are declared as reuse."""
+    """Return one item per trajectory with a trained token.
+
+    Args:
+        fresh: ids of the groups that are trained on for the first time; items of other groups are marked as reuse.
+    """
     found: dict[str, _Contribution] = {}
     for one in batch.samples:
         trained = one.weights > 0
@@ -43,7 +47,7 @@ def batch_items(batch: Batch, fresh: Collection[str]) -> list[BatchItem]:
 
 
 def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
-    """Return the metrics of a batch by name; docs/metrics.md explains each."""
+    """Return the metrics of a batch by name; ``docs/metrics.md`` explains each."""
     members = [one for group in groups for one in group.trajectories if one.status in SCORED_STATUSES]
     steps = [step for one in members for step in one.steps]
     ages = np.concatenate([np.empty(0, np.int32), *(one.staleness[one.weights > 0] for one in batch.samples)])
@@ -53,22 +57,22 @@ def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
         "reward": fmean([one.reward for one in members]) if members else 0.0,
         "trajectories": len(members),
         "turns": len(steps),
-        "invalid": sum(not step.action_valid for step in steps) / max(len(steps), 1),
+        "invalid_action_fraction": sum(not step.action_valid for step in steps) / max(len(steps), 1),
         "horizon_turns": max(group.horizon.max_turns for group in groups),
         "staleness_mean": float(ages.mean()) if len(ages) else 0.0,
         "staleness_max": int(ages.max(initial=0)),
-        "staleness_tokens": {str(age): int(count) for age, count in zip(values, counts, strict=True)},
-        "swept": batch.swept_tokens / max(batch.sampled_tokens, 1),
-        "swept_by_turns": {
-            str(turns): old / max(seen, 1) for turns, (old, seen) in batch.swept_by_turns.items() if old
+        "tokens_by_staleness": {str(age): int(count) for age, count in zip(values, counts, strict=True)},
+        "swept_fraction": batch.swept_tokens / max(batch.sampled_tokens, 1),
+        "swept_fraction_by_turns": {
+            str(turns): swept / max(sampled, 1) for turns, (swept, sampled) in batch.swept_by_turns.items() if swept
         },
-        "groups_expired": len(batch.expired),
-        "unscored": batch.unscored,
+        "expired_groups": len(batch.expired),
+        "unscored_members": batch.unscored,
     }
 
 
 def success_rate(verdicts: Sequence[bool | None]) -> float:
-    """Return the share of True; NaN if no verdict was given at all. A missing verdict among others counts as False."""
+    """Return the share of True, or NaN if no episode has a verdict. A missing verdict among others counts as False."""
     if not any(verdict is not None for verdict in verdicts):
         return nan
     return sum(verdict is True for verdict in verdicts) / len(verdicts)

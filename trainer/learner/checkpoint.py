@@ -1,13 +1,16 @@
-"""Checkpoints: a folder in Hugging Face format, with the optimizer and all that a resumed run needs. No pickle
-anywhere.
+"""Save and load checkpoints: folders in Hugging Face format with the optimizer and the state of a run. No pickle.
 
-``<run>/checkpoints/<version>/`` holds ``config.json`` and ``model.safetensors`` with the tokenizer (any tool loads
-it), and under ``training/`` what a resume needs: ``optimizer.safetensors``, ``state.json``, and ``MANIFEST.json`` with
-the run's uid and the hash of every file. It is written aside, synced, renamed, and only then named in the database; so
-whatever dies, a checkpoint is there whole or not at all.
+``<run>/checkpoints/<version>/`` contains:
 
-Stores in one folder that have a run of one name share that run's folder. The uid separates them: a checkpoint with
-another uid is neither loaded, overwritten nor deleted.
+* ``config.json``, ``model.safetensors`` and the tokenizer, which any tool of the field loads;
+* ``training/optimizer.safetensors`` and ``training/state.json``, which a resumed run needs;
+* ``training/MANIFEST.json``: the run's uid and the hash of every file.
+
+A checkpoint is complete or absent, even if a process dies: it is written to a temporary folder, synced, renamed, and
+only then recorded in the database.
+
+Two stores in one folder with runs of the same name share the folder of that run. The uid separates the runs: a
+checkpoint with a different uid is neither loaded, overwritten nor deleted.
 """
 
 import errno
@@ -37,7 +40,7 @@ class CheckpointFailed(TurnwiseError):
 
 
 class CheckpointBroken(TurnwiseError):
-    """A checkpoint folder is missing files, or one does not match its recorded hash."""
+    """A checkpoint misses a file, contains a file that does not match its hash, or belongs to another store's run."""
 
 
 def _digest(path: Path) -> str:
@@ -45,7 +48,7 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _sync(path: Path) -> None:
+def _fsync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -54,7 +57,7 @@ def _sync(path: Path) -> None:
 
 
 def optimizer_tensors(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
-    """AdamW's state as named tensors: ``parameter/moment``."""
+    """Return AdamW's state as tensors named ``parameter/moment``."""
     return {
         f"{name}/{key}": torch.as_tensor(value).contiguous()
         for name, parameter in model.named_parameters()
@@ -65,7 +68,7 @@ def optimizer_tensors(model: torch.nn.Module, optimizer: torch.optim.Optimizer) 
 def load_optimizer(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, torch.Tensor]
 ) -> None:
-    """Put back what ``optimizer_tensors`` gave."""
+    """Restore the tensors of ``optimizer_tensors`` into the optimizer, on the device of each parameter."""
     parameters = dict(model.named_parameters())
     for key, value in tensors.items():
         name, _, moment = key.rpartition("/")
@@ -74,11 +77,10 @@ def load_optimizer(
 
 
 def tokenizer_files(model: Path) -> list[Path]:
-    """List the files of a model folder that are neither weights nor about weights: tokenizer, chat template,
-    generation settings.
+    """List the tokenizer, chat template and generation settings in a model folder.
 
-    ``*.index.json`` maps parameters to the shards of the original weights. A checkpoint has other weight files, and
-    vLLM refuses a folder whose index names files that do not exist.
+    ``*.index.json`` is excluded: it maps parameters to the original weight files, a checkpoint has different ones, and
+    vLLM rejects an index with missing files.
     """
     return [
         file
@@ -90,8 +92,8 @@ def tokenizer_files(model: Path) -> list[Path]:
     ]
 
 
-def owner(path: Path) -> str:
-    """Return the uid of the run that wrote a checkpoint; empty where its manifest is missing or broken."""
+def owner_uid(path: Path) -> str:
+    """Return the uid of the run that wrote a checkpoint, or an empty string if its manifest is missing or broken."""
     try:
         uid = json.loads((path / MANIFEST).read_text())["run"]
     except (OSError, ValueError, LookupError, TypeError):
@@ -99,12 +101,13 @@ def owner(path: Path) -> str:
     return uid if isinstance(uid, str) else ""
 
 
-def place(folder: Path, version: int, run_uid: str) -> Path:
-    """Return where a version of this run is saved: ``folder/<version>``, with a part of ``run_uid`` appended where the
-    checkpoint of another store's run stands there.
+def checkpoint_path(folder: Path, version: int, run_uid: str) -> Path:
+    """Return the path of a version: ``folder/<version>``.
+
+    If another store's run has its checkpoint there, the path ends in the first characters of ``run_uid``.
     """
     path = folder / str(version)
-    return path if owner(path) in ("", run_uid) else folder / f"{version}-{run_uid[:8]}"
+    return path if owner_uid(path) in ("", run_uid) else folder / f"{version}-{run_uid[:8]}"
 
 
 def save(
@@ -117,72 +120,83 @@ def save(
     *,
     run_uid: str,
 ) -> Path:
-    """Write a version whole to its ``place``, and return that. What stands there is taken to be broken.
+    """Write the checkpoint of a version and return its path. An existing folder at that path is replaced.
+
+    Args:
+        folder: the folder of all checkpoints of the run.
+        tokenizer_from: a model folder whose tokenizer files are copied.
+        state: JSON values, returned by ``verify`` and ``read_state``.
 
     Raises:
-        CheckpointFailed: it could not be written; those before it are untouched.
+        CheckpointFailed: the checkpoint could not be written; earlier checkpoints are unchanged.
     """
-    aside, final = folder / f".writing-{version}", place(folder, version, run_uid)
+    temporary, final = folder / f".writing-{version}", checkpoint_path(folder, version, run_uid)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(aside, ignore_errors=True)
-        _write(aside, model, optimizer, tokenizer_from, state, run_uid)
+        shutil.rmtree(temporary, ignore_errors=True)
+        _write(temporary, model, optimizer, tokenizer_from, state, run_uid)
         failpoint("checkpoint_written")
         shutil.rmtree(final, ignore_errors=True)
-        aside.rename(final)
-        _sync(folder)
+        temporary.rename(final)
+        _fsync(folder)
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
-        why = "no room left for it; free some space and" if full else f"{error}; mend that and"
+        why = "the disk is full; free some space" if full else f"{error}; fix this"
         raise CheckpointFailed(
-            f"checkpoint {final} could not be written: {why} run the same command again; it goes on from the last one"
+            f"checkpoint `{final}` could not be written: {why} and rerun the same command; it resumes from the "
+            "previous checkpoint"
         ) from error
     failpoint("checkpoint_renamed")
     return final
 
 
 def _write(
-    aside: Path, model: Any, optimizer: Any, tokenizer_from: Path, state: Mapping[str, Any], run_uid: str
+    folder: Path, model: Any, optimizer: Any, tokenizer_from: Path, state: Mapping[str, Any], run_uid: str
 ) -> None:
-    """All files of a checkpoint, synced. Raises OSError, SafetensorError."""
-    model.save_pretrained(aside)
+    """Write and sync all files of a checkpoint.
+
+    Raises:
+        OSError, SafetensorError: a file could not be written.
+    """
+    model.save_pretrained(folder)
     for file in tokenizer_files(tokenizer_from):
-        if not (aside / file.name).exists():
-            shutil.copy2(file, aside / file.name)
-    (aside / STATE).parent.mkdir()
-    save_file(optimizer_tensors(model, optimizer), aside / OPTIMIZER)
-    (aside / STATE).write_text(json.dumps(state))
-    files = sorted(file for file in aside.rglob("*") if file.is_file())
-    manifest = {"run": run_uid, "files": {str(file.relative_to(aside)): _digest(file) for file in files}}
-    (aside / MANIFEST).write_text(json.dumps(manifest, indent=1))
-    for file in [*files, aside / MANIFEST, aside / "training", aside]:
-        _sync(file)
+        if not (folder / file.name).exists():
+            shutil.copy2(file, folder / file.name)
+    (folder / STATE).parent.mkdir()
+    save_file(optimizer_tensors(model, optimizer), folder / OPTIMIZER)
+    (folder / STATE).write_text(json.dumps(state))
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    manifest = {"run": run_uid, "files": {str(file.relative_to(folder)): _digest(file) for file in files}}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1))
+    for file in [*files, folder / MANIFEST, folder / "training", folder]:
+        _fsync(file)
 
 
 def verify(path: Path, run_uid: str) -> dict[str, Any]:
-    """The state of a checkpoint of this run whose files are all as written.
+    """Return the state of a checkpoint after checking that this run wrote it and that every file matches its hash.
 
     Raises:
-        CheckpointBroken: names the file that is missing or differs, or says that another run wrote it.
+        CheckpointBroken: another store's run wrote the checkpoint, or a file is missing or changed; the message names
+            the file.
     """
     try:
         manifest = json.loads((path / MANIFEST).read_text())
-        if owner(path) != run_uid:
-            raise CheckpointBroken(f"checkpoint {path}: a run of another store wrote it")
+        if owner_uid(path) != run_uid:
+            raise CheckpointBroken(f"checkpoint `{path}`: a run of another store wrote it")
         for name, expected in manifest["files"].items():
             if _digest(path / name) != expected:
-                raise CheckpointBroken(f"checkpoint {path}: {name} does not match its recorded hash")
+                raise CheckpointBroken(f"checkpoint `{path}`: `{name}` does not match its recorded hash")
         return read_state(path)
     except (OSError, ValueError, LookupError, AttributeError) as error:
-        raise CheckpointBroken(f"checkpoint {path} is incomplete: {error}") from error
+        raise CheckpointBroken(f"checkpoint `{path}` is incomplete: {error}") from error
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """The state that ``save`` was given.
+    """Return the state that was passed to ``save``, without verifying the checkpoint.
 
     Raises:
-        OSError: ``path`` is not a checkpoint, or cannot be read.
+        OSError: ``path`` is not a checkpoint, or its state cannot be read.
         ValueError: the state is not JSON.
     """
     state: dict[str, Any] = json.loads((path / STATE).read_text())
@@ -190,12 +204,12 @@ def read_state(path: Path) -> dict[str, Any]:
 
 
 def load_into(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """The optimizer's state of a verified checkpoint; its weights are loaded by ``from_pretrained``."""
+    """Load the optimizer's state of a verified checkpoint. ``from_pretrained`` has loaded the weights."""
     load_optimizer(model, optimizer, load_file(path / OPTIMIZER))
 
 
 def prune(folder: Path, keep: set[str], run_uid: str) -> None:
-    """Delete the checkpoint folders whose names are not in ``keep``, but none that another store's run wrote."""
+    """Delete the checkpoints of this run and incomplete ones, except those whose names are in ``keep``."""
     for path in folder.iterdir() if folder.exists() else []:
-        if path.is_dir() and path.name not in keep and owner(path) in ("", run_uid):
+        if path.is_dir() and path.name not in keep and owner_uid(path) in ("", run_uid):
             shutil.rmtree(path, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""When a run's state goes to disk, and which checkpoints stay there.
+"""Save the checkpoints of a run, and delete the ones that are no longer needed.
 
-A version is saved once: a folder of this run that is there and whole is never written again. Kept are the newest few,
-the one just written, the folder the engines were started from, which a restarted engine loads again, and every
-checkpoint of another store's run.
+* A version is saved once: a complete checkpoint of this run is not written again.
+* Retained are the newest ``checkpoint.keep_last``, the one just written, the folder from which the engines were started
+  (a restarted engine loads it again), and every checkpoint of another store's run.
 """
 
 import asyncio
@@ -16,31 +16,41 @@ from . import checkpoint
 from .local import Learner
 
 
-class Saver:
-    """Writes the checkpoints of one run."""
+class CheckpointManager:
+    """Writes, records and prunes the checkpoints of one run."""
 
     def __init__(
         self,
         context: RunContext,
         learner: Learner,
         run_uid: str,
-        serving: Path,
+        engine_model: Path,
         state: Callable[[], Mapping[str, Any]],
     ) -> None:
-        """``serving`` is the folder the engines were started from; ``state`` gives the run's state as JSON values."""
+        """Manage the folder ``checkpoints`` of the run.
+
+        Args:
+            run_uid: separates this run from runs of other stores with the same name and folder.
+            engine_model: the model folder from which the engines were started.
+            state: returns the state of the run as JSON values.
+        """
         self._folder = context.folder / "checkpoints"
         self._tokenizer = context.folder / "tokenizer"
         self._learner = learner
         self._store = context.store
         self._uid = run_uid
-        self._keep = context.config.checkpoint.keep_last
-        self._serving = serving.resolve()
+        self._keep_last = context.config.checkpoint.keep_last
+        self._engine_model = engine_model.resolve()
         self._state = state
 
     async def save(self, version: int) -> None:
-        """Write the learner as it is now as ``version``, name it in the store, and delete what is no longer kept."""
-        path = checkpoint.place(self._folder, version, self._uid)
-        if not await asyncio.to_thread(_whole, path, self._uid):
+        """Write the learner's present state as ``version``, record it in the store, and prune old checkpoints.
+
+        Raises:
+            CheckpointFailed: the checkpoint could not be written.
+        """
+        path = checkpoint.checkpoint_path(self._folder, version, self._uid)
+        if not await asyncio.to_thread(_is_complete, path, self._uid):
             learner = self._learner
             path = await asyncio.to_thread(
                 checkpoint.save,
@@ -54,15 +64,15 @@ class Saver:
             )
         await self._store.set_checkpoint(version, str(path))
         failpoint("checkpoint_committed")
-        known = await self._store.checkpoints()
-        kept = [Path(one.checkpoint) for one in known][-self._keep :]
-        names = {one.name for one in (*kept, path)}
-        if self._serving.parent == self._folder.resolve():
-            names.add(self._serving.name)
+        recorded = await self._store.checkpoints()
+        newest = [Path(one.checkpoint) for one in recorded][-self._keep_last :]
+        names = {one.name for one in (*newest, path)}
+        if self._engine_model.parent == self._folder.resolve():
+            names.add(self._engine_model.name)
         checkpoint.prune(self._folder, names, self._uid)
 
 
-def _whole(path: Path, run_uid: str) -> bool:
+def _is_complete(path: Path, run_uid: str) -> bool:
     try:
         checkpoint.verify(path, run_uid)
     except checkpoint.CheckpointBroken:

@@ -1,8 +1,9 @@
-"""The learner: a Hugging Face causal language model, AdamW, and one update a batch.
+"""The learner in this process: a Hugging Face causal language model, AdamW, and one update per batch.
 
-It owns the weights; it knows nothing of episodes, groups or SQL. Logits are divided by the sampling temperature, so
-that the current log-probabilities are those of the distribution the engine sampled from. An update whose loss or
-gradient is not finite is refused before it touches the weights.
+* The learner owns the weights. It receives samples, and does not depend on episodes, groups or SQL.
+* Logits are divided by the sampling temperature, so the current log-probabilities are those of the distribution that
+  the engine sampled from.
+* An optimizer step whose loss or gradient is not finite is rejected before it changes the weights.
 """
 
 import math
@@ -23,32 +24,41 @@ from ..algorithms.losses.base import LossInputs, PolicyLoss
 from ..algorithms.proximal.base import ProximalPolicy
 from ..config.sections import LearnerConfig
 from . import packed_attention as attention
-from .packing import Pass, chunks, pack
+from .packing import MicroBatch, pack, split_micro_batches
 
-PER_STEP = ("loss", "grad_norm", "step_share")
-"""Metrics of a step rather than of its tokens."""
-SHORTENINGS = 3
-"""Times a step that went too far is shortened at most."""
+STEP_METRICS = ("loss", "grad_norm", "step_scale")
+"""Metrics per optimizer step; the others are sums over trained tokens."""
+MAX_BACKTRACKS = 3
+"""Most times that one optimizer step is shortened."""
 
 logging.disable_progress_bar()
 
 
-class NotFinite(TurnwiseError):
+class NonFiniteLoss(TurnwiseError):
     """The loss or its gradient is NaN or infinite."""
 
 
 def token_logprobs(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Log-probabilities of the targets and entropies, in nats, (m,) each, of logits (m, vocabulary)."""
+    """Return the log-probabilities of the targets and the entropies, in nats.
+
+    Args:
+        logits: (m, vocabulary).
+        targets: int64 (m,).
+
+    Returns:
+        Two tensors of shape (m,), in float32 or the wider dtype of ``logits``.
+    """
     logp = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
     return logp.gather(-1, targets[:, None])[:, 0], -(logp.exp() * logp).sum(-1)
 
 
 class Learner:
-    """Weights, optimizer, update."""
+    """Weights, optimizer and update of a policy."""
 
     def __init__(
         self, model: str | Path, config: LearnerConfig, loss: PolicyLoss, proximal: ProximalPolicy, temperature: float
     ) -> None:
+        """Load the weights of the folder ``model`` in float32. ``temperature`` is that of sampling."""
         torch.set_num_threads(config.num_threads)
         self.config = config
         self.loss = loss
@@ -63,69 +73,97 @@ class Learner:
         )
 
     def named_parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
-        """Names as in the Hugging Face checkpoint; a tied matrix once."""
+        """Return the parameters by their names in the Hugging Face checkpoint; a tied matrix appears once."""
         return list(self.model.named_parameters())
 
-    def score(self, one: Pass, *, gradient: bool = True) -> tuple[Tensor, Tensor]:
-        """Log-probabilities of a pass's trained tokens and their entropies, float32 (m,)."""
+    def compute_logprobs(self, micro_batch: MicroBatch, *, gradient: bool = True) -> tuple[Tensor, Tensor]:
+        """Return the log-probabilities of the trained tokens and their entropies, in nats. Shapes (m,)."""
         context: AbstractContextManager[Any] = nullcontext() if gradient else torch.no_grad()
-        with context, attention.packed(one.lengths):
+        with context, attention.packed(micro_batch.lengths):
             logits = self.model(
-                input_ids=one.ids, position_ids=one.positions, use_cache=False, logits_to_keep=one.at
+                input_ids=micro_batch.token_ids,
+                position_ids=micro_batch.position_ids,
+                use_cache=False,
+                logits_to_keep=micro_batch.logit_positions,
             ).logits[0]
-            return token_logprobs(logits / self.temperature, one.targets)
+            return token_logprobs(logits / self.temperature, micro_batch.targets)
 
-    def update(self, samples: Sequence[TrainSample], decay: float, update: int) -> dict[str, float]:
-        """Train on a batch.
+    def update(self, samples: Sequence[TrainSample], lr_progress: float, update: int) -> dict[str, float]:
+        """Train on a batch and return its metrics by name.
 
         Args:
-            samples: the batch; cut into ``num_minibatches`` optimizer steps of whole samples, in order.
-            decay: share of the learning rate's schedule that has passed, 0 to 1.
-            update: updates done before; the rate rises over the first ``lr_warmup_steps``.
+            samples: the batch, in ``num_minibatches`` optimizer steps of whole samples, in order.
+            lr_progress: share of the learning rate schedule that has passed, 0 to 1.
+            update: updates done before this one; the rate rises over the first ``lr_warmup_steps``.
 
         Raises:
-            NotFinite: the loss or gradient of an optimizer step is NaN or infinite; that step is not applied, and the
-            steps of the batch before it are.
+            NonFiniteLoss: the loss or gradient of an optimizer step is NaN or infinite. That step is not applied; the
+                steps before it are.
         """
-        rate = self.config.learning_rate + decay**2 * (self.config.min_learning_rate - self.config.learning_rate)
-        rate *= min(1.0, (update + 1) / (self.config.lr_warmup_steps + 1))
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        steps = [part for part in split(samples, self.config.num_minibatches) if part]
-        passes = [
-            [pack(part, self.config.device) for part in chunks(step, self.config.max_tokens_per_micro_batch)]
-            for step in steps
+        rate = self._set_learning_rate(lr_progress, update)
+        config = self.config
+        minibatches = [
+            [pack(part, config.device) for part in split_micro_batches(minibatch, config.max_tokens_per_micro_batch)]
+            for minibatch in split_minibatches(samples, config.num_minibatches)
+            if minibatch
         ]
-        anchors: list[list[Tensor | None]] = [[None] * len(step) for step in passes]
-        if len(passes) > 1 and self.proximal.needs_pass:
-            anchors = [[self.score(one, gradient=False)[0] for one in step] for step in passes]
+        proximal: list[list[Tensor | None]] = [[None] * len(minibatch) for minibatch in minibatches]
+        if len(minibatches) > 1 and self.proximal.needs_forward_pass:
+            proximal = [[self.compute_logprobs(one, gradient=False)[0] for one in part] for part in minibatches]
         totals: dict[str, float] = {}
-        for number, (step, anchor) in enumerate(zip(passes, anchors, strict=True), 1):
-            for name, value in self._step(step, anchor, f"optimizer step {number} of {len(passes)}").items():
-                totals[name] = totals.get(name, 0.0) + value
-        tokens = sum(float((one.weights > 0).sum()) for step in passes for one in step)
-        means = {name: value / max(tokens, 1.0) for name, value in totals.items() if name not in PER_STEP}
+        for number, (minibatch, logprobs) in enumerate(zip(minibatches, proximal, strict=True), 1):
+            name = f"optimizer step {number} of {len(minibatches)}"
+            for key, value in self._optimizer_step(minibatch, logprobs, name).items():
+                totals[key] = totals.get(key, 0.0) + value
+        tokens = sum(float((one.weights > 0).sum()) for minibatch in minibatches for one in minibatch)
+        means = {key: value / max(tokens, 1.0) for key, value in totals.items() if key not in STEP_METRICS}
         return {
             **means,
-            **{name: totals.get(name, 0.0) / max(len(passes), 1) for name in PER_STEP},
+            **{key: totals.get(key, 0.0) / max(len(minibatches), 1) for key in STEP_METRICS},
             "learning_rate": rate,
             "tokens": tokens,
         }
 
-    def _step(self, passes: Sequence[Pass], anchors: Sequence[Tensor | None], name: str) -> dict[str, float]:
-        denominator = sum(float(one.weights.sum()) for one in passes)
+    def _set_learning_rate(self, lr_progress: float, update: int) -> float:
+        """Set and return the learning rate: a linear rise, and a quadratic decay to ``min_learning_rate``."""
+        config = self.config
+        rate = config.learning_rate + lr_progress**2 * (config.min_learning_rate - config.learning_rate)
+        rate *= min(1.0, (update + 1) / (config.lr_warmup_steps + 1))
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        return rate
+
+    def _optimizer_step(
+        self, micro_batches: Sequence[MicroBatch], start_logprobs: Sequence[Tensor | None], name: str
+    ) -> dict[str, float]:
+        """Accumulate the gradient over the micro-batches, apply one optimizer step, and return sums of its metrics.
+
+        Args:
+            start_logprobs: per micro-batch, the log-probabilities at the start of the update; None if they are the
+                current ones.
+            name: names the step in an error.
+
+        Raises:
+            NonFiniteLoss: the loss or the gradient is NaN or infinite; the step is not applied.
+        """
+        denominator = sum(float(one.weights.sum()) for one in micro_batches)
         totals: dict[str, float] = {"loss": 0.0}
         before: list[Tensor] = []
         self.optimizer.zero_grad(set_to_none=True)
-        for one, anchor in zip(passes, anchors, strict=True):
-            if not len(one.at):
+        for one, start in zip(micro_batches, start_logprobs, strict=True):
+            if not len(one.targets):
                 continue
-            logprobs, entropy = self.score(one)
-            before.append(logprobs.detach())
-            proximal = self.proximal.logprobs(logprobs if anchor is None else anchor, one.behavior)
+            current, entropy = self.compute_logprobs(one)
+            before.append(current.detach())
             loss, metrics = self.loss(
                 LossInputs(
-                    logprobs, entropy, proximal, one.behavior, one.advantages, one.weights, max(denominator, 1e-8)
+                    logprobs=current,
+                    entropy=entropy,
+                    proximal=self.proximal.logprobs(current if start is None else start, one.behavior_logprobs),
+                    behavior=one.behavior_logprobs,
+                    advantages=one.advantages,
+                    weights=one.weights,
+                    denominator=max(denominator, 1e-8),
                 )
             )
             loss.backward()  # type: ignore[no-untyped-call]
@@ -133,44 +171,57 @@ class Learner:
             for key, value in metrics.items():
                 totals[key] = totals.get(key, 0.0) + float(value)
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm))
-        if not (torch.isfinite(torch.tensor([norm, totals["loss"]])).all()):
+        if not (math.isfinite(norm) and math.isfinite(totals["loss"])):
             self.optimizer.zero_grad(set_to_none=True)
-            raise NotFinite(
+            raise NonFiniteLoss(
                 f"loss {totals['loss']} with gradient norm {norm} in {name} of the batch: the step is not applied, and "
                 "the run resumes from its last checkpoint; lower `learner.learning_rate` and run again with `--fork`"
             )
-        origin = [one.detach().clone() for one in self.model.parameters()] if self.config.max_kl else []
+        max_kl = self.config.max_kl if before else None
+        weights = [one.detach().clone() for one in self.model.parameters()] if max_kl else []
         self.optimizer.step()
-        share = self._shorten(passes, before, origin, self.config.max_kl) if self.config.max_kl and before else 1.0
+        scale = self._backtrack(micro_batches, before, weights, max_kl) if max_kl else 1.0
         self.proximal.after_step(self.model)
-        return {**totals, "grad_norm": norm, "step_share": share}
+        return {**totals, "grad_norm": norm, "step_scale": scale}
 
-    def _shorten(
-        self, passes: Sequence[Pass], before: Sequence[Tensor], origin: Sequence[Tensor], limit: float
+    def _backtrack(
+        self,
+        micro_batches: Sequence[MicroBatch],
+        logprobs: Sequence[Tensor],
+        weights: Sequence[Tensor],
+        max_kl: float,
     ) -> float:
-        """Go back along a step that moved the policy too far; the share of it that is kept.
+        """Shorten an optimizer step that exceeds the KL bound, and return the scale of the step that remains.
 
-        The divergence is measured on the step's own tokens. It grows with the square of a small step, hence the root;
-        after a large one that falls short, so it is measured again.
+        A backtracking line search as in TRPO (Schulman et al. 2015), on the step's own tokens. The KL divergence is
+        that of Schulman's k3 estimator, in nats per token. It grows with the square of a small step, so the scale is
+        the square root of ``max_kl / kl``. After a large step one search falls short, so it is repeated.
+
+        Args:
+            logprobs: per micro-batch with trained tokens, the log-probabilities before the step.
+            weights: the parameters before the step.
         """
-        trained = [one for one in passes if len(one.at)]
-        kept = 1.0
-        for _ in range(SHORTENINGS):
-            gaps = torch.cat(
-                [self.score(one, gradient=False)[0] - old for one, old in zip(trained, before, strict=True)]
+        trained = [one for one in micro_batches if len(one.targets)]
+        scale = 1.0
+        for _ in range(MAX_BACKTRACKS):
+            log_ratios = torch.cat(
+                [
+                    self.compute_logprobs(one, gradient=False)[0] - before
+                    for one, before in zip(trained, logprobs, strict=True)
+                ]
             )
-            moved = float((gaps.exp() - 1 - gaps).mean())
-            if moved <= limit:
+            kl = float((log_ratios.exp() - 1 - log_ratios).mean())
+            if kl <= max_kl:
                 break
-            share = math.sqrt(limit / moved)
-            kept *= share
+            factor = math.sqrt(max_kl / kl)
+            scale *= factor
             with torch.no_grad():
-                for parameter, start in zip(self.model.parameters(), origin, strict=True):
-                    parameter.lerp_(start, 1 - share)
-        return kept
+                for parameter, before in zip(self.model.parameters(), weights, strict=True):
+                    parameter.lerp_(before, 1 - factor)
+        return scale
 
 
-def split(samples: Sequence[TrainSample], parts: int) -> list[list[TrainSample]]:
-    """``parts`` lists of nearly equal length, whole samples, in order."""
-    bounds = [round(i * len(samples) / parts) for i in range(parts + 1)]
-    return [list(samples[a:b]) for a, b in pairwise(bounds)]
+def split_minibatches(samples: Sequence[TrainSample], count: int) -> list[list[TrainSample]]:
+    """Return ``count`` lists of nearly equal length, with whole samples in order."""
+    bounds = [round(i * len(samples) / count) for i in range(count + 1)]
+    return [list(samples[start:end]) for start, end in pairwise(bounds)]

@@ -1,8 +1,9 @@
-"""Attention over sequences packed end to end, without padding: each attends to itself alone.
+"""Causal attention over sequences packed end to end without padding; each sequence attends only to itself.
 
-Registered with transformers under ``NAME``; the lengths of a pass are given around the forward call. Exact on any
-device, for models with full causal attention in every layer. ``refuse_unsupported`` finds the others by their
-configuration, before anything starts.
+* The implementation is registered with transformers under ``NAME``. ``packed`` sets the sequence lengths around a
+  forward call.
+* It is exact on any device for models with full causal attention in every layer. ``refuse_unsupported`` rejects other
+  models by their configuration, before a run starts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,28 +32,29 @@ class AttentionNotSupported(TurnwiseError):
 
 
 def refuse_unsupported(model: Path) -> None:
-    """Check that the model in a Hugging Face folder can be trained on packed sequences. Reads no weights.
+    """Raise unless the model in a Hugging Face folder can be trained on packed sequences. Reads no weights.
 
     Raises:
         AttentionNotSupported: the model has a sliding window, a logit soft cap, or layers without full attention.
-        TurnwiseError: transformers cannot read its configuration.
+        TurnwiseError: transformers cannot read the configuration of the model.
     """
     try:
         config = AutoConfig.from_pretrained(model, local_files_only=True).get_text_config()
     except (OSError, ValueError, KeyError) as error:
         raise TurnwiseError(f"`model.path`: transformers cannot read {model}/config.json: {error}") from error
-    if odd := _unsupported(config):
+    if feature := _unsupported(config):
         raise AttentionNotSupported(
-            f"`model.path`: {model} ({config.model_type}) cannot be trained: it has {odd}, and the learner computes "
-            "full causal attention only. Set `model.path` to a model with full attention in every layer, such as "
-            "Qwen3 or Llama 3"
+            f"`model.path`: {model} ({config.model_type}) cannot be trained: it has {feature}, and the learner "
+            "computes full causal attention only. Set `model.path` to a model with full attention in every layer, such "
+            "as Qwen3 or Llama 3"
         )
 
 
 def _unsupported(config: Any) -> str:
+    """Return the first attention feature that packed attention does not compute, or an empty string."""
     layers = set(getattr(config, "layer_types", None) or ())
-    if odd := sorted(layers - {"full_attention"}):
-        return f"layers of the type {', '.join(odd)}"
+    if others := sorted(layers - {"full_attention"}):
+        return f"layers of the type {', '.join(others)}"
     if not layers and getattr(config, "sliding_window", None) is not None:
         return f"a sliding window of {config.sliding_window} tokens"
     if getattr(config, "attn_logit_softcapping", None) is not None:
@@ -62,7 +64,7 @@ def _unsupported(config: Any) -> str:
 
 @contextmanager
 def packed(lengths: Sequence[int]) -> Iterator[None]:
-    """Within, a forward pass of shape (1, sum(lengths)) is read as ``len(lengths)`` sequences."""
+    """Split forward passes of shape (1, sum(lengths)) into sequences of these lengths inside the ``with`` block."""
     _lengths.append(list(lengths))
     try:
         yield
@@ -80,14 +82,25 @@ def packed_attention(
     dropout: float = 0.0,
     **other: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Causal attention within each sequence. ``query`` is (1, heads, tokens, dim); returns (1, tokens, heads, dim)."""
-    if odd := [name for name in UNSUPPORTED if other.get(name) is not None]:
+    """Compute causal attention within each sequence, and return it with None for the attention weights.
+
+    Args:
+        query: (1, heads, tokens, dim); ``key`` and ``value`` may have fewer heads.
+
+    Returns:
+        (1, tokens, heads, dim), and None.
+
+    Raises:
+        AttentionNotSupported: the layer uses a sliding window, a soft cap or attention sinks.
+        RuntimeError: the call is not inside ``packed``.
+    """
+    if used := [name for name in UNSUPPORTED if other.get(name) is not None]:
         raise AttentionNotSupported(
-            f"{type(module).__name__} asks for `{odd[0]}`, and the learner computes full causal attention only: set "
+            f"{type(module).__name__} uses `{used[0]}`, and the learner computes full causal attention only: set "
             "`model.path` to a model with full attention in every layer"
         )
     if not _lengths:
-        raise RuntimeError("packed attention outside packed(lengths): the lengths of the sequences are not known")
+        raise RuntimeError("packed attention was called outside `with packed(lengths)`: sequence lengths are missing")
     lengths = _lengths[-1]
     grouped = query.shape[1] != key.shape[1]
     parts = [

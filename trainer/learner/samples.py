@@ -1,6 +1,6 @@
-"""Training samples of a trajectory: the root-to-leaf paths of its message tree.
+"""Build the training samples of a trajectory: one per root-to-leaf path of its message tree.
 
-Pure. A message that several leaves share (a branch point) is trained on once, in the first path that holds it; in the
+Pure. A message on several paths (before a branch point) is trained on once, in the first path that contains it. In the
 other paths its tokens are context with mask 0.
 """
 
@@ -28,9 +28,9 @@ def paths(messages: Sequence[Message]) -> list[list[Message]]:
 
 
 def samples(trajectory: Trajectory) -> list[Sample]:
-    """Return the samples of a trajectory.
+    """Return the samples of a trajectory that contain a token to train on.
 
-    Messages after the last sampled one (an observation without an answer) are dropped.
+    Messages after the last sampled one, such as an observation without an answer, are dropped.
     """
     turn_of = {step.message: step.index for step in trajectory.steps if step.message is not None}
     trained: set[int] = set()

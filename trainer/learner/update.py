@@ -1,8 +1,8 @@
-"""The learning side of a run: lease, assemble, update, acknowledge, push; again.
+"""Run the learner's side of a training step: lease a batch, assemble it, update, acknowledge.
 
-The acknowledgement consumes the batch and records the new version in one transaction, after the optimizer step and
-before the engines hear of it. So a death anywhere loses at most the updates since the last checkpoint, and consumes
-nothing twice.
+The acknowledgment consumes the batch and records the new version in one transaction, after the optimizer steps and
+before any engine serves the version. If a process dies, the run therefore loses at most the updates since its last
+checkpoint, and consumes no group twice.
 """
 
 import asyncio
@@ -20,93 +20,97 @@ from .batch import assemble
 from .batch_stats import batch_items, batch_metrics
 from .local import Learner
 
-LEASE_SECONDS = 600.0
-"""How long the learner may hold a batch."""
+LEASE_TIMEOUT_S = 600.0
+"""Seconds until the lease of a batch ends."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
-    """One update, done and acknowledged."""
+class UpdateResult:
+    """An acknowledged update."""
 
     version: int
+    """Id of the new version."""
     update: int
+    """Updates done, this one included."""
     metrics: dict[str, Any]
-    waited: float
-    """Seconds the learner waited for its batch."""
+    """Metrics by name, as stored; ``docs/metrics.md`` explains each."""
 
 
-class Learning:
-    """Makes one update after another."""
+class UpdateStep:
+    """Trains on one batch after another; each update creates a version."""
 
-    def __init__(
-        self,
-        context: RunContext,
-        learner: Learner,
-        history: dict[int, PolicyVersion],
-    ) -> None:
+    def __init__(self, context: RunContext, learner: Learner, history: dict[int, PolicyVersion]) -> None:
+        """``history`` holds all versions by id, abandoned versions included; each update adds its version."""
         config, streams = context.config, context.streams
         self._config = config
         self._learner = learner
         self._store = context.store
         self.history = history
-        """Versions by id, abandoned ones included."""
         self._replay_stream = streams.of("replay_buffer")
         self._filter_streams = [streams.of("sample_filters", i) for i in range(len(config.sample_filters))]
-        self._texts = any(one.needs_texts for one in config.rewards)
-        self.nothing = ""
-        """Why the last batch held nothing to train on; empty where it did."""
+        self._needs_texts = any(shaper.needs_texts for shaper in config.rewards)
+        self.skip_reason = ""
+        """The reason that the last batch had nothing to train on; empty if it had."""
 
     async def lease(self) -> list[Group]:
-        """A batch of groups, or none if too few are ready."""
+        """Return a batch of groups, or an empty list if too few groups are ready."""
         count = self._config.rollout.groups_per_batch
         failpoint("before_lease")
-        ids = await self._store.lease(count, LEASE_SECONDS)
+        ids = await self._store.lease(count, LEASE_TIMEOUT_S)
         failpoint("after_lease")
         if not ids:
             return []
-        return await self._store.load(ids, texts=self._texts)
+        return await self._store.load(ids, texts=self._needs_texts)
 
     async def update(
-        self, groups: Sequence[Group], parent: PolicyVersion, decay: float, waited: float
-    ) -> Trained | None:
-        """One update from leased groups; None if the sweep left nothing to train on.
+        self, groups: Sequence[Group], parent: PolicyVersion, lr_progress: float, wait_s: float
+    ) -> UpdateResult | None:
+        """Train on leased groups and acknowledge them; return None if they contain nothing to train on.
+
+        Args:
+            parent: the version being updated.
+            lr_progress: share of the learning rate schedule that has passed, 0 to 1.
+            wait_s: seconds that the learner waited for the batch.
 
         Raises:
-            NotFinite: see ``Learner.update``; the lease is given back.
+            NonFiniteLoss: an optimizer step was rejected; the lease is released.
         """
-        started = monotonic()
-        algorithms = self._config
+        start = monotonic()
+        config = self._config
         batch = await asyncio.to_thread(
             assemble,
-            algorithms.replay_buffer.mix(groups, self._replay_stream),
+            config.replay_buffer.mix(groups, self._replay_stream),
             self.history,
             parent.update,
-            self._config.rollout.max_staleness,
-            shapers=algorithms.rewards,
-            advantage=algorithms.advantage,
-            filters=algorithms.sample_filters,
-            loss=algorithms.loss,
+            config.rollout.max_staleness,
+            shapers=config.rewards,
+            advantage=config.advantage,
+            filters=config.sample_filters,
+            loss=config.loss,
             streams=self._filter_streams,
         )
         if batch.expired:
-            await self._store.expire(list(batch.expired), "every token is too old, or unscored")
-        self.nothing = ""
+            await self._store.expire(list(batch.expired), "no token to train on: all are too stale or unscored")
+        self.skip_reason = ""
         if not batch.groups:
-            self.nothing = f"{batch.unscored} members had no score, and every other token was too old"
+            self.skip_reason = (
+                f"no trainable tokens ({batch.swept_tokens} of {batch.sampled_tokens} sampled tokens are too stale, "
+                f"{batch.unscored} members are unscored)"
+            )
             return None
         assembled = monotonic()
         try:
-            trained = await asyncio.to_thread(self._learner.update, batch.samples, decay, parent.update)
+            learner_metrics = await asyncio.to_thread(self._learner.update, batch.samples, lr_progress, parent.update)
         except TurnwiseError:
             await self._store.release()
             raise
         failpoint("after_optimizer")
         metrics = {
-            **trained,
+            **learner_metrics,
             **batch_metrics(groups, batch),
-            "waited_s": waited,
-            "assemble_s": assembled - started,
-            "learn_s": monotonic() - assembled,
+            "batch_wait_s": wait_s,
+            "assembly_s": assembled - start,
+            "update_s": monotonic() - assembled,
         }
         update = parent.update + 1
         fresh = {group.id for group in groups}
@@ -119,26 +123,34 @@ class Learning:
         )
         failpoint("after_acknowledge")
         self.history[version] = PolicyVersion(self._store.run, version, parent.id, update)
-        return Trained(version, update, metrics, waited)
+        return UpdateResult(version, update, metrics)
 
 
-def update_done(trained: Trained, seconds: float, total: float, groups: Mapping[GroupState, int]) -> UpdateDone:
-    """The event of an update that took ``seconds``, after ``total`` seconds of training."""
-    values = trained.metrics
-    learned = values["learn_s"] + values["assemble_s"]
+def update_event(
+    result: UpdateResult, seconds: float, training_s: float, groups: Mapping[GroupState, int]
+) -> UpdateDone:
+    """Return the event of an update.
+
+    Args:
+        seconds: time since the last update.
+        training_s: training time of the run so far.
+        groups: groups of the run by state.
+    """
+    metrics = result.metrics
+    learner_s = metrics["update_s"] + metrics["assembly_s"]
     return UpdateDone(
-        update=trained.update,
-        version=trained.version,
-        success=values["success"],
-        reward=values["reward"],
-        horizon_turns=values["horizon_turns"],
-        staleness_mean=values["staleness_mean"],
-        staleness_max=values["staleness_max"],
-        tokens_per_s=values["tokens"] / seconds,
-        turns_per_s=values["turns"] / seconds,
+        update=result.update,
+        version=result.version,
+        success=metrics["success"],
+        reward=metrics["reward"],
+        horizon_turns=metrics["horizon_turns"],
+        staleness_mean=metrics["staleness_mean"],
+        staleness_max=metrics["staleness_max"],
+        tokens_per_s=metrics["tokens"] / seconds,
+        turns_per_s=metrics["turns"] / seconds,
         groups=groups,
-        waiting="rollouts" if trained.waited > learned else "learner",
-        loss=values["loss"],
-        entropy=values.get("entropy", float("nan")),
-        seconds=total,
+        waiting="rollouts" if metrics["batch_wait_s"] > learner_s else "learner",
+        loss=metrics["loss"],
+        entropy=metrics.get("entropy", float("nan")),
+        seconds=training_s,
     )

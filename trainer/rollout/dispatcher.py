@@ -1,7 +1,8 @@
-"""Open groups as capacity allows, play them, and close them.
+"""The rollout side of a run: open groups as capacity allows, have them played, close them.
 
 Invariant: every group that opens closes exactly once, as ready, filtered or failed. If the process dies first, the
-group is still open, and the resume closes it. The number of running groups is read from the store, never counted here.
+group is still open, and the resume closes it. The number of groups under way is read from the store, never counted
+here.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from ...records import SCORED_STATUSES, Group, GroupState, Outcome, Purpose
 from ...store.operations.group_states import RUN_ENDED
 from ..algorithms.groups import GroupResult
 from ..context import RunContext
-from ..learner.batch import SURVIVORS
+from ..learner.batch import MIN_SURVIVORS
 from .admission import capacity
 from .circuit_breaker import RolloutCircuitBreaker
 from .group_player import play_group
@@ -22,7 +23,7 @@ from .worker_pool import WorkerPool
 
 
 class Dispatcher:
-    """Keeps the training groups of one run in flight."""
+    """The training groups of one run that are under way."""
 
     def __init__(self, context: RunContext, pool: WorkerPool, first_group: int) -> None:
         self._context = context
@@ -68,7 +69,7 @@ class Dispatcher:
                 max_staleness=rollout.max_staleness,
                 groups_per_batch=rollout.groups_per_batch,
             )
-            groups = [self._next_group() for _ in range(self.breaker.allowed(room, len(self._open)))]
+            groups = [self._draw() for _ in range(self.breaker.allowed(room, len(self._open)))]
             await run_to_completion(self._open_in_store(groups))
             for group in [] if self._cancelled else groups:
                 task = asyncio.create_task(self._play(group))
@@ -77,7 +78,7 @@ class Dispatcher:
             return len(groups)
 
     async def cancel(self) -> None:
-        """Close every running group as failed, and its running members as cancelled."""
+        """Close every group under way as failed, and its running members as cancelled."""
         self.paused = self._cancelled = True
         for task in self._tasks:
             task.cancel()
@@ -92,7 +93,7 @@ class Dispatcher:
         await asyncio.gather(*(self._store.open_group(group) for group in groups))
         self._open.update(group.id for group in groups)
 
-    def _next_group(self) -> Group:
+    def _draw(self) -> Group:
         config = self._config
         task = config.task_sampler.propose(config.mixture, self._task_stream)
         number, self.next_group = self.next_group, self.next_group + 1
@@ -119,7 +120,7 @@ class Dispatcher:
             TurnwiseError: the circuit breaker gives up.
         """
         outcomes = await play_group(self._pool, self._store, group, self._config.rollout.group_timeout_s)
-        state, reason = self._closing_state(group, outcomes)
+        state, reason = self._judge(group, outcomes)
         await self._store.close_group(group.id, state, reason)
         self._open.discard(group.id)
         self._count(state, reason)
@@ -127,12 +128,12 @@ class Dispatcher:
             raise TurnwiseError(reason)
         await self.fill()
 
-    def _closing_state(self, group: Group, outcomes: Sequence[Outcome]) -> tuple[GroupState, str]:
+    def _judge(self, group: Group, outcomes: Sequence[Outcome]) -> tuple[GroupState, str]:
         """Return the state in which a group closes, and why it is not ready."""
         survivors = [one for one in outcomes if one.status in SCORED_STATUSES]
         result = GroupResult(group.id, group.task, group.horizon, survivors)
         self._config.task_sampler.update(result)
-        if len(survivors) < SURVIVORS:
+        if len(survivors) < MIN_SURVIVORS:
             errors = [f"{one.status}: {one.error}" for one in outcomes if one.status not in SCORED_STATUSES]
             last_error = errors[-1] if errors else ""
             return GroupState.FAILED, f"{len(survivors)} of {group.size} members survived; {last_error}"

@@ -1,4 +1,4 @@
-"""Wait for the next batch of ready groups, and end the run if no batch can form."""
+"""Wait for the next batch of ready groups; end the run if no batch can come together."""
 
 import asyncio
 from collections import Counter
@@ -9,7 +9,7 @@ from ...errors import TurnwiseError
 from ...records import Group, GroupState
 from ..cluster.actors import Cluster
 from ..context import RunContext
-from ..learner.update import Learning
+from ..learner.update import UpdateStep
 from ..rollout.dispatcher import Dispatcher
 from ..telemetry.events import Note
 from .state import RunState
@@ -22,14 +22,14 @@ MAX_FILTERED_BATCHES = 10
 """Consecutively filtered groups, in batches, that end the run."""
 BATCH_TIMEOUT_SLACK_S = 120.0
 """Slack added to two group timeouts; if no episode starts or ends for that long, the run ends."""
-STOP_REASON = "stop requested"
+STOP_REASON = "asked to stop"
 
 
 class BatchWait:
     """Leases the next batch as soon as enough groups are ready, and logs the reason for the wait."""
 
     def __init__(
-        self, context: RunContext, state: RunState, cluster: Cluster, dispatcher: Dispatcher, update_step: Learning
+        self, context: RunContext, state: RunState, cluster: Cluster, dispatcher: Dispatcher, update_step: UpdateStep
     ) -> None:
         self._context = context
         self._state = state

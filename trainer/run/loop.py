@@ -12,7 +12,7 @@ from ...errors import TurnwiseError
 from ...records import PolicyVersion
 from ..context import RunContext
 from ..failpoints import failpoint
-from ..learner.update import Learning, Trained, update_done
+from ..learner.update import UpdateResult, UpdateStep, update_event
 from ..rollout.dispatcher import Dispatcher
 from ..telemetry.events import Note
 from .batch_wait import BatchWait
@@ -39,7 +39,7 @@ class TrainingLoop:
         self._state = state
         self._parts = parts
         self._dispatcher = Dispatcher(context, parts.cluster.workers, first_group)
-        self._update_step = Learning(context, parts.learner, history)
+        self._update_step = UpdateStep(context, parts.learner, history)
         self._batches = BatchWait(context, state, parts.cluster, self._dispatcher, self._update_step)
         self._empty_batches = 0
 
@@ -53,7 +53,7 @@ class TrainingLoop:
         """Update until the run's limit is reached or it is to stop, and save the last version.
 
         Raises:
-            TurnwiseError: no batch forms, groups or engines keep failing, or an update is not finite.
+            TurnwiseError: no batch comes together, groups or engines keep failing, or an update is not finite.
         """
         context, state, dispatcher = self._context, self._state, self._dispatcher
         engines = self._parts.cluster.engines
@@ -105,14 +105,14 @@ class TrainingLoop:
             self._empty_batches = 0
             return
         self._empty_batches += 1
-        self._context.report(Note(f"batch skipped: {self._update_step.nothing}"))
+        self._context.report(Note(f"batch skipped: {self._update_step.skip_reason}"))
         if self._empty_batches >= MAX_EMPTY_BATCHES:
             raise TurnwiseError(
                 f"{self._empty_batches} consecutive batches had nothing to train on; the last: "
-                f"{self._update_step.nothing}"
+                f"{self._update_step.skip_reason}"
             )
 
-    async def _publish(self, trained: Trained) -> None:
+    async def _publish(self, trained: UpdateResult) -> None:
         """Load the new weights into the engines before another group opens."""
         self._dispatcher.paused = True
         self._state.current = self._update_step.history[trained.version]
@@ -134,8 +134,8 @@ class TrainingLoop:
             await parts.checkpoints.save(state.version.id)
         return evaluates or saves
 
-    async def _report(self, trained: Trained, seconds: float) -> None:
+    async def _report(self, trained: UpdateResult, seconds: float) -> None:
         context = self._context
-        event = update_done(trained, seconds, self._state.trained_s, await context.store.counts())
+        event = update_event(trained, seconds, self._state.trained_s, await context.store.counts())
         context.metrics.write("update", trained.update, {**trained.metrics, **asdict(event)})
         context.report(event)

@@ -1,6 +1,6 @@
 """Prepare a run for training: learner, checkpoints, the first version, format warm-up, first evaluations.
 
-A new model goes through a supervised format warm-up. Meanwhile the engines evaluate the untrained model.
+A new model goes through a supervised format warm-up. Meanwhile the engines evaluate the model as it was made.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from ..evaluation.heldout import EvalResult
 from ..evaluation.in_run import Evaluator
 from ..evaluation.sight import refuse_unseen
 from ..learner import checkpoint
-from ..learner.checkpoint_manager import Saver
+from ..learner.checkpoint_manager import CheckpointManager
 from ..learner.local import Learner
 from ..telemetry.events import Note
 from ..warmup.sft import warm_up
@@ -37,11 +37,11 @@ class RunParts:
     weights: WeightWriter
     """Copies the learner's weights to where engines read them."""
     evaluator: Evaluator
-    checkpoints: Saver
+    checkpoints: CheckpointManager
 
 
 class Preparation:
-    """Takes a run from its initial state to the version that training starts from."""
+    """Takes a run from its initial state to the version that training begins or goes on with."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Preparation:
             await self._warm_up(learner, weights, started)
         else:
             await self._begin(weights)
-        checkpoints = Saver(
+        checkpoints = CheckpointManager(
             context,
             learner,
             await context.store.uid(),

@@ -1,4 +1,4 @@
-"""Summarize a run from the store: the last line of `turnwise train --json`, and the learning curve."""
+"""What a run achieved, read from the store: the last line of `turnwise train --json`, and the learning curve."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ def summarize(
         batches = queries.batch_metrics(conn, context.name)
     tokens_by_staleness: Counter[int] = Counter()
     for one in batches:
-        tokens_by_staleness.update({int(age): count for age, count in one["staleness_tokens"].items()})
+        tokens_by_staleness.update({int(age): count for age, count in one["tokens_by_staleness"].items()})
     tokens = tokens_by_staleness.total()
     after = evaluations.get("after")
     before = next((evaluations[name] for name in INITIAL_EVALUATIONS if name in evaluations), None)

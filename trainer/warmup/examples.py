@@ -1,4 +1,4 @@
-"""Supervised examples from episodes of a random policy.
+"""Build supervised examples from episodes of a random policy.
 
 The target of an action token is the random policy's exact next-token distribution, not the one action it drew.
 """
@@ -16,7 +16,7 @@ from ...envs.runner.observations import split
 
 @dataclass(slots=True)
 class SftExample:
-    """One episode as tokens; both lists have the same length."""
+    """One episode as tokens and targets; both lists have the same length."""
 
     ids: list[int]
     targets: list[dict[int, float] | None]

@@ -1,4 +1,4 @@
-"""An endless stream of episodes for the format warm-up, played in a thread of the driver, ahead of the learner.
+"""Play an endless stream of episodes for the format warm-up, in a thread of the driver, ahead of the learner.
 
 The warm-up runs third-party environments inside the driver process, so their failures are contained here:
 
@@ -51,7 +51,7 @@ def random_episodes(
 
     Args:
         timeout_s: limit for one call of an environment.
-        report: receives a line per excluded environment.
+        report: called with one line per excluded environment.
 
     Raises:
         NoPlayableEnvironment: every environment was excluded.
@@ -70,7 +70,8 @@ def random_episodes(
                 report(f"{name} is excluded from the format warm-up: {result.reason}")
                 if not playable:
                     raise NoPlayableEnvironment(
-                        f"no environment can be played for the format warm-up; {name}: {result.reason}"
+                        "no environment can be played for the format warm-up; the last one excluded is "
+                        f"{name}: {result.reason}; run `turnwise envs check {result.environment.id}`"
                     )
         finally:
             thread.abandoned.set()
@@ -110,7 +111,7 @@ class _EpisodeThread(threading.Thread):
                     return
 
     def run(self) -> None:
-        made: dict[int, TurnEnv] = {}
+        envs: dict[int, TurnEnv] = {}
         failures = [0] * len(self._environments)
         playable = list(range(len(self._environments)))
         while playable and not self.abandoned.is_set():
@@ -118,12 +119,12 @@ class _EpisodeThread(threading.Thread):
             self._current = self._environments[chosen]
             self._heartbeat()
             try:
-                if chosen not in made:
-                    made[chosen] = make(self._current.id, **self._current.options)
-                example = self._play(made[chosen], self._rng.randrange(SEED_RANGE), self._rng, self._heartbeat)
+                if chosen not in envs:
+                    envs[chosen] = make(self._current.id, **self._current.options)
+                example = self._play(envs[chosen], self._rng.randrange(SEED_RANGE), self._rng, self._heartbeat)
             except BaseException as error:  # an environment may also raise SystemExit
                 failures[chosen] += 1
-                LOG.warning("an episode of the warm-up raised", exc_info=True, extra={"environment": str(chosen)})
+                LOG.warning("a warm-up episode raised", exc_info=True, extra={"environment": str(chosen)})
                 if failures[chosen] >= MAX_CONSECUTIVE_FAILURES:
                     playable.remove(chosen)
                     last = traceback.format_exception_only(error)[-1].strip()

@@ -1,7 +1,7 @@
-"""Format warm-up: supervised training of a new model on random valid actions.
+"""Warm up the format of a new model: supervised training on random valid actions.
 
-The warm-up teaches the syntax of actions and which words occur together, and nothing about solving tasks. Observations
-are predicted too, with a small weight. Batches are small, because many steps matter more than long ones.
+The model learns the syntax of actions and which words occur together, but nothing about solving tasks. Observations are
+predicted too, with a small weight. Batches are small, because many small steps train better than few large ones.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,8 +39,8 @@ def warm_up(
 
     Args:
         timeout_s: limit for one call of an environment.
-        report: receives lines about progress and excluded environments.
-        stopped: once it returns true, no further step begins.
+        report: called with lines about progress and excluded environments.
+        stopped: no further step begins once it returns True.
 
     Raises:
         NoPlayableEnvironment: no environment can be played.

@@ -1,4 +1,4 @@
-"""The decoupled objective: golden vectors, and what it equals in special cases."""
+"""Decoupled PPO: golden vectors, and special cases with a known result."""
 
 import math
 
@@ -35,9 +35,9 @@ def test_golden_vector_of_the_decoupled_loss(mode: str, expected: float) -> None
     assert float(loss.detach()) == pytest.approx(expected, abs=1e-5)
 
 
-def test_the_denominator_counts_rejected_tokens() -> None:
+def test_the_denominator_counts_tokens_above_the_cap() -> None:
     loss, metrics = DecoupledPPO(is_cap=5, is_mode="mask")(inputs(*GOLDEN))
-    assert float(metrics["rejected"]) == 1
+    assert float(metrics["is_cap_fraction"]) == 1
     kept = [values[:2] for values in GOLDEN]
     alone, _ = DecoupledPPO(is_cap=5, is_mode="mask")(inputs(*kept))
     assert float(loss.detach()) == pytest.approx(float(alone.detach()) * 2 / 3, abs=1e-6)
@@ -48,7 +48,7 @@ TOKENS = st.lists(st.tuples(PROBABILITY, PROBABILITY, PROBABILITY, st.floats(-2,
 
 
 @given(TOKENS)
-def test_with_the_behavior_policy_as_proximal_it_is_ppo(tokens: list[tuple[float, float, float, float]]) -> None:
+def test_with_the_behavior_policy_as_proximal_the_loss_is_ppos(tokens: list[tuple[float, float, float, float]]) -> None:
     current, _, behavior, advantages = map(list, zip(*tokens, strict=True))
     given_inputs = inputs(current, behavior, behavior, advantages)
     loss, _ = DecoupledPPO()(given_inputs)
@@ -78,7 +78,7 @@ def test_a_token_of_weight_zero_adds_nothing() -> None:
     assert float(metrics["behavior_kl"]) == pytest.approx(0.5 / 0.4 - 1 - math.log(0.5 / 0.4), abs=1e-6)
 
 
-def test_the_proximal_policies() -> None:
+def test_proximal_policies_return_detached_logprobs() -> None:
     current, behavior = torch.tensor([-1.0], requires_grad=True), torch.tensor([-2.0])
     recomputed = Recompute().logprobs(current, behavior)
     assert recomputed.tolist() == [-1.0]

@@ -1,4 +1,4 @@
-"""Samples from message trees, the staleness sweep, and packing."""
+"""Build samples from message trees, sweep stale tokens, and pack micro-batches."""
 
 from dataclasses import replace
 from random import Random
@@ -25,19 +25,19 @@ from turnwise.trainer.algorithms.groups import TrainSample
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.learner.batch import assemble
 from turnwise.trainer.learner.batch_stats import batch_items
-from turnwise.trainer.learner.packing import chunks, pack
+from turnwise.trainer.learner.packing import pack, split_micro_batches
 from turnwise.trainer.learner.samples import samples
 from turnwise.trainer.learner.staleness import staleness, sweep
 
 NAN = float("nan")
 
 
-def seen(index: int, parent: int | None, *tokens: int) -> Message:
+def observed(index: int, parent: int | None, *tokens: int) -> Message:
     size = len(tokens)
     return Message(index, parent, Role.USER, Source.POLICY, tokens, [0] * size, [NAN] * size, [NO_VERSION] * size)
 
 
-def said(index: int, parent: int, version: int, *tokens: int) -> Message:
+def sampled(index: int, parent: int, version: int, *tokens: int) -> Message:
     size = len(tokens)
     return Message(
         index, parent, Role.ASSISTANT, Source.POLICY, tokens, [1] * size, [-float(index)] * size, [version] * size
@@ -53,8 +53,8 @@ def trajectory(
 ) -> Trajectory:
     messages, steps = [], []
     for turn, reward in enumerate(rewards):
-        messages.append(seen(2 * turn, 2 * turn - 1 if turn else None, 1, 2))
-        messages.append(said(2 * turn + 1, 2 * turn, versions[turn] if versions else 0, 3, 4))
+        messages.append(observed(2 * turn, 2 * turn - 1 if turn else None, 1, 2))
+        messages.append(sampled(2 * turn + 1, 2 * turn, versions[turn] if versions else 0, 3, 4))
         steps.append(step(turn, 2 * turn + 1, reward))
     return Trajectory(name, "r", "g", 0, 0, status, steps=steps, messages=messages)
 
@@ -72,12 +72,12 @@ HISTORY = {
 }
 
 
-def assembled(groups: list[Group], update: int = 2, bound: int = 1, filters=()):
+def assembled(groups: list[Group], update: int = 2, max_staleness: int = 1, filters=()):
     return assemble(
         groups,
         HISTORY,
         update,
-        bound,
+        max_staleness,
         shapers=(),
         advantage=GRPO(),
         filters=filters,
@@ -93,14 +93,21 @@ def test_a_path_of_messages_is_one_sample() -> None:
     assert one.turns.tolist() == [-1, -1, 0, 0, -1, -1, 1, 1]
 
 
-def test_an_observation_nobody_answered_is_left_out() -> None:
+def test_an_observation_without_an_answer_is_left_out() -> None:
     whole = trajectory("a", 0.0)
-    longer = replace(whole, messages=[*whole.messages, seen(2, 1, 7, 8)])
+    longer = replace(whole, messages=[*whole.messages, observed(2, 1, 7, 8)])
     assert samples(longer)[0].tokens.tolist() == [1, 2, 3, 4]
 
 
 def test_a_shared_message_is_trained_on_once() -> None:
-    tree = [seen(0, None, 1), said(1, 0, 0, 2), seen(2, 1, 3), said(3, 2, 0, 4), seen(4, 1, 5), said(5, 4, 0, 6)]
+    tree = [
+        observed(0, None, 1),
+        sampled(1, 0, 0, 2),
+        observed(2, 1, 3),
+        sampled(3, 2, 0, 4),
+        observed(4, 1, 5),
+        sampled(5, 4, 0, 6),
+    ]
     two = Trajectory("a", "r", "g", 0, 0, steps=[step(0, 1), step(1, 3), step(2, 5)], messages=tree)
     first, second = samples(two)
     assert (first.tokens.tolist(), first.mask.tolist()) == ([1, 2, 3, 4], [0, 1, 0, 1])
@@ -108,7 +115,7 @@ def test_a_shared_message_is_trained_on_once() -> None:
 
 
 def test_a_new_root_is_a_new_sample() -> None:
-    tree = [seen(0, None, 1), said(1, 0, 0, 2), seen(2, None, 1, 9), said(3, 2, 0, 4)]
+    tree = [observed(0, None, 1), sampled(1, 0, 0, 2), observed(2, None, 1, 9), sampled(3, 2, 0, 4)]
     two = Trajectory("a", "r", "g", 0, 0, steps=[step(0, 1), step(1, 3)], messages=tree)
     assert [one.tokens.tolist() for one in samples(two)] == [[1, 2], [1, 9, 4]]
 
@@ -144,7 +151,7 @@ def test_a_trajectory_over_two_versions_keeps_its_fresh_tokens() -> None:
     }
 
 
-def test_messages_from_elsewhere_do_not_enter_a_loss_that_does_not_take_them() -> None:
+def test_a_loss_receives_only_sources_that_it_accepts() -> None:
     expert = replace(trajectory("a", 1.0, versions=(3,)), source=Source.EXPERT)
     made = assembled([group(expert, trajectory("b", 0.0, versions=(3,)))])
     assert [one.sample.trajectory for one in made.samples] == ["b"]
@@ -161,12 +168,12 @@ LENGTHS = st.lists(st.integers(1, 30), max_size=20)
 
 
 @given(LENGTHS, st.integers(1, 40))
-def test_chunks_keep_every_sample_in_order_within_the_limit(lengths: list[int], limit: int) -> None:
+def test_micro_batches_keep_every_sample_in_order_within_the_limit(lengths: list[int], limit: int) -> None:
     made = [
         TrainSample(samples(trajectory("a", *[0.0] * length))[0], "g", Source.POLICY, NONE, NONE, AGES)
         for length in lengths
     ]
-    parts = chunks(made, limit)
+    parts = split_micro_batches(made, limit)
     assert [one for part in parts for one in part] == made
     assert all(part for part in parts)
     assert all(len(part) == 1 or sum(len(one.sample.tokens) for one in part) <= limit for part in parts)
@@ -176,7 +183,7 @@ def test_pack_points_at_the_position_before_each_trained_token() -> None:
     made = assembled([group(trajectory("a", 1.0, versions=(3,)), trajectory("b", 0.0, 0.0, versions=(3, 3)))])
     one = pack(made.samples)
     assert one.lengths == [4, 8]
-    assert one.ids.shape == one.positions.shape == (1, 12)
-    assert one.positions[0].tolist() == [0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7]
-    assert one.at.tolist() == [1, 2, 5, 6, 9, 10]
-    assert one.ids[0, one.at + 1].tolist() == one.targets.tolist()
+    assert one.token_ids.shape == one.position_ids.shape == (1, 12)
+    assert one.position_ids[0].tolist() == [0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7]
+    assert one.logit_positions.tolist() == [1, 2, 5, 6, 9, 10]
+    assert one.token_ids[0, one.logit_positions + 1].tolist() == one.targets.tolist()

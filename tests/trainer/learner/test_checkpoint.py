@@ -1,4 +1,4 @@
-"""Checkpoints are there whole or not at all, and say which file is broken."""
+"""A checkpoint is complete or absent, and a broken one names the file."""
 
 import json
 from pathlib import Path
@@ -49,26 +49,26 @@ def test_a_checkpoint_restores_weights_and_optimizer(learner: Learner, tmp_path:
 @pytest.mark.parametrize(
     "name", ["model.safetensors", "training/optimizer.safetensors", "training/state.json", "tokenizer.json"]
 )
-@pytest.mark.parametrize("harm", ["truncate", "flip", "remove"])
-def test_a_broken_file_is_named(learner: Learner, tmp_path: Path, name: str, harm: str) -> None:
+@pytest.mark.parametrize("damage", ["truncate", "flip", "remove"])
+def test_a_broken_file_is_named(learner: Learner, tmp_path: Path, name: str, damage: str) -> None:
     path = save(learner, tmp_path)
     data = (path / name).read_bytes()
-    if harm == "remove":
+    if damage == "remove":
         (path / name).unlink()
     else:
-        cut = data[: len(data) // 2] if harm == "truncate" else data[:-1] + bytes([data[-1] ^ 1])
+        cut = data[: len(data) // 2] if damage == "truncate" else data[:-1] + bytes([data[-1] ^ 1])
         (path / name).write_bytes(cut)
     with pytest.raises(checkpoint.CheckpointBroken, match=name):
         checkpoint.verify(path, UID)
 
 
-def test_what_a_killed_writer_left_aside_is_not_a_checkpoint(learner: Learner, tmp_path: Path) -> None:
+def test_the_temporary_folder_of_a_killed_writer_is_not_a_checkpoint(learner: Learner, tmp_path: Path) -> None:
     path = save(learner, tmp_path)
-    aside = path.parent / ".writing-4"
-    aside.mkdir()
-    (aside / "config.json").write_text(json.dumps({}))
+    temporary = path.parent / ".writing-4"
+    temporary.mkdir()
+    (temporary / "config.json").write_text(json.dumps({}))
     with pytest.raises(checkpoint.CheckpointBroken):
-        checkpoint.verify(aside, UID)
+        checkpoint.verify(temporary, UID)
     checkpoint.prune(path.parent, {path.name}, UID)
     assert [one.name for one in path.parent.iterdir()] == [path.name]
 
@@ -100,8 +100,10 @@ def test_a_broken_manifest_is_a_broken_checkpoint(learner: Learner, tmp_path: Pa
 
 
 @pytest.mark.parametrize("kibibytes", [1, 64, 130, 400])
-def test_a_full_disk_is_told_whichever_file_it_meets(learner: Learner, tmp_path: Path, kibibytes: int) -> None:
-    """A small limit on the size of a file stands for the disk."""
+def test_a_full_disk_is_reported_for_any_file_that_does_not_fit(
+    learner: Learner, tmp_path: Path, kibibytes: int
+) -> None:
+    """A limit on the size of a file stands in for the full disk."""
     kept = save(learner, tmp_path, version=2)
     before = {file.name for file in kept.iterdir()}
 
@@ -121,10 +123,10 @@ def test_a_full_disk_is_told_whichever_file_it_meets(learner: Learner, tmp_path:
         return ""
 
     sizes = [file.stat().st_size for file in kept.rglob("*") if file.is_file()]
-    told = limited()
-    assert bool(told) == (max(sizes) > kibibytes << 10), told
-    if told:
-        assert "could not be written" in told
+    message = limited()
+    assert bool(message) == (max(sizes) > kibibytes << 10), message
+    if message:
+        assert "could not be written" in message
         assert not (tmp_path / "c" / "3").exists()
         assert not list((tmp_path / "c").glob(".writing*"))
     assert {file.name for file in kept.iterdir()} == before

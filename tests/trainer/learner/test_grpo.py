@@ -1,8 +1,8 @@
-"""With staleness 0 and every extension at its default, a batch's update is plain synchronous GRPO's, written out here.
+"""Compare the learner with plain synchronous GRPO, written out here: equal at staleness 0 with default components.
 
-In float64 where transformers allows it (its norms do not), with rewards that float32 holds exactly: AdamW's first
-steps are nearly the sign of the gradient, which blows rounding up. The tolerance is under a hundredth of what the
-updates move.
+The comparison runs in float64 (transformers keeps its norms in float32), with rewards that float32 represents exactly:
+AdamW's first steps are nearly the sign of the gradient, which amplifies rounding errors. The tolerance is less than a
+hundredth of the change that the updates make.
 """
 
 from dataclasses import replace
@@ -31,8 +31,8 @@ from turnwise.records import (
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.sections import LearnerConfig
 from turnwise.trainer.learner.batch import assemble
-from turnwise.trainer.learner.local import Learner, NotFinite, split
-from turnwise.trainer.learner.packing import chunks, pack
+from turnwise.trainer.learner.local import Learner, NonFiniteLoss, split_minibatches
+from turnwise.trainer.learner.packing import pack, split_micro_batches
 
 NAN = float("nan")
 WORDS = [f"w{i}" for i in range(20)]
@@ -45,36 +45,38 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def trajectory(group: str, member: int, rng: Random, policy: torch.nn.Module, status: Status = Status.COMPLETED):
-    """Random turns, with the log-probabilities that ``policy`` gives them: on policy."""
+    """Return random turns with the log-probabilities of ``policy``: an on-policy trajectory."""
     ids: list[int] = []
     messages: list[Message] = []
     steps: list[Step] = []
     for turn in range(rng.randint(1, 3)):
-        seen = [rng.randrange(20) for _ in range(rng.randint(2, 6))]
-        said = [rng.randrange(20) for _ in range(rng.randint(1, 3))]
+        observation = [rng.randrange(20) for _ in range(rng.randint(2, 6))]
+        action = [rng.randrange(20) for _ in range(rng.randint(1, 3))]
         with torch.no_grad():
-            logits = policy(torch.tensor([ids + seen + said])).logits[0].log_softmax(-1)
-        start = len(ids) + len(seen)
-        logprobs = [float(logits[start + i - 1, token].float()) for i, token in enumerate(said)]
-        at = len(messages)
+            logits = policy(torch.tensor([ids + observation + action])).logits[0].log_softmax(-1)
+        start = len(ids) + len(observation)
+        logprobs = [float(logits[start + i - 1, token].float()) for i, token in enumerate(action)]
+        index = len(messages)
         messages.append(
             Message(
-                at,
-                at - 1 if at else None,
+                index,
+                index - 1 if index else None,
                 Role.USER,
                 Source.POLICY,
-                seen,
-                [0] * len(seen),
-                [NAN] * len(seen),
-                [NO_VERSION] * len(seen),
+                observation,
+                [0] * len(observation),
+                [NAN] * len(observation),
+                [NO_VERSION] * len(observation),
             )
         )
         messages.append(
-            Message(at + 1, at, Role.ASSISTANT, Source.POLICY, said, [1] * len(said), logprobs, [0] * len(said))
+            Message(
+                index + 1, index, Role.ASSISTANT, Source.POLICY, action, [1] * len(action), logprobs, [0] * len(action)
+            )
         )
-        ids += seen + said
+        ids += observation + action
         reward = rng.choice([0.0, 0.25, 1.0, -0.5])
-        steps.append(Step(turn, "", "", "", reward, {}, False, False, True, "", at + 1, 0.0, 0.0))
+        steps.append(Step(turn, "", "", "", reward, {}, False, False, True, "", index + 1, 0.0, 0.0))
     return Trajectory(f"{group}-{member}", "r", group, member, 0, status, steps=steps, messages=messages)
 
 
@@ -88,7 +90,7 @@ def batch(seed: int, policy: torch.nn.Module) -> list[Group]:
 
 
 def plain_grpo(model: torch.nn.Module, optimizer: torch.optim.Optimizer, groups: list[Group]) -> None:
-    """One update, token level, group mean baseline by trajectory, one sequence at a time."""
+    """Apply one update: token-level loss, the group's mean return as baseline, one sequence per forward pass."""
     terms = []
     for group in groups:
         returns = [sum(step.reward for step in one.steps) for one in group.trajectories]
@@ -177,7 +179,7 @@ def test_failed_members_change_no_ones_advantage(model: Path, advantage: dict[st
             assert b.advantages == pytest.approx(a.advantages, abs=1e-6)
 
 
-def test_several_steps_a_batch_anchor_on_the_policy_at_its_start(model: Path) -> None:
+def test_several_optimizer_steps_per_batch_use_the_policy_at_its_start_as_proximal(model: Path) -> None:
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     slots, made = assembled(batch(1, policy))
     learner = Learner(model, LEARNER.model_copy(update={"num_minibatches": 3}), slots.loss, slots.proximal, 1.0)
@@ -197,39 +199,41 @@ def test_a_step_without_trained_tokens_changes_nothing(model: Path) -> None:
     before = weights(learner)
     filtered = [replace(one, weights=np.zeros_like(one.weights)) for one in made.samples]
     metrics = learner.update(filtered, 0.0, 0)
-    assert (metrics["tokens"], metrics["step_share"]) == (0.0, 1.0)
+    assert (metrics["tokens"], metrics["step_scale"]) == (0.0, 1.0)
     assert all(torch.equal(a, b) for a, b in zip(before, weights(learner), strict=True))
 
 
-def test_a_step_that_is_not_finite_is_named_and_not_applied(model: Path) -> None:
+def test_a_non_finite_step_is_named_and_not_applied(model: Path) -> None:
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     slots, made = assembled(batch(1, policy))
     config = LEARNER.model_copy(update={"num_minibatches": 2})
-    first, second = split(made.samples, 2)
+    first, second = split_minibatches(made.samples, 2)
     broken = [*first, *(replace(one, advantages=np.full_like(one.advantages, np.nan)) for one in second)]
     learner, reference = (Learner(model, config, slots.loss, slots.proximal, 1.0) for _ in range(2))
-    with pytest.raises(NotFinite, match="in optimizer step 2 of 2 of the batch: the step is not applied"):
+    with pytest.raises(NonFiniteLoss, match="in optimizer step 2 of 2 of the batch: the step is not applied"):
         learner.update(broken, 0.0, 0)
-    passes = [pack(part) for part in chunks(first, config.max_tokens_per_micro_batch)]
+    micro_batches = [pack(part) for part in split_micro_batches(first, config.max_tokens_per_micro_batch)]
     for group in reference.optimizer.param_groups:
         group["lr"] = LEARNER.learning_rate
-    reference._step(passes, [reference.score(one, gradient=False)[0] for one in passes], "")
+    logprobs = [reference.compute_logprobs(one, gradient=False)[0] for one in micro_batches]
+    reference._optimizer_step(micro_batches, logprobs, "")
     assert any(not torch.equal(a, b) for a, b in zip(policy.parameters(), weights(learner), strict=True))
     assert all(torch.equal(a, b) for a, b in zip(weights(reference), weights(learner), strict=True))
 
 
-def test_a_step_that_moves_the_policy_too_far_is_shortened(model: Path) -> None:
+def test_a_step_beyond_the_kl_bound_is_shortened(model: Path) -> None:
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     slots, made = assembled(batch(1, policy))
-    moved = {}
+    kl = {}
     for limit in (None, 1e-3):
-        config = LEARNER.model_copy(update={"learning_rate": 3e-2, "final_learning_rate": 3e-2, "max_kl": limit})
+        config = LEARNER.model_copy(update={"learning_rate": 3e-2, "min_learning_rate": 3e-2, "max_kl": limit})
         learner = Learner(model, config, slots.loss, slots.proximal, 1.0)
-        passes = [pack(part) for part in chunks(made.samples, config.max_tokens_per_micro_batch)]
-        before = [learner.score(one, gradient=False)[0] for one in passes]
-        share = learner.update(made.samples, 0.0, 0)["step_share"]
-        gaps = torch.cat([learner.score(one, gradient=False)[0] - old for one, old in zip(passes, before, strict=True)])
-        moved[limit] = float((gaps.exp() - 1 - gaps).mean())
-        assert (share < 1) is (limit is not None)
-    assert moved[None] > 1e-2
-    assert moved[1e-3] < 3e-3
+        micro_batches = [pack(part) for part in split_micro_batches(made.samples, config.max_tokens_per_micro_batch)]
+        before = [learner.compute_logprobs(one, gradient=False)[0] for one in micro_batches]
+        scale = learner.update(made.samples, 0.0, 0)["step_scale"]
+        after = [learner.compute_logprobs(one, gradient=False)[0] for one in micro_batches]
+        log_ratios = torch.cat(after) - torch.cat(before)
+        kl[limit] = float((log_ratios.exp() - 1 - log_ratios).mean())
+        assert (scale < 1) is (limit is not None)
+    assert kl[None] > 1e-2
+    assert kl[1e-3] < 3e-3

@@ -1,4 +1,4 @@
-"""The models that the learner refuses, by their configuration and in a forward pass."""
+"""Reject models without full causal attention, by their configuration and in a forward pass."""
 
 from pathlib import Path
 from typing import Any
@@ -33,17 +33,17 @@ SMALL = {
         ("gpt_oss", {"layer_types": ["full_attention"] * 2}, None),
     ],
 )
-def test_what_is_not_full_attention_is_refused(
+def test_other_than_full_attention_is_rejected(
     tmp_path: Path, family: str, options: dict[str, Any], named: str | None
 ) -> None:
     config = AutoConfig.for_model(family, **SMALL, **options)
     config.save_pretrained(tmp_path)
     if named:
-        with pytest.raises(AttentionNotSupported) as refused:
+        with pytest.raises(AttentionNotSupported) as rejected:
             refuse_unsupported(tmp_path)
-        assert named in str(refused.value)
-        assert "Set `model.path` to a model" in str(refused.value)
-        assert "another attention" not in str(refused.value)
+        assert named in str(rejected.value)
+        assert "Set `model.path` to a model" in str(rejected.value)
+        assert "another attention" not in str(rejected.value)
     config._attn_implementation = packed_attention.NAME
     ids = torch.arange(4)[None]
     with pytest.raises(AttentionNotSupported), packed([4]):
@@ -59,6 +59,6 @@ def test_what_is_not_full_attention_is_refused(
         ("qwen3", {}),
     ],
 )
-def test_full_attention_is_taken(tmp_path: Path, family: str, options: dict[str, Any]) -> None:
+def test_full_attention_is_accepted(tmp_path: Path, family: str, options: dict[str, Any]) -> None:
     AutoConfig.for_model(family, **SMALL, **options).save_pretrained(tmp_path)
     refuse_unsupported(tmp_path)

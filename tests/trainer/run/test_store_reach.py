@@ -25,10 +25,10 @@ def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     ray.shutdown()
-    started = Cluster(initialize_head=True, head_node_args=SMALL)
-    yield started
+    made = Cluster(initialize_head=True, head_node_args=SMALL)
+    yield made
     ray.shutdown()
-    started.shutdown()
+    made.shutdown()
 
 
 def test_an_sqlite_store_is_refused_on_several_hosts(cluster: Any, tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ class DecoupledPPO(PolicyLoss):
         gap = inputs.logprobs - inputs.behavior
         metrics = {
             "entropy": (trained * inputs.entropy).sum(),
-            "clipped": (trained * clipped).sum(),
-            "rejected": (trained * ((inputs.proximal - inputs.behavior).exp() > self.is_cap)).sum(),
+            "clip_fraction": (trained * clipped).sum(),
+            "is_cap_fraction": (trained * ((inputs.proximal - inputs.behavior).exp() > self.is_cap)).sum(),
             "behavior_kl": (trained * (gap.exp() - 1 - gap)).sum(),
         }
         return loss / inputs.denominator, {name: value.detach() for name, value in metrics.items()}

@@ -18,7 +18,7 @@ class ProximalPolicy(Component, ABC):
     slot: ClassVar[str] = "proximal"
     default: ClassVar[str] = "recompute"
 
-    needs_pass: ClassVar[bool] = False
+    needs_forward_pass: ClassVar[bool] = False
     """Whether a batch of several optimizer steps is scored without gradient before the first step."""
 
     @abstractmethod

@@ -16,7 +16,7 @@ class Recompute(ProximalPolicy):
     With one optimizer step per batch, the training pass itself computes it, at no extra cost.
     """
 
-    needs_pass: ClassVar[bool] = True
+    needs_forward_pass: ClassVar[bool] = True
 
     def logprobs(self, current: Tensor, behavior: Tensor) -> Tensor:
         """Return the current log-probabilities, detached."""
