@@ -1,4 +1,4 @@
-"""Fixtures for tests with real engines: one Ray and one event loop per session."""
+"""Real engines for the tests of this floor: Ray once, an engine for each model once a module."""
 
 import asyncio
 import warnings
@@ -12,7 +12,7 @@ WORDS = [f"w{i}" for i in range(120)]
 
 @pytest.fixture(scope="session")
 def ray() -> Iterator[Any]:
-    """Start Ray in this process, once per session."""
+    """An in-process Ray, for the whole test session."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import os
@@ -30,7 +30,7 @@ def ray() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def loop() -> Iterator[asyncio.Runner]:
-    """Yield the event loop that all tests share."""
+    """One event loop for everything asynchronous."""
     with asyncio.Runner() as runner:
         yield runner
 
@@ -40,7 +40,7 @@ Run = Callable[[Awaitable[Any]], Any]
 
 @pytest.fixture(scope="session")
 def run(loop: asyncio.Runner) -> Run:
-    """Return a function that awaits with a timeout of 180 s: an engine starts slowly on a busy machine."""
+    """Run an awaitable to its end, within three minutes: an engine starts slowly where much else runs."""
 
     async def bounded(awaitable: Awaitable[Any]) -> Any:
         async with asyncio.timeout(180):

@@ -1,4 +1,4 @@
-"""A signal, a second signal or the grace period ends a process in order; the watchdog acts after SIGKILL."""
+"""A process ends in order on a signal, a second signal or the grace period; a watchdog cleans up after SIGKILL."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ time.sleep(60)
 WAIT_S = 30.0
 
 
-def started(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
+def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-c", PROGRAM, *arguments, str(folder)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     until(folder / "ready")
@@ -60,7 +60,7 @@ def until(path: Path) -> None:
 def test_a_signal_ends_a_process_without_a_handler_in_order(
     tmp_path: Path, blocking: str, number: signal.Signals
 ) -> None:
-    process = started(tmp_path, blocking, "alone", "60")
+    process = start(tmp_path, blocking, "alone", "60")
     process.send_signal(number)
     _, err = process.communicate(timeout=5)
     assert process.returncode == 128 + number
@@ -71,7 +71,7 @@ def test_a_signal_ends_a_process_without_a_handler_in_order(
 
 @pytest.mark.parametrize("blocking", ["blocked", "unblocked"])
 def test_a_process_that_does_not_stop_is_ended_after_the_grace_period(tmp_path: Path, blocking: str) -> None:
-    process = started(tmp_path, blocking, "handles", "0.7")
+    process = start(tmp_path, blocking, "handles", "0.7")
     process.send_signal(signal.SIGTERM)
     until(tmp_path / "requested")
     assert process.poll() is None
@@ -82,8 +82,8 @@ def test_a_process_that_does_not_stop_is_ended_after_the_grace_period(tmp_path: 
 
 
 @pytest.mark.parametrize("blocking", ["blocked", "unblocked"])
-def test_a_second_signal_ends_at_once_and_a_repeated_one_does_not(tmp_path: Path, blocking: str) -> None:
-    process = started(tmp_path, blocking, "handles", "60")
+def test_a_second_signal_ends_the_process_at_once_and_a_repeated_one_does_not(tmp_path: Path, blocking: str) -> None:
+    process = start(tmp_path, blocking, "handles", "60")
     process.send_signal(signal.SIGTERM)
     until(tmp_path / "requested")
     process.send_signal(signal.SIGTERM)
@@ -95,7 +95,7 @@ def test_a_second_signal_ends_at_once_and_a_repeated_one_does_not(tmp_path: Path
     assert err.count("\n") == 1
 
 
-def test_the_watchdog_kills_a_killed_drivers_processes_in_other_sessions() -> None:
+def test_the_watchdog_kills_processes_in_other_sessions_of_a_killed_driver() -> None:
     driver = subprocess.Popen([sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, text=True)
     assert driver.stdout is not None
     with driver.stdout:

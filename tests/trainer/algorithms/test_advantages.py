@@ -1,4 +1,4 @@
-"""Credit by trajectory and by turn."""
+"""Advantages per trajectory (GRPO) and per turn (turn return)."""
 
 import math
 from itertools import chain
@@ -12,11 +12,11 @@ from turnwise.trainer.algorithms.advantages.turn_return import TurnReturn, retur
 REWARDS = st.lists(st.lists(st.floats(-2, 2, width=32), min_size=1, max_size=6), min_size=1, max_size=6)
 
 
-def test_group_mean_gives_each_turn_the_trajectorys_advantage() -> None:
+def test_grpo_gives_each_turn_the_advantage_of_its_trajectory() -> None:
     assert GRPO()([[0, 1], [0], [0, 0, 0.5]]) == [[0.5, 0.5], [-0.5], [0, 0, 0]]
 
 
-def test_group_normalised_has_unit_deviation() -> None:
+def test_grpo_with_normalize_std_has_unit_deviation() -> None:
     flat = [turns[0] for turns in GRPO(normalize_std=True)([[1.0], [0.0], [0.0], [1.0]])]
     assert flat == pytest.approx([1, -1, -1, 1], abs=1e-5)
 
@@ -25,8 +25,8 @@ def test_returns_to_go_are_discounted_sums() -> None:
     assert returns_to_go([1, 1, 1], 0.5) == [1.75, 1.5, 1]
 
 
-def credit_by_definition(rewards: list[list[float]], gamma: float, i: int, turn: int) -> float:
-    """The credit of one turn of member ``i``, derived from the policy gradient.
+def advantage_by_definition(rewards: list[list[float]], gamma: float, i: int, turn: int) -> float:
+    """Return the advantage of one turn of member ``i``, derived from the policy gradient.
 
     The gradient of the discounted return is ``sum_t grad log pi(a_t) * (gamma**t * G_t - b_t)``, for any ``b_t`` that
     does not depend on ``a_t``. Common practice replaces the weight ``gamma**t`` by 1.
@@ -55,29 +55,29 @@ def test_turn_return_is_the_return_to_go_less_a_leave_one_out_baseline(
     rewards: list[list[float]], gamma: float
 ) -> None:
     for i, turns in enumerate(TurnReturn(gamma=gamma)(rewards)):
-        expected = [credit_by_definition(rewards, gamma, i, turn) for turn in range(len(turns))]
+        expected = [advantage_by_definition(rewards, gamma, i, turn) for turn in range(len(turns))]
         assert turns == pytest.approx(expected, abs=1e-6)
 
 
 @given(REWARDS.filter(lambda rewards: len(rewards) > 1), st.floats(0, 1))
-def test_a_turns_credit_is_no_larger_than_two_returns_are_apart(rewards: list[list[float]], gamma: float) -> None:
+def test_the_advantage_of_a_turn_is_bounded_by_the_range_of_returns(rewards: list[list[float]], gamma: float) -> None:
     values = list(chain.from_iterable(returns_to_go(turns, gamma) for turns in rewards))
     bound = max(values) - min(values) + 1e-6
-    credit = TurnReturn(gamma=gamma)(rewards)
-    assert [len(turns) for turns in credit] == [len(turns) for turns in rewards]
-    assert all(math.isfinite(value) and abs(value) <= bound for turns in credit for value in turns)
+    advantages = TurnReturn(gamma=gamma)(rewards)
+    assert [len(turns) for turns in advantages] == [len(turns) for turns in rewards]
+    assert all(math.isfinite(value) and abs(value) <= bound for turns in advantages for value in turns)
 
 
 @pytest.mark.parametrize("gamma", [1.0, 0.95, 0.9, 0.5])
-def test_a_lone_survivor_that_fails_is_not_punished_beyond_its_failure(gamma: float) -> None:
-    credit = TurnReturn(gamma=gamma)([[1.0]] * 7 + [[0.0] * 30])
-    assert credit[7] == pytest.approx([-1.0] * 30)
+def test_the_last_member_alive_that_fails_is_not_penalized_beyond_its_failure(gamma: float) -> None:
+    advantages = TurnReturn(gamma=gamma)([[1.0]] * 7 + [[0.0] * 30])
+    assert advantages[7] == pytest.approx([-1.0] * 30)
 
 
 @given(
     st.lists(st.tuples(st.integers(1, 6), st.floats(-2, 2, width=32)), min_size=2, max_size=6),
 )
-def test_with_a_reward_at_the_end_only_each_turn_gets_the_leave_one_out_advantage(
+def test_with_a_final_reward_only_each_turn_gets_the_leave_one_out_advantage(
     episodes: list[tuple[int, float]],
 ) -> None:
     rewards = [[0.0] * (length - 1) + [reward] for length, reward in episodes]
@@ -87,34 +87,34 @@ def test_with_a_reward_at_the_end_only_each_turn_gets_the_leave_one_out_advantag
         assert turns == pytest.approx([reward - others] * length, abs=1e-5)
 
 
-def test_the_size_of_the_credit_does_not_depend_on_how_many_are_still_alive() -> None:
+def test_the_scale_of_the_advantage_does_not_depend_on_the_number_of_members_alive() -> None:
     assert TurnReturn()([[0, 0, 0, 1.0], [0, 0, 0.0], [0.0]])[0] == pytest.approx([1.0] * 4)
 
 
-def test_two_last_survivors_that_fail_alike_are_still_compared_with_those_that_succeeded() -> None:
-    credit = TurnReturn()([[1.0], [1.0], [0, 0, 0.0], [0, 0, 0.0]])
-    assert credit[2] == pytest.approx([-2 / 3] * 3)
-    assert credit[3] == credit[2]
+def test_two_last_members_that_fail_alike_are_compared_with_those_that_succeeded() -> None:
+    advantages = TurnReturn()([[1.0], [1.0], [0, 0, 0.0], [0, 0, 0.0]])
+    assert advantages[2] == pytest.approx([-2 / 3] * 3)
+    assert advantages[3] == advantages[2]
 
 
-def test_what_a_turn_had_before_is_not_credited_to_it_against_those_alive() -> None:
-    credit = TurnReturn()([[1.0, 0.0], [0.0, 0.0]])
-    assert credit == [[1.0, 0.0], [-1.0, 0.0]]
+def test_rewards_before_a_turn_do_not_enter_its_advantage_over_members_alive() -> None:
+    advantages = TurnReturn()([[1.0, 0.0], [0.0, 0.0]])
+    assert advantages == [[1.0, 0.0], [-1.0, 0.0]]
 
 
 @given(REWARDS)
-def test_where_all_live_the_credits_of_a_turn_sum_to_zero(rewards: list[list[float]]) -> None:
-    credit = TurnReturn(gamma=0.9)(rewards)
+def test_the_advantages_of_a_turn_that_all_members_reach_sum_to_zero(rewards: list[list[float]]) -> None:
+    advantages = TurnReturn(gamma=0.9)(rewards)
     for turn in range(min(map(len, rewards))):
-        assert sum(turns[turn] for turns in credit) == pytest.approx(0, abs=1e-5)
+        assert sum(turns[turn] for turns in advantages) == pytest.approx(0, abs=1e-5)
 
 
 @given(REWARDS, st.floats(-1, 1))
-def test_a_constant_added_to_every_return_changes_nothing_by_group(rewards: list[list[float]], constant: float) -> None:
+def test_grpo_is_invariant_to_a_constant_added_to_every_return(rewards: list[list[float]], constant: float) -> None:
     moved = [[*turns[:-1], turns[-1] + constant] for turns in rewards]
     assert list(chain(*GRPO()(moved))) == pytest.approx(list(chain(*GRPO()(rewards))), abs=1e-5)
 
 
-def test_a_group_of_one_learns_nothing() -> None:
+def test_a_group_of_one_has_zero_advantages() -> None:
     assert GRPO()([[1.0, 2.0]]) == [[0, 0]]
     assert TurnReturn()([[1.0, 2.0]]) == [[0, 0]]

@@ -1,4 +1,4 @@
-"""Horizon schedules and admission: the two that say how long and how many."""
+"""Horizon schedules bound the length of episodes, and admission bounds the number of groups."""
 
 import pytest
 from hypothesis import given
@@ -28,7 +28,7 @@ def test_additive_and_multiplicative_grow_to_the_limit() -> None:
     assert turns(MultiplicativeHorizon(max_turns=10, start=4, interval=1), 4) == [4, 8, 10, 10]
 
 
-def test_stages_and_boundaries_must_fit() -> None:
+def test_the_number_of_boundaries_must_match_the_stages() -> None:
     with pytest.raises(ValidationError, match="one fewer"):
         StagedHorizon(stages=[4, 8], boundaries=[])
     with pytest.raises(ValidationError, match="max_turns"):
@@ -39,12 +39,12 @@ COUNT = st.integers(0, 100)
 
 
 @given(COUNT, COUNT, COUNT, st.integers(1, 40), st.integers(0, 8), st.integers(1, 40))
-def test_capacity_keeps_both_bounds(running: int, ready: int, leased: int, most: int, eta: int, batch: int) -> None:
+def test_capacity_keeps_both_bounds(running: int, ready: int, leased: int, limit: int, eta: int, batch: int) -> None:
     counts = {GroupState.OPEN: running, GroupState.READY: ready, GroupState.LEASED: leased, GroupState.CONSUMED: 999}
-    room = capacity(counts, max_concurrent_groups=most, max_staleness=eta, groups_per_batch=batch)
+    room = capacity(counts, max_concurrent_groups=limit, max_staleness=eta, groups_per_batch=batch)
     assert room >= 0
     if room:
-        assert running + room <= most
+        assert running + room <= limit
         assert running + room + ready + leased <= (eta + 1) * batch
 
 

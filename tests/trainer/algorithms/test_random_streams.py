@@ -1,4 +1,4 @@
-"""Random streams: one per component, independent of the others, continued by a resumed run."""
+"""Each component has an independent random stream, and a resumed run continues every stream."""
 
 import json
 

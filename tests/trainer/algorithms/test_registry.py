@@ -1,4 +1,4 @@
-"""Components by name: the file name is the name, and a class from outside comes by its import path."""
+"""Find components by file name, or by import path for a class outside turnwise."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ REQUIRED = {"llm_judge": {"url": "http://127.0.0.1:1/v1", "model": "m", "rubric"
 
 
 class Half(AdvantageEstimator):
-    """An estimator from outside turnwise."""
+    """An estimator outside turnwise."""
 
     scale: float = 0.5
 
@@ -29,7 +29,7 @@ class Half(AdvantageEstimator):
 
 
 class NotAComponent:
-    """No subclass of anything."""
+    """Not a subclass of a component."""
 
 
 @pytest.mark.parametrize("base", SLOTS, ids=lambda base: base.slot)
@@ -62,7 +62,7 @@ def parsed(name: str, **options: Any) -> Any:
     return parse_config({"name": "t", "environments": [{"id": "e"}], "advantage": chosen}).advantage
 
 
-def test_a_class_from_outside_comes_by_its_import_path() -> None:
+def test_a_class_outside_turnwise_is_found_by_its_import_path() -> None:
     own = parsed(f"{__name__}:Half", scale=0.25)
     assert type(own) is Half
     assert own.model_dump() == {"name": f"{__name__}:Half", "scale": 0.25}
@@ -80,13 +80,13 @@ def test_a_class_from_outside_comes_by_its_import_path() -> None:
         ("turnwise.trainer.algorithms.advantages.base:AdvantageEstimator", "implement its abstract methods"),
     ],
 )
-def test_a_class_that_does_not_fit_is_explained(name: str, reason: str) -> None:
+def test_an_unsuitable_class_is_rejected_with_the_reason(name: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=r"`advantage\.name`") as caught:
         parsed(name)
     assert reason in str(caught.value)
 
 
-def test_a_component_is_imported_only_once_it_is_chosen() -> None:
+def test_a_component_is_imported_only_when_it_is_chosen() -> None:
     code = (
         "import sys; from turnwise.trainer.config.loading import parse_config;"
         "raw = {'name': 't', 'environments': [{'id': 'e'}]};"
@@ -98,7 +98,7 @@ def test_a_component_is_imported_only_once_it_is_chosen() -> None:
     assert done.stdout.split() == ["False", "True"]
 
 
-def test_the_options_that_change_how_a_component_runs_are_not_of_its_mathematics() -> None:
+def test_operational_options_are_excluded_from_the_mathematics_of_a_component() -> None:
     class Timed(Half):
         operational: ClassVar[frozenset[str]] = frozenset({"timeout_s"})
         timeout_s: float = 1.0

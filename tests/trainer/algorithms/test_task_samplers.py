@@ -1,4 +1,4 @@
-"""Which environments are drawn, and how their learnability moves."""
+"""Task samplers draw environments by weight and by learnability."""
 
 from collections import Counter
 from random import Random

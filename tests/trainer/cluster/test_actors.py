@@ -1,4 +1,4 @@
-"""An engine that died is restarted and serves its version again."""
+"""The actors of a run or an evaluation: an engine that dies serves its version again."""
 
 import asyncio
 import os

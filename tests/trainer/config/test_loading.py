@@ -1,4 +1,4 @@
-"""Loading a configuration: files, presets, overrides, and messages that name the key and what to write instead."""
+"""Load a configuration from files, presets and overrides; errors name the key and suggest a correction."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def message(raw: dict[str, Any]) -> str:
         ({"preset": "tniy"}, "`preset`", "'tiny'"),
     ],
 )
-def test_a_misspelled_key_is_answered_with_the_nearest(extra: dict[str, Any], named: str, near: str) -> None:
+def test_a_misspelled_key_is_rejected_with_the_nearest_name(extra: dict[str, Any], named: str, near: str) -> None:
     text = message(MINIMAL | extra)
     assert named in text
     assert near in text
@@ -58,7 +58,7 @@ def test_a_misspelled_key_is_answered_with_the_nearest(extra: dict[str, Any], na
         ("rollout.name=3", None),
     ],
 )
-def test_a_key_in_the_wrong_section_is_answered_with_the_right_section(assignment: str, homes: str | None) -> None:
+def test_a_key_in_the_wrong_section_is_rejected_with_the_right_section(assignment: str, homes: str | None) -> None:
     with pytest.raises(ConfigError, match=f"`{assignment[:-2]}`: unknown key") as caught:
         load_config(QUICKSTART, [assignment])
     if homes is None:
@@ -72,7 +72,7 @@ def sections_with(path: str) -> list[str]:
 
 
 @pytest.mark.parametrize("former", RENAMED_KEYS)
-def test_a_former_key_is_answered_with_its_new_name(former: str) -> None:
+def test_a_former_key_is_rejected_with_its_new_name(former: str) -> None:
     section, _, key = former.rpartition(".")
     given: dict[str, Any] = {former: {}}
     if section in {"group_filters", "rewards"}:
@@ -81,7 +81,7 @@ def test_a_former_key_is_answered_with_its_new_name(former: str) -> None:
     elif section == "task_sampler":
         given = {section: {"name": "learnability", key: 1}}
     elif section == "budget":
-        return  # its section is answered first
+        return  # the error names its section first
     elif section:
         given = {section: {key: 1}}
     text = message(MINIMAL | given)
@@ -97,7 +97,7 @@ def test_a_former_key_is_answered_with_its_new_name(former: str) -> None:
 
 
 @pytest.mark.parametrize("former", RENAMED_COMPONENTS)
-def test_a_former_component_is_answered_with_its_new_name(former: str) -> None:
+def test_a_former_component_is_rejected_with_its_new_name(former: str) -> None:
     slot, _, name = former.partition(".")
     is_list = isinstance(getattr(parse_config(MINIMAL), slot), list)
     text = message(MINIMAL | {slot: [{"name": name}] if is_list else {"name": name}})
@@ -106,7 +106,7 @@ def test_a_former_component_is_answered_with_its_new_name(former: str) -> None:
     assert RENAMED_COMPONENTS[former].split("`")[1] in component_names(base)
 
 
-def test_all_wrong_keys_are_named_at_once() -> None:
+def test_one_error_names_all_wrong_keys() -> None:
     text = message(MINIMAL | {"lerner": {}, "learner": {"learning_rate": -1}, "loss": {"name": "ppoo"}})
     assert all(key in text for key in ("`lerner`", "`learner.learning_rate`", "`loss.name`"))
 
@@ -122,7 +122,7 @@ def test_a_table_in_place_of_a_list_is_explained() -> None:
     assert "`loss`" in message(MINIMAL | {"loss": 3})
 
 
-def test_sampling_options_that_bend_the_distribution_do_not_exist() -> None:
+def test_sampling_options_that_change_the_distribution_do_not_exist() -> None:
     assert "`rollout.top_p`" in message(MINIMAL | {"rollout": {"top_p": 0.9}})
 
 
@@ -143,7 +143,7 @@ def test_overrides_take_toml_values_and_dotted_paths(tmp_path: Path) -> None:
         load_config(tmp_path / "bad.toml")
 
 
-def test_the_resolved_configuration_reads_back_as_itself() -> None:
+def test_the_resolved_configuration_round_trips() -> None:
     config = load_config(QUICKSTART)
     again = parse_config(json.loads(json.dumps(config.resolved())))
     assert again == config
@@ -151,14 +151,14 @@ def test_the_resolved_configuration_reads_back_as_itself() -> None:
     assert load_config(QUICKSTART, ["seed=1"]).digest() != config.digest()
 
 
-def test_a_preset_lies_under_the_keys_of_the_run() -> None:
+def test_keys_of_the_run_override_its_preset() -> None:
     tiny = parse_config(MINIMAL | {"preset": "tiny", "rollout": {"groups_per_batch": 3}})
     assert (tiny.rollout.groups_per_batch, tiny.rollout.max_concurrent_groups) == (3, 16)
     assert tiny.learner.learning_rate == 2e-3
     assert parse_config(MINIMAL | {"preset": "tiny", "learner": {"max_kl": None}}).learner.max_kl is None
 
 
-def test_options_of_a_presets_component_are_not_given_to_another() -> None:
+def test_options_of_a_component_in_a_preset_are_not_passed_to_another_component() -> None:
     chosen = {"name": "turn_return", "gamma": 0.9}
     grpo = parse_config(MINIMAL | {"preset": "grpo"})
     other = parse_config(MINIMAL | {"preset": "grpo", "advantage": chosen})
@@ -172,7 +172,7 @@ def test_a_list_replaces_the_list_of_the_preset() -> None:
 
 
 @pytest.mark.parametrize("preset", preset_names())
-def test_every_preset_loads_and_says_what_it_is(preset: str) -> None:
+def test_every_preset_loads_and_begins_with_a_description(preset: str) -> None:
     text = (FOLDER / f"{preset}.toml").read_text()
     assert text.startswith("# ")
     assert tomllib.loads(text)

@@ -1,4 +1,4 @@
-"""The schema: the digest that identifies a run, its length, and what every section holds."""
+"""The configuration schema: the digest that identifies a run, its length, and its sections."""
 
 from typing import Any
 
@@ -42,10 +42,10 @@ OPERATIONAL = {
         "tensor_parallel_size",
     },
 }
-"""The keys that a run may change and resume; None for a whole section."""
+"""Keys that may change when a run resumes; None for a whole section."""
 
 
-def test_every_key_is_of_the_mathematics_or_operational() -> None:
+def test_every_key_is_either_mathematical_or_operational() -> None:
     whole = {name for name, keys in (MATHEMATICS | OPERATIONAL).items() if keys in (True, None)}
     parted = MATHEMATICS.keys() & OPERATIONAL.keys()
     assert whole | parted | {base.slot for base in SLOTS} == set(RunConfig.model_fields)
@@ -78,7 +78,7 @@ JUDGE = {"name": "llm_judge", "url": "http://a/v1", "model": "m", "rubric": "r"}
         {"group_filters": [{"name": "zero_variance"}]},
     ],
 )
-def test_a_resumed_run_may_change_how_it_runs(changes: dict[str, Any]) -> None:
+def test_operational_changes_keep_the_digest(changes: dict[str, Any]) -> None:
     base = MINIMAL | {"rewards": [JUDGE]}
     assert parse_config(base | changes).digest() == parse_config(base).digest()
 
@@ -102,12 +102,12 @@ def test_a_resumed_run_may_change_how_it_runs(changes: dict[str, Any]) -> None:
         {"preset": "grpo"},
     ],
 )
-def test_a_change_of_the_mathematics_changes_the_digest(changes: dict[str, Any]) -> None:
+def test_mathematical_changes_change_the_digest(changes: dict[str, Any]) -> None:
     base = MINIMAL | {"rewards": [JUDGE]}
     assert parse_config(base | changes).digest() != parse_config(base).digest()
 
 
-def test_a_release_that_adds_keys_with_defaults_resumes_the_runs_of_the_one_before() -> None:
+def test_a_release_that_adds_keys_with_defaults_resumes_older_runs() -> None:
     class LaterLearner(LearnerConfig):
         momentum: float = 0.5
 
@@ -129,7 +129,7 @@ def test_a_release_that_adds_keys_with_defaults_resumes_the_runs_of_the_one_befo
         ({"max_steps": 10, "max_seconds": 100}, 2, 200.0, 1.0, 0.2),
     ],
 )
-def test_the_learning_rate_does_not_depend_on_the_clock_where_max_steps_is_given(
+def test_the_learning_rate_does_not_depend_on_the_clock_if_max_steps_is_given(
     limits: dict[str, Any], update: int, seconds: float, progress: float, lr_progress: float
 ) -> None:
     config = parse_config(MINIMAL | limits)
@@ -137,7 +137,7 @@ def test_the_learning_rate_does_not_depend_on_the_clock_where_max_steps_is_given
     assert config.lr_progress(update, seconds) == pytest.approx(lr_progress)
 
 
-def test_every_timeout_of_the_rollouts_reaches_the_record() -> None:
+def test_every_rollout_timeout_reaches_the_record() -> None:
     assert RolloutConfig().timeouts == Timeouts()
     given = RolloutConfig(reset_timeout_s=1, step_timeout_s=2, turn_timeout_s=3, group_timeout_s=4)
     assert given.timeouts == Timeouts(1, 2, 3, 4)

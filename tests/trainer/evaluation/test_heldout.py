@@ -1,4 +1,4 @@
-"""What an evaluation calls the environments of its mixture."""
+"""An evaluation labels the environments of its mixture with short, distinct names."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ SITE, TINY = "turnwise/TextSite-v0", "turnwise/TinyWeb-v0"
         ),
     ],
 )
-def test_a_family_gives_its_name_and_no_other_option_of_one_environment_does(
+def test_labels_are_families_then_other_options_then_all_options(
     mixture: list[tuple[str, dict[str, Any]]], expected: list[str]
 ) -> None:
     assert labels([EnvironmentConfig(id=env, options=options) for env, options in mixture]) == expected

@@ -1,4 +1,4 @@
-"""Shares, their differences and the intervals of both, against published values."""
+"""Compare the confidence intervals of proportions and of their differences with published values."""
 
 import math
 
@@ -12,7 +12,9 @@ from turnwise.trainer.evaluation.intervals import newcombe, wilson
     ("successes", "trials", "low", "high"),
     [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
 )
-def test_the_interval_of_a_share_is_the_published_one(successes: int, trials: int, low: float, high: float) -> None:
+def test_the_interval_of_a_proportion_equals_the_published_one(
+    successes: int, trials: int, low: float, high: float
+) -> None:
     # Newcombe 1998, Statistics in Medicine 17, 857-872, table I, method 3.
     assert wilson(successes, trials) == pytest.approx((low, high), abs=5e-5)
 
@@ -26,7 +28,7 @@ def test_the_interval_of_a_share_is_the_published_one(successes: int, trials: in
         ((5, 56), (0, 29), -0.0381, 0.1926),
     ],
 )
-def test_the_interval_of_a_difference_is_the_published_one(
+def test_the_interval_of_a_difference_equals_the_published_one(
     after: tuple[int, int], before: tuple[int, int], low: float, high: float
 ) -> None:
     # Newcombe 1998, Statistics in Medicine 17, 873-890, table II, method 10.
@@ -35,7 +37,9 @@ def test_the_interval_of_a_difference_is_the_published_one(
 
 
 @given(st.integers(1, 500), st.data())
-def test_a_difference_lies_in_its_interval_and_turns_with_its_sides(trials: int, data: st.DataObject) -> None:
+def test_a_difference_is_inside_its_interval_and_changes_sign_with_its_operands(
+    trials: int, data: st.DataObject
+) -> None:
     a, b = (
         (n / trials, *wilson(n, trials)) for n in data.draw(st.tuples(st.integers(0, trials), st.integers(0, trials)))
     )

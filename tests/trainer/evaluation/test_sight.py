@@ -1,4 +1,4 @@
-"""An environment of images is refused to a policy of text before anything is spent on it."""
+"""A text-only policy is rejected for an environment with image observations before any work is done."""
 
 import asyncio
 from pathlib import Path
@@ -22,14 +22,14 @@ def environments(*ids: str, **options: str) -> list[EnvironmentConfig]:
     return [EnvironmentConfig(id=one, options=options) for one in ids]
 
 
-def test_one_environment_of_images_among_others_is_named() -> None:
+def test_an_environment_with_images_among_others_is_named() -> None:
     with pytest.raises(
         ImagesUnsupported, match="loop/Picture-v0: the observation contains 1 image, and this policy reads text"
     ):
         asyncio.run(refuse_unseen(environments(CLOCK, PICTURE), "train", RESET_S))
 
 
-def test_text_passes_and_a_broken_environment_is_left_to_its_episodes() -> None:
+def test_text_is_accepted_and_a_broken_environment_fails_only_in_its_episodes() -> None:
     asyncio.run(refuse_unseen(environments(CLOCK), "test", RESET_S))
     asyncio.run(refuse_unseen(environments(FAULTY, fault="raise", where="reset"), "test", RESET_S))
     asyncio.run(refuse_unseen(environments(FAULTY, fault="raise", where="make"), "test", RESET_S))

@@ -1,4 +1,4 @@
-"""``evaluate``: the settings it plays with, and how the policies it measures are called."""
+"""``evaluate`` uses the settings of the checkpoint's run, and sends concurrent requests to a server."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ EPISODES = 24
 TURNS = 3
 
 
-def test_a_server_is_called_for_all_episodes_at_once_over_kept_connections(tmp_path: Path) -> None:
+def test_a_server_gets_concurrent_requests_of_all_episodes_over_persistent_connections(tmp_path: Path) -> None:
     counter = Counter("back", together=EPISODES, patience_s=10)
     with serving(counter) as url:
         result = evaluate(

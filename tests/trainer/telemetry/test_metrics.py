@@ -1,4 +1,4 @@
-"""The files of a run's numbers hold its surviving history."""
+"""The metrics files of a resumed run contain only its surviving history."""
 
 import json
 from pathlib import Path
@@ -7,12 +7,12 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from turnwise.trainer.telemetry.metrics import Metrics
 
 
-def written(folder: Path) -> list[tuple[str, int, float]]:
+def records(folder: Path) -> list[tuple[str, int, float]]:
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     return [(one["kind"], one["update"], one["loss"]) for one in map(json.loads, lines)]
 
 
-def shown(folder: Path) -> list[tuple[int, float]]:
+def tensorboard_values(folder: Path) -> list[tuple[int, float]]:
     events = EventAccumulator(str(folder / "tensorboard"))
     events.Reload()
     return [(one.step, one.value) for one in events.Scalars("update/loss")]
@@ -30,8 +30,8 @@ def test_a_resume_drops_the_records_of_abandoned_updates(tmp_path: Path) -> None
     resumed.rewind(2)
     resumed.write("update", 3, {"loss": 30.0})
     resumed.close()
-    assert written(tmp_path) == [("evaluation", 0, 9.0), ("update", 1, 1.0), ("update", 2, 2.0), ("update", 3, 30.0)]
-    assert shown(tmp_path) == [(1, 1.0), (2, 2.0), (3, 30.0)]
+    assert records(tmp_path) == [("evaluation", 0, 9.0), ("update", 1, 1.0), ("update", 2, 2.0), ("update", 3, 30.0)]
+    assert tensorboard_values(tmp_path) == [(1, 1.0), (2, 2.0), (3, 30.0)]
 
 
 def test_a_run_resumed_at_its_beginning_has_no_records(tmp_path: Path) -> None:
@@ -41,4 +41,4 @@ def test_a_run_resumed_at_its_beginning_has_no_records(tmp_path: Path) -> None:
     resumed = Metrics(tmp_path)
     resumed.rewind(None)
     resumed.close()
-    assert written(tmp_path) == []
+    assert records(tmp_path) == []

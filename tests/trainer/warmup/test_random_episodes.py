@@ -35,7 +35,7 @@ def seed_only(env: TurnEnv, seed: int, rng: Random, heartbeat: Callable[[], None
 
 
 def playing(classes: list[str]) -> PlayEpisode:
-    """Plays two calls per episode, and adds the environment's class to ``classes``."""
+    """Return a function that makes two environment calls per episode and appends the environment's class name."""
 
     def play(env: TurnEnv, seed: int, rng: Random, heartbeat: Callable[[], None]) -> SftExample:
         heartbeat()
@@ -48,7 +48,7 @@ def playing(classes: list[str]) -> PlayEpisode:
     return play
 
 
-def test_the_same_generator_gives_the_same_episodes() -> None:
+def test_the_same_random_generator_yields_the_same_episodes() -> None:
     def seeds() -> list[int]:
         return [one.ids[0] for one in islice(random_episodes([SITE], seed_only, Random(7), 5.0), 40)]
 
@@ -73,25 +73,25 @@ def test_an_environment_that_keeps_raising_is_excluded(fault: str, where: str) -
 def test_an_environment_that_hangs_is_excluded_after_its_timeout() -> None:
     reported: list[str] = []
     classes: list[str] = []
-    began = monotonic()
+    start = monotonic()
     stream = random_episodes([SITE, faulty("hang", "step")], playing(classes), Random(0), 0.5, reported.append)
     assert len(list(islice(stream, 60))) == 60
     assert set(classes) == {"TextSiteEnv"}
     (line,) = reported
     assert "did not return within 0.5 s" in line
-    assert monotonic() - began < 20
+    assert monotonic() - start < 20
 
 
 @pytest.mark.parametrize(("fault", "reason"), [("raise", "the page is gone"), ("hang", "did not return within 0.5 s")])
-def test_without_a_playable_environment_it_ends_with_the_reason(fault: str, reason: str) -> None:
+def test_without_a_playable_environment_the_last_reason_is_raised(fault: str, reason: str) -> None:
     with pytest.raises(NoPlayableEnvironment, match=reason):
         next(random_episodes([faulty(fault, "reset")], playing([]), Random(0), 0.5))
 
 
 def test_a_consumer_that_is_slower_than_the_timeout_is_not_a_hang() -> None:
     stream = random_episodes([SITE], seed_only, Random(0), 0.2)
-    pause = monotonic() + 1.0
+    pause_end = monotonic() + 1.0
     first = list(islice(stream, 20))
-    while monotonic() < pause:
+    while monotonic() < pause_end:
         pass
     assert len({one.ids[0] for one in [*first, *islice(stream, 40)]}) == 60

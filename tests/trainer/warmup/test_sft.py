@@ -1,4 +1,4 @@
-"""The format warm-up teaches syntax from random valid actions; it never calls the oracle."""
+"""The format warm-up trains on random valid actions and never calls the oracle."""
 
 from itertools import islice
 from pathlib import Path
@@ -46,9 +46,7 @@ def test_the_warm_up_lowers_the_loss_and_never_calls_the_oracle(model: Path, mon
     assert last < first - 1
 
 
-def test_episodes_are_of_the_training_split_and_their_actions_valid(
-    model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_episodes_are_from_the_training_split_with_valid_actions(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     splits, valid = set(), []
     reset, step = TextSiteEnv.reset, TextSiteEnv.step
 
@@ -57,9 +55,9 @@ def test_episodes_are_of_the_training_split_and_their_actions_valid(
         return reset(self, seed=seed, options=options)
 
     def watched_step(self, action):
-        answer = step(self, action)
-        valid.append(answer[4]["action_valid"])
-        return answer
+        result = step(self, action)
+        valid.append(result[4]["action_valid"])
+        return result
 
     monkeypatch.setattr(TextSiteEnv, "reset", watched_reset)
     monkeypatch.setattr(TextSiteEnv, "step", watched_step)
@@ -72,7 +70,7 @@ def test_episodes_are_of_the_training_split_and_their_actions_valid(
         assert all(target[token] > 0 for token, target in zip(one.ids, one.targets, strict=True) if target)
 
 
-def test_after_the_given_number_of_episodes_they_are_sampled_again() -> None:
+def test_after_the_given_number_of_episodes_earlier_ones_are_sampled_again() -> None:
     made = (SftExample([number], [None]) for number in range(9))
     taken = [one.ids[0] for one in islice(resampled(made, 3, Random(0)), 40)]
     assert taken[:3] == [0, 1, 2]
