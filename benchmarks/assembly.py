@@ -1,8 +1,8 @@
 """Measure batch assembly: from the stored token records of a batch to the tensors of its micro-batches.
 
 ``python benchmarks/assembly.py --tokens 1000000`` assembles 64 trajectories of 16 turns. The floor copies the same
-records once, column by column, into tensors. The peer does the same work with a Python loop over tokens, as turnwise
-did up to commit 098cfd0. Prints one JSON line.
+records once, column by column, into tensors. The peer does the same work with a Python loop over tokens. Prints one
+JSON line.
 """
 
 import argparse
@@ -28,10 +28,10 @@ from turnwise.records import (
     Trajectory,
 )
 from turnwise.store.content.token_codec import RECORD, decode, encode
-from turnwise.trainer.algorithms.advantages.grpo import GroupMean
-from turnwise.trainer.algorithms.losses.decoupled_ppo import Decoupled
+from turnwise.trainer.algorithms.advantages.grpo import GRPO
+from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.learner.batch import assemble
-from turnwise.trainer.learner.packing import chunks, pack
+from turnwise.trainer.learner.packing import pack, split_micro_batches
 
 GROUPS, MEMBERS, TURNS = 8, 8, 16
 SAMPLED_SHARE = 0.25
@@ -93,12 +93,12 @@ def assembly(blobs: list[list[list[bytes]]]) -> int:
         3,
         2,
         shapers=(),
-        advantage=GroupMean(),
+        advantage=GRPO(),
         filters=(),
-        loss=Decoupled(),
+        loss=DecoupledPPO(),
         streams=(),
     )
-    return sum(len(pack(part).targets) for part in chunks(batch.samples, MICRO_BATCH_TOKENS))
+    return sum(len(pack(part).targets) for part in split_micro_batches(batch.samples, MICRO_BATCH_TOKENS))
 
 
 def floor(blobs: list[list[list[bytes]]]) -> int:
@@ -123,14 +123,14 @@ def peer(blobs: list[list[list[bytes]]]) -> int:
             ages = [age[version] for version in columns["version"]]
             weights = [1.0 if bit and 0 <= one <= 2 else 0.0 for one, bit in zip(ages, columns["mask"], strict=True)]
             advantages = [0.5 if turn >= 0 else 0.0 for turn in turns]
-            at, targets, behavior, credit = [], [], [], []
+            positions, targets, behavior, credit = [], [], [], []
             for i, weight in enumerate(weights):
                 if weight != 0.0 and i > 0:
-                    at.append(i - 1)
+                    positions.append(i - 1)
                     targets.append(columns["id"][i])
                     behavior.append(columns["logprob"][i])
                     credit.append(advantages[i])
-            torch.tensor(columns["id"]), torch.tensor(at), torch.tensor(behavior), torch.tensor(credit)
+            torch.tensor(columns["id"]), torch.tensor(positions), torch.tensor(behavior), torch.tensor(credit)
             trained += len(torch.tensor(targets))
     return trained
 

@@ -1,9 +1,14 @@
-"""Asynchronous against synchronous training, on a world with heavy-tailed delays and on the same world without any.
+"""Compare asynchronous with synchronous training in an environment with heavy-tailed delays and in one without delays.
 
-Four runs of the quickstart's configuration that differ in the staleness bound (0 or 2) and the delay (mean 100 ms a
-turn, or none), from one warmed-up model, with the same ``max_concurrent_groups``, batch and number of updates. Prints
-one JSON line last: ``ratio`` is updates per minute, staleness 2 over staleness 0, with delay; ``ratio_no_delay`` the
-same without; each run with its rate, its held-out success and its utilization.
+Four runs of the quickstart's configuration start from one warmed-up model, with the same ``max_concurrent_groups``,
+batch size and number of updates. They differ in the staleness bound (0 or 2) and in the delay (mean 100 ms per turn, or
+none).
+
+Prints one JSON line last:
+
+* ``ratio``: updates per minute at staleness 2 divided by those at staleness 0, with delay;
+* ``ratio_no_delay``: the same without delay;
+* per run: the rate of updates, held-out success, and the utilization of learner, environments and engine.
 """
 
 import argparse
@@ -24,16 +29,15 @@ HERE = Path(__file__).resolve().parent
 CONFIG = HERE.parent / "examples" / "quickstart.toml"
 PROGRAM = Path(sys.executable).with_name("turnwise")
 FAMILIES = {"find": 1.5, "login": 1.0, "open": 1.0}
-"""With the weights that the quickstart gives them."""
+"""Families and their weights in the quickstart."""
 ROLLOUT = load_config(CONFIG).rollout
 SLOTS = ROLLOUT.max_concurrent_groups * ROLLOUT.group_size
-"""Episodes that may be under way at once."""
-PATIENCE = 5400
-"""Seconds a run may take."""
+"""Limit of concurrent episodes."""
+RUN_TIMEOUT_S = 5400
 
 
 def environments(mean_ms: float) -> str:
-    """The quickstart's mixture, late, as TOML."""
+    """Return the quickstart's mixture as TOML, with delays of ``mean_ms`` per turn."""
     one = '{{ id = "delayed_site:DelayedSite-v0", weight = {}, options = {{ family = "{}", mean_ms = {} }} }}'
     return f"[{', '.join(one.format(weight, family, mean_ms) for family, weight in FAMILIES.items())}]"
 
@@ -41,12 +45,12 @@ def environments(mean_ms: float) -> str:
 def train(
     folder: Path, name: str, mean_ms: float, staleness: int, updates: int, model: str = "", tasks: int = 200
 ) -> tuple[dict[str, Any], str]:
-    """One run: what its last line says, and its store."""
+    """Run ``turnwise train --json`` and return its result and the URL of its store."""
     store = f"sqlite:///{folder}/{name}.db"
     overrides = {
         "environments": environments(mean_ms),
         "max_steps": updates,
-        "max_seconds": PATIENCE,
+        "max_seconds": RUN_TIMEOUT_S,
         "rollout.max_staleness": staleness,
         "rollout.step_timeout_s": 120,
         "evaluation.tasks": tasks,
@@ -57,44 +61,46 @@ def train(
     for key, value in overrides.items():
         command += ["--set", f"{key}={value}"]
     environment = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment, timeout=PATIENCE)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, check=True, env=environment, timeout=RUN_TIMEOUT_S
+    )
     return json.loads(done.stdout.splitlines()[-1]), store
 
 
 def warmed_up(folder: Path) -> str:
-    """The folder of a model that knows the format, made in the world without delay."""
-    said, _ = train(folder, "warmup", 0.0, 0, 1, tasks=0)
-    newest = max((Path(said["folder"]) / "checkpoints").iterdir(), key=lambda path: int(path.name))
+    """Return the folder of a model after the format warm-up, trained without delay."""
+    result, _ = train(folder, "warmup", 0.0, 0, 1, tasks=0)
+    newest = max((Path(result["folder"]) / "checkpoints").iterdir(), key=lambda path: int(path.name))
     return str(newest)
 
 
 def measure(folder: Path, mean_ms: float, staleness: int, updates: int, model: str) -> dict[str, Any]:
-    """One run; its rate from the first update to the last, its success, and how busy each part was meanwhile."""
+    """Return the updates per minute of one run, its success, and the utilization of each part."""
     name = f"delay{mean_ms:g}-staleness{staleness}"
-    said, store = train(folder, name, mean_ms, staleness, updates, model)
-    lines = (Path(said["folder"]) / "metrics.jsonl").read_text().splitlines()
+    result, store = train(folder, name, mean_ms, staleness, updates, model)
+    lines = (Path(result["folder"]) / "metrics.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
-    made = [one for one in records if one["kind"] == "update"]
+    updates_done = [one for one in records if one["kind"] == "update"]
     engines = [one for one in records if one["kind"] == "engines"]
-    seconds = made[-1]["seconds"] - made[0]["seconds"]
+    seconds = updates_done[-1]["seconds"] - updates_done[0]["seconds"]
     with open_database(store).read() as conn:
         batches = batch_metrics(conn, name)[1:]
-        waited = conn.execute(
+        env_ms = conn.execute(
             text("SELECT sum(env_ms) FROM step JOIN trajectory t ON t.id = trajectory_id WHERE t.purpose = 'train'")
         ).scalar_one()
     return {
-        "updates_per_minute": round(60 * (len(made) - 1) / seconds, 2),
-        "success": said["success_after"],
-        "success_before": said["success_untrained"],
-        "max_staleness": said["max_staleness"],
-        "busy_learner": round(sum(one["learn_s"] for one in batches) / seconds, 3),
-        "busy_environments": round(waited / 1000 / made[-1]["seconds"] / SLOTS, 3),
-        "busy_engine": round(engines[-1]["busy_s"] / made[-1]["seconds"], 3),
+        "updates_per_minute": round(60 * (len(updates_done) - 1) / seconds, 2),
+        "success": result["success_after"],
+        "success_before": result["success_untrained"],
+        "max_staleness": result["max_staleness"],
+        "busy_learner": round(sum(one["update_s"] for one in batches) / seconds, 3),
+        "busy_environments": round(env_ms / 1000 / updates_done[-1]["seconds"] / SLOTS, 3),
+        "busy_engine": round(engines[-1]["busy_s"] / updates_done[-1]["seconds"], 3),
     }
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure all four runs and print."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--updates", type=int, default=120)
     updates = options.parse_args().updates

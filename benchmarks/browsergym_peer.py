@@ -16,7 +16,7 @@ from browsergym.core.env import BrowserEnv
 from playwright.sync_api import BrowserType
 
 
-def seen(observation: dict[str, Any]) -> list[dict[str, Any]]:
+def visible_nodes(observation: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the nodes that have an id, in document order."""
     extra = observation["extra_element_properties"]
     nodes = []
@@ -24,7 +24,7 @@ def seen(observation: dict[str, Any]) -> list[dict[str, Any]]:
         bid = node.get("browsergym_id")
         if bid and not node.get("ignored"):
             role, name = (node.get(key, {}).get("value", "") for key in ("role", "name"))
-            nodes.append({"id": bid, "role": role, "name": name, "seen": extra[bid]["visibility"] > 0})
+            nodes.append({"id": bid, "role": role, "name": name, "visible": extra[bid]["visibility"] > 0})
     return nodes
 
 
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--program", required=True, help="the browser")
     parser.add_argument("--url", required=True, help="where MiniWoB's pages are served")
     parser.add_argument("--no-delay", action="store_true", help="without slow_mo and the wait before each observation")
-    parser.add_argument("--no-slow-mo", action="store_true", help="without slow_mo alone")
+    parser.add_argument("--no-slow-mo", action="store_true", help="without slow_mo only")
     args = parser.parse_args()
     launch = BrowserType.launch
 
@@ -56,26 +56,26 @@ def main() -> None:
     if args.no_slow_mo:
         delays = {"slow_mo": 0}
     env: BrowserEnv | None = None
-    was = ""
+    task = ""
     for line in sys.stdin:
         request = json.loads(line)
         answer: dict[str, Any] = {}
         if "reset" in request:
-            if env is not None and request["reset"] != was:
+            if env is not None and request["reset"] != task:
                 env.close()
                 env = None
-            was = request["reset"]
-            env = env or BrowserEnv(task_class(was), task_kwargs={"base_url": args.url}, **delays)
-            began = perf_counter()
+            task = request["reset"]
+            env = env or BrowserEnv(task_class(task), task_kwargs={"base_url": args.url}, **delays)
+            start = perf_counter()
             observation, _ = env.reset(seed=request["seed"])
             answer["goal"] = observation["goal"]
         else:
             assert env is not None
-            began = perf_counter()
+            start = perf_counter()
             observation, answer["reward"], answer["over"], _, _ = env.step(request["step"])
             answer["error"] = observation["last_action_error"]
-        answer["seconds"] = perf_counter() - began
-        answer["nodes"] = seen(observation)
+        answer["seconds"] = perf_counter() - start
+        answer["nodes"] = visible_nodes(observation)
         answer["pixels"] = list(observation["screenshot"].shape)
         print(json.dumps(answer), flush=True)
     if env is not None:

@@ -1,7 +1,7 @@
-"""``turnwise/TextSite-v0`` behind a slow and heavy-tailed world: each turn waits as a real page would.
+"""``turnwise/TextSite-v0`` with a heavy-tailed delay per turn, as of a real page.
 
-The wait of a turn is lognormal (mean ``mean_ms``, σ = 1); one episode in twenty waits ten times as long. What is seen
-and rewarded is the site's own, so the world stays deterministic in all but time.
+The delay of a turn is lognormal (mean ``mean_ms``, σ = 1). One episode in twenty has delays ten times as long.
+Observations and rewards are those of the site, so only the timing is random.
 """
 
 import math
@@ -19,21 +19,21 @@ SLOW_FACTOR = 10.0
 
 
 class DelayedSite(TextSiteEnv):
-    """The site, late."""
+    """The text site with a delay of mean ``mean_ms`` per turn; 0 for none."""
 
     def __init__(self, family: str = "mix", mean_ms: float = 100.0) -> None:
         super().__init__(family)
         self._location = math.log(mean_ms / 1000) - SIGMA**2 / 2 if mean_ms else None
         self._factor = 1.0
-        self._clock = random.Random()  # noqa: S311 - when, not what
+        self._clock = random.Random()  # noqa: S311 - draws delays only
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
-        """As the site, at once; whether this is a slow episode is drawn here."""
+        """Reset without delay, and draw whether the episode is slow."""
         self._factor = SLOW_FACTOR if self._clock.random() < SLOW_SHARE else 1.0
         return super().reset(seed=seed, options=options)
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
-        """As the site, after the wait."""
+        """Step after the delay."""
         if self._location is not None:
             time.sleep(self._factor * self._clock.lognormvariate(self._location, SIGMA))
         return super().step(action)

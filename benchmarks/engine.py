@@ -1,9 +1,8 @@
-"""Turns a second through ``PolicyClient`` and the Ray actor, beside vLLM's own ``AsyncLLM`` in this process.
+"""Measure turns per second through ``PolicyClient`` and the Ray actor, against vLLM's ``AsyncLLM`` in this process.
 
-Many sessions at once each ask for turns of at most four tokens on a prompt that grows from 60 to 180 tokens, as an
-episode's does. Both play the same turns with the same model, one after the other, each with its best settings. The
-last line is JSON: ``turns_per_s``, ``floor_turns_per_s``, their ``ratio``, and the processor time that a turn cost in
-all processes together.
+Concurrent sessions request turns of at most four tokens on a prompt that grows from 60 to 180 tokens, as in an episode.
+Both sides play the same turns with the same model, one after the other, each with its best settings. Prints one JSON
+line last: ``turns_per_s``, ``floor_turns_per_s``, their ``ratio``, and the CPU time per turn summed over all processes.
 """
 
 import argparse
@@ -22,7 +21,7 @@ Generate = Callable[[int, list[int]], Awaitable[list[int]]]
 
 
 async def play(generate: Generate, sessions: int, turns: int) -> int:
-    """Play every session to its end; how many turns there were."""
+    """Play every session to its end and return the number of turns."""
 
     async def session(number: int) -> None:
         rng = random.Random(number)  # noqa: S311
@@ -35,8 +34,8 @@ async def play(generate: Generate, sessions: int, turns: int) -> int:
     return sessions * turns
 
 
-def processor_seconds() -> float:
-    """Processor time of this process and all that descend from it."""
+def cpu_seconds() -> float:
+    """Return the CPU time of this process and its descendants, in seconds."""
     parents, ticks = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -52,20 +51,20 @@ def processor_seconds() -> float:
 
 
 async def measure(generate: Generate, options: argparse.Namespace) -> tuple[float, float]:
-    """Turns a second, and processor microseconds a turn, after one round to warm up."""
+    """Return turns per second and CPU microseconds per turn of the best round, after a warm-up round."""
     await play(generate, options.sessions, 2)
     best = (0.0, 0.0)
     for _ in range(options.rounds):
-        processor, start = processor_seconds(), time.perf_counter()
+        cpu, start = cpu_seconds(), time.perf_counter()
         turns = await play(generate, options.sessions, options.turns)
         rate = turns / (time.perf_counter() - start)
-        best = max(best, (rate, (processor_seconds() - processor) / turns * 1e6))
+        best = max(best, (rate, (cpu_seconds() - cpu) / turns * 1e6))
         print(f"  {rate:7.0f} turns/s", flush=True)
     return best
 
 
 async def through_client(model: Path, options: argparse.Namespace) -> tuple[float, float, float]:
-    """The real thing: client, Ray, engine actor; also the seconds until the first turn."""
+    """Measure client, Ray and engine actor; also return the seconds until the first turn."""
     import ray
     from turnwise.agents.engine.actor import start_engine
     from turnwise.agents.engine.client import PolicyClient
@@ -90,7 +89,7 @@ async def through_client(model: Path, options: argparse.Namespace) -> tuple[floa
 
 
 async def through_async_llm(model: Path, options: argparse.Namespace) -> tuple[float, float]:
-    """vLLM's own front end in this process, its core in another, used as its documentation says."""
+    """Measure vLLM's front end in this process with its core in another, set up as in vLLM's documentation."""
     from turnwise.agents.engine.config import EngineConfig, engine_arguments
     from vllm import SamplingParams
     from vllm.engine.arg_utils import AsyncEngineArgs
@@ -131,7 +130,7 @@ async def through_async_llm(model: Path, options: argparse.Namespace) -> tuple[f
 
 
 def main() -> None:
-    """Run both and print."""
+    """Measure both and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sessions", type=int, default=160)
     parser.add_argument("--turns", type=int, default=8)

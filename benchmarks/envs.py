@@ -1,7 +1,8 @@
 """Measure the overhead of an environment thread per step of ``turnwise/TextSite-v0``.
 
-The floor is the bare step, measured in the same run. Prints one JSON line last: ``step_us`` (bare), ``owned_step_us``
-(through the environment's thread, checked and hashed), ``hop_us`` (their difference) and ``ratio``.
+The floor is the direct step, measured in the same run. Prints one JSON line last: ``step_us`` (direct),
+``thread_step_us`` (through the environment's thread, checked and hashed), ``overhead_us`` (their difference) and
+``ratio``.
 """
 
 import asyncio
@@ -14,35 +15,35 @@ from turnwise.envs.text.env import TextSiteEnv
 ROUNDS, STEPS = 40, 100
 
 
-def bare() -> float:
-    """Best seconds a step, called directly."""
+def direct() -> float:
+    """Return the shortest mean duration of a direct step over the rounds, in seconds."""
     env = TextSiteEnv()
     best = float("inf")
     for seed in range(ROUNDS):
         env.reset(seed=seed)
-        began = time.perf_counter()
+        start = time.perf_counter()
         for _ in range(STEPS):
             env.step("back")
-        best = min(best, (time.perf_counter() - began) / STEPS)
+        best = min(best, (time.perf_counter() - start) / STEPS)
     return best
 
 
-async def owned() -> float:
-    """Best seconds a step, through the owner."""
-    owner = EnvThread("turnwise/TextSite-v0")
-    await owner.make(5)
+async def through_thread() -> float:
+    """Return the shortest mean duration of a step through an ``EnvThread`` over the rounds, in seconds."""
+    env = EnvThread("turnwise/TextSite-v0")
+    await env.make(5)
     best = float("inf")
     for seed in range(ROUNDS):
-        await owner.reset(seed, "train", 5)
-        began = time.perf_counter()
+        await env.reset(seed, "train", 5)
+        start = time.perf_counter()
         for _ in range(STEPS):
-            await owner.step("back", 5)
-        best = min(best, (time.perf_counter() - began) / STEPS)
-    await owner.close(5)
+            await env.step("back", 5)
+        best = min(best, (time.perf_counter() - start) / STEPS)
+    await env.close(5)
     return best
 
 
 if __name__ == "__main__":
-    floor, through = bare() * 1e6, asyncio.run(owned()) * 1e6
-    figures = {"step_us": floor, "owned_step_us": through, "hop_us": through - floor, "ratio": through / floor}
+    floor, through = direct() * 1e6, asyncio.run(through_thread()) * 1e6
+    figures = {"step_us": floor, "thread_step_us": through, "overhead_us": through - floor, "ratio": through / floor}
     print(json.dumps({"benchmark": "envs", **{name: round(value, 2) for name, value in figures.items()}}))

@@ -70,27 +70,27 @@ class Peer:
             raise SystemExit(f"BrowserGym did not answer within {ANSWER_TIMEOUT_S:g} s: {message}")
         line = self.process.stdout.readline()
         if not line:
-            raise SystemExit(f"BrowserGym ended with {self.process.wait(10)} at {message}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+            raise SystemExit(f"BrowserGym exited with status {self.process.wait(10)} at {message}")
+        response: dict[str, Any] = json.loads(line)
+        return response
 
 
 @contextlib.contextmanager
 def pages() -> Iterator[str]:
     """Serve MiniWoB's pages on this machine and yield their address."""
     (folder,) = PYTHON.parents[1].glob("lib/python*/site-packages/miniwob/html")
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
     command: Sequence[str] = [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1"]
     server = subprocess.Popen([*command, "--directory", folder], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     try:
-        until = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + START_TIMEOUT_S
         while True:
             try:
                 socket.create_connection(("127.0.0.1", port), 1).close()
                 break
             except OSError:
-                if time.monotonic() > until:
+                if time.monotonic() > deadline:
                     raise SystemExit(f"the server of the pages did not start within {START_TIMEOUT_S:g} s") from None
                 time.sleep(0.05)
         yield f"http://127.0.0.1:{port}/miniwob/"

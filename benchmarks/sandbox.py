@@ -1,7 +1,7 @@
-"""What a sandbox costs: leasing, a command, a reset, a cold start, memory; beside the floor (fork and exec, ``runc
-run``) and the usual way (``exec_run`` of the Docker SDK), all measured in one run on the Docker backend.
+"""Measure the cost of a sandbox on the Docker backend: lease, command, reset, cold start and memory.
 
-Times are medians in milliseconds. Prints one JSON line last. Needs a Docker engine and the image ``code``.
+The floor (fork and exec, ``runc run``) and the peer (``exec_run`` of the Docker SDK) are measured in the same run.
+Times are medians in milliseconds. Prints one JSON line last. Requires a Docker engine and the image ``code``.
 """
 
 import argparse
@@ -31,31 +31,31 @@ from turnwise.trainer.cluster.runtime import start_ray, stop_ray
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=16)
 TRUE = ["true"]
-CROWDS = (1, 8, 32)
+CONCURRENCIES = (1, 8, 32)
 
 
 def timed(work: Callable[[], Any], times: int) -> float:
-    """Median milliseconds of something that blocks."""
+    """Return the median duration of a blocking call, in milliseconds."""
     taken = []
     for _ in range(times):
-        began = perf_counter()
+        start = perf_counter()
         work()
-        taken.append(perf_counter() - began)
+        taken.append(perf_counter() - start)
     return round(1e3 * median(taken), 3)
 
 
 async def timed_async(work: Callable[[], Awaitable[Any]], times: int) -> float:
-    """Median milliseconds of something to be awaited."""
+    """Return the median duration of an awaitable call, in milliseconds."""
     taken = []
     for _ in range(times):
-        began = perf_counter()
+        start = perf_counter()
         await work()
-        taken.append(perf_counter() - began)
+        taken.append(perf_counter() - start)
     return round(1e3 * median(taken), 3)
 
 
 def floors(times: int) -> dict[str, float]:
-    """What the machine itself takes to run a command, and a container without an engine around it."""
+    """Return the time of a command without a container, and of a container without an engine."""
     found = {"fork_exec_ms": timed(lambda: subprocess.run(TRUE, check=True), times)}
     runc = shutil.which("runc", path=f"{os.environ['PATH']}:/usr/sbin")
     if runc is None:
@@ -81,8 +81,8 @@ def floors(times: int) -> dict[str, float]:
     return found
 
 
-def usual(times: int) -> dict[str, float]:
-    """``exec_run`` in a container of the same image."""
+def docker_sdk(times: int) -> dict[str, float]:
+    """Return the time of ``exec_run`` in a container of the same image."""
     client = docker.from_env()
     container = client.containers.run(image_reference(SPEC.image), ["sleep", "600"], detach=True, network_mode="none")
     try:
@@ -93,7 +93,7 @@ def usual(times: int) -> dict[str, float]:
 
 
 def resident_mib(name: str) -> float:
-    """Memory that a sandbox's processes hold, in MiB: their proportional share."""
+    """Return the proportional set size of a sandbox's processes, in MiB."""
     client = docker.APIClient()
     rows = client.top(name)["Processes"]
     client.close()
@@ -104,8 +104,8 @@ def resident_mib(name: str) -> float:
     return round(total / 1024, 1)
 
 
-async def commands_a_second(pool: Pool, count: int, seconds: float = 3.0) -> float:
-    """Commands that so many sandboxes run together."""
+async def commands_per_second(pool: Pool, count: int, seconds: float = 3.0) -> float:
+    """Return the commands per second of ``count`` sandboxes together."""
     boxes = [await pool.lease(SPEC, timeout_s=120) for _ in range(count)]
     ends = perf_counter() + seconds
 
@@ -123,17 +123,17 @@ async def commands_a_second(pool: Pool, count: int, seconds: float = 3.0) -> flo
 
 
 async def pooled(times: int) -> dict[str, Any]:
-    """Everything that goes through a pool."""
+    """Return the figures of a pool: cold start, round trip, memory, reset, warm lease and throughput."""
     backend = DockerBackend("benchmark")
     found: dict[str, Any] = {}
     cold = []
     for _ in range(5):
-        began = perf_counter()
+        start = perf_counter()
         box = await backend.start(SPEC)
-        cold.append(perf_counter() - began)
+        cold.append(perf_counter() - start)
         await box.close()
     found["cold_start_ms"] = round(1e3 * median(cold), 1)
-    pool = await Pool(backend, capacity=max(CROWDS), warm=1).open()
+    pool = await Pool(backend, capacity=max(CONCURRENCIES), warm=1).open()
     try:
         box = await pool.lease(SPEC, timeout_s=60)
         found["round_trip_ms"] = await timed_async(lambda: box.exec(TRUE, timeout_s=10), times)
@@ -141,33 +141,34 @@ async def pooled(times: int) -> dict[str, Any]:
 
         async def used() -> float:
             await box.exec(["sh", "-c", "echo x > file; mkdir -p a/b; echo y > a/b/c; sleep 100 &"], timeout_s=10)
-            began = perf_counter()
+            start = perf_counter()
             await box.reset(timeout_s=10)
-            return perf_counter() - began
+            return perf_counter() - start
 
         found["reset_ms"] = round(1e3 * median([await used() for _ in range(times // 5)]), 3)
         pool.release(box)
         leases = []
         for _ in range(times):
             await asyncio.sleep(0.01)
-            began = perf_counter()
+            start = perf_counter()
             box = await pool.lease(SPEC, timeout_s=60)
-            leases.append(perf_counter() - began)
+            leases.append(perf_counter() - start)
             pool.release(box)
         found["warm_lease_ms"] = round(1e3 * median(leases), 3)
-        found["commands_per_second"] = {str(count): await commands_a_second(pool, count) for count in CROWDS}
+        found["commands_per_second"] = {str(count): await commands_per_second(pool, count) for count in CONCURRENCIES}
     finally:
         await pool.close()
     return found
 
 
 async def through_ray(times: int) -> dict[str, float]:
-    """The same round trip and lease from a process that reaches the sandbox through its host, a Ray actor; in turns
-    with one that this process holds itself, as an environment without Ray does.
+    """Return the times of a round trip and a lease through the node's Ray actor.
+
+    Round trips alternate with those to a sandbox held by this process, as by an environment without Ray.
     """
     start_ray()
-    keeper = NodeSupervisor("benchmark", SandboxSettings(backend="docker", max_per_node=4, warm=2))
-    keeper.open()
+    supervisor = NodeSupervisor("benchmark", SandboxSettings(backend="docker", max_per_node=4, warm=2))
+    supervisor.open()
     try:
         source, here = ClusterProvider("benchmark"), InProcessProvider("docker", capacity=2)
 
@@ -176,21 +177,21 @@ async def through_ray(times: int) -> dict[str, float]:
                 trips: dict[str, list[float]] = {"ray_round_trip_ms": [], "here_round_trip_ms": []}
                 for _ in range(times):
                     for taken, box in zip(trips.values(), (far, near), strict=True):
-                        began = perf_counter()
+                        start = perf_counter()
                         box.exec(TRUE, timeout_s=10)
-                        taken.append(perf_counter() - began)
+                        taken.append(perf_counter() - start)
 
-            def borrow() -> None:
+            def lease_once() -> None:
                 source.lease(SPEC, timeout_s=60).release()
 
             found = {name: round(1e3 * median(taken), 3) for name, taken in trips.items()}
             found["ray_adds_ms"] = round(found["ray_round_trip_ms"] - found["here_round_trip_ms"], 3)
-            return found | {"ray_lease_ms": timed(borrow, times // 5)}
+            return found | {"ray_lease_ms": timed(lease_once, times // 5)}
 
         return await asyncio.to_thread(measure)
     finally:
         await asyncio.to_thread(here.close)
-        await keeper.close()
+        await supervisor.close()
         stop_ray()
 
 
@@ -199,7 +200,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--times", type=int, default=300)
     times = options.parse_args().times
-    found = {"benchmark": "sandbox", **floors(times), **usual(times), **asyncio.run(pooled(times))}
+    found = {"benchmark": "sandbox", **floors(times), **docker_sdk(times), **asyncio.run(pooled(times))}
     found |= asyncio.run(through_ray(times))
     found["exec_run_over_round_trip"] = round(found["exec_run_ms"] / found["round_trip_ms"], 1)
     print(json.dumps(found))

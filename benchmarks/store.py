@@ -1,7 +1,7 @@
-"""How many turns a second the store commits: one step, two messages and an observation text each, in batches of ten.
+"""Measure the turns per second that the store commits, in batches of ten.
 
-The floor is the same rows through the ``sqlite3`` module alone, in the same batches, without records,
-encoding or hashing. Prints one JSON line last.
+A turn is one step, two messages and the text of an observation. The floor inserts the same rows with the ``sqlite3``
+module in the same batches, without records, encoding or hashing. Prints one JSON line last.
 """
 
 import argparse
@@ -24,7 +24,7 @@ NAN = math.nan
 
 
 def turn(index: int, salt: int) -> tuple[list[Step], list[Message]]:
-    """One turn of an episode: about thirty tokens of observation, three of action."""
+    """Return the records of one turn: an observation of thirty tokens and an action of three."""
     observation = Message(
         2 * index,
         2 * index - 1 if index else None,
@@ -64,12 +64,12 @@ def turn(index: int, salt: int) -> tuple[list[Step], list[Message]]:
 
 
 def through_writer(url: str, turns: int, batch: int, window_ms: float) -> tuple[float, float]:
-    """Appends a second by the wall and by the processor, episodes started and finished included."""
+    """Return appends per second of wall time and of CPU time, including the start and end of episodes."""
     database = open_database(url, create=True)
     writer = Writer(database, window_ms=window_ms)
     writer.commit(operations.create_run.bind(run="r", config={}, config_hash="", kind="train", code_version=""))
     prepared = [turn(n // ACTIVE % TURNS, n) for n in range(turns)]
-    begun, used = time.perf_counter(), time.process_time()
+    start_wall, start_cpu = time.perf_counter(), time.process_time()
     for start in range(0, turns, batch):
         futures = []
         for n in range(start, min(start + batch, turns)):
@@ -90,14 +90,14 @@ def through_writer(url: str, turns: int, batch: int, window_ms: float) -> tuple[
                 futures.append(writer.submit(operations.finish_trajectory.bind(trajectory=name, **end)))
         for future in futures:
             future.result(60)
-    wall, cpu = time.perf_counter() - begun, time.process_time() - used
+    wall, cpu = time.perf_counter() - start_wall, time.process_time() - start_cpu
     writer.close()
     database.close()
     return turns / wall, turns / cpu
 
 
 def raw_rows(path: Path) -> Iterator[tuple[str, list[tuple[object, ...]]]]:
-    """What the writer stored, as tuples to insert again."""
+    """Yield an insert statement and the stored rows per table."""
     source = sqlite3.connect(path)
     for table in ("blob", "message", "step"):
         rows = source.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608
@@ -106,7 +106,7 @@ def raw_rows(path: Path) -> Iterator[tuple[str, list[tuple[object, ...]]]]:
 
 
 def floor(folder: Path, turns: int, batch: int) -> float:
-    """The same rows by ``sqlite3`` alone, in as many transactions."""
+    """Return the rate of inserting the same rows with ``sqlite3`` in as many transactions."""
     source = sqlite3.connect(folder / "store.db")
     schema = [row[0] for row in source.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()]
     source.close()
@@ -117,20 +117,20 @@ def floor(folder: Path, turns: int, batch: int) -> float:
         target.execute(statement)
     tables = list(raw_rows(folder / "store.db"))
     batches = turns // batch
-    begun = time.perf_counter()
+    start = time.perf_counter()
     for number in range(batches):
         target.execute("BEGIN IMMEDIATE")
         for statement, rows in tables:
             first, last = (len(rows) * n // batches for n in (number, number + 1))
             target.executemany(statement, rows[first:last])
         target.execute("COMMIT")
-    wall = time.perf_counter() - begun
+    wall = time.perf_counter() - start
     target.close()
     return turns / wall
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=20_480)
     parser.add_argument("--batch", type=int, default=10)
@@ -147,7 +147,7 @@ def main() -> None:
             folder = Path(top) / str(number)
             folder.mkdir()
             rates.append(through_writer(f"sqlite:///{folder}/store.db", options.turns, options.batch, 0.0))
-            print(f"writer: {rates[-1][0]:,.0f} appends/s by the wall, {rates[-1][1]:,.0f} by the processor")
+            print(f"writer: {rates[-1][0]:,.0f} appends per second, {rates[-1][1]:,.0f} per second of CPU time")
         lowest = floor(Path(top) / "0", options.turns, options.batch)
     result = {
         "appends_per_s": round(max(rate[0] for rate in rates)),

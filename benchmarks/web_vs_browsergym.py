@@ -45,7 +45,7 @@ class Playing(Protocol):
     def close(self) -> None: ...
 
 
-class Theirs:
+class BrowserGymPlayer:
     """An environment of BrowserGym."""
 
     def __init__(self, url: str, *options: str) -> None:
@@ -54,14 +54,14 @@ class Theirs:
         self.pixels: tuple[int, ...] = ()
 
     def reset(self, task: str, seed: int) -> None:
-        answer = self.peer.reset(task, seed)
-        self.pixels = tuple(answer["pixels"])
-        self.field = next(node["id"] for node in answer["nodes"] if node["role"] == "textbox")
+        response = self.peer.reset(task, seed)
+        self.pixels = tuple(response["pixels"])
+        self.field = next(node["id"] for node in response["nodes"] if node["role"] == "textbox")
 
     def step(self, number: int) -> None:
-        answer = self.peer.step(f"fill('{self.field}', 'word{number}')" if number % 2 else f"click('{self.field}')")
-        assert not answer["error"], answer["error"]
-        assert not answer["over"]
+        response = self.peer.step(f"fill('{self.field}', 'word{number}')" if number % 2 else f"click('{self.field}')")
+        assert not response["error"], response["error"]
+        assert not response["over"]
 
     def close(self) -> None:
         self.peer.close()
@@ -74,7 +74,7 @@ class Opened(MiniWoBEnv):
         return replace(super().open_instance(page_seed), reusable=False)
 
 
-class Ours:
+class TurnwisePlayer:
     """An environment of turnwise, with a window of the size of BrowserGym's screenshots."""
 
     def __init__(self, pixels: tuple[int, ...], kind: type[MiniWoBEnv] = MiniWoBEnv) -> None:
@@ -85,15 +85,15 @@ class Ours:
 
     def reset(self, task: str, seed: int) -> None:
         if task not in self.envs:
-            made = self.kind(task, observation="both")
-            made.height, made.width = self.shape[:2]
+            env = self.kind(task, observation="both")
+            env.height, env.width = self.shape[:2]
             for other in self.envs.values():
-                made.browser = other.browser
-            self.envs[task] = made
+                env.browser = other.browser
+            self.envs[task] = env
         self.env = self.envs[task]
-        seen, _ = self.env.reset(seed=seed)
-        assert isinstance(seen, dict)
-        self.pixels = seen["image"].shape
+        observation, _ = self.env.reset(seed=seed)
+        assert isinstance(observation, dict)
+        self.pixels = observation["image"].shape
         self.field = next(node["id"] for node in self.env.nodes if node["role"] == "textbox")
 
     def step(self, number: int) -> None:
@@ -110,9 +110,9 @@ class Ours:
 def rate(players: Sequence[Playing], work: Callable[[Playing, int], int]) -> float:
     """Return the operations per second of all players together; ``work`` returns the count of one player."""
     with ThreadPoolExecutor(len(players)) as threads:
-        began = perf_counter()
+        start = perf_counter()
         done = sum(threads.map(work, players, range(len(players))))
-        return done / (perf_counter() - began)
+        return done / (perf_counter() - start)
 
 
 def resets(times: int) -> Callable[[Playing, int], int]:
@@ -154,36 +154,36 @@ def descendants(process: int) -> set[int]:
 
 
 def memory_mib(processes: set[int]) -> float:
-    """Return the proportional memory of the processes."""
+    """Return the proportional set size of the processes, in MiB."""
     total = 0
     for process in processes:
         try:
-            told = Path(f"/proc/{process}/smaps_rollup").read_text()
+            text = Path(f"/proc/{process}/smaps_rollup").read_text()
         except OSError:
             continue
-        total += sum(int(line.split()[1]) for line in told.splitlines() if line.startswith("Pss:"))
+        total += sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
     return total / 1024
 
 
 def sandbox_processes() -> set[int]:
-    """Return the memory of every running sandbox of the image ``web``; no other process may use them."""
+    """Return the process ids of all running sandboxes of the image ``web``; nothing else may use that image."""
     listed = ["docker", "ps", "-q", "--filter", "ancestor=turnwise/web"]
     names = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
     found: set[int] = set()
     for name in names:
-        asked = ["docker", "top", name, "-eo", "pid"]
-        top = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+        command = ["docker", "top", name, "-eo", "pid"]
+        top = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         found |= {int(line) for line in top.split()[1:]}
     return found
 
 
-def crowd(url: str, count: int, rounds: int, chosen: argparse.Namespace) -> dict[str, Any]:
+def compare(url: str, count: int, rounds: int, chosen: argparse.Namespace) -> dict[str, Any]:
     """Measure every kind of environment alternately at one concurrency."""
     kinds: dict[str, Callable[[], Playing]] = {
-        "as_shipped": lambda: Theirs(url),
-        "no_delay": lambda: Theirs(url, "--no-delay"),
+        "as_shipped": lambda: BrowserGymPlayer(url),
+        "no_delay": lambda: BrowserGymPlayer(url, "--no-delay"),
     }
-    told: dict[str, list[dict[str, float]]] = {"as_shipped": [], "no_delay": [], "ours": [], "opened": []}
+    rates: dict[str, list[dict[str, float]]] = {"as_shipped": [], "no_delay": [], "ours": [], "opened": []}
     memory: dict[str, float] = {}
     for _ in range(rounds):
         pixels: tuple[int, ...] = ()
@@ -191,36 +191,36 @@ def crowd(url: str, count: int, rounds: int, chosen: argparse.Namespace) -> dict
             players = [make() for _ in range(count)]
             try:
                 rate(players, resets(1))
-                told[kind].append(measured(players, chosen.peer_resets, chosen.peer_steps))
+                rates[kind].append(measured(players, chosen.peer_resets, chosen.peer_steps))
                 pids = set[int]().union(*(descendants(one.peer.process.pid) for one in players))  # type: ignore[attr-defined]
                 memory[kind] = memory_mib(pids) / count
                 pixels = players[0].pixels
             finally:
                 for player in players:
                     player.close()
-        ours = [Ours(pixels) for _ in range(count)]
+        ours = [TurnwisePlayer(pixels) for _ in range(count)]
         try:
             rate(ours, resets(1))
-            told["ours"].append(measured(ours, chosen.resets, chosen.steps))
+            rates["ours"].append(measured(ours, chosen.resets, chosen.steps))
             assert ours[0].pixels == pixels, (ours[0].pixels, pixels)
             memory["ours"] = memory_mib(sandbox_processes()) / count
         finally:
             for one in ours:
                 one.close()
-        opened = [Ours(pixels, Opened) for _ in range(count)]
+        opened = [TurnwisePlayer(pixels, Opened) for _ in range(count)]
         try:
             rate(opened, resets(1))
-            told["opened"].append({"resets": rate(opened, resets(chosen.resets))})
+            rates["opened"].append({"resets": rate(opened, resets(chosen.resets))})
         finally:
             for one in opened:
                 one.close()
         sleep(1)
-    found = {kind: {key: median(turn[key] for turn in turns) for key in turns[0]} for kind, turns in told.items()}
+    found = {kind: {key: median(turn[key] for turn in turns) for key in turns[0]} for kind, turns in rates.items()}
     return {
         **{
-            kind: {f"{key}_per_s": round(value, 2) for key, value in rates.items()}
+            kind: {f"{key}_per_s": round(value, 2) for key, value in medians.items()}
             | ({"mib_each": round(memory[kind])} if kind in memory else {})
-            for kind, rates in found.items()
+            for kind, medians in found.items()
         },
         "steps_ratio_as_shipped": round(found["ours"]["steps"] / found["as_shipped"]["steps"], 2),
         "steps_ratio_no_delay": round(found["ours"]["steps"] / found["no_delay"]["steps"], 2),
@@ -234,27 +234,27 @@ def crowd(url: str, count: int, rounds: int, chosen: argparse.Namespace) -> dict
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--crowds", type=int, nargs="+", default=[1, 4, 8])
+    parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 4, 8])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--resets", type=int, default=20)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--peer-resets", type=int, default=2)
     parser.add_argument("--peer-steps", type=int, default=12)
     chosen = parser.parse_args()
-    source = InProcessProvider("docker", capacity=max(chosen.crowds) + 1, warm=0)
+    source = InProcessProvider("docker", capacity=max(chosen.concurrency) + 1, warm=0)
     set_provider(source)
-    at: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     try:
         with pages() as url:
-            for count in chosen.crowds:
-                at[str(count)] = crowd(url, count, chosen.rounds, chosen)
-                print(json.dumps({count: at[str(count)]}), file=sys.stderr, flush=True)
+            for count in chosen.concurrency:
+                results[str(count)] = compare(url, count, chosen.rounds, chosen)
+                print(json.dumps({count: results[str(count)]}), file=sys.stderr, flush=True)
     finally:
         set_provider(None)
         source.close()
-    ratios = [name for name in next(iter(at.values())) if "_ratio" in name]
-    worst = {name: min(one[name] for one in at.values()) for name in ratios}
-    print(json.dumps({"benchmark": "web_vs_browsergym", **worst, "at_once": at}))
+    ratios = [name for name in next(iter(results.values())) if "_ratio" in name]
+    worst = {name: min(one[name] for one in results.values()) for name in ratios}
+    print(json.dumps({"benchmark": "web_vs_browsergym", **worst, "by_concurrency": results}))
 
 
 if __name__ == "__main__":
