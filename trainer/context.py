@@ -1,4 +1,4 @@
-"""``RunContext``: what every part of a run shares. It is frozen; ``run.state.RunState`` holds what changes."""
+"""The frozen context that all parts of a run share; ``run.state.RunState`` holds the mutable state."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from .telemetry.metrics import Metrics
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """One run: its configuration, its place in the store and on disk, and the ways to report."""
+    """One run: its configuration, its place in the store and on disk, and its outputs."""
 
     config: RunConfig
     """Settings, and one component per algorithm slot."""
@@ -31,5 +31,5 @@ class RunContext:
 
     @property
     def name(self) -> str:
-        """Name of the run in the store: ``config.name``, or with a number if that name was finished or forked."""
+        """Name of the run in the store: ``config.name``, with a number if a run of that name finished or was forked."""
         return self.store.run

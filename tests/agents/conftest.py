@@ -1,4 +1,4 @@
-"""Real engines for the tests of this floor: Ray once, an engine for each model once a module."""
+"""Fixtures for tests with real engines: one Ray and one event loop per session."""
 
 import asyncio
 import warnings
@@ -12,7 +12,7 @@ WORDS = [f"w{i}" for i in range(120)]
 
 @pytest.fixture(scope="session")
 def ray() -> Iterator[Any]:
-    """An in-process Ray, for the whole test session."""
+    """Start Ray in this process, once per session."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import os
@@ -30,7 +30,7 @@ def ray() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def loop() -> Iterator[asyncio.Runner]:
-    """One event loop for everything asynchronous."""
+    """Yield the event loop that all tests share."""
     with asyncio.Runner() as runner:
         yield runner
 
@@ -40,7 +40,7 @@ Run = Callable[[Awaitable[Any]], Any]
 
 @pytest.fixture(scope="session")
 def run(loop: asyncio.Runner) -> Run:
-    """Run an awaitable to its end, within three minutes: an engine starts slowly where much else runs."""
+    """Return a function that awaits with a timeout of 180 s: an engine starts slowly on a busy machine."""
 
     async def bounded(awaitable: Awaitable[Any]) -> Any:
         async with asyncio.timeout(180):

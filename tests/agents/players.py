@@ -1,5 +1,6 @@
-"""What the tests of the episode loop share: a store, groups, and small players that say what they are told to. They
-stand in for the engine only to inject its faults.
+"""Shared parts of the tests of the episode loop: a store, groups, and scripted players.
+
+A scripted player replaces the engine only to inject faults.
 """
 
 import asyncio
@@ -33,98 +34,98 @@ def site(family: str = "open") -> Task:
     return make_task(SITE, 3, "train", {"family": family})
 
 
-class PlayOn:
+class NeverStop:
     """Never stops an episode."""
 
     def stop(self, trajectory: str, turn: int, reward: float) -> str:
         return ""
 
 
-Say = Callable[[str], Awaitable[str]]
-Script = Callable[[EnvThread, Trajectory], Say]
+Respond = Callable[[str], Awaitable[str]]
+Script = Callable[[EnvThread, Trajectory], Respond]
 
 
 @dataclass
 class Scripted:
-    """Says what ``say`` answers, each time as two messages of one token."""
+    """Plays the results of ``respond``. Each turn adds two messages of one token: a prompt and a completion."""
 
-    say: Say
+    respond: Respond
     turn: int = 0
     closed: bool = False
 
     async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
-        text = await self.say(observation)
-        at = 2 * self.turn
+        text = await self.respond(observation)
+        index = 2 * self.turn
         self.turn += 1
-        parent = at - 1 if at else None
-        asked = Message(at, parent, Role.USER, Source.POLICY, [1], [0], [float("nan")], [-1])
-        said = Message(at + 1, at, Role.ASSISTANT, Source.POLICY, [2], [1], [-0.5], [0])
-        return PlayerTurn(text, (asked, said), 1)
+        parent = index - 1 if index else None
+        prompt = Message(index, parent, Role.USER, Source.POLICY, [1], [0], [float("nan")], [-1])
+        completion = Message(index + 1, index, Role.ASSISTANT, Source.POLICY, [2], [1], [-0.5], [0])
+        return PlayerTurn(text, (prompt, completion), 1)
 
     def close(self) -> None:
         self.closed = True
 
 
-def always(text: str) -> Say:
-    async def say(_: str) -> str:
+def always(text: str) -> Respond:
+    async def respond(_: str) -> str:
         return text
 
-    return say
+    return respond
 
 
 @dataclass
 class Stage:
-    """Groups played into a real store, through a ``send`` that a test may wrap."""
+    """Plays groups into a real store, through a ``send`` that a test may wrap."""
 
     database: Database
     send: Send
     players: list[Scripted] = field(default_factory=list)
     owners: list[EnvThread] = field(default_factory=list)
     player: Any = None
-    """Plays instead of a scripted one."""
+    """Replaces the scripted players if it is set."""
     concurrency: dict[str, int] = field(default_factory=dict)
-    """Episodes at once by kind of environment."""
+    """Maximum number of episodes at the same time, by environment key."""
 
     async def play(
         self,
-        say: Script,
+        script: Script,
         of: Group,
         timeouts: Timeouts = QUICK,
     ) -> list[Outcome]:
         store = await self.begin()
         await store.open_group(of)
-        runner = self.runner(say, timeouts)
+        runner = self.runner(script, timeouts)
         try:
             return await runner.play(of, [(member, 0) for member in range(of.size)])
         finally:
             await runner.close()
 
     def store(self) -> RunStore:
-        """Return the store as run ``r`` uses it."""
+        """Return the store of run ``r``."""
         return RunStore("r", self.database, StoreClient(self.send))
 
     async def begin(self) -> RunStore:
-        """Store run ``r``, and return the store as it uses it."""
+        """Create run ``r`` in the store, and return the store of that run."""
         store = self.store()
         await store.create(config={}, config_hash="c", kind="train", code_version="0")
         return store
 
-    def runner(self, say: Script, timeouts: Timeouts = QUICK, send: Send | None = None) -> GroupRunner:
-        """Return a runner that writes through ``send``, by default the stage's."""
+    def runner(self, script: Script, timeouts: Timeouts = QUICK, send: Send | None = None) -> GroupRunner:
+        """Return a runner that writes through ``send``; by default through the stage's ``send``."""
 
         def player(owner: EnvThread, _: Group, trajectory: Trajectory) -> Any:
             if self.player is not None:
                 return self.player
-            made = Scripted(say(owner, trajectory))
-            self.players.append(made)
+            scripted = Scripted(script(owner, trajectory))
+            self.players.append(scripted)
             self.owners.append(owner)
-            return made
+            return scripted
 
-        return GroupRunner(StoreClient(send or self.send), player, timeouts, self.concurrency, PlayOn())
+        return GroupRunner(StoreClient(send or self.send), player, timeouts, self.concurrency, NeverStop())
 
 
 def on_stage(tmp_path: Path, scenario: Callable[[Stage], Awaitable[Any]]) -> Any:
-    """Run a scenario on a fresh SQLite store, for a minute at most."""
+    """Run a scenario on a new SQLite store; its timeout is 60 s."""
 
     async def bounded() -> Any:
         database = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
@@ -139,19 +140,19 @@ def on_stage(tmp_path: Path, scenario: Callable[[Stage], Awaitable[Any]]) -> Any
     return asyncio.run(bounded())
 
 
-def oracle(owner: EnvThread, _: Trajectory) -> Say:
-    """Does what is right."""
+def oracle(owner: EnvThread, _: Trajectory) -> Respond:
+    """Plays the reference solution."""
 
-    async def say(observation: str) -> str:
+    async def respond(observation: str) -> str:
         return await owner.run("oracle", lambda env: env.oracle(), 5)
 
-    return say
+    return respond
 
 
-def until_no_thread_is_lost() -> None:
-    """Wait, for five seconds at most, until the threads that were given up have ended."""
+def wait_for_abandoned_threads() -> None:
+    """Wait until all abandoned threads have ended; fail after five seconds."""
     for _ in range(500):
         if not abandoned_threads():
             return
         threading.Event().wait(0.01)
-    pytest.fail(f"{abandoned_threads()} threads are still lost")
+    pytest.fail(f"{abandoned_threads()} abandoned threads still run")

@@ -1,4 +1,4 @@
-"""An HTTP server in the form of OpenAI's, which counts: it stands in for a model only to show how it is called."""
+"""An OpenAI-compatible HTTP server that counts requests and connections; it replaces a model to check the client."""
 
 import json
 import threading
@@ -8,8 +8,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Counter:
-    """Requests in flight, requests and connections so far. A request is answered once its wave of ``together`` requests
-    has arrived, or after ``patience_s``.
+    """Counts requests in flight, all requests, and connections.
+
+    A request is answered once its wave of ``together`` requests has arrived, or after ``patience_s``.
     """
 
     def __init__(self, content: str, together: int, patience_s: float) -> None:
@@ -20,7 +21,7 @@ class Counter:
         self.in_flight = self.most = self.arrived = self.connections = 0
 
     def handle(self) -> bytes:
-        """One request, from its arrival to its answer."""
+        """Count a request, wait for its wave, and return the body of the response."""
         with self.changed:
             self.arrived += 1
             self.in_flight += 1
@@ -34,7 +35,7 @@ class Counter:
 
 @contextmanager
 def serving(counter: Counter) -> Iterator[str]:
-    """The server's base URL."""
+    """Run a server and yield its base URL."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

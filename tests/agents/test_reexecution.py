@@ -1,4 +1,4 @@
-"""A replay finds whatever of a trajectory was altered, and nothing where only what is normalized away differs."""
+"""Re-execution reports every altered part of a trajectory, and ignores differences that ``normalize`` removes."""
 
 import gc
 from pathlib import Path
@@ -20,12 +20,12 @@ def open_files(folder: Path) -> list[str]:
 
 
 def played(tmp_path: Path, world: str, *alterations: str) -> ReplayReport:
-    """Plays one episode, alters it in the database, replays it."""
+    """Play one episode, alter it in the database, and re-execute it."""
     task = site() if world == "site" else make_task({"clock": CLOCK, "picture": PICTURE}[world], 3, "train", {})
 
     async def scenario(stage: Stage) -> str:
-        say = oracle if world == "site" else lambda *_: always("go")
-        (outcome,) = await stage.play(say, group(task))
+        script = oracle if world == "site" else lambda *_: always("go")
+        (outcome,) = await stage.play(script, group(task))
         assert outcome.status is Status.COMPLETED
         assert outcome.success
         with stage.database.engine.begin() as conn:
@@ -37,13 +37,13 @@ def played(tmp_path: Path, world: str, *alterations: str) -> ReplayReport:
 
 
 @pytest.mark.parametrize("world", ["site", "clock"])
-def test_what_was_played_replays(tmp_path: Path, world: str) -> None:
+def test_a_stored_episode_replays(tmp_path: Path, world: str) -> None:
     report = played(tmp_path, world)
     assert report.matches, report.message
 
 
-def test_the_store_is_closed_again(tmp_path: Path) -> None:
-    """Where nothing closes it, its files stay open until Python collects the engine: the collector is off here."""
+def test_replay_closes_the_store(tmp_path: Path) -> None:
+    """The garbage collector is disabled, because it would close the files of an engine that nothing closed."""
     gc.disable()
     try:
         assert played(tmp_path, "picture").matches
@@ -52,7 +52,7 @@ def test_the_store_is_closed_again(tmp_path: Path) -> None:
         gc.enable()
 
 
-def test_one_step_is_told_as_one(tmp_path: Path) -> None:
+def test_the_message_counts_a_single_step_in_the_singular(tmp_path: Path) -> None:
     assert played(tmp_path, "picture").message == "its one step matches"
 
 
@@ -75,7 +75,7 @@ LAST = "UPDATE trajectory SET final_observation_blob = (SELECT observation_blob 
         ("UPDATE trajectory SET final_observation_hash = 'x'", "the end differs: last observation's hash"),
     ],
 )
-def test_what_was_altered_is_named(tmp_path: Path, world: str, alteration: str, message: str) -> None:
+def test_an_alteration_is_reported_by_name(tmp_path: Path, world: str, alteration: str, message: str) -> None:
     report = played(tmp_path, world, alteration)
     assert not report.matches
     assert report.message.startswith(message)
@@ -99,7 +99,7 @@ OTHER_VERSION = "UPDATE task SET env_version = '7'"
         ("UPDATE step SET reward = 9 WHERE idx = 1", "step 1 differs: reward was 9.0, now 0.1"),
     ],
 )
-def test_an_upgrade_of_the_environment_is_named(
+def test_an_upgrade_of_the_environment_is_reported(
     tmp_path: Path, alteration: str, upgrade: str, also: str, verdict: str
 ) -> None:
     report = played(tmp_path, "clock", *filter(None, (alteration, also)))
@@ -108,7 +108,7 @@ def test_an_upgrade_of_the_environment_is_named(
     assert report.matches == (not also)
 
 
-def test_an_ending_that_nobody_reckoned_is_not_held_against_its_steps(tmp_path: Path) -> None:
+def test_missing_summary_columns_of_a_failed_episode_are_not_a_difference(tmp_path: Path) -> None:
     report = played(tmp_path, "clock", "UPDATE trajectory SET status = 'env_error', reward = 0, success = NULL")
     assert report.matches, report.message
     assert report.message == "all 3 steps match"

@@ -1,4 +1,4 @@
-"""The tiny model's folder: deterministic, loadable, and its words round trip."""
+"""The folder of a tiny model is deterministic and loadable, and its words round-trip."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return new_model(tmp_path_factory.mktemp("model") / "m", WORDS, seed=3)
 
 
-def test_config_is_as_asked(folder: Path) -> None:
+def test_the_config_matches_the_arguments(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     assert config["model_type"] == "qwen3"
     assert (config["hidden_size"], config["intermediate_size"], config["head_dim"]) == (128, 256, 32)
@@ -27,7 +27,7 @@ def test_config_is_as_asked(folder: Path) -> None:
     assert config["tie_word_embeddings"] is True
 
 
-def test_same_seed_same_weights(folder: Path, tmp_path: Path) -> None:
+def test_equal_seeds_write_equal_weights(folder: Path, tmp_path: Path) -> None:
     again = new_model(tmp_path / "again", WORDS, seed=3)
     other = new_model(tmp_path / "other", WORDS, seed=4)
     assert (again / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
@@ -64,7 +64,7 @@ def test_template_has_no_separator_before_the_action(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("words", "message"), [([], "empty"), (["two words"], "two words"), ([""], "not a word")])
-def test_bad_vocabulary_is_refused(tmp_path: Path, words: list[str], message: str) -> None:
+def test_an_invalid_vocabulary_is_rejected(tmp_path: Path, words: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         new_model(tmp_path / "m", words)
 

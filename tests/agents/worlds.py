@@ -1,4 +1,4 @@
-"""Environments for the tests of the episode loop, registered in any process that asks for them by ``module:id``."""
+"""Environments for the tests of the episode loop. A process registers them by importing ``module:id``."""
 
 import itertools
 import re
@@ -15,7 +15,7 @@ _ticks = itertools.count(1000)
 
 
 class Clock(TurnEnv):
-    """Tells a number that is never the same twice, and normalizes it away; ends with success at the third step."""
+    """Shows a number that never repeats, and removes it in ``normalize``; ends with success at the third step."""
 
     def __init__(self) -> None:
         self.action_space = FreeText(words=("go",))

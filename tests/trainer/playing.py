@@ -24,15 +24,15 @@ FIRST = PolicyVersion("r", 0, None, 0)
 
 @dataclass
 class InProcess:
-    """Plays groups in this process, as ``WorkerPool`` has them played by Ray actors."""
+    """Plays groups in this process, as ``WorkerPool`` plays them on Ray actors."""
 
     runner: GroupRunner
 
-    async def play(self, group: Group, todo: Sequence[tuple[int, int]], timeout_s: float) -> list[Outcome]:
-        return await self.runner.play(group, todo)
+    async def play(self, group: Group, members: Sequence[tuple[int, int]], timeout_s: float) -> list[Outcome]:
+        return await self.runner.play(group, members)
 
     async def cancel(self, timeout_s: float = 30.0) -> None:
-        """Do nothing: the dispatcher has cancelled what runs here."""
+        """Do nothing: the dispatcher has cancelled the episodes of this process."""
 
 
 def run_context(stage: Stage, config: RunConfig, streams: Streams) -> RunContext:

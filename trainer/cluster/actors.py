@@ -35,7 +35,7 @@ SANDBOXES_PER_EPISODE = 2
 
 @dataclass(frozen=True, slots=True)
 class StoreAccess:
-    """How the processes of a run write to the store."""
+    """The way of a run's writes into the store."""
 
     client: StoreClient
     """The driver's path into the store."""

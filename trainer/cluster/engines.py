@@ -1,7 +1,7 @@
 """The engine replicas of a run and the policy version they serve.
 
-An engine without a version does not generate. An engine that died is restarted by Ray without its weights; a watch
-gives them back, so that every engine serves ``EngineGroup.version`` again.
+An engine without a version does not generate. Ray restarts an engine that died, without its weights; a watch loads
+them again, so that every engine serves ``EngineGroup.version``.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class EngineGroup:
         self._watching: asyncio.Task[None] | None = None
 
     def watch(self) -> None:
-        """Begin to give restarted engines their weights back."""
+        """Start to reload the weights of restarted engines."""
         self._watching = asyncio.create_task(self._restore_versions())
 
     async def write(self, weights: WeightWriter) -> None:

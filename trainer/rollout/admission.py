@@ -1,4 +1,4 @@
-"""When a new group may open: the one place where rollout waits for learning."""
+"""Admission: compute how many groups may open. Only here does rollout wait for learning."""
 
 from collections.abc import Mapping
 

@@ -1,6 +1,6 @@
-"""When groups fail: a broken environment ends the run, an outage pauses it.
+"""The circuit breaker of a run: an outage pauses new groups, and a broken environment ends the run.
 
-No failed group reaches the learner, so a run learns nothing from an outage.
+No failed group reaches the learner, so an outage does not change the policy.
 """
 
 from time import monotonic

@@ -1,8 +1,7 @@
-"""The rollout side of a run: open groups as capacity allows, have them played, close them.
+"""Open groups as capacity allows, play them, and close them.
 
 Invariant: every group that opens closes exactly once, as ready, filtered or failed. If the process dies first, the
-group is still open, and the resume closes it. The number of groups under way is read from the store, never counted
-here.
+group is still open, and the resume closes it. The number of running groups is read from the store, never counted here.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from .worker_pool import WorkerPool
 
 
 class Dispatcher:
-    """The training groups of one run that are under way."""
+    """Keeps the training groups of one run in flight."""
 
     def __init__(self, context: RunContext, pool: WorkerPool, first_group: int) -> None:
         self._context = context
@@ -69,7 +68,7 @@ class Dispatcher:
                 max_staleness=rollout.max_staleness,
                 groups_per_batch=rollout.groups_per_batch,
             )
-            groups = [self._draw() for _ in range(self.breaker.allowed(room, len(self._open)))]
+            groups = [self._next_group() for _ in range(self.breaker.allowed(room, len(self._open)))]
             await run_to_completion(self._open_in_store(groups))
             for group in [] if self._cancelled else groups:
                 task = asyncio.create_task(self._play(group))
@@ -78,7 +77,7 @@ class Dispatcher:
             return len(groups)
 
     async def cancel(self) -> None:
-        """Close every group under way as failed, and its running members as cancelled."""
+        """Close every running group as failed, and its running members as cancelled."""
         self.paused = self._cancelled = True
         for task in self._tasks:
             task.cancel()
@@ -93,7 +92,7 @@ class Dispatcher:
         await asyncio.gather(*(self._store.open_group(group) for group in groups))
         self._open.update(group.id for group in groups)
 
-    def _draw(self) -> Group:
+    def _next_group(self) -> Group:
         config = self._config
         task = config.task_sampler.propose(config.mixture, self._task_stream)
         number, self.next_group = self.next_group, self.next_group + 1
@@ -120,7 +119,7 @@ class Dispatcher:
             TurnwiseError: the circuit breaker gives up.
         """
         outcomes = await play_group(self._pool, self._store, group, self._config.rollout.group_timeout_s)
-        state, reason = self._judge(group, outcomes)
+        state, reason = self._closing_state(group, outcomes)
         await self._store.close_group(group.id, state, reason)
         self._open.discard(group.id)
         self._count(state, reason)
@@ -128,7 +127,7 @@ class Dispatcher:
             raise TurnwiseError(reason)
         await self.fill()
 
-    def _judge(self, group: Group, outcomes: Sequence[Outcome]) -> tuple[GroupState, str]:
+    def _closing_state(self, group: Group, outcomes: Sequence[Outcome]) -> tuple[GroupState, str]:
         """Return the state in which a group closes, and why it is not ready."""
         survivors = [one for one in outcomes if one.status in SCORED_STATUSES]
         result = GroupResult(group.id, group.task, group.horizon, survivors)

@@ -1,4 +1,4 @@
-"""Play one group to its end, also when the worker that plays it dies."""
+"""Play one group to its end, even if the worker that plays it dies."""
 
 from collections.abc import Sequence
 
@@ -15,10 +15,10 @@ LATE_WRITE = "written by a worker after it was lost"
 
 
 async def play_group(pool: WorkerPool, store: RunStore, group: Group, timeout_s: float) -> Sequence[Outcome]:
-    """Return how the members of an open group ended.
+    """Play the members of an open group and return their outcomes.
 
-    The finished members of a lost worker are in the store and count. Its unfinished members become ``env_error`` and
-    are played again by another worker. A worker that was given up because it stopped answering may still write for a
+    The finished members of a lost worker are in the store and count. Its unfinished members become ``env_error``, and
+    another worker plays them again. A worker that counts as lost because it stopped answering may still write for a
     while. Therefore each worker numbers its attempts above those of all workers before it, and two workers never write
     to one trajectory.
 

@@ -29,7 +29,7 @@ class WorkerLost(TurnwiseError):
 class _Worker:
     actor: Any
     running: int = 0
-    """Members under way."""
+    """Running members."""
     draining: bool = False
 
 
@@ -60,7 +60,7 @@ class WorkerPool:
             raise TurnwiseError(f"a rollout worker could not start: {str(error).strip().splitlines()[-1]}") from error
 
     async def play(self, group: Group, members: Sequence[tuple[int, int]], timeout_s: float) -> list[Outcome]:
-        """Play ``(member, attempt)`` pairs of a group on the least busy worker, and return how each ended.
+        """Play ``(member, attempt)`` pairs of a group on the least busy worker, and return their outcomes.
 
         Raises:
             WorkerLost: the worker died, did not answer a check within ``timeout_s``, or has been playing one member
@@ -93,7 +93,7 @@ class WorkerPool:
         return outcomes
 
     async def cancel(self, timeout_s: float = CANCEL_TIMEOUT_S) -> None:
-        """Cancel every episode under way; wait at most ``timeout_s``."""
+        """Cancel every running episode; wait at most ``timeout_s``."""
         await self._on_all("cancel", timeout_s)
 
     async def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:

@@ -1,4 +1,4 @@
-"""Wait for the next batch of ready groups; end the run if no batch can come together."""
+"""Wait for the next batch of ready groups, and end the run if no batch can form."""
 
 import asyncio
 from collections import Counter
@@ -22,7 +22,7 @@ MAX_FILTERED_BATCHES = 10
 """Consecutively filtered groups, in batches, that end the run."""
 BATCH_TIMEOUT_SLACK_S = 120.0
 """Slack added to two group timeouts; if no episode starts or ends for that long, the run ends."""
-STOP_REASON = "asked to stop"
+STOP_REASON = "stop requested"
 
 
 class BatchWait:

@@ -1,4 +1,4 @@
-"""A run is its name: whether a command begins, resumes or forks a run, or is refused."""
+"""Decide from the name of a run whether a command begins, resumes or forks it, or is refused."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -23,9 +23,9 @@ class InitialState:
     model: Path
     """Folder of the model and its tokenizer; the engines load it."""
     is_new: bool = False
-    """Whether the model was just made, with random weights."""
+    """Whether the model is a new one with random weights."""
     is_fork: bool = False
-    """Whether the model is that of another run's checkpoint."""
+    """Whether the model comes from another run's checkpoint."""
     state: dict[str, Any] = field(default_factory=dict)
     """State of the checkpoint that the run resumes from (``RunState.checkpoint_json``); empty at a run's beginning."""
     notes: tuple[str, ...] = ()
@@ -50,8 +50,8 @@ class InitialState:
 def initial_state(config: RunConfig, identity: RunIdentity, database: Database, folder: Path) -> InitialState:
     """Find the weights to begin or resume with, or make a new model in ``folder``.
 
-    A run that resumes takes its newest whole checkpoint. A fork without a checkpoint takes that of its parent, also
-    when an earlier process of the fork was killed before the first checkpoint.
+    A run that resumes takes its newest whole checkpoint. A fork without a checkpoint takes that of its parent, even
+    if an earlier process of the fork was killed before its first checkpoint.
 
     Raises:
         TurnwiseError: the model cannot be found or made, or the run to resume or fork has no whole checkpoint.

@@ -53,7 +53,7 @@ class TrainingLoop:
         """Update until the run's limit is reached or it is to stop, and save the last version.
 
         Raises:
-            TurnwiseError: no batch comes together, groups or engines keep failing, or an update is not finite.
+            TurnwiseError: no batch forms, groups or engines keep failing, or an update is not finite.
         """
         context, state, dispatcher = self._context, self._state, self._dispatcher
         engines = self._parts.cluster.engines

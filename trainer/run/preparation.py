@@ -1,6 +1,6 @@
 """Prepare a run for training: learner, checkpoints, the first version, format warm-up, first evaluations.
 
-A new model goes through a supervised format warm-up. Meanwhile the engines evaluate the model as it was made.
+A new model goes through a supervised format warm-up. Meanwhile the engines evaluate the untrained model.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class RunParts:
 
 
 class Preparation:
-    """Takes a run from its initial state to the version that training begins or goes on with."""
+    """Takes a run from its initial state to the version that training starts from."""
 
     def __init__(
         self,

@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 
 class StopRequest:
-    """Whether a run was requested to stop, and why. It is set once, in the run's event loop."""
+    """The request to stop a run, with its reason. It is set once, in the run's event loop."""
 
     def __init__(self) -> None:
         self.reason = ""
-        """Name of a signal, or the request in the store; empty while the run goes on."""
+        """Name of a signal, or the request in the store; empty without a request."""
         self._requested = asyncio.Event()
 
     def __bool__(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a run achieved, read from the store: the last line of `turnwise train --json`, and the learning curve."""
+"""Summarize a run from the store: the last line of `turnwise train --json`, and the learning curve."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
-"""The engine actor and its client: deadlines, affinity, aborts, and the death of any of the processes."""
+"""The engine actor and its client: timeouts, session affinity, aborts, and the death of processes."""
 
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,25 +30,25 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def writer(model: Path) -> Iterator[WeightWriter]:
     network = AutoModelForCausalLM.from_pretrained(model)
-    made = WeightWriter(network.named_parameters())
-    yield made
-    made.close()
+    weight_writer = WeightWriter(network.named_parameters())
+    yield weight_writer
+    weight_writer.close()
 
 
 @pytest.fixture(scope="module")
 def engine(ray: Any, run: Any, model: Path) -> Iterator[Any]:
-    """A fresh engine, without a version."""
+    """Start an engine without a version."""
     actor = start_engine(EngineConfig(kv_cache_memory_bytes=32 << 20), model, 512)
     run(actor.info.remote())
     yield actor
     ray.kill(actor)
 
 
-async def info(engine: Any, seconds: float = 150) -> dict[str, Any]:
-    """The engine's info, as soon as it is up."""
+async def info(engine: Any, timeout_s: float = 150) -> dict[str, Any]:
+    """Return the engine's info once it is up."""
     from ray.exceptions import RayError
 
-    async with asyncio.timeout(seconds):
+    async with asyncio.timeout(timeout_s):
         while True:
             try:
                 return dict(await engine.info.remote())
@@ -56,14 +56,19 @@ async def info(engine: Any, seconds: float = 150) -> dict[str, Any]:
                 await asyncio.sleep(0.2)
 
 
-def test_without_a_version_a_request_waits_until_its_deadline(run: Any, engine: Any) -> None:
+async def until(engine: Any, condition: Callable[[dict[str, Any]], bool]) -> None:
+    """Wait until the engine's info meets a condition; the fixture ``run`` bounds the wait."""
+    while not condition(await info(engine)):
+        await asyncio.sleep(0.01)
+
+
+def test_without_a_version_a_request_waits_until_its_timeout(run: Any, engine: Any) -> None:
     async def scenario() -> None:
         client = PolicyClient([engine])
         with pytest.raises(EngineFailed, match=r"no answer from engine 0 within 0\.3 s"):
             await client.generate("a", PROMPT, 4, 0.3)
         waiting = asyncio.ensure_future(client.generate("a", PROMPT, 4, 30))
-        await asyncio.sleep(0.1)
-        assert (await info(engine))["waiting"] == 1
+        await until(engine, lambda state: state["waiting"] == 1)
         await engine.use_loaded_weights.remote(3)
         assert set((await waiting).versions) == {3}
         await client.close()
@@ -94,23 +99,19 @@ def test_a_fast_request_does_not_wait_for_a_slow_one(run: Any, engine: Any) -> N
         await engine.use_loaded_weights.remote(3)
         client = PolicyClient([engine])
         slow = [asyncio.ensure_future(client.generate("slow", PROMPT, 450, 30)) for _ in range(8)]
-        await asyncio.sleep(0.05)
+        await until(engine, lambda state: state["running"] > 0)
         await client.generate("fast", PROMPT, 1, 30)
         assert not all(task.done() for task in slow)
         for task in slow:
             task.cancel()
         await asyncio.gather(*slow, return_exceptions=True)
-        for _ in range(50):
-            if (await info(engine))["running"] == 0:
-                break
-            await asyncio.sleep(0.02)
-        assert (await info(engine))["running"] == 0
+        await until(engine, lambda state: state["running"] == 0)
         await client.close()
 
     run(scenario())
 
 
-def test_a_refused_request_fails_at_once(run: Any, engine: Any) -> None:
+def test_a_rejected_request_fails_immediately(run: Any, engine: Any) -> None:
     async def scenario() -> None:
         await engine.use_loaded_weights.remote(3)
         client = PolicyClient([engine])
@@ -125,7 +126,7 @@ def test_a_refused_request_fails_at_once(run: Any, engine: Any) -> None:
 
 
 def test_a_session_stays_on_its_replica(run: Any, engine: Any) -> None:
-    """Two replicas, here two handles of one actor: what counts is which one the client chooses."""
+    """The two replicas are two handles of one actor: the test checks the choice of the client."""
 
     async def scenario() -> None:
         await engine.use_loaded_weights.remote(3)
@@ -145,8 +146,8 @@ def test_a_session_stays_on_its_replica(run: Any, engine: Any) -> None:
     run(scenario())
 
 
-def test_a_mixture_of_two_writes_is_refused(run: Any, engine: Any, writer: WeightWriter) -> None:
-    """The engine that was told of a write the buffer no longer holds ends, and comes back without a version."""
+def test_a_mixture_of_two_writes_is_rejected(run: Any, engine: Any, writer: WeightWriter) -> None:
+    """An engine that is sent a write which the buffer no longer holds ends, and restarts without a version."""
 
     async def scenario() -> None:
         before = await info(engine)
@@ -164,16 +165,16 @@ def test_a_mixture_of_two_writes_is_refused(run: Any, engine: Any, writer: Weigh
 
 
 @pytest.mark.chaos
-def test_death_of_an_engine_fails_its_requests_and_it_comes_back(run: Any, engine: Any, writer: WeightWriter) -> None:
+def test_the_death_of_an_engine_fails_its_requests_and_it_restarts(run: Any, engine: Any, writer: WeightWriter) -> None:
     async def scenario() -> None:
         client = PolicyClient([engine])
         await engine.update_weights.remote(writer.write(), 1)
         before = await info(engine)
-        asked = [asyncio.ensure_future(client.generate(f"s{i}", PROMPT, 450, 60)) for i in range(8)]
-        await asyncio.sleep(0.1)
+        requests = [asyncio.ensure_future(client.generate(f"s{i}", PROMPT, 450, 60)) for i in range(8)]
+        await until(engine, lambda state: state["running"] > 0)
         os.kill(before["pid"], signal.SIGKILL)
         async with asyncio.timeout(10):
-            results = await asyncio.gather(*asked, return_exceptions=True)
+            results = await asyncio.gather(*requests, return_exceptions=True)
         assert any(isinstance(result, EngineFailed) for result in results)
         later = asyncio.ensure_future(client.generate("s0", PROMPT, 2, 60))
         assert (await info(engine))["incarnation"] != before["incarnation"]

@@ -1,7 +1,7 @@
 """Engine and learner agree on the log-probability of every sampled token, through updates in flight.
 
-Each of four models (Qwen3 and Llama, tied and untied) serves requests at T = 1 and T = .7 while its weights are changed
-six times under way; each token is then scored by the Hugging Face model under the very version the engine says.
+Each of four models (Qwen3 and Llama, tied and untied) serves requests at T = 1 and T = 0.7 while its weights change six
+times. The Hugging Face model then scores each token under the version that the engine reported for it.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ Sampled = tuple[list[int], Completion]
         pytest.param("llama", True, marks=pytest.mark.soak),
     ],
 )
-def test_every_sampled_token(ray: Any, run: Any, tmp_path: Path, arch: Any, tie: bool) -> None:
+def test_engine_and_learner_agree_on_every_token(ray: Any, run: Any, tmp_path: Path, arch: Any, tie: bool) -> None:
     path = new_model(tmp_path / "model", WORDS, seed=5, arch=arch, tie=tie)
     model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
     engine = start_engine(EngineConfig(kv_cache_memory_bytes=32 << 20), path)
@@ -52,7 +52,7 @@ def test_every_sampled_token(ray: Any, run: Any, tmp_path: Path, arch: Any, tie:
 
 
 async def play(model: Any, engine: Any) -> tuple[dict[int, Any], dict[float, list[Sampled]]]:
-    """Sample while weights change; the weights of every version, and what was sampled at each temperature."""
+    """Sample while weights change; return the weights of every version, and the samples of each temperature."""
     generator = torch.Generator().manual_seed(1)
     writer = WeightWriter(model.named_parameters())
     snapshots: dict[int, Any] = {}
@@ -88,19 +88,19 @@ async def play(model: Any, engine: Any) -> tuple[dict[int, Any], dict[float, lis
 def compare(
     model: Any, snapshots: dict[int, Any], sampled: list[Sampled], temperature: float
 ) -> tuple[float, int, int]:
-    """The largest difference, the number of tokens, and of requests with more than one version."""
+    """Return the largest difference, the number of tokens, and the number of requests with more than one version."""
     worst, count = 0.0, 0
-    mixed = sum(len(set(generation.versions)) > 1 for _, generation in sampled)
+    mixed = sum(len(set(completion.versions)) > 1 for _, completion in sampled)
     for version, weights in snapshots.items():
         model.load_state_dict(weights)
-        for prompt, generation in sampled:
-            mask = torch.tensor(generation.versions) == version
+        for prompt, completion in sampled:
+            mask = torch.tensor(completion.versions) == version
             if not mask.any():
                 continue
-            ids = torch.tensor([prompt + generation.tokens])
+            ids = torch.tensor([prompt + completion.tokens])
             with torch.no_grad():
                 logits = model(ids).logits[0, len(prompt) - 1 : -1] / temperature
-            expected = logits.log_softmax(-1)[torch.arange(len(mask)), torch.tensor(generation.tokens)]
-            worst = max(worst, (expected - torch.tensor(generation.logprobs))[mask].abs().max().item())
+            expected = logits.log_softmax(-1)[torch.arange(len(mask)), torch.tensor(completion.tokens)]
+            worst = max(worst, (expected - torch.tensor(completion.logprobs))[mask].abs().max().item())
             count += int(mask.sum())
     return worst, count, mixed

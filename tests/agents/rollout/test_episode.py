@@ -1,4 +1,4 @@
-"""How one episode ends: each failure has its status, each horizon truncates, and a lost write ends the run."""
+"""The end of an episode: each failure has its status, each horizon truncates, and a lost write ends the run."""
 
 import asyncio
 import sys
@@ -30,30 +30,30 @@ from turnwise.store.schema import step
 from turnwise.tests.agents.players import (
     HORIZON,
     QUICK,
-    Say,
+    Respond,
     Stage,
     always,
     group,
     on_stage,
     oracle,
     site,
-    until_no_thread_is_lost,
+    wait_for_abandoned_threads,
 )
 from turnwise.tests.agents.worlds import CLOCK, PICTURE
 from turnwise.tests.envs.faulty import FAULTY, HANG
 
 
-def ended(tmp_path: Path, fault: str, say: Say | None = None) -> tuple[Trajectory, Trajectory]:
-    """Both attempts of a member that says ``go`` once and then brings the fault about."""
+def ended(tmp_path: Path, fault: str, respond: Respond | None = None) -> tuple[Trajectory, Trajectory]:
+    """Return both attempts of a member that plays ``go`` once and then causes the fault."""
 
     async def scenario(stage: Stage) -> tuple[Trajectory, Trajectory]:
-        def script(owner: EnvThread, _: Trajectory) -> Say:
-            words = iter(["go", "fault"])
+        def script(owner: EnvThread, _: Trajectory) -> Respond:
+            actions = iter(["go", "fault"])
 
-            async def speak(_: str) -> str:
-                return next(words)
+            async def next_action(_: str) -> str:
+                return next(actions)
 
-            return say or speak
+            return respond or next_action
 
         of = group(make_task(FAULTY, 0, "train", {"fault": fault}))
         (outcome,) = await stage.play(script, of)
@@ -81,19 +81,19 @@ def ended(tmp_path: Path, fault: str, say: Say | None = None) -> tuple[Trajector
         ("hang", Status.TIMEOUT, "step did not return within 1 s"),
     ],
 )
-def test_a_fault_in_a_step_is_a_status_and_keeps_what_was_played(
+def test_a_fault_in_a_step_is_a_status_and_keeps_the_earlier_turns(
     tmp_path: Path, fault: str, status: Status, message: str
 ) -> None:
     for one in ended(tmp_path, fault):
         assert one.status is status
         assert message in one.error
         assert len(one.steps) == 1
-        assert len(one.messages) == 4, "what was said to bring it about is kept"
+        assert len(one.messages) == 4, "the messages of the turn that caused the fault are kept"
         assert one.reward == 0.0
-    until_no_thread_is_lost()
+    wait_for_abandoned_threads()
 
 
-def test_an_engine_that_fails_is_a_status(tmp_path: Path) -> None:
+def test_a_failed_engine_is_a_status(tmp_path: Path) -> None:
     async def fail(_: str) -> str:
         raise EngineFailed("engine 0 died")
 
@@ -113,7 +113,7 @@ def test_a_policy_that_never_answers_is_a_status(tmp_path: Path) -> None:
 
 
 class Silent:
-    """An engine that takes requests and never answers."""
+    """An engine that accepts requests and never answers."""
 
     @property
     def submit(self) -> "Silent":
@@ -130,7 +130,7 @@ class Silent:
         return asyncio.get_running_loop().create_future()
 
 
-def test_a_silent_engine_is_named_with_its_state(tmp_path: Path) -> None:
+def test_the_error_names_a_silent_engine_and_its_state(tmp_path: Path) -> None:
     words = [f"w{number}" for number in range(20)]
     chat = Chat(new_model(tmp_path / "model", words, hidden=16, layers=1, heads=2))
 
@@ -153,7 +153,7 @@ def test_a_silent_engine_is_named_with_its_state(tmp_path: Path) -> None:
     on_stage(tmp_path, scenario)
 
 
-def test_the_turns_limit_truncates(tmp_path: Path) -> None:
+def test_the_limit_on_turns_truncates(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         (outcome,) = await stage.play(lambda *_: always("back"), group(site(), horizon=Horizon(2, 8, 64, 512)))
         assert (outcome.status, outcome.turns, outcome.error) == (Status.TRUNCATED, 2, "2 turns played")
@@ -166,7 +166,7 @@ def test_the_turns_limit_truncates(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["failed", "dropped"])
 def test_a_lost_turn_ends_the_run_and_not_the_episode_as_completed(tmp_path: Path, how: str) -> None:
-    """The last turn: of any earlier one the next would miss its parent."""
+    """The last turn is lost here: after the loss of an earlier turn, the next turn would have no parent."""
 
     async def scenario(stage: Stage) -> None:
         send = stage.send
@@ -176,8 +176,8 @@ def test_a_lost_turn_ends_the_run_and_not_the_episode_as_completed(tmp_path: Pat
                 return one.operation == "append" and any(step.terminated for step in one.arguments["steps"])
 
             answers = iter(await send([one for one in writes if not lost(one)]))
-            kept = writer.Answer(how != "failed", StoreFull("no room on the disk") if how == "failed" else None)
-            return [kept if lost(one) else next(answers) for one in writes]
+            answer = writer.Answer(how != "failed", StoreFull("no room on the disk") if how == "failed" else None)
+            return [answer if lost(one) else next(answers) for one in writes]
 
         stage.send = losing
         with pytest.raises(StoreFull if how == "failed" else StoreConflict) as raised:
@@ -190,15 +190,15 @@ def test_a_lost_turn_ends_the_run_and_not_the_episode_as_completed(tmp_path: Pat
 
 
 class Counting:
-    """Stands in for the engine: samples as many tokens as it may, ``at_most`` of them."""
+    """Replaces the engine: samples ``max_tokens`` tokens, but at most ``at_most``."""
 
     def __init__(self, at_most: int) -> None:
         self.at_most = at_most
-        self.asked: list[tuple[int, int]] = []
+        self.requests: list[tuple[int, int]] = []
         self.released: list[str] = []
 
     async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
-        self.asked.append((len(prompt), max_tokens))
+        self.requests.append((len(prompt), max_tokens))
         tokens = [3] * min(max_tokens, self.at_most)
         return Completion(tokens, [-0.5] * len(tokens), [0] * len(tokens), "length")
 
@@ -214,45 +214,46 @@ def begin(tmp_path_factory: pytest.TempPathFactory) -> Begin:
     words = [f"w{number}" for number in range(20)]
     chat = Chat(new_model(tmp_path_factory.mktemp("model"), words, hidden=16, layers=1, heads=2))
 
-    def made(horizon: Horizon, at_most: int) -> tuple[PolicyPlayer, Counting]:
+    def create(horizon: Horizon, at_most: int) -> tuple[PolicyPlayer, Counting]:
         client: Any = Counting(at_most)
         return PolicyPlayer(client, chat.begin(), horizon, "s", 1.0), client
 
-    return made
+    return create
 
 
-def test_a_turn_has_its_tokens(begin: Begin) -> None:
+def test_the_limit_on_tokens_per_turn_bounds_a_turn(begin: Begin) -> None:
     player, client = begin(Horizon(9, 4, 100, 100), 50)
     answer = asyncio.run(player.act("w1 w2", ()))
     assert answer.tokens == 4
-    assert client.asked[0][1] == 4
-    asked, said = answer.messages
-    assert (list(said.tokens), list(said.mask), said.source) == ([3] * 4, [1] * 4, Source.POLICY)
-    assert not any(asked.mask)
+    assert client.requests[0][1] == 4
+    prompt, completion = answer.messages
+    sampled = (list(completion.tokens), list(completion.mask), completion.source)
+    assert sampled == ([3] * 4, [1] * 4, Source.POLICY)
+    assert not any(prompt.mask)
     player.close()
     assert client.released == ["s"]
 
 
-def test_the_episode_has_its_tokens(begin: Begin) -> None:
+def test_the_limit_on_tokens_per_episode_ends_the_episode(begin: Begin) -> None:
     async def scenario() -> None:
         player, client = begin(Horizon(9, 4, 7, 100), 50)
         assert (await player.act("w1", ())).tokens == 4
         assert (await player.act("w1", ())).tokens == 3
         with pytest.raises(HorizonReached, match="the limit on tokens per episode was reached"):
             await player.act("w1", ())
-        assert [limit for _, limit in client.asked] == [4, 3]
+        assert [limit for _, limit in client.requests] == [4, 3]
 
     asyncio.run(scenario())
 
 
-def test_prompt_and_answer_fit_into_the_context(begin: Begin) -> None:
+def test_prompt_and_completion_fit_into_the_context(begin: Begin) -> None:
     async def scenario() -> None:
         player, client = begin(Horizon(9, 8, 100, 20), 50)
         for _ in range(2):
             await player.act("w1 w2 w3", ())
         with pytest.raises(HorizonReached, match="the limit on context was reached"):
             await player.act("w1 w2 w3", ())
-        first, last = client.asked
+        first, last = client.requests
         assert first[1] == 8
         assert sum(last) == 20
         assert last[1] < 8
@@ -260,28 +261,28 @@ def test_prompt_and_answer_fit_into_the_context(begin: Begin) -> None:
     asyncio.run(scenario())
 
 
-def test_a_policy_of_text_does_not_play_blind(begin: Begin, tmp_path: Path) -> None:
+def test_a_text_policy_rejects_images(begin: Begin, tmp_path: Path) -> None:
     player, client = begin(HORIZON, 1)
     with pytest.raises(ImagesUnsupported, match="contains 1 image, and this policy reads text only"):
         asyncio.run(player.act("", (b"png",)))
-    assert not client.asked
+    assert not client.requests
     served = ChatPlayer(ChatServer("http://localhost:1/v1", 1.0, 1.0), "")
     with pytest.raises(ImagesUnsupported):
         asyncio.run(served.act("", (b"png",)))
 
 
-def test_an_environment_of_images_ends_the_run_of_a_text_policy(begin: Begin, tmp_path: Path) -> None:
+def test_an_environment_with_images_ends_the_run_of_a_text_policy(begin: Begin, tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         token_player, _ = begin(HORIZON, 1)
 
-        class Blind:
+        class TextPlayer:
             async def act(self, observation: str, images: Any) -> Any:
                 return await token_player.act(observation, images)
 
             def close(self) -> None:
                 token_player.close()
 
-        stage.player = Blind()
+        stage.player = TextPlayer()
         with pytest.raises(ImagesUnsupported, match="loop/Picture-v0: the observation contains 1 image"):
             await stage.play(lambda *_: always("go"), group(make_task(PICTURE, 0, "train", {})))
         stored = load_trajectory(stage.database, "g-0")
@@ -291,33 +292,33 @@ def test_an_environment_of_images_ends_the_run_of_a_text_policy(begin: Begin, tm
     on_stage(tmp_path, scenario)
 
 
-def test_a_missing_http_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_a_missing_http_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(TurnwiseError, match="pip install httpx"):
         ChatServer("http://localhost:1/v1", 1.0, 1.0)
 
 
-def test_a_step_has_the_time_it_was_played_not_that_of_its_commit(tmp_path: Path) -> None:
-    """The writer commits several steps together; the next turn begins meanwhile."""
-    asked: list[datetime] = []
+def test_created_at_is_the_time_of_the_step_not_of_its_commit(tmp_path: Path) -> None:
+    """The writer commits several steps together, after the next turn has begun."""
+    turns: list[datetime] = []
 
-    async def say(_: str) -> str:
-        asked.append(datetime.now(UTC))
+    async def respond(_: str) -> str:
+        turns.append(datetime.now(UTC))
         return "go"
 
     async def scenario(stage: Stage) -> list[datetime]:
-        await stage.play(lambda *_: say, group(make_task(CLOCK, 0, "train", {})))
-        asked.append(datetime.now(UTC))
+        await stage.play(lambda *_: respond, group(make_task(CLOCK, 0, "train", {})))
+        turns.append(datetime.now(UTC))
         with stage.database.read() as conn:
             return list(conn.execute(select(step.c.created_at).order_by(step.c.idx)).scalars())
 
     played = on_stage(tmp_path, scenario)
     assert len(played) == 3
-    for began, at, ended_by in zip(asked, played, asked[1:], strict=False):
-        assert began < at < ended_by
+    for started, created_at, next_started in zip(turns, played, turns[1:], strict=False):
+        assert started < created_at < next_started
 
 
-def test_the_extras_of_an_episode_are_kept_with_it(tmp_path: Path) -> None:
+def test_the_extras_of_an_episode_are_stored(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> Trajectory:
         await stage.play(lambda *_: always("go"), group(make_task(CLOCK, 0, "train", {})))
         return load_trajectory(stage.database, "g-0")

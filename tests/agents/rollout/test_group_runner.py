@@ -1,4 +1,4 @@
-"""Groups of episodes: one retry a member, a deadline for all, endings that are committed whatever comes."""
+"""Groups of episodes: one retry per member, one timeout per group, and endings that are always committed."""
 
 import asyncio
 import time
@@ -19,14 +19,14 @@ from turnwise.store.queries import load_trajectory
 from turnwise.store.writer import Answer
 from turnwise.tests.agents.players import (
     QUICK,
-    Say,
+    Respond,
     Script,
     Stage,
     group,
     on_stage,
     oracle,
     site,
-    until_no_thread_is_lost,
+    wait_for_abandoned_threads,
 )
 from turnwise.tests.envs.faulty import FAULTY, HANG
 
@@ -34,9 +34,10 @@ pytestmark = pytest.mark.alone
 
 
 def failing(attempts: int) -> Script:
-    """A script of member 0 that fails its first ``attempts`` attempts, and does what is right otherwise."""
+    """Return a script that fails the first ``attempts`` attempts of member 0, and plays the reference solution
+    otherwise."""
 
-    def script(owner: EnvThread, trajectory: Trajectory) -> Say:
+    def script(owner: EnvThread, trajectory: Trajectory) -> Respond:
         if trajectory.member == 0 and trajectory.attempt < attempts:
 
             async def fail(_: str) -> str:
@@ -49,7 +50,7 @@ def failing(attempts: int) -> Script:
 
 
 @pytest.mark.parametrize("attempts", [0, 1, 2])
-def test_a_failed_member_is_played_again_once(tmp_path: Path, attempts: int) -> None:
+def test_a_failed_member_is_retried_once(tmp_path: Path, attempts: int) -> None:
     async def scenario(stage: Stage) -> None:
         outcomes = await stage.play(failing(attempts), group(site(), 3))
         assert [one.member for one in outcomes] == [0, 1, 2]
@@ -74,11 +75,11 @@ def test_an_environment_is_used_again_unless_it_failed(tmp_path: Path) -> None:
     on_stage(tmp_path, scenario)
 
 
-def test_an_environment_whose_player_cannot_be_made_is_closed(tmp_path: Path) -> None:
+def test_an_environment_whose_player_cannot_be_created_is_closed(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         owners: list[EnvThread] = []
 
-        def refuse(owner: EnvThread, _: Trajectory) -> Say:
+        def refuse(owner: EnvThread, _: Trajectory) -> Respond:
             owners.append(owner)
             raise TurnwiseError("httpx is not installed")
 
@@ -90,7 +91,7 @@ def test_an_environment_whose_player_cannot_be_made_is_closed(tmp_path: Path) ->
     on_stage(tmp_path, scenario)
 
 
-def test_an_environment_whose_making_overruns_the_group_is_given_up(tmp_path: Path) -> None:
+def test_an_environment_whose_start_exceeds_the_group_timeout_is_abandoned(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         hanging = make_task(FAULTY, 0, "train", {"fault": "hang", "where": "make"})
         (outcome,) = await stage.play(oracle, group(hanging), replace(QUICK, group_s=0.5))
@@ -102,10 +103,10 @@ def test_an_environment_whose_making_overruns_the_group_is_given_up(tmp_path: Pa
         on_stage(tmp_path, scenario)
     finally:
         HANG.set()
-    until_no_thread_is_lost()
+    wait_for_abandoned_threads()
 
 
-def never(owner: EnvThread, trajectory: Trajectory) -> Say:
+def never(owner: EnvThread, trajectory: Trajectory) -> Respond:
     """Member 0 does not answer its second turn."""
     turns: list[str] = []
 
@@ -118,11 +119,11 @@ def never(owner: EnvThread, trajectory: Trajectory) -> Say:
     return wait
 
 
-def test_the_deadline_of_a_group_cancels_what_still_runs(tmp_path: Path) -> None:
+def test_the_timeout_of_a_group_cancels_its_running_episodes(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
-        began = time.monotonic()
+        started = time.monotonic()
         late, good = await stage.play(never, group(site(), 2), replace(QUICK, group_s=1.0))
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - started < 5
         assert good.status is Status.COMPLETED
         assert (late.status, late.turns, late.attempt) == (Status.CANCELLED, 1, 0)
         assert late.error == "its group's timeout of 1 s expired"
@@ -133,18 +134,18 @@ def test_the_deadline_of_a_group_cancels_what_still_runs(tmp_path: Path) -> None
 
 
 def slow(seconds: float) -> Script:
-    """Does what is right, after a pause before its first turn."""
+    """Return a script that waits ``seconds`` before its first turn, then plays the reference solution."""
 
-    def script(owner: EnvThread, trajectory: Trajectory) -> Say:
+    def script(owner: EnvThread, trajectory: Trajectory) -> Respond:
         turns: list[str] = []
 
-        async def say(observation: str) -> str:
+        async def respond(observation: str) -> str:
             if not turns:
                 await asyncio.sleep(seconds)
             turns.append(observation)
             return await oracle(owner, trajectory)(observation)
 
-        return say
+        return respond
 
     return script
 
@@ -158,20 +159,20 @@ def test_the_wait_for_an_environments_slot_is_not_counted(tmp_path: Path) -> Non
     on_stage(tmp_path, scenario)
 
 
-def test_a_retry_shares_the_deadline_of_its_member(tmp_path: Path) -> None:
+def test_a_retry_shares_the_timeout_of_its_member(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
-        def script(owner: EnvThread, trajectory: Trajectory) -> Say:
-            async def say(_: str) -> str:
+        def script(owner: EnvThread, trajectory: Trajectory) -> Respond:
+            async def respond(_: str) -> str:
                 if trajectory.attempt:
                     await asyncio.get_running_loop().create_future()
                 await asyncio.sleep(1.5)
                 raise TimeoutError("the engine is slow")
 
-            return say
+            return respond
 
-        began = time.monotonic()
+        started = time.monotonic()
         (outcome,) = await stage.play(script, group(site()), replace(QUICK, group_s=2.0))
-        assert time.monotonic() - began < 3.0
+        assert time.monotonic() - started < 3.0
         assert (outcome.status, outcome.attempt) == (Status.CANCELLED, 1)
 
     on_stage(tmp_path, scenario)
@@ -182,13 +183,13 @@ def test_a_group_holds_slots_only_while_it_plays(tmp_path: Path) -> None:
         stage.concurrency = {env_key(site()): 1}
         started, go = asyncio.Event(), asyncio.Event()
 
-        def script(owner: EnvThread, trajectory: Trajectory) -> Say:
-            async def say(observation: str) -> str:
+        def script(owner: EnvThread, trajectory: Trajectory) -> Respond:
+            async def respond(observation: str) -> str:
                 started.set()
                 await go.wait()
                 return await oracle(owner, trajectory)(observation)
 
-            return say
+            return respond
 
         store = await stage.begin()
         for name in ("first", "second"):
@@ -208,7 +209,7 @@ def test_a_group_holds_slots_only_while_it_plays(tmp_path: Path) -> None:
     on_stage(tmp_path, scenario)
 
 
-def test_an_ending_that_is_being_committed_at_the_deadline_is_committed(tmp_path: Path) -> None:
+def test_a_commit_that_has_started_at_the_timeout_completes(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         send = stage.send
 
@@ -226,7 +227,7 @@ def test_an_ending_that_is_being_committed_at_the_deadline_is_committed(tmp_path
     on_stage(tmp_path, scenario)
 
 
-def test_so_is_that_of_an_episode_without_an_environment(tmp_path: Path) -> None:
+def test_a_commit_of_an_episode_without_an_environment_completes(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         send = stage.send
 
@@ -246,7 +247,7 @@ def test_so_is_that_of_an_episode_without_an_environment(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("slow", [False, True])
-def test_a_cancelled_group_is_recorded_and_is_not_played_again(tmp_path: Path, slow: bool) -> None:
+def test_a_cancelled_group_is_recorded_and_not_retried(tmp_path: Path, slow: bool) -> None:
     async def scenario(stage: Stage) -> None:
         send, ending = stage.send, asyncio.Event()
 
@@ -273,19 +274,19 @@ def test_a_cancelled_group_is_recorded_and_is_not_played_again(tmp_path: Path, s
     on_stage(tmp_path, scenario)
 
 
-def test_closing_after_the_deadline_is_bound(tmp_path: Path) -> None:
+def test_closing_after_the_timeout_is_bounded(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         hanging = make_task(FAULTY, 0, "train", {"fault": "hang"})
 
-        def step_into_it(owner: EnvThread, trajectory: Trajectory) -> Say:
-            async def say(_: str) -> str:
+        def cause_fault(owner: EnvThread, trajectory: Trajectory) -> Respond:
+            async def respond(_: str) -> str:
                 return "fault"
 
-            return say
+            return respond
 
-        began = time.monotonic()
-        (outcome,) = await stage.play(step_into_it, group(hanging), replace(QUICK, step_s=60.0, group_s=0.5))
-        took = time.monotonic() - began
+        started = time.monotonic()
+        (outcome,) = await stage.play(cause_fault, group(hanging), replace(QUICK, step_s=60.0, group_s=0.5))
+        took = time.monotonic() - started
         assert outcome.status is Status.CANCELLED
         assert took < 0.5 + 1.0 + 3.0
         assert abandoned_threads() == 1
@@ -298,5 +299,5 @@ def test_closing_after_the_deadline_is_bound(tmp_path: Path) -> None:
     finally:
         patch.undo()
         HANG.set()
-    until_no_thread_is_lost()
+    wait_for_abandoned_threads()
     assert CLOSE_TIMEOUT_MAX_S <= 10.0

@@ -1,4 +1,4 @@
-"""The trainer's side of weight updates: what lies in the buffer, and that nothing stays behind."""
+"""The trainer's side of weight updates: the buffer holds the parameters, and ``close`` frees it."""
 
 import mmap
 from pathlib import Path
@@ -10,7 +10,7 @@ from turnwise.agents.weights.shm_writer import GENERATION_BYTES, WeightWriter, r
 
 
 class Tied(torch.nn.Module):
-    """Two layers that share one weight, and a third of another type."""
+    """Two layers that share one weight, and a third layer with another dtype."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class Tied(torch.nn.Module):
 
 
 def read(meta: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """The tensors an engine would find."""
+    """Return the tensors that an engine reads from the buffer."""
     with Path(meta["path"]).open("r+b") as file:
         buffer = mmap.mmap(file.fileno(), 0)
     assert read_generation(buffer) == meta["generation"]
@@ -38,7 +38,7 @@ def read(meta: dict[str, Any]) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("in_folder", [False, True])
-def test_each_write_is_what_the_parameters_are_then(tmp_path: Path, in_folder: bool) -> None:
+def test_each_write_copies_the_current_parameters(tmp_path: Path, in_folder: bool) -> None:
     module = Tied()
     writer = WeightWriter(module.named_parameters(), tmp_path if in_folder else None)
     first = writer.write()
@@ -54,14 +54,14 @@ def test_each_write_is_what_the_parameters_are_then(tmp_path: Path, in_folder: b
     assert list(tmp_path.iterdir()) == []
 
 
-def test_weights_tied_together_are_written_once() -> None:
+def test_tied_weights_are_written_once() -> None:
     module = Tied()
     writer = WeightWriter(module.state_dict(keep_vars=True).items())
     assert writer.write()["names"] == ["embed.weight", "small.weight", "small.bias"]
     writer.close()
 
 
-def test_the_buffer_ends_with_its_writer() -> None:
+def test_closing_the_writer_frees_the_buffer() -> None:
     writer = WeightWriter(Tied().named_parameters())
     path = Path(writer.write()["path"])
     assert path.exists()

@@ -1,4 +1,4 @@
-"""The actors of a run or an evaluation: an engine that dies serves its version again."""
+"""An engine that died is restarted and serves its version again."""
 
 import asyncio
 import os

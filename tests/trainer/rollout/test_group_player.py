@@ -1,4 +1,4 @@
-"""A group is played to its end when its worker is lost, also when the lost worker still writes."""
+"""A group is played to its end if its worker is lost, even if the lost worker still writes."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from turnwise.records import Group, GroupState, Outcome, Status, Trajectory
 from turnwise.store.operations import Write
 from turnwise.store.queries import load_trajectory
 from turnwise.store.writer import Answer
-from turnwise.tests.agents.players import Say, Stage, always, group, on_stage, oracle, site
+from turnwise.tests.agents.players import Respond, Stage, always, group, on_stage, oracle, site
 from turnwise.trainer.rollout.group_player import play_group
 from turnwise.trainer.rollout.worker_pool import WorkerLost
 
@@ -22,16 +22,16 @@ class LosesFirst:
 
     def __init__(self, first: GroupRunner, second: GroupRunner, late: asyncio.Event) -> None:
         self._first, self._second, self._late = first, second, late
-        self.zombie: asyncio.Task[list[Outcome]] | None = None
+        self.lost_play: asyncio.Task[list[Outcome]] | None = None
         self.wrote = asyncio.Event()
 
-    async def play(self, of: Group, todo: Sequence[tuple[int, int]], timeout_s: float) -> list[Outcome]:
-        if self.zombie is None:
-            self.zombie = asyncio.ensure_future(self._first.play(of, todo))
+    async def play(self, of: Group, members: Sequence[tuple[int, int]], timeout_s: float) -> list[Outcome]:
+        if self.lost_play is None:
+            self.lost_play = asyncio.ensure_future(self._first.play(of, members))
             raise WorkerLost("no answer")
         self._late.set()
         await self.wrote.wait()
-        return await self._second.play(of, todo)
+        return await self._second.play(of, members)
 
 
 @pytest.mark.parametrize("ends", [True, False])
@@ -46,7 +46,7 @@ def test_late_writes_of_a_lost_worker_do_not_change_the_members_played_again(tmp
                 pool.wrote.set()
             return answers
 
-        def lost_player(owner: EnvThread, trajectory: Trajectory) -> Say:
+        def lost_player(owner: EnvThread, trajectory: Trajectory) -> Respond:
             turns: list[str] = []
 
             async def say(observation: str) -> str:
@@ -65,8 +65,8 @@ def test_late_writes_of_a_lost_worker_do_not_change_the_members_played_again(tmp
             (outcome,) = await play_group(pool, store, of, 20.0)
             await store.close_group(of.id, GroupState.READY)
         finally:
-            pool.zombie.cancel()
-            await asyncio.gather(pool.zombie, return_exceptions=True)
+            pool.lost_play.cancel()
+            await asyncio.gather(pool.lost_play, return_exceptions=True)
             await asyncio.gather(first.close(), second.close())
         assert (outcome.status, outcome.attempt) == (Status.COMPLETED, MAX_RETRIES + 1)
         again = load_trajectory(stage.database, outcome.trajectory)

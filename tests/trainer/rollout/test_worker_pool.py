@@ -1,4 +1,4 @@
-"""When a worker counts as lost: Ray actors that queue, overrun their timeout, or stop answering."""
+"""A worker counts as lost if it overruns its timeout or stops answering, never because a member queues."""
 
 import asyncio
 import time
@@ -39,7 +39,7 @@ class Slow:
         return True
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: it holds no environment."""
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def ray() -> Iterator[Any]:
         pytest.param(0.0, 1000.0, True, "no answer for 3 s", id="silent"),
     ],
 )
-def test_a_worker_is_lost_by_what_it_plays_not_by_what_waits(
+def test_a_worker_is_lost_by_a_playing_member_not_by_a_queued_one(
     ray: Any, monkeypatch: pytest.MonkeyPatch, queues_s: float, plays_s: float, blocks: bool, lost: str
 ) -> None:
     monkeypatch.setattr(worker_pool, "CHECK_INTERVAL_S", 0.3)

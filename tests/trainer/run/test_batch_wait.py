@@ -1,4 +1,4 @@
-"""The learner waits for a batch while episodes start and end, and the run ends if none can come together."""
+"""The learner waits for a batch while episodes start and end, and the run ends if no batch can form."""
 
 import asyncio
 from dataclasses import replace
@@ -12,7 +12,7 @@ from turnwise.agents.rollout.group_runner import env_key
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.errors import TurnwiseError
 from turnwise.records import Group, Status, Trajectory
-from turnwise.tests.agents.players import QUICK, Say, Script, Stage, on_stage, oracle, site
+from turnwise.tests.agents.players import QUICK, Respond, Script, Stage, on_stage, oracle, site
 from turnwise.tests.trainer.playing import FIRST, InProcess, run_context
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
@@ -51,10 +51,10 @@ def config(**changes: Any) -> RunConfig:
 def test_a_run_whose_groups_are_all_filtered_ends_and_names_the_filter(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         runner = stage.runner(oracle)
-        alike = config(group_filters=[{"name": "zero_variance"}], rollout={"group_size": 2})
+        filtered = config(group_filters=[{"name": "zero_variance"}], rollout={"group_size": 2})
         try:
             with pytest.raises(TurnwiseError, match=r"the last 10 groups were all filtered.*all returns equal"):
-                await next_batch(stage, alike, InProcess(runner))
+                await next_batch(stage, filtered, InProcess(runner))
         finally:
             await runner.close()
 
@@ -62,9 +62,9 @@ def test_a_run_whose_groups_are_all_filtered_ends_and_names_the_filter(tmp_path:
 
 
 def paced(seconds: float) -> Script:
-    """Does what is right, after a pause per episode."""
+    """Return an oracle that pauses for ``seconds`` before each episode."""
 
-    def script(owner: EnvThread, trajectory: Trajectory) -> Say:
+    def script(owner: EnvThread, trajectory: Trajectory) -> Respond:
         turns: list[str] = []
 
         async def say(observation: str) -> str:
@@ -79,43 +79,43 @@ def paced(seconds: float) -> Script:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait is logged often, and ends after two group timeouts without progress."""
     monkeypatch.setattr(batch_wait, "BATCH_TIMEOUT_SLACK_S", 0.0)
     monkeypatch.setattr(batch_wait, "LOG_INTERVAL_S", 0.2)
 
 
-@pytest.mark.usefixtures("impatient")
-def test_the_learner_waits_as_long_as_episodes_end(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("short_timeouts")
+def test_the_wait_goes_on_while_episodes_end(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         stage.concurrency = {env_key(site()): 1}
         runner = stage.runner(paced(0.9), replace(QUICK, group_s=2.0))
         slow = config(rollout={"group_timeout_s": 2.0, "group_size": 6})
-        began = monotonic()
+        started = monotonic()
         try:
             (batch,) = await next_batch(stage, slow, InProcess(runner))
         finally:
             await runner.close()
-        assert monotonic() - began > 2 * 2.0
+        assert monotonic() - started > 2 * 2.0
         assert [one.status for one in batch.trajectories] == [Status.COMPLETED] * 6
 
     on_stage(tmp_path, scenario)
 
 
-class Never:
-    """Workers that never answer."""
+class HungPool:
+    """A pool of workers that never answer."""
 
     async def play(self, *_: Any) -> Any:
         await asyncio.get_running_loop().create_future()
 
-    async def cancel(self, deadline: float = 30.0) -> None:
-        """Nothing plays."""
+    async def cancel(self, timeout_s: float = 30.0) -> None:
+        """Do nothing: no episode is running."""
 
 
-@pytest.mark.usefixtures("impatient")
-def test_the_learner_does_not_wait_where_no_episode_starts_or_ends(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("short_timeouts")
+def test_a_wait_in_which_no_episode_starts_or_ends_fails_the_run(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         with pytest.raises(TurnwiseError, match=r"no episode of run `r` started or ended within 1 s, with 1 groups"):
-            await next_batch(stage, config(rollout={"group_timeout_s": 0.5}), Never())
+            await next_batch(stage, config(rollout={"group_timeout_s": 0.5}), HungPool())
 
     on_stage(tmp_path, scenario)

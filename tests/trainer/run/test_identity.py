@@ -1,4 +1,4 @@
-"""A run is its name: it begins, resumes, forks, or is refused."""
+"""The name of a run decides whether a command begins, resumes or forks it, or is refused."""
 
 import pytest
 from turnwise.trainer.config.loading import parse_config
@@ -37,7 +37,7 @@ def test_a_fork_is_a_new_run_with_a_parent() -> None:
     assert resolve_run(OTHER, rows(r="finished"), True) == RunIdentity("r-2", resumes=False, parent="r")
 
 
-def test_a_fork_is_resumed_by_the_command_that_made_it() -> None:
+def test_a_fork_is_resumed_by_the_command_that_began_it() -> None:
     stored = {
         "r": {"id": "r", "status": "stopped", "config_hash": CONFIG.digest(), "parent_id": None},
         "r-2": {"id": "r-2", "status": "running", "config_hash": OTHER.digest(), "parent_id": "r"},

@@ -1,4 +1,4 @@
-"""A run starts from a given model, from its own newest checkpoint, or from that of the run it is forked from."""
+"""A run starts from a given model, from its newest checkpoint, or from the newest checkpoint of its parent."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ def config(model: Path, **changes: object) -> RunConfig:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A model in several shards, as every larger one is published."""
+    """A model in several shards, as large models are published."""
     whole = new_model(tmp_path / "whole", ["a", "b"], hidden=32, heads=2)
     sharded = tmp_path / "sharded"
     AutoModelForCausalLM.from_pretrained(whole).save_pretrained(sharded, max_shard_size="20KB")
@@ -53,13 +53,13 @@ def model(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    made = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
-    yield made
-    made.close()
+    opened = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
+    yield opened
+    opened.close()
 
 
-def begun(database: Database, of: RunConfig, fork: bool = False, *, saves: bool = True) -> InitialState:
-    """Do what ``train`` does up to the first evaluation, without engines; with ``saves`` up to the first checkpoint."""
+def begin(database: Database, of: RunConfig, fork: bool = False, *, saves: bool = True) -> InitialState:
+    """Run ``train`` without engines up to the first evaluation, or with ``saves`` up to the first checkpoint."""
     with database.read() as conn:
         rows = {name: queries.run_row(conn, name) for name in (PARENT, FORK) if exists(database, name)}
     identity = resolve_run(of, rows.get, fork)
@@ -98,8 +98,8 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def test_a_checkpoint_of_a_sharded_model_names_no_missing_weight_file(database: Database, model: Path) -> None:
-    begun(database, config(model))
-    resumed = begun(database, config(model))
+    begin(database, config(model))
+    resumed = begin(database, config(model))
     assert (resumed.version, resumed.update) == (0, 0)
     for index in resumed.model.glob("*.index.json"):
         named = set(json.loads(index.read_text())["weight_map"].values())
@@ -109,15 +109,15 @@ def test_a_checkpoint_of_a_sharded_model_names_no_missing_weight_file(database: 
 
 
 def test_two_stores_in_one_folder_keep_their_own_checkpoints(database: Database, model: Path, tmp_path: Path) -> None:
-    """Versions count from 0 in each store: the checkpoints of one name and version are of different weights."""
+    """Versions count from 0 in each store: checkpoints of one name and version hold different weights."""
     other_model = new_model(tmp_path / "other", ["a", "b"], hidden=32, heads=2, seed=7)
     other = open_database(f"sqlite:///{tmp_path}/other.db", create=True)
     try:
         assert run_folder(database, PARENT) == run_folder(other, PARENT)
-        begun(database, config(model))
-        begun(other, config(other_model))
+        begin(database, config(model))
+        begin(other, config(other_model))
         for store, of in ((database, model), (other, other_model)):
-            resumed = begun(store, config(of))
+            resumed = begin(store, config(of))
             assert resumed.version == 0
             expected = weights(of)
             assert all(torch.equal(value, expected[name]) for name, value in weights(resumed.model).items())
@@ -129,31 +129,31 @@ def test_two_stores_in_one_folder_keep_their_own_checkpoints(database: Database,
 def test_a_fork_that_was_killed_before_its_first_checkpoint_starts_from_its_parent_again(
     database: Database, model: Path, again_with_fork: bool
 ) -> None:
-    begun(database, config(model))
+    begin(database, config(model))
     other = config(model, seed=1)
-    first = begun(database, other, fork=True, saves=False)
-    again = begun(database, other, fork=again_with_fork)
+    first = begin(database, other, fork=True, saves=False)
+    again = begin(database, other, fork=again_with_fork)
     assert exists(database, FORK)
     assert (again.version, again.update, again.state) == (None, 0, {})
     assert again.model == first.model == run_folder(database, FORK) / "model"
     expected = weights(model)
     assert all(torch.equal(value, expected[name]) for name, value in weights(again.model).items())
-    assert begun(database, other, fork=again_with_fork).version == 1
+    assert begin(database, other, fork=again_with_fork).version == 1
 
 
 def test_a_fork_of_a_run_without_checkpoints_is_refused(database: Database, model: Path) -> None:
-    begun(database, config(model), saves=False)
+    begin(database, config(model), saves=False)
     with pytest.raises(TurnwiseError, match="run `r` has no whole checkpoint to fork from"):
-        begun(database, config(model, seed=1), fork=True)
+        begin(database, config(model, seed=1), fork=True)
 
 
-def test_a_model_without_full_attention_is_refused_before_anything_is_stored(database: Database, model: Path) -> None:
+def test_a_model_without_full_attention_is_refused_before_the_run_is_stored(database: Database, model: Path) -> None:
     settings = json.loads((model / "config.json").read_text())
     settings |= {"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 0, "layer_types": None}
     (model / "config.json").write_text(json.dumps(settings))
     with pytest.raises(AttentionNotSupported, match=r"`model\.path`: .*qwen3.* layers of the type sliding_attention"):
-        begun(database, config(model))
+        begin(database, config(model))
     assert not exists(database, PARENT)
     (model / "config.json").write_text("{")
     with pytest.raises(TurnwiseError, match=r"`model\.path`: transformers cannot read .*/config\.json"):
-        begun(database, config(model))
+        begin(database, config(model))

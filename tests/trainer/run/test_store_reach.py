@@ -25,10 +25,10 @@ def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     ray.shutdown()
-    made = Cluster(initialize_head=True, head_node_args=SMALL)
-    yield made
+    started = Cluster(initialize_head=True, head_node_args=SMALL)
+    yield started
     ray.shutdown()
-    made.shutdown()
+    started.shutdown()
 
 
 def test_an_sqlite_store_is_refused_on_several_hosts(cluster: Any, tmp_path: Path) -> None:

@@ -1,0 +1,20 @@
+"""The public names of ``turnwise.trainer``: each is the object that its module defines, and no other name exists."""
+
+import pytest
+import turnwise.trainer
+from turnwise.trainer.config.loading import load_config
+from turnwise.trainer.config.schema import RunConfig
+from turnwise.trainer.evaluation.heldout import EvalResult
+from turnwise.trainer.evaluation.standalone import evaluate
+from turnwise.trainer.run.run import train
+from turnwise.trainer.run.summary import RunResult
+
+
+def test_public_names_are_the_objects_of_their_modules() -> None:
+    expected = {one.__name__: one for one in (EvalResult, RunConfig, RunResult, evaluate, load_config, train)}
+    assert {name: getattr(turnwise.trainer, name) for name in turnwise.trainer.__all__} == expected
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match=r"`turnwise\.trainer` has no attribute `trian`"):
+        _ = turnwise.trainer.trian
