@@ -68,7 +68,7 @@ class Dispatcher:
                 max_staleness=rollout.max_staleness,
                 groups_per_batch=rollout.groups_per_batch,
             )
-            groups = [self._next_group() for _ in range(self.breaker.allowed(room, len(self._open)))]
+            groups = [self._new_group() for _ in range(self.breaker.allowed(room, len(self._open)))]
             await run_to_completion(self._open_in_store(groups))
             for group in [] if self._cancelled else groups:
                 task = asyncio.create_task(self._play(group))
@@ -92,7 +92,7 @@ class Dispatcher:
         await asyncio.gather(*(self._store.open_group(group) for group in groups))
         self._open.update(group.id for group in groups)
 
-    def _next_group(self) -> Group:
+    def _new_group(self) -> Group:
         config = self._config
         task = config.task_sampler.propose(config.mixture, self._task_stream)
         number, self.next_group = self.next_group, self.next_group + 1
