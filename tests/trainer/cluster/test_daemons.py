@@ -11,7 +11,7 @@ import pytest
 AGENTS = {"ray::DashboardAgent", "ray::RuntimeEnvAgent"}
 WAIT_S = 60.0
 DRIVER = """
-from turnwise.trainer.cluster.actors import start_ray
+from turnwise.trainer.cluster.runtime import start_ray
 start_ray()
 print("up", flush=True)
 input()
