@@ -37,17 +37,17 @@ class EnvTimeout(EnvError):
     """A call exceeded its timeout; its thread was abandoned."""
 
 
-def wrap_error(what: str, error: BaseException) -> EnvError:
-    """Return what an environment raised during ``what`` as an ``EnvError``.
+def wrap_error(call: str, error: BaseException) -> EnvError:
+    """Return an exception that an environment raised during ``call`` as an ``EnvError``.
 
     The message ends with the last lines of the traceback, except for errors of turnwise, whose message is enough.
     """
     if isinstance(error, EnvError):
-        return type(error)(f"{what}: {error}")
+        return type(error)(f"{call}: {error}")
     if isinstance(error, TurnwiseError):
-        failed = EnvironmentFailed(f"{what}: {error}")
+        failed = EnvironmentFailed(f"{call}: {error}")
     else:
         lines = traceback.format_exception(error, limit=-TRACEBACK_FRAMES, chain=False)
-        failed = EnvironmentFailed(f"{what} raised\n{''.join(lines)[-MAX_ERROR_CHARS:].rstrip()}")
+        failed = EnvironmentFailed(f"{call} raised\n{''.join(lines)[-MAX_ERROR_CHARS:].rstrip()}")
     failed.__cause__ = error
     return failed

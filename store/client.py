@@ -1,6 +1,6 @@
 """The path of writes from an event loop into the store: in order, and never with a part of a trajectory missing.
 
-A client sends one call at a time; what is submitted meanwhile goes with the next call. The writer at the other end
+A client sends one call at a time; writes submitted during a call go with the next one. The writer at the other end
 collects the calls of all clients (``writer.BATCHING_WINDOW_MS``), which is the only wait on the way to a commit. A
 future resolves after the commit, so awaiting it means durable.
 

@@ -9,10 +9,10 @@ from .operations import append, finish_trajectory, start_trajectory
 
 
 class TrajectoryWriter:
-    """Writes one trajectory and counts what it wrote.
+    """Writes one trajectory and counts its steps and messages.
 
-    ``start`` and ``append`` return at once; ``finish`` waits until all of it is durable. The store compares the counts
-    with what it holds, so a trajectory never ends with a part missing.
+    ``start`` and ``append`` return immediately; ``finish`` waits until the trajectory is durable. The store compares
+    the counts with its rows, so a trajectory never ends with a part missing.
     """
 
     def __init__(self, client: StoreClient, trajectory: Trajectory) -> None:

@@ -61,7 +61,7 @@ class Writer:
         self._thread.start()
 
     def submit(self, write: Write[T]) -> "Future[T]":
-        """Queue a write; the future holds its result once it is committed, or what it raised.
+        """Queue a write; the future holds its result once it is committed, or its exception.
 
         Raises:
             StoreError: the writer is closed.
@@ -76,7 +76,7 @@ class Writer:
         return item.future
 
     def commit(self, write: Write[T], timeout_s: float = 60.0) -> T:
-        """Queue a write and return its result once it is committed. Raises what the write raises, or TimeoutError."""
+        """Queue a write and return its result once it is committed. Raises the write's exception, or TimeoutError."""
         return self.submit(write).result(timeout_s)
 
     async def run(self, writes: Sequence[Write[Any]]) -> list[Answer]:
@@ -91,7 +91,7 @@ class Writer:
         return len(self._queue)
 
     def close(self, timeout_s: float = 60.0) -> None:
-        """Commit what is queued, then stop; later submissions are refused.
+        """Commit the queued writes, then stop; later submissions are rejected.
 
         Raises:
             StoreUnavailable: that took longer than ``timeout_s`` seconds.

@@ -15,7 +15,7 @@ pathlib.Path(sysconfig.get_path("purelib"), "shared.pth").write_text(f"{shared}\
 PY
 }
 
-use() { # what a user does first, away from any checkout
+use() { # the first steps of a user, away from any checkout
     (cd "$work" && "$1/bin/turnwise" --version && "$1/bin/turnwise" --help >/dev/null &&
         "$1/bin/turnwise" db upgrade --store "sqlite:///$2/turnwise.db" &&
         "$1/bin/turnwise" runs list --json --store "sqlite:///$2/turnwise.db" | grep -qx '\[\]' &&

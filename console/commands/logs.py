@@ -1,4 +1,4 @@
-"""``turnwise logs``: what the processes of a run logged, merged by time."""
+"""``turnwise logs``: the log records of a run's processes, merged by time."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,7 +35,7 @@ def logs(
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
-    """Print what the driver, engines, workers and sandbox nodes of a run logged, merged by time."""
+    """Print the log records of a run's driver, engines, workers and sandbox nodes, merged by time."""
     folder = _folder(run, store)
     found = files(folder)
     if not found and not follow:

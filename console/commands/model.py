@@ -45,7 +45,7 @@ def new(
         try:
             words += world.vocabulary()
         except NotImplementedError as error:
-            raise InvalidModelOptions(f"{env_id}: {error}; use a model with a tokenizer of its own instead") from error
+            raise InvalidModelOptions(f"{env_id}: {error}; use a model that has a tokenizer instead") from error
         finally:
             world.close()
     try:

@@ -26,7 +26,7 @@ from .task import CodeTask, Files, changed
 
 INSTRUCTIONS = """You work in a repository, through one tool call a turn. The first line of your answer names the tool:
 bash COMMAND            run a command, or the script on the lines below it
-view PATH [FIRST LAST]  show a file with line numbers, or what a folder holds
+view PATH [FIRST LAST]  show a file with line numbers, or list a folder
 edit PATH               followed by one or more blocks of
 <<<<<<<
 old lines, which occur exactly once

@@ -109,7 +109,9 @@ def find(folder: Path, split: str) -> tuple[Path, ...]:
     """
     here = [folder] if (folder / MANIFEST).is_file() else sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
     if not here:
-        raise BadTask(f"{folder} holds no {MANIFEST}, and no folder in it does: it is no task and no set of tasks")
+        raise BadTask(
+            f"{folder} holds no {MANIFEST}, and none of its folders does: it is neither a task nor a set of tasks"
+        )
     chosen = tuple(path for path in here if _manifest(path / MANIFEST).split in (split, "both"))
     if not chosen:
         raise BadTask(f"{folder}: no task is of the split {split!r}; set split = {split!r} in some {MANIFEST}")

@@ -1,4 +1,4 @@
-"""Operate a screen in a sandbox: what the web environments share with every other environment of windows and elements.
+"""Operate a screen in a sandbox: the shared base of web environments and other environments of windows and elements.
 
 ``driver_client`` leases a sandbox, starts a driver in it and exchanges requests with it; ``elements`` names the roles
 of elements, ``text_tree`` renders them as numbered text, ``marks`` draws their numbers on a screenshot.

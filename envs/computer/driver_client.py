@@ -1,4 +1,4 @@
-"""The blocking client of a driver in a sandbox: lease, start, send steps, receive observations, replace what is lost.
+"""The blocking client of a driver in a sandbox: lease, start, send steps, receive observations, replace a lost sandbox.
 
 A driver listens on a unix socket in its sandbox. Each connection carries one request, ``{"steps": […], "deadline":
 seconds}``, and one answer: a line of JSON, then the bytes of a PNG. Two keys of the answer report damage: ``lost`` (the
@@ -118,7 +118,7 @@ class DriverClient:
             START_SLOTS.release()
 
     def prepare(self, sandbox: SandboxLease) -> None:
-        """Set a new sandbox up once its driver answers; a subclass restores here what the old one served."""
+        """Set a new sandbox up once its driver answers; a subclass restores the state of the old sandbox here."""
 
     def _request(self, steps: Steps, timeout_s: float) -> tuple[dict[str, Any], bytes]:
         name = self.program.name

@@ -184,7 +184,7 @@ class TextSiteEnv(TurnEnv):
         return actions
 
     def oracle(self) -> str:
-        """Return the right next action, from what the pages visited so far have shown."""
+        """Return the next correct action, from the pages that were visited so far."""
         site = self.site
         if self._page == FORM:
             left = self._left()

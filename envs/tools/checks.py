@@ -215,7 +215,7 @@ async def info_contract(subject: Subject) -> str:
     verdicts = 0
 
     def work(seed: int, env: TurnEnv) -> tuple[set[str], int]:
-        rng, lacking, told = _rng(seed), set[str](), 0
+        rng, lacking, has_verdict = _rng(seed), set[str](), 0
         _, info = env.reset(seed=seed, options={"split": "train"})
         for _ in range(TURNS):
             lacking |= {"state_key"} - set(info)
@@ -227,18 +227,18 @@ async def info_contract(subject: Subject) -> str:
             _, _, terminated, truncated, info = env.step(action)
             lacking |= {"action_valid", "state_key"} - set(info)
             if terminated or truncated:
-                told = int(info.get("success") is not None)
+                has_verdict = int(info.get("success") is not None)
                 break
-        return lacking, told
+        return lacking, has_verdict
 
     async with subject.made() as owner:
         for seed in range(EPISODES):
-            lacking, told = await owner.run("episode", partial(work, seed), subject.timeout_s)
+            lacking, has_verdict = await owner.run("episode", partial(work, seed), subject.timeout_s)
             missing |= lacking
-            verdicts += told
+            verdicts += has_verdict
     if missing:
         raise CheckFailed(f"info lacks {', '.join(sorted(missing))}")
-    return f"complete; success told in {verdicts} of {EPISODES} episodes"
+    return f"complete; success reported in {verdicts} of {EPISODES} episodes"
 
 
 def _has_oracle(env: TurnEnv) -> bool:

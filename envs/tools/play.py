@@ -38,14 +38,14 @@ def _shown(env: TurnEnv, observation: Obs, keep: Callable[[Image], str]) -> str:
 
 
 @contextmanager
-def _wrapping(what: str) -> Iterator[None]:
-    """Wrap what an environment raises as ``EnvThread`` does; errors of turnwise pass unchanged."""
+def _wrapping(call: str) -> Iterator[None]:
+    """Wrap the exceptions of an environment as ``EnvThread`` does; errors of turnwise pass unchanged."""
     try:
         yield
     except TurnwiseError:
         raise
     except Exception as error:
-        raise wrap_error(what, error) from error
+        raise wrap_error(call, error) from error
 
 
 def _aside(env: TurnEnv, command: str) -> str:

@@ -29,7 +29,7 @@ MAX_OBSERVATION_CHARS = 200_000
 
 @dataclass(frozen=True, slots=True)
 class EpisodeStart:
-    """Where an episode starts."""
+    """The start of an episode: goal, address and scripts."""
 
     goal: str
     """The task for the agent; if empty, the value of the last of ``scripts``."""

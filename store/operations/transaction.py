@@ -50,7 +50,7 @@ class Write(Generic[T]):
     arguments: Mapping[str, Any]
 
     def run(self, tx: Transaction) -> T:
-        """Run the operation in ``tx``. Raises what the operation raises."""
+        """Run the operation in ``tx``. Raises the operation's exceptions."""
         result: T = OPERATIONS[self.operation](tx, **self.arguments)
         return result
 

@@ -27,11 +27,11 @@ echo "==> 2/4 the sandboxes' image, and what to build on"
 for TURNWISE_BASE in debian:bookworm-slim turnwise/base:bookworm; do
     docker image inspect "$TURNWISE_BASE" >/dev/null 2>&1 && break
 done
-# For later calls of docker-compose: with another base or port they would start everything anew.
+# For later calls of docker-compose: with another base or port they would recreate every container.
 port=${TURNWISE_DATABASE_PORT:-$(sed -n 's/^TURNWISE_DATABASE_PORT=//p' .env 2>/dev/null || true)}
 printf 'TURNWISE_BASE=%s\nTURNWISE_DATABASE_PORT=%s\n' "$TURNWISE_BASE" "${port:-5432}" >.env
 
-# What this machine's pip can reach, a build inside a container may not.
+# A build inside a container may not reach the package index that this machine's pip reaches.
 echo "==> 3/4 the nodes' packages, in build/wheels"
 mkdir -p build/wheels
 torch=$(.venv/bin/python -c 'from importlib.metadata import version; print("torch==" + version("torch"))')

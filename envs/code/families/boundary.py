@@ -1,4 +1,4 @@
-"""Repair a limit that is one off: who counts, how many are in the window, how many pages it takes, what is skipped."""
+"""Repair a limit that is off by one: of a filter, a window, a number of pages, or a number of skipped items."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -6,7 +6,7 @@ from .words import Words
 
 RIGHT = """
 #!/bin/sh
-# Tells the largest amount of <first>, for <third>.
+# Prints the largest amount of <first>, for <third>.
 set -eu
 source="data/<first> <second>.txt"
 largest=$(cut -d' ' -f2 "$source" | sort -n | tail -n 1)

@@ -50,10 +50,10 @@ ADD = {
     "no limit": "self.words.append(word)",
 }
 SAID = {
-    "the oldest goes": "If there is no room for a new one, the one that was added first is dropped.",
-    "the new one is refused": "If there is no room for a new one, the new one is dropped.",
-    "a word twice counts once": "A word that is in it already is not added again, and stays where it is; if there is "
-    "no room for a new one, the one that was added first is dropped.",
+    "the oldest goes": "If it is full, the word that was added first is dropped.",
+    "the new one is refused": "If it is full, the new word is dropped.",
+    "a word twice counts once": "A word that it already holds is not added again and keeps its place. If it is full, "
+    "the word that was added first is dropped.",
 }
 ENDS = {"-1": "the word that was added last", "0": "the word that was added first"}
 
@@ -61,7 +61,7 @@ ENDS = {"-1": "the word that was added last", "0": "the word that was added firs
 def container(words: Words) -> CodeTask:
     """Build the task from these words."""
     kind, end, size = words.pick(tuple(SAID)), words.pick(tuple(ENDS)), words.number(3, 5)
-    said = f"{SAID[kind]} `take` removes and gives {ENDS[end]} of those in it, or `nothing` if it is empty."
+    said = f"{SAID[kind]} `take` removes and returns {ENDS[end]}, or returns `nothing` if it is empty."
     names = {"first": words.first, "second": words.second, "third": words.third, "size": size, "said": said}
     titles = {"First": words.first.title(), "Second": words.second.title()}
 
@@ -84,8 +84,8 @@ def container(words: Words) -> CodeTask:
     wrong = {how: made(how, end) for how in ADD if how != kind}
     return program_task(
         name=f"container-{kind.replace(' ', '-')}",
-        instruction=f"Write the class {words.second.title()} of {path}; its docstring says what it does. The rest of "
-        "the program, which reads commands and prints what they give, stays as it is.",
+        instruction=f"Write the class {words.second.title()} of {path}; its docstring specifies it. Do not change the "
+        "rest of the program, which reads commands and prints their results.",
         path=path,
         given=source(STUB),
         right=made(kind, end),

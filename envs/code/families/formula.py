@@ -78,7 +78,7 @@ def formula(words: Words) -> CodeTask:
     wrong = {f"without: {step.said}": source([other for other in steps if other is not step]) for step in steps}
     return program_task(
         name="formula",
-        instruction=f"Write the function `label` of {path}; its docstring says what it does.",
+        instruction=f"Write the function `label` of {path}; its docstring specifies it.",
         path=path,
         given=source(steps, said=STUB),
         right=source(steps),

@@ -72,10 +72,10 @@ def parsing(words: Words) -> CodeTask:
 
     return program_task(
         name=f"parsing-{kind.replace(' ', '-')}",
-        instruction=f"{path} reads settings from its standard input, one `key = value` a line. Keys are told in small "
-        "letters; spaces around key and value do not count; everything after the first equals sign is the value; one "
-        "pair of double quotes around a value is taken off; empty lines and lines that begin with # are left out, and "
-        "a # anywhere else is part of the value. It gets one of these wrong. Repair it.",
+        instruction=f"{path} reads settings from its standard input, one `key = value` per line. It prints keys in "
+        "lowercase. Spaces around key and value are ignored. The value is everything after the first equals sign. One "
+        "pair of double quotes around a value is removed. Empty lines and lines that begin with # are skipped; a # "
+        "anywhere else is part of the value. The program violates one of these rules. Repair it.",
         path=path,
         given=source(RIGHT.replace(*SLIPS[kind])),
         right=source(RIGHT),

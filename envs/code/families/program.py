@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 
-from ..task import Case, CodeTask, Files
+from ..task import Case, CodeTask
 
 
 def text(template: str, **values: object) -> str:
@@ -24,11 +24,11 @@ def program_task(
     wrong: Mapping[str, str],
     inputs: Sequence[str],
     reference: Callable[[str], str],
-    beside: Files | None = None,
 ) -> CodeTask:
-    """Build the task of making ``python3 path`` print for any input what ``reference`` says. The first of ``inputs`` is
-    shown, with its answer; the others are the hidden cases. Two wrong solutions are added to ``wrong``: one that knows
-    the example by heart, and one that prints nothing.
+    """Build a task in which ``python3 path`` must print the result of ``reference`` for any input.
+
+    The instruction shows the first of ``inputs`` with its answer; the others are the hidden cases. Two wrong solutions
+    are added to ``wrong``: one that prints the answer of the example, and one that prints nothing.
     """
     example, *hidden = inputs
     by_heart = f"import sys\n\nsys.stdin.read()\nprint({reference(example).rstrip()!r})\n"
@@ -37,7 +37,7 @@ def program_task(
     return CodeTask(
         name=name,
         instruction=f"{instruction.strip()}\n\n{shown}",
-        workspace={path: given.encode(), **(beside or {})},
+        workspace={path: given.encode()},
         cases=tuple(Case(("python3", path), reference(each).encode(), each.encode()) for each in hidden),
         solution={path: right.encode()},
         mutations={what: {path: source.encode()} for what, source in sources.items()},

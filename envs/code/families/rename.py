@@ -1,11 +1,11 @@
-"""Rename a function in all modules that use it; nothing of the old name may stay, and everything must go on working."""
+"""Rename a function in all modules that use it; no use of the old name may remain, and the program must still work."""
 
 from ..task import Case, CodeTask
 from .program import text
 from .words import Words
 
 LIBRARY = '''
-"""What <first> adds up."""
+"""The sum of <first>."""
 
 
 def <function>(values):
@@ -22,7 +22,7 @@ def report(values):
     return f"<second> {<function>(values)} of {len(values)}"
 '''
 MAIN = '''
-"""Reads numbers and prints the report, then what the first half of them comes to, for <third>."""
+"""Read numbers; print the report, then the sum of their first half, for <third>."""
 
 import sys
 

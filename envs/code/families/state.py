@@ -1,4 +1,4 @@
-"""Repair what is carried from one group of lines to the next, or lost at the end."""
+"""Repair state that is carried from one group of lines to the next, or lost at the end."""
 
 from ..task import CodeTask
 from .program import program_task, text
@@ -119,10 +119,10 @@ def state(words: Words) -> CodeTask:
 
     return program_task(
         name=f"state-{kind.replace(' ', '-')}",
-        instruction=f"{path} reads sections from its standard input: a line that ends in a colon opens a section, and "
-        f"the numbers below it belong to it, until the next. For every section, in order, it must print "
-        f"{words.second}, the name and the sum of its own numbers; two sections of the same name stay two. It prints "
-        "wrong sums or loses lines. Repair it.",
+        instruction=f"{path} reads sections from its standard input: a line that ends in a colon opens a section, "
+        f"which holds the numbers up to the next section. For every section, in order, it must print {words.second}, "
+        "the name and the sum of the section's numbers. Two sections with the same name stay separate. The program "
+        "prints wrong sums or loses lines. Repair it.",
         path=path,
         given=source(WRONG[kind]),
         right=source(RIGHT),

@@ -64,8 +64,8 @@ def tampering_outside(files: Files) -> tuple[str, ...]:
     return tuple(_encodable(f"{reason}, outside the work folder: {path}" for path, reason in found if reason))
 
 
-def forbidden(path: str, content: bytes, beside: Files) -> str:
-    """Return why a new or changed file is forbidden; empty if it is allowed. ``beside`` holds all files of its tree."""
+def forbidden(path: str, content: bytes, tree: Files) -> str:
+    """Return why a new or changed file is forbidden; empty if it is allowed. ``tree`` holds all files of its tree."""
     where = PurePosixPath(path)
     name = where.name
     if name in CONFIGURATION or name.endswith(".pth"):
@@ -79,12 +79,12 @@ def forbidden(path: str, content: bytes, beside: Files) -> str:
     if name.endswith(".pyc") and ("__pycache__" not in where.parts or content[4:8] == UNCHECKED):
         return "compiled code without its source"
     if name in COMMANDS:
-        return "stands in for a command"
+        return "replaces a command"
     module = where.parent.name if name == "__init__.py" else where.stem if where.suffix in (".py", ".so") else ""
     root = where.parent.parent if name == "__init__.py" else where.parent
     # Only a top-level module shadows an import; a module inside a package does not.
-    if module in MODULES and (root == PurePosixPath() or str(root / "__init__.py") not in beside):
-        return "stands in for a module"
+    if module in MODULES and (root == PurePosixPath() or str(root / "__init__.py") not in tree):
+        return "replaces a module"
     return ""
 
 

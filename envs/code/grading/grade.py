@@ -88,5 +88,5 @@ def _run_cases(box: SandboxLease, task: CodeTask, files: Files, until: float) ->
         if not done.output_limit_exceeded and case.passes(done.exit_code, done.stdout):
             passed += 1
         elif VERDICT.search(done.stdout + b"\n" + done.stderr) and not VERDICT.search(case.stdout):
-            tamper.append("printed a verdict of its own")
+            tamper.append("printed a forged verdict")
     return passed, tamper

@@ -1,16 +1,22 @@
 """``turnwise/TinyCode-v0``: repair a small program in a real sandbox, in few words, for policies trained from scratch.
 
-Some part of the program is at fault. **repair**: it calls the wrong function; **set**: it has the wrong number;
-**write**: both. The first observation alone tells what is right, and nothing tells where but running the program, or
-looking. Actions: ``run`` the program, which names the first part that fails; ``open PART``; ``put FIELD WORD`` into the
-open part; ``done``. Each is a command in the sandbox, and what it prints is what is shown. Two parts may be at fault.
+One or two parts of the program are faulty. Families of tasks:
 
-Observations have the shape of those of ``turnwise/TextSite-v0``: a list begins with the word that begins the action,
-and the kind of page comes last. An open part shows each word before its field, so that a word follows a field only in
-the task; a field that was put is not listed again.
+* **repair**: a part calls the wrong function;
+* **set**: a part has the wrong number;
+* **write**: a part has both faults.
 
-Reward: 1 for success, as the hidden case finds it in a fresh sandbox; -.3 for a ``done`` too early; +.2 once each for
-opening a part at fault and for each right word put there; -.05 for what does not parse or apply.
+Only the first observation states the correct words. The agent finds the faulty part by running the program or by
+opening parts. Actions: ``run`` (the program, which names the first part that fails), ``open PART``, ``put FIELD WORD``
+(into the open part), ``done``. Each of the first three is a command in the sandbox, and the observation shows its
+output.
+
+Observations have the form of those of ``turnwise/TextSite-v0``: a list begins with the word that begins the action and
+ends with the kind of page. An open part shows each word before its field, so a word follows a field only in the task. A
+field that was changed is not listed again.
+
+Reward: 1 for success, determined by the hidden case in a fresh sandbox; -.3 for ``done`` without success; +.2 once each
+for opening a faulty part and for each correct word put there; -.05 for an action that does not parse or apply.
 """
 
 from typing import Any
@@ -117,8 +123,8 @@ class TinyCodeEnv(TurnEnv):
 
     def _run(self, box: SandboxLease) -> str:
         self._open, self._left = "", []
-        said = self._output(box, ["sh", "main"]).split()
-        self._failing = said[0] if said[-1:] == ["fails"] else ""
+        output = self._output(box, ["sh", "main"]).split()
+        self._failing = output[0] if output[-1:] == ["fails"] else ""
         return f"open {self._failing} fails" if self._failing else "done pass"
 
     def _look(self, box: SandboxLease, name: str, parts: dict[str, float]) -> str:
@@ -128,15 +134,15 @@ class TinyCodeEnv(TurnEnv):
         return self._shown(self._output(box, ["sh", "-c", SHOW, "sh", name]), "file")
 
     def _put(self, box: SandboxLease, field: str, word: str, parts: dict[str, float]) -> str:
-        said = self._output(box, ["sh", "-c", PUT, "sh", self._open, field, word])
+        output = self._output(box, ["sh", "-c", PUT, "sh", self._open, field, word])
         self._left = [each for each in self._left if each != field]
         if self.task.faults.get(self._open, {}).get(field) == word:
             self._earn(f"{field} of {self._open}", parts)
-        return self._shown(said, "changed")
+        return self._shown(output, "changed")
 
-    def _shown(self, said: str, kind: str) -> str:
-        self._parts[self._open] = said
-        held = dict(line.split("=") for line in said.split())
+    def _shown(self, output: str, kind: str) -> str:
+        self._parts[self._open] = output
+        held = dict(line.split("=") for line in output.split())
         left = [f"{held[field]} {field}" for field in self._left]
         return " ".join(["put", *left, kind]) if left else f"run {kind}"
 
@@ -147,10 +153,10 @@ class TinyCodeEnv(TurnEnv):
             SandboxError: the output is empty or has an unknown word.
         """
         done = box.exec(argv, timeout_s=COMMAND_SECONDS)
-        said = done.stdout.decode(errors="replace").strip()
-        if not said or not set(said.replace("=", " ").split()) <= set(VOCABULARY):
-            raise SandboxError(f"{' '.join(argv)} ended with {done.exit_code}: {said} {done.stderr.decode()!r}"[:300])
-        return said
+        output = done.stdout.decode(errors="replace").strip()
+        if not output or not set(output.replace("=", " ").split()) <= set(VOCABULARY):
+            raise SandboxError(f"{' '.join(argv)} ended with {done.exit_code}: {output} {done.stderr.decode()!r}"[:300])
+        return output
 
     def _earn(self, name: str, parts: dict[str, float]) -> None:
         if name not in self._earned:

@@ -1,8 +1,8 @@
-"""The instances of ``turnwise/TinyCode-v0``: a program in shell of a few parts, some of which are at fault.
+"""The instances of ``turnwise/TinyCode-v0``: a shell program of a few parts, one or two of which are faulty.
 
 Each part is a file that names a function of the library and a number for it. ``main`` runs every part on two inputs and
-compares with the file ``wanted``; the hidden case does so with other inputs. An instance is a pure function of (seed,
-split, family), drawn and held out as in ``site_pages``: the splits share no combination of what is asked and where.
+compares the results with the file ``wanted``; the hidden case does so with other inputs. An instance is a pure function
+of (seed, split, family). As in ``envs.text.instances``, the splits share no combination of task and faulty parts.
 """
 
 import random
@@ -22,9 +22,9 @@ def _words(text: str) -> tuple[str, ...]:
 FAMILIES = ("repair", "set", "write")
 SPLITS = ("train", "test")
 HELD_OUT_SHARE = 5
-"""One combination in this many is of the test split."""
+"""One combination in this many belongs to the test split."""
 TWICE_SHARE = 3
-"""One instance in this many has two parts at fault."""
+"""One instance in this many has two faulty parts, except in the family ``write``."""
 FIELDS = ("call", "value")
 OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "plus": lambda one, two: one + two,
@@ -40,9 +40,10 @@ PARTS = _words("lamp chair desk rug clock vase kettle pan fork plate drill saw h
 GRAMMAR = _words("task open run put done home fails pass file changed invalid ended right wrong")
 VOCABULARY = GRAMMAR + FAMILIES + FIELDS + CALLS + PARTS + VALUES
 SHOWN, HIDDEN = (5, 100_000), (7, 200_000)
-"""Inputs: one below every number a part may hold, one so far above that no two numbers or functions look alike."""
+"""Inputs of the visible and of the hidden check. One is below every number that a part may hold; the other is so large
+that no two numbers or functions give the same result."""
 DECOYS = 1
-"""Other words listed for each field among the valid actions."""
+"""Number of wrong words per field among the valid actions."""
 
 LIBRARY = b"""plus() { result=$(($1 + $2)); }
 minus() { result=$(($1 - $2)); }
@@ -74,7 +75,7 @@ for name; do
   echo $small $result
 done"""
 SPEC = SandboxSpec(memory_mib=96, disk_mib=8, pids=32, inodes=512, read_mib=1, output_kib=16, trusted=True)
-"""Small; and trusted, for nothing runs but what ``tiny`` knows to be harmless."""
+"""A small sandbox. It is trusted, because the actions run only harmless commands."""
 
 Part = dict[str, str]
 T = TypeVar("T")
@@ -86,23 +87,23 @@ class TinyTask:
 
     family: str
     asked: str
-    """What the first observation tells."""
+    """The task, as in the first observation."""
     parts: tuple[str, ...]
-    """In the order in which ``main`` runs them."""
+    """Names of the parts, in the order in which ``main`` runs them."""
     faults: dict[str, Part]
-    """What each part at fault must hold, by its name: only the fields that are wrong."""
+    """The correct words of the wrong fields, by the name of the faulty part."""
     words: dict[str, tuple[str, ...]]
-    """For each field, the words listed among the valid actions."""
+    """The words among the valid actions, by field."""
     code: CodeTask
 
 
 def content(part: Part) -> bytes:
-    """The file of a part."""
+    """Return the content of a part's file."""
     return "".join(f"{field}={part[field]}\n" for field in FIELDS).encode()
 
 
 def draw(seed: int, split: str, family: str) -> TinyTask:
-    """The instance of this seed; ``family`` is one of ``FAMILIES``, or ``mix`` to let the seed choose."""
+    """Return the instance of a seed; ``family`` is one of ``FAMILIES``, or ``mix`` to draw it from the seed."""
     rng = random.Random(f"{split} {seed} {family}")  # noqa: S311 - a game, not a secret
     chosen = FAMILIES[int(rng.random() * len(FAMILIES))] if family == "mix" else family
     while True:

@@ -43,7 +43,7 @@ def test_missing_parts_are_told(tmp_path: Path) -> None:
     write(folder, {"tests/test_a.py": ""})
     with pytest.raises(BadTask, match="no folder workspace/"):
         load(folder)
-    with pytest.raises(BadTask, match="no task and no set of tasks"):
+    with pytest.raises(BadTask, match="neither a task nor a set of tasks"):
         CodeEnv(folder=str(tmp_path / "nowhere"))
 
 

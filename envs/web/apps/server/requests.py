@@ -1,4 +1,4 @@
-"""Parse what a browser sends: forms, queries and cookies. Only ``BadRequest`` is raised."""
+"""Parse the requests of a browser: forms, queries and cookies. Only ``BadRequest`` is raised."""
 
 import re
 import urllib.parse

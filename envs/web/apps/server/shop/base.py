@@ -1,4 +1,4 @@
-"""What the pages of the shop share: the schema, the menu, and the formats of money and lines. Prices are in cents."""
+"""Shared parts of the shop's pages: the schema, the menu, and the formats of money and lines. Prices are in cents."""
 
 from ..data import Row
 from ..html import Html, link

@@ -1,4 +1,4 @@
-"""What the pages of the tracker share: the schema, the menu, and the names of issues."""
+"""Shared parts of the tracker's pages: the schema, the menu, and the names of issues."""
 
 from ..data import Data, Row
 from ..html import Html, link

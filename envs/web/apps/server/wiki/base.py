@@ -1,4 +1,4 @@
-"""What the pages of the wiki share: the schema and the menu."""
+"""Shared parts of the wiki's pages: the schema and the menu."""
 
 from ..data import Row
 from ..html import Html, link
