@@ -1,4 +1,4 @@
-"""A real store with a run in it, and the command line called as a user calls it."""
+"""A real store with a run, and the command line called as a user calls it."""
 
 import sys
 from collections.abc import Callable
@@ -19,7 +19,7 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07[red]click[/red] home"
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
+    """The exit code and output of a command."""
 
     code: int
     out: str
@@ -31,22 +31,22 @@ Turnwise = Callable[..., Ended]
 
 @pytest.fixture
 def turnwise(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Turnwise:
-    """Calls ``turnwise ARGUMENTS``."""
+    """Run ``turnwise ARGUMENTS``."""
 
     def call(*arguments: str) -> Ended:
         monkeypatch.setattr(sys, "argv", ["turnwise", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             main()
-        said = capsys.readouterr()
+        captured = capsys.readouterr()
         code = ended.value.code
-        return Ended(code if isinstance(code, int) else int(code is not None), said.out, said.err)
+        return Ended(code if isinstance(code, int) else int(code is not None), captured.out, captured.err)
 
     return call
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    """The URL of a store with one run of two trajectories; the second one's agent wrote escape sequences."""
+    """Return the URL of a store with one run of two trajectories; the second one contains escape sequences."""
     url = f"sqlite:///{tmp_path}/turnwise.db"
     database = open_database(url, create=True)
     task = make_task(ENV, seed=5)

@@ -1,4 +1,4 @@
-"""An environment of the kind a stranger writes: it works until its third step, then goes wrong as it is asked to."""
+"""A user's environment that works for two steps, and then fails as its options demand."""
 
 from typing import Any
 

@@ -1,5 +1,4 @@
-"""An environment that goes wrong in the way it is asked to: made only to inject faults. ``FAULTY`` is its id in any
-process."""
+"""An environment that fails as its options demand, to inject faults. ``FAULTY`` is its id in any process."""
 
 import threading
 from typing import Any
@@ -11,15 +10,15 @@ from turnwise.envs.spaces import FreeText
 
 FAULTY = "turnwise.tests.envs.faulty:faults/Faulty-v0"
 HANG = threading.Event()
-"""What a hanging environment waits on; nothing sets it but the end of a test."""
+"""The event on which a hanging environment waits; only the end of a test sets it."""
 
 MADE: "list[FaultyEnv]" = []
-"""Every one whose constructor ended."""
+"""All instances whose constructor has returned."""
 
 
 class FaultyEnv(TurnEnv):
-    """``fault`` happens on the action ``fault``; with ``where`` of make, instructions, reset or close it happens
-    there instead."""
+    """The action ``fault`` causes ``fault``. With ``where`` (make, instructions, reset or close) the fault happens in
+    that call instead."""
 
     def __init__(self, fault: str = "", where: str = "step") -> None:
         self.action_space = FreeText(words=("go", "fault"))

@@ -1,4 +1,4 @@
-"""Environments are found by id, by import and by entry point, made bare, and named when missing."""
+"""Environments are found by id, import and entry point, created without wrappers, and named in errors."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ from turnwise.tests.envs.faulty import FAULTY, FaultyEnv
 
 
 class Plain(gymnasium.Env[str, str]):
-    """Written for Gymnasium alone."""
+    """An environment that uses Gymnasium only."""
 
     def __init__(self, word: str = "hello") -> None:
         self.action_space = gymnasium.spaces.Text(10)
@@ -70,7 +70,7 @@ def test_an_environment_outside_of_packages_has_none(tmp_path: Path, monkeypatch
     assert env_package("loose_world:loose/E-v0") == ""
 
 
-def test_environments_are_bare() -> None:
+def test_environments_have_no_wrappers() -> None:
     assert type(make("turnwise/TextSite-v0", family="find")) is TextSiteEnv
     assert type(make(FAULTY)) is FaultyEnv
 
@@ -128,7 +128,7 @@ def test_an_id_of_a_module_is_proposed_with_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "message"),
     [
         ("import gymnasium\n\nclass Pets\n", r"SyntaxError: expected ':' \({file}, line 3\)"),
         ("\nfrom turnwise.envs import TurnEnvs\n", r"ImportError: cannot import name 'TurnEnvs' .*\({file}, line 2\)"),
@@ -136,13 +136,13 @@ def test_an_id_of_a_module_is_proposed_with_it() -> None:
         ("import math\nmath.sqrt(-1)\n", r"ValueError: .*\({file}, line 2\)"),
     ],
 )
-def test_a_module_that_does_not_import_is_told_by_file_and_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, told: str
+def test_the_error_of_a_module_that_does_not_import_names_file_and_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, message: str
 ) -> None:
     file = tmp_path / "wrong_pets.py"
     file.write_text(source)
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(UnknownEnvironment, match=told.format(file=re.escape(str(file)))) as raised:
+    with pytest.raises(UnknownEnvironment, match=message.format(file=re.escape(str(file)))) as raised:
         make("wrong_pets:Pets-v0")
     assert "\n" not in str(raised.value)
 
@@ -156,7 +156,7 @@ def test_a_wrong_option_is_named() -> None:
         make("turnwise/TextSite-v0", family="fly")
 
 
-def test_an_option_is_not_judged_where_the_constructor_takes_any() -> None:
+def test_options_are_not_checked_if_the_constructor_takes_any() -> None:
     class Anything(Plain):
         def __init__(self, **words: str) -> None:
             super().__init__(**words)
@@ -200,7 +200,7 @@ def test_a_run_knows_which_environments_need_sandboxes() -> None:
     assert not any_sandboxed(["turnwise/TextSite-v0"])
 
 
-def test_what_a_plain_gymnasium_environment_has_is_used_and_what_it_lacks_is_told_of_it() -> None:
+def test_a_plain_gymnasium_environment_uses_its_methods_and_reports_missing_ones() -> None:
     class Listing(Plain):
         def valid_actions(self) -> list[tuple[str, float]]:
             return [("go", 1.0)]

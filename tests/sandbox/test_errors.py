@@ -21,9 +21,9 @@ from turnwise.sandbox.errors import (
 EVERY = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, SandboxError)]
 
 
-def made(module: str, name: str, said: str = "said") -> Exception:
+def made(module: str, name: str, message: str = "failed") -> Exception:
     """Return an exception of a library that need not be installed."""
-    return type(name, (Exception,), {"__module__": module})(said)
+    return type(name, (Exception,), {"__module__": module})(message)
 
 
 @pytest.mark.parametrize("kind", EVERY)
@@ -36,7 +36,7 @@ def test_errors_survive_pickling(kind: type[SandboxError]) -> None:
 
 @pytest.mark.parametrize("kind", EVERY)
 def test_classify_keeps_sandbox_errors(kind: type[SandboxError]) -> None:
-    error = kind("said")
+    error = kind("failed")
     assert classify(error, "doing") is error
     assert is_outcome(error) == (kind is FileError)
 
@@ -49,8 +49,8 @@ def test_classify_keeps_sandbox_errors(kind: type[SandboxError]) -> None:
         (asyncio.IncompleteReadError(b"", 8), SandboxLost, "0 bytes"),
         (EOFError(), SandboxLost, "no details"),
         (made("docker.errors", "ImageNotFound"), NoImage, "turnwise sandbox build"),
-        (made("docker.errors", "APIError"), StartFailed, "APIError: said"),
-        (made("ray.exceptions", "ActorDiedError"), NodeLost, "ActorDiedError: said"),
+        (made("docker.errors", "APIError"), StartFailed, "APIError: failed"),
+        (made("ray.exceptions", "ActorDiedError"), NodeLost, "ActorDiedError: failed"),
         (OSError("disk"), SandboxError, "OSError: disk"),
         (ValueError("odd"), SandboxError, "doing: ValueError: odd"),
     ],

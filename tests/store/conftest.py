@@ -18,7 +18,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def template(server: Server) -> str:
-    """A migrated database to copy: faster than migrating one for each test."""
+    """Return a migrated database to copy, which is faster than one migration per test."""
     name = server.create()
     upgrade(server.url(name))
     return name
@@ -26,7 +26,7 @@ def template(server: Server) -> str:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store that is still to be made."""
+    """Return the URL of a store that does not exist yet."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/turnwise.db"
     server: Server = request.getfixturevalue("server")
@@ -35,7 +35,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store that is made."""
+    """Yield a new store."""
     if request.param == "sqlite":
         address = f"sqlite:///{tmp_path}/turnwise.db"
         upgrade(address)

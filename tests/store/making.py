@@ -1,4 +1,4 @@
-"""Runs, groups and episodes for the store's tests to store."""
+"""Create runs, groups and episodes for the tests of the store."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ HORIZON = Horizon(max_turns=8, max_tokens_per_turn=8, max_tokens_per_episode=64,
 
 
 def call(database: Database, name: str, **arguments: Any) -> Any:
-    """One operation in one transaction."""
+    """Run one operation in one transaction."""
     with database.transaction() as tx:
         return OPERATIONS[name](tx, **arguments)
 
@@ -71,7 +71,7 @@ def trajectory(name: str, of: str = "g", member: int = 0, attempt: int = 0, run:
 
 
 def turn(index: int, version: int = 0, text: str | None = None) -> dict[str, Any]:
-    """The steps and messages of one turn, as ``append`` takes them."""
+    """Return the steps and messages of one turn, as arguments of ``append``."""
     seen = Message(
         2 * index,
         2 * index - 1 if index else None,
@@ -82,7 +82,7 @@ def turn(index: int, version: int = 0, text: str | None = None) -> dict[str, Any
         [math.nan] * 3,
         [NO_VERSION] * 3,
     )
-    said = Message(
+    answer = Message(
         2 * index + 1, 2 * index, Role.ASSISTANT, Source.POLICY, [5, 2], [1, 1], [-0.5, -0.25], [version, version]
     )
     step = Step(
@@ -101,7 +101,7 @@ def turn(index: int, version: int = 0, text: str | None = None) -> dict[str, Any
         0.1,
         created_at=datetime(2026, 1, 2, 3, 4, 5, 6, UTC) + timedelta(seconds=index),
     )
-    return {"steps": [step], "messages": [seen, said]}
+    return {"steps": [step], "messages": [seen, answer]}
 
 
 def play(
@@ -115,7 +115,7 @@ def play(
     status: Status = Status.COMPLETED,
     run: str = "r",
 ) -> None:
-    """A whole episode."""
+    """Write a complete episode."""
     call(database, "start_trajectory", trajectory=trajectory(name, of, member, attempt, run))
     for index in range(turns):
         call(database, "append", trajectory=name, **turn(index, version))
@@ -134,7 +134,7 @@ def play(
 def play_group(
     database: Database, name: str, state: GroupState = GroupState.READY, version: int = 0, run: str = "r"
 ) -> None:
-    """A closed group of two members, named ``{name}-0`` and ``{name}-1``."""
+    """Create a closed group of two members, named ``{name}-0`` and ``{name}-1``."""
     call(database, "open_group", group=group(name, run))
     for member in range(2):
         play(database, f"{name}-{member}", name, member, version=version, run=run)
@@ -142,12 +142,12 @@ def play_group(
 
 
 def items(groups: Sequence[str]) -> list[BatchItem]:
-    """What two members of each of ``groups`` gave to an update."""
+    """Return the batch items of two members of each of ``groups``."""
     return [BatchItem(f"{name}-{member}", 4, 0, 0.5) for name in groups for member in range(2)]
 
 
 def train(database: Database, groups: Sequence[str], update: int, parent: int, run: str = "r") -> int:
-    """Leases exactly ``groups``, which are all that is ready, and acknowledges them."""
+    """Lease exactly ``groups``, which are all the ready groups, and acknowledge them."""
     assert call(database, "lease_groups", run=run, owner="learner", count=len(groups), timeout_s=60) == list(groups)
     return int(
         call(

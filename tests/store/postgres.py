@@ -1,6 +1,4 @@
-"""A real PostgreSQL server for the tests: made in its own folder, reachable through a socket there, gone at the
-end.
-"""
+"""A real PostgreSQL server for the tests, in a temporary folder and reachable through a socket there."""
 
 import os
 import shutil
@@ -15,10 +13,9 @@ MISSING = "PostgreSQL's server is not installed, and the store's tests need it: 
 
 
 def programs() -> Path:
-    """The folder of initdb and postgres.
+    """Return the folder of initdb and postgres.
 
-    Raises:
-        RuntimeError: there is none.
+    Raises:     RuntimeError: PostgreSQL is not installed.
     """
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     if found:
@@ -30,7 +27,7 @@ def programs() -> Path:
 
 
 class Server:
-    """A running server. Its process is a child of this one; ``stop`` ends it."""
+    """A running server, as a child process; ``stop`` ends it."""
 
     def __init__(self) -> None:
         self._bin = programs()
@@ -45,11 +42,11 @@ class Server:
         self._server = psycopg.connect(self.url("postgres", "postgresql"), autocommit=True)
 
     def url(self, name: str, driver: str = "postgresql+psycopg") -> str:
-        """The URL of database ``name``."""
+        """Return the URL of database ``name``."""
         return f"{driver}://postgres@/{name}?host={self._folder}"
 
     def create(self, template: str = "template1") -> str:
-        """The name of a new database, a copy of ``template``."""
+        """Create a database as a copy of ``template``; return its name."""
         name = f"t_{uuid.uuid4().hex}"
         self._server.execute(
             psycopg.sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*map(psycopg.sql.Identifier, (name, template)))
@@ -57,11 +54,11 @@ class Server:
         return name
 
     def drop_connections(self, name: str) -> None:
-        """Ends every connection to database ``name``, as a restart would."""
+        """End every connection to database ``name``, as a restart would."""
         self._server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
 
     def stop(self) -> None:
-        """Ends the server and removes its folder."""
+        """End the server and remove its folder."""
         self._server.close()
         self._control("stop")
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -17,7 +17,7 @@ from turnwise.tests.store import making
 
 
 class Losing:
-    """Sends on, but one append of trajectory ``of`` fails with ``error``."""
+    """Forward writes, except that one append of trajectory ``of`` fails with ``error``."""
 
     def __init__(self, stage: Stage, of: str, error: Exception) -> None:
         self._stage, self._of, self._error = stage, of, error
@@ -76,7 +76,7 @@ def test_an_error_that_is_not_of_turnwise_is_wrapped(tmp_path: Path) -> None:
     on_stage(tmp_path, scenario)
 
 
-def test_a_store_that_cannot_be_reached_fails_all_that_was_sent() -> None:
+def test_an_unreachable_store_fails_every_write_that_was_sent() -> None:
     async def away(_: list[Write[Any]]) -> list[Answer]:
         raise ConnectionError("gone")
 

@@ -34,7 +34,7 @@ def test_a_step_s_number_is_sent_with_it() -> None:
         ("SQLITE_ERROR", "no such table: run", OperationalError),
     ],
 )
-def test_what_a_database_says_becomes_what_a_person_reads(name: str, message: str, becomes: type[Exception]) -> None:
+def test_database_errors_become_readable_messages(name: str, message: str, becomes: type[Exception]) -> None:
     origin = sqlite3.OperationalError(message)
     origin.sqlite_errorname = name
     assert type(to_store_error(OperationalError("INSERT", {}, origin), "sqlite:///x.db")) is becomes

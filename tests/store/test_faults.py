@@ -21,7 +21,7 @@ from turnwise.tests.store.making import call, contents, create_run, group, items
 
 
 class Broken(Exception):
-    """The fault that is put in."""
+    """The injected fault."""
 
 
 @pytest.mark.parametrize("what", ["finish_trajectory", "append", "acknowledge", "rewind", "lease_groups"])
@@ -86,7 +86,7 @@ for number in range(100_000):
 
 
 @pytest.mark.parametrize("answers", [4, 40])
-def test_what_was_answered_survives_the_death_of_its_writer(url: str, database: Database, answers: int) -> None:
+def test_a_committed_write_survives_the_death_of_its_writer(url: str, database: Database, answers: int) -> None:
     create_run(database)
     call(database, "open_group", group=group(size=100_000))
     with subprocess.Popen([sys.executable, "-c", CHILD, url], stdout=subprocess.PIPE, text=True) as child:
@@ -103,7 +103,7 @@ def test_what_was_answered_survives_the_death_of_its_writer(url: str, database: 
 
 
 def test_sixteen_writers_and_four_readers(database: Database) -> None:
-    """Every process of a run may write: none fails because the database is locked, and no row is lost."""
+    """All processes of a run write: none fails because the database is locked, and no row is lost."""
     create_run(database)
     call(database, "open_group", group=group(size=16))
     failures: list[BaseException] = []
@@ -266,8 +266,8 @@ print("stored", stored)
 """
 
 
-def test_a_full_disk_is_said_and_nothing_stored_is_lost(tmp_path: Path) -> None:
-    """On a file system of four megabytes that only the child sees; when there is room again, it goes on."""
+def test_a_full_disk_is_reported_and_loses_no_stored_row(tmp_path: Path) -> None:
+    """The file system has four megabytes, visible to the child only; writes continue once there is room again."""
     mount = f'mount -t tmpfs -o size=4m tmpfs {tmp_path} && exec {sys.executable} -c "$PROGRAM" {tmp_path}'
     done = subprocess.run(
         ["unshare", "--map-root-user", "--mount", "sh", "-c", mount],

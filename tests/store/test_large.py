@@ -18,7 +18,7 @@ MEMBERS = 10
 
 
 def fill(database: Database, groups: int) -> None:
-    """``groups`` groups of ten trajectories of ten turns."""
+    """Write ``groups`` groups of ten trajectories of ten turns."""
     create_run(database)
     turns = [turn(index) for index in range(TURNS)]
     for number in range(groups):
@@ -70,7 +70,7 @@ def test_reads_of_a_million_steps_are_fast(database: Database) -> None:
 
 
 class Reads:
-    """Records the reads of an SQLite store, and explains them."""
+    """Records the reads of an SQLite store and explains them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

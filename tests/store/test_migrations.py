@@ -19,7 +19,7 @@ from turnwise.tests.store.revisions import NEXT, add_revision
 
 
 def ddl(conn: Connection) -> dict[str, list[str]]:
-    """The definition of every table and index, as the database has it."""
+    """Return the definition of every table and index of the database."""
     if conn.dialect.name == "sqlite":
         made = conn.exec_driver_sql("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
         return {name: _normal(sql) for name, sql in made if name != "alembic_version"}
@@ -32,7 +32,7 @@ def ddl(conn: Connection) -> dict[str, list[str]]:
 
 
 def _normal(sql: str) -> list[str]:
-    """The clauses of a definition in one order: it means the same in any."""
+    """Return the clauses of a definition in a fixed order, because their order has no meaning."""
     return sorted(clause.strip() for clause in re.split(r",\s+(?![^(]*\))|\n", sql) if clause.strip())
 
 
@@ -101,7 +101,7 @@ def test_a_populated_store_at_an_older_revision_is_upgraded_on_demand(
     database.close()
 
 
-def test_other_peoples_tables_are_left_alone(empty_url: str, tmp_path: Path) -> None:
+def test_foreign_tables_are_unchanged(empty_url: str, tmp_path: Path) -> None:
     engine = create_engine(empty_url.partition("&blobs")[0])
     with engine.begin() as conn:
         conn.execute(text("CREATE TABLE theirs (id INTEGER)"))
@@ -111,7 +111,7 @@ def test_other_peoples_tables_are_left_alone(empty_url: str, tmp_path: Path) -> 
 
 
 def test_a_migration_that_dies_half_way_leaves_nothing(empty_url: str) -> None:
-    """The process is killed by itself in the middle of the first migration."""
+    """The process kills itself in the middle of the first migration."""
     program = """
 import os, signal, sys
 from sqlalchemy import event
@@ -145,18 +145,18 @@ upgrade(sys.argv[1])
         ("sqlite:////nowhere/at/all.db", "there is no store at /nowhere/at/all.db"),
     ],
 )
-def test_a_url_that_cannot_be_meant(url: str, message: str) -> None:
+def test_an_invalid_url_is_rejected(url: str, message: str) -> None:
     with pytest.raises(StoreError, match=message):
         open_database(url)
 
 
-def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "turnwise.db").write_text("hello " * 1000)
     with pytest.raises(StoreError, match="cannot be used: file is not a database"):
         open_database(str(tmp_path / "turnwise.db"))
 
 
-def test_a_server_that_is_not_there_is_named_without_its_password(tmp_path: Path) -> None:
+def test_the_error_of_an_unreachable_server_hides_its_password(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable) as raised:
         open_database(f"postgresql://me:secret@/x?host={tmp_path}")
     assert "secret" not in str(raised.value)

@@ -1,4 +1,4 @@
-"""Whether a run's driver lives, as seen on its host, on another host and on a server, and nobody is disturbed."""
+"""The liveness of a run's driver, as seen from its host, from another host and from a server."""
 
 import fcntl
 import shutil
@@ -27,7 +27,7 @@ with hold_run(open_database(sys.argv[1]), "r"):
 
 @contextmanager
 def driver(url: str, folder: Path) -> Iterator["subprocess.Popen[str]"]:
-    """A process that holds the run ``r``."""
+    """Start a process that holds the run ``r``."""
     child = subprocess.Popen(
         [sys.executable, "-c", DRIVER, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder
     )
@@ -42,7 +42,7 @@ def driver(url: str, folder: Path) -> Iterator["subprocess.Popen[str]"]:
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A PostgreSQL store's runs keep their files under the working folder."""
+    """The runs of a PostgreSQL store keep their files under the working folder."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -67,7 +67,7 @@ def test_one_process_at_a_time_holds_a_run(database: Database, tmp_path: Path) -
                 pass
 
 
-def test_a_driver_is_seen_and_so_is_its_end(
+def test_a_live_driver_and_its_end_are_detected(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with driver(database.url, tmp_path) as child:
@@ -87,11 +87,11 @@ def test_a_killed_driver_is_gone(sqlite: Database, tmp_path: Path) -> None:
         assert driver_of(sqlite, "r") is Driver.GONE
 
 
-def test_a_file_lock_that_is_not_there_proves_nothing(sqlite: Database) -> None:
+def test_a_missing_file_lock_proves_nothing(sqlite: Database) -> None:
     assert driver_of(sqlite, "r") is Driver.UNKNOWN
 
 
-def test_of_another_host_only_a_held_file_lock_proves_something(sqlite: Database) -> None:
+def test_for_another_host_only_a_held_file_lock_counts(sqlite: Database) -> None:
     lock = run_folder(sqlite, "r") / LOCK
     with hold_run(sqlite, "r"):
         process, _, boot = lock.read_text().split("\n")
@@ -126,7 +126,7 @@ def test_an_evaluation_leaves_no_folder(database: Database, tmp_path: Path) -> N
     assert not run_folder(database, "e").exists()
 
 
-def test_a_lock_of_another_database_of_the_server_is_not_mistaken(server: Server, tmp_path: Path) -> None:
+def test_a_lock_of_another_database_of_the_server_does_not_count(server: Server, tmp_path: Path) -> None:
     urls = [server.url(server.create()) for _ in range(2)]
     first, second = (open_database(url, create=True, blobs=str(tmp_path)) for url in urls)
     with hold_evaluation(first, "r"):

@@ -1,4 +1,4 @@
-"""The store as a run uses it: reads are retried while the database is locked or away, off the event loop."""
+"""The store of a run: reads are retried while the database is locked or away, off the event loop."""
 
 import asyncio
 import sqlite3

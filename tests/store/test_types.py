@@ -1,4 +1,4 @@
-"""Texts and numbers come back from the store exactly as the caller gave them."""
+"""Texts and numbers round-trip exactly."""
 
 import numpy as np
 from turnwise.records import GroupState, Status
@@ -26,7 +26,7 @@ def test_any_text_of_an_error_or_a_reason_comes_back_exactly(database: Database)
 
 
 def test_an_array_keeps_its_shape(database: Database) -> None:
-    """An array of one element is a list of one element: the reader of the metrics need not know how many there were."""
+    """An array of one element is read as a list of one element, so readers of metrics need not know the length."""
     start(database)
     call(database, "open_group", group=group())
     call(database, "start_trajectory", trajectory=trajectory("t"))

@@ -1,4 +1,4 @@
-"""The writer answers only for what is committed, and lets no operation suffer for another's mistake."""
+"""The writer reports only committed writes, and a failed operation affects no other."""
 
 import threading
 import time
@@ -126,7 +126,7 @@ def test_a_locked_database_is_waited_for(tmp_path: Any) -> None:
     writer.close()
 
 
-def test_waiting_for_a_database_ends(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wait_for_a_database_ends(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("turnwise.store.database.BUSY_TIMEOUT_S", 0.1)
     database = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
     create_run(database)
@@ -140,7 +140,7 @@ def test_waiting_for_a_database_ends(tmp_path: Any, monkeypatch: pytest.MonkeyPa
     writer.close()
 
 
-def test_a_server_that_drops_every_connection_costs_nothing(server: Server, template: str) -> None:
+def test_a_server_that_drops_every_connection_loses_nothing(server: Server, template: str) -> None:
     name = server.create(template)
     database = open_database(server.url(name))
     writer = Writer(database)

@@ -1,4 +1,4 @@
-"""The reading commands against a real store, and what every wrong use of the command line ends in."""
+"""The reading commands on a real store, and the errors of every wrong use of the command line."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ from turnwise.tests.store.revisions import add_revision
 from ..conftest import ENV, Turnwise
 
 
-def test_an_empty_store_says_so(turnwise: Turnwise, tmp_path: Path) -> None:
+def test_an_empty_store_is_reported(turnwise: Turnwise, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/empty.db"
     open_database(url, create=True).close()
     assert turnwise("runs", "list", "--store", url).out == "no run in this store\n"
@@ -34,11 +34,11 @@ def test_trajectories_are_listed_and_paged(turnwise: Turnwise, store: str) -> No
     assert [row["id"] for row in json.loads(turnwise(*every, "--after", "t0").out)] == ["t1"]
     assert json.loads(turnwise(*every, "--status", "completed").out) == []
     assert {row["status"] for row in json.loads(turnwise(*every).out)} == {"truncated"}
-    told = turnwise("trajectories", "list", "--status", "completed", "--success", "--store", store).out
-    assert told == "no trajectory matches success True, status 'completed'\n"
+    message = turnwise("trajectories", "list", "--status", "completed", "--success", "--store", store).out
+    assert message == "no trajectory matches success True, status 'completed'\n"
 
 
-def test_what_an_agent_wrote_is_shown_inert(turnwise: Turnwise, store: str) -> None:
+def test_text_of_an_agent_is_shown_inert(turnwise: Turnwise, store: str) -> None:
     shown = turnwise("trajectories", "show", "t1", "--store", store).out
     assert "\x1b" not in shown
     assert "> [red]click[/red] home" in shown
@@ -85,9 +85,8 @@ def test_nothing_of_a_world_or_agent_poses_as_a_line_of_turnwise(turnwise: Turnw
 
 
 def with_screenshots(store: str, *others: bytes) -> str:
-    """Adds a trajectory of two turns that saw one picture each, and of a turn for each of ``others``; the hash of the
-    first.
-    """
+    """Add a trajectory: two turns that show one picture each, then one turn per entry of ``others``. Return the hash of
+    the first picture."""
     pictures = [png(np.full((2, 3, 3), shade, np.uint8)) for shade in (0, 255)] + list(others)
     names = [digest(picture) for picture in pictures]
     steps = [
@@ -131,7 +130,7 @@ def test_an_image_is_written_under_the_ending_of_its_format(turnwise: Turnwise, 
     assert [path.read_bytes() for path in written[2:]] == list(others.values())
 
 
-def test_images_that_cannot_be_written_are_told(turnwise: Turnwise, store: str, tmp_path: Path) -> None:
+def test_images_that_cannot_be_written_are_reported(turnwise: Turnwise, store: str, tmp_path: Path) -> None:
     with_screenshots(store)
     (tmp_path / "taken").write_text("a file")
     ended = turnwise("trajectories", "show", "seen", "--images", str(tmp_path / "taken"), "--store", store)
@@ -140,7 +139,7 @@ def test_images_that_cannot_be_written_are_told(turnwise: Turnwise, store: str, 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["runs", "show", "nope"], "no run nope"),
         (["trajectories", "show", "nope"], "no trajectory nope"),
@@ -154,10 +153,12 @@ def test_images_that_cannot_be_written_are_told(turnwise: Turnwise, store: str, 
         (["runs", "fork", "demo", "--set", "max_steps"], "expected key=value"),
     ],
 )
-def test_a_wrong_name_is_told_and_exits_2(turnwise: Turnwise, store: str, arguments: list[str], told: str) -> None:
+def test_a_wrong_name_is_reported_and_exits_2(
+    turnwise: Turnwise, store: str, arguments: list[str], message: str
+) -> None:
     ended = turnwise(*arguments, "--store", store)
     assert ended.code == 2
-    assert told in ended.err
+    assert message in ended.err
     assert ended.out == ""
     assert "Traceback" not in ended.err
 
@@ -189,7 +190,7 @@ def test_an_unknown_environment_names_the_nearest(turnwise: Turnwise) -> None:
     assert f"did you mean '{ENV}'?" in ended.err
 
 
-def test_an_environment_that_fails_when_played_is_told_without_our_frames(turnwise: Turnwise) -> None:
+def test_the_error_of_a_played_environment_omits_frames_of_turnwise(turnwise: Turnwise) -> None:
     ended = turnwise("envs", "play", FAULTY, "--option", "fault=raise", "--option", "where=reset")
     assert ended.code == 1
     assert f"{FAULTY} reset raised" in ended.err
@@ -197,7 +198,7 @@ def test_an_environment_that_fails_when_played_is_told_without_our_frames(turnwi
     assert len(ended.err.splitlines()) < 12
 
 
-def test_no_store_is_told_with_what_to_do(turnwise: Turnwise, tmp_path: Path) -> None:
+def test_a_missing_store_is_reported_with_a_remedy(turnwise: Turnwise, tmp_path: Path) -> None:
     ended = turnwise("runs", "list", "--store", f"sqlite:///{tmp_path}/none.db")
     assert ended.code == 2
     assert "turnwise db upgrade" in ended.err
@@ -229,7 +230,7 @@ def test_a_store_of_another_revision_is_refused_with_the_one_command(
     assert turnwise("db", "current", "--store", store).code == 1
 
 
-def test_a_word_is_not_taken_for_a_file(turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_word_is_not_a_file_name(turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ended = turnwise("db", "upgrade", "--store", "foo")
     assert ended.code == 2
@@ -307,7 +308,7 @@ def test_the_installed_program_starts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "arguments", "told"),
+    ("text", "arguments", "message"),
     [
         ('name = "x"\nenviroments = []\n', [], "environments"),
         ('name = "x"\n[environments]\nid = "a"\n', [], "double brackets: [[environments]]"),
@@ -318,13 +319,13 @@ def test_the_installed_program_starts() -> None:
         (None, [], "cannot read"),
     ],
 )
-def test_a_wrong_configuration_is_told_before_anything_starts(
-    turnwise: Turnwise, tmp_path: Path, text: str | None, arguments: list[str], told: str
+def test_a_wrong_configuration_is_rejected_before_anything_starts(
+    turnwise: Turnwise, tmp_path: Path, text: str | None, arguments: list[str], message: str
 ) -> None:
     config = tmp_path / "run.toml"
     if text is not None:
         config.write_text(text)
     ended = turnwise("train", str(config), *arguments, "--store", f"sqlite:///{tmp_path}/store/turnwise.db")
     assert ended.code == 2
-    assert told in ended.err
+    assert message in ended.err
     assert not (tmp_path / "store").exists()

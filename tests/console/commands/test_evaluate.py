@@ -1,4 +1,4 @@
-"""``turnwise eval`` and ``turnwise replay``: what is played is stored, and a broken world is told, never counted."""
+"""``turnwise eval`` and ``turnwise replay``: episodes are stored, and a failed world is reported, never scored."""
 
 import json
 import sqlite3
@@ -79,33 +79,29 @@ def test_an_altered_observation_is_found_and_its_step_named(turnwise: Turnwise, 
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "message"),
     [("raise", "the page is gone"), ("nan", "nan"), ("large", "observation"), ("report", "browser crashed")],
 )
-def test_a_world_that_breaks_is_a_failure_with_its_reason(
-    turnwise: Turnwise, store: str, fault: str, told: str
-) -> None:
+def test_a_failed_world_is_a_failure_with_its_reason(turnwise: Turnwise, store: str, fault: str, message: str) -> None:
     evaluation = ["eval", "--env", BROKEN, "--option", f"fault={fault}", "--tasks", "2", "--store", store]
     ended = turnwise(*evaluation)
     assert ended.code == 1
     assert "env_error" in ended.err
-    assert told in ended.err
+    assert message in ended.err
     assert "\x1b" not in ended.err
     stored = json.loads(turnwise("trajectories", "list", "--json", "--store", store).out)
     assert {row["status"] for row in stored} == {"env_error"}
     assert all(row["n_steps"] == 2 for row in stored)
 
 
-def test_what_failed_beside_outcomes_is_told_with_its_reason_and_where_it_is_listed(
-    turnwise: Turnwise, store: str
-) -> None:
+def test_failures_next_to_outcomes_are_reported_with_reason_and_command(turnwise: Turnwise, store: str) -> None:
     evaluation = ["eval", "--env", BROKEN, "--option", "fault=odd", "--tasks", "4", "--store", store]
     ended = turnwise(*evaluation)
     assert ended.code == 0
     assert "failed    2" in ended.out
-    told, command = ended.err.splitlines()
-    assert told.startswith("turnwise: 2 of 4 episodes failed: env_error 2; the first, ")
-    assert told.endswith("reset raised LookupError: no page at all")
+    message, command = ended.err.splitlines()
+    assert message.startswith("turnwise: 2 of 4 episodes failed: env_error 2; the first, ")
+    assert message.endswith("reset raised LookupError: no page at all")
     program, *arguments = command.split()
     assert program == "turnwise"
     assert len(turnwise(*arguments, "--ids").out.split()) == 4, "each was played twice"
@@ -113,7 +109,7 @@ def test_what_failed_beside_outcomes_is_told_with_its_reason_and_where_it_is_lis
     assert (ended.code, ended.err, json.loads(ended.out)["failed"]) == (0, "", 2)
 
 
-def test_the_command_that_lists_failures_names_no_store_that_is_found_without(
+def test_the_command_that_lists_failures_omits_the_default_store(
     turnwise: Turnwise, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TURNWISE_STORE", store)
@@ -121,7 +117,7 @@ def test_the_command_that_lists_failures_names_no_store_that_is_found_without(
     assert ended.err.rstrip().endswith("--status env_error")
 
 
-def test_runs_show_counts_what_an_evaluation_played_and_leaves_out_training(turnwise: Turnwise, store: str) -> None:
+def test_runs_show_counts_evaluation_episodes_without_training(turnwise: Turnwise, store: str) -> None:
     evaluation = ["eval", "--env", BROKEN, "--option", "fault=odd", "--tasks", "4", "--json", "--store", store]
     run = json.loads(turnwise(*evaluation).out)["run"]
     shown = turnwise("runs", "show", run, "--store", store).out
@@ -134,7 +130,7 @@ def test_runs_show_counts_what_an_evaluation_played_and_leaves_out_training(turn
     }
 
 
-def test_what_never_began_is_no_match(turnwise: Turnwise, store: str) -> None:
+def test_an_episode_that_never_began_does_not_match(turnwise: Turnwise, store: str) -> None:
     played = ["--env", BROKEN, "--tasks", "4", "--json", "--store", store]
     none = json.loads(turnwise("eval", "--option", "fault=reset", *played).out)["run"]
     ended = turnwise("replay", "--run", none, "--store", store)
@@ -150,7 +146,7 @@ def test_what_never_began_is_no_match(turnwise: Turnwise, store: str) -> None:
     assert "2 of 4 match" in ended.out
 
 
-def test_an_unknown_policy_is_told(turnwise: Turnwise, store: str) -> None:
+def test_an_unknown_policy_is_reported(turnwise: Turnwise, store: str) -> None:
     ended = turnwise("eval", "--env", ENV, "--policy", "randm", "--store", store)
     assert ended.code == 2
     assert "randm" in ended.err

@@ -18,7 +18,7 @@ def write(folder: Path, process: str, pid: int, *records: tuple[str, str, str]) 
 
 @pytest.fixture
 def folder(tmp_path: Path, store: str) -> Path:
-    """The log files of two processes of the run `demo`."""
+    """Write the log files of two processes of the run `demo`."""
     assert store
     logs = tmp_path / "demo" / "logs"
     write(logs, "driver", 10, ("01", "info", "begin"), ("04", "error", f"the page wrote {HOSTILE}"))

@@ -1,4 +1,4 @@
-"""``turnwise runs`` against a real store: what it lists and shows of a run, and whether its driver lives."""
+"""``turnwise runs`` on a real store: its lists, its summaries, and whether the driver of a run is alive."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def test_the_statuses_of_runs_are_the_stores() -> None:
 
 
 def statuses(turnwise: Turnwise, store: str, *filters: str) -> dict[str, tuple[str, str | None]]:
-    """The status and the driver of each run that ``runs list`` lists."""
+    """Return the status and the driver of each run that ``runs list`` prints."""
     runs = json.loads(turnwise("runs", "list", "--json", *filters, "--store", store).out)
     return {run["id"]: (run["status"], run["driver"]) for run in runs}
 
@@ -96,7 +96,7 @@ def test_runs_show_before_the_first_update_and_at_a_checkpoint(turnwise: Turnwis
     assert "version 1: new/checkpoints/1" in shown
 
 
-def test_runs_show_splits_what_failed(turnwise: Turnwise, store: str) -> None:
+def test_runs_show_splits_failures_by_reason(turnwise: Turnwise, store: str) -> None:
     database = open_database(store)
     with database.transaction() as tx:
         operations.start_trajectory(tx, trajectory=Trajectory("t2", "demo", "g1", 0, 1))
@@ -105,11 +105,11 @@ def test_runs_show_splits_what_failed(turnwise: Turnwise, store: str) -> None:
     database.close()
     shown = json.loads(turnwise("runs", "show", "demo", "--json", "--store", store).out)
     assert (shown["accounting"]["failed"], shown["failures"]) == (3, {"cancelled": 1})
-    told = turnwise("runs", "show", "demo", "--store", store).out
-    assert "submitted 3, failed 3 (cancelled 1, others of their groups 2)" in told
+    output = turnwise("runs", "show", "demo", "--store", store).out
+    assert "submitted 3, failed 3 (cancelled 1, others of their groups 2)" in output
 
 
-def test_runs_show_tells_groups_open_at_the_end_from_those_that_failed(turnwise: Turnwise, store: str) -> None:
+def test_runs_show_separates_groups_open_at_the_end_from_failed_groups(turnwise: Turnwise, store: str) -> None:
     database = open_database(store)
     with database.transaction() as tx:
         operations.close_group(tx, group="g1", state=GroupState.FAILED, reason="0 of 2 members survived")

@@ -28,7 +28,7 @@ def turnwise(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_list_and_reap_tell_the_dead_from_the_living() -> None:
+def test_list_and_reap_distinguish_dead_from_live_owners() -> None:
     client = docker.APIClient(**docker.utils.kwargs_from_env())
     alive = f"turnwise-console-alive-{time.monotonic_ns()}"
     written = labels("a run", 600.0)
@@ -80,16 +80,16 @@ def test_an_image_that_is_up_to_date_is_not_built_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["check", "--backend", "podman"], "podman is none of docker, local"),
         (["build", "gui"], "unknown image 'gui'; the images are code, web, desktop"),
     ],
 )
-def test_a_wrong_name_is_told_and_exits_2(arguments: list[str], told: str) -> None:
+def test_a_wrong_name_is_reported_and_exits_2(arguments: list[str], message: str) -> None:
     done = turnwise(*arguments)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
     assert done.stdout == ""
 
 
@@ -102,7 +102,7 @@ def test_without_an_engine_one_line_says_what_to_do(command: str) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_without_an_engine_doctor_says_what_is_left() -> None:
+def test_without_an_engine_doctor_names_the_remaining_features() -> None:
     done = turnwise("doctor", "--json", DOCKER_HOST="unix:///nowhere/docker.sock")
     parts = {(part["backend"], part["name"]): part for part in json.loads(done.stdout)}
     assert done.returncode == 0

@@ -1,4 +1,4 @@
-"""The live view: a table on a terminal, plain lines elsewhere, and never more than the events say."""
+"""The live view: a table on a terminal, plain lines elsewhere, and nothing beyond the events."""
 
 import io
 
@@ -45,7 +45,7 @@ def test_plain_lines_hold_back_but_never_lose_the_last_update() -> None:
     assert lines[1].endswith("groups ready 3 open 12  waiting on rollouts")
 
 
-def test_what_follows_an_update_is_read_after_it() -> None:
+def test_lines_keep_the_order_of_events() -> None:
     lines = watch(update(1), update(2), Note("checkpoint written"), update(3)).splitlines()
     assert [line.split("  ")[0] for line in lines] == ["update 1", "update 2", "checkpoint written", "update 3"]
 
@@ -64,7 +64,7 @@ def test_notes_and_evaluations_are_lines_of_their_own() -> None:
     ]
 
 
-def test_a_terminal_gets_a_table_that_says_what_is_waited_on() -> None:
+def test_a_terminal_gets_a_table_with_the_reason_of_a_wait() -> None:
     shown = watch(update(7, waiting="the slowest group"), terminal=True)
     assert "staleness" in shown
     assert "waiting on the slowest group" in shown

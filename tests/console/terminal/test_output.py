@@ -1,4 +1,4 @@
-"""JSON that any program can read, whatever a record holds."""
+"""JSON output is valid for every record."""
 
 import json
 import math
@@ -22,7 +22,7 @@ VALUES = st.recursive(
 
 @dataclass(frozen=True)
 class Carrier:
-    """A record with what records hold."""
+    """A record with a value of each type."""
 
     status: Status
     value: Any
@@ -48,7 +48,7 @@ def test_anything_becomes_json_and_survives_it(value: Any) -> None:
         (datetime(2026, 1, 2, tzinfo=UTC), "2026-01-02T00:00:00+00:00"),
     ],
 )
-def test_what_each_kind_becomes(value: Any, plain: Any) -> None:
+def test_each_type_is_converted(value: Any, plain: Any) -> None:
     assert jsonable(value) == plain
 
 
@@ -88,7 +88,7 @@ def test_a_result_has_its_shares_in_per_cent_and_success_with_its_interval() -> 
         "gain": "25.0% [15.1%, 34.3%] (95% interval)",
         "stale_share": "95.9%",
     }
-    # No episode told whether it succeeded.
+    # No episode reported whether it succeeded.
     assert result_fields({"success": math.nan, "low": 0.0, "high": 0.16}) == {"success": None}
     untold = dict.fromkeys(("gain", "gain_low", "gain_high"))
     assert result_fields(untold) == {"gain": None}

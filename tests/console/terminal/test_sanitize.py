@@ -1,4 +1,4 @@
-"""Nothing that an agent writes does anything to a terminal but appear on it."""
+"""Text of an agent can only appear on a terminal; it cannot control the terminal."""
 
 import io
 import unicodedata
@@ -69,7 +69,7 @@ def test_known_tricks(text: str, shown: str) -> None:
 
 
 @given(HOSTILE)
-def test_further_lines_are_behind_their_gutter(text: str) -> None:
+def test_further_lines_begin_with_a_gutter(text: str) -> None:
     first, *others = indented(text, "| ").split("\n")
     assert all(line.startswith("| ") for line in others)
     assert "\n".join([first, *(line.removeprefix("| ") for line in others)]) == sanitize(text)
@@ -81,7 +81,7 @@ def test_a_name_is_shown_as_inert_as_a_value(name: str, capsys: pytest.CaptureFi
     assert capsys.readouterr().out == "status  status\ninner   status 1\n"
 
 
-def test_a_line_of_a_value_or_name_is_no_fact(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_inside_a_value_or_name_is_not_output_of_turnwise(capsys: pytest.CaptureFixture[str]) -> None:
     print_fields({"note\nsuccess  True": "one\nsuccess  True", "success": "False"})
     assert capsys.readouterr().out.splitlines() == [
         "note success True  one",

@@ -1,4 +1,4 @@
-"""What the tests of code environments share: the two backends, each told by name, and how many seeds they try."""
+"""Fixtures of the code environments: the two backends, and the number of seeds."""
 
 import os
 import shutil
@@ -36,23 +36,23 @@ def _sandboxes(backend: str) -> Iterator[str]:
 
 @pytest.fixture(scope="module", params=["docker", "local"])
 def sandboxes(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Each backend in turn."""
+    """Yield each backend in turn."""
     yield from _sandboxes(request.param)
 
 
 @pytest.fixture(scope="module")
 def docker() -> Iterator[str]:
-    """The Docker backend."""
+    """Yield the Docker backend."""
     yield from _sandboxes("docker")
 
 
 @pytest.fixture(scope="module")
 def any_sandboxes() -> Iterator[str]:
-    """One backend, where either would do."""
+    """Yield one backend, for tests that run on either."""
     yield from _sandboxes("docker")
 
 
 @pytest.fixture(scope="session")
 def seeds() -> int:
-    """How many seeds of each family."""
+    """Return the number of seeds per family."""
     return SEEDS

@@ -1,4 +1,4 @@
-"""A task folder as a user would write it: one function to repair, hidden pytest files, a protected visible test."""
+"""A task folder as a user writes it: one function to repair, hidden pytest files, a protected visible test."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def test_nothing():
 
 
 def write(folder: Path, files: dict[str, str]) -> Path:
-    """Files below a folder."""
+    """Return the files below a folder."""
     for path, content in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(content)
@@ -39,7 +39,7 @@ def write(folder: Path, files: dict[str, str]) -> Path:
 
 
 def small_task(folder: Path, **other: str) -> Path:
-    """The folder of the task; ``other`` replaces its ``task.toml``, hidden test or file."""
+    """Write the task folder and return it; ``other`` replaces its ``task.toml``, hidden test or file."""
     hidden = other.get("hidden", HIDDEN)
     return write(
         folder,

@@ -1,4 +1,4 @@
-"""The text of an action means one thing, or is refused with a reason."""
+"""The text of an action has one meaning, or is rejected with a reason."""
 
 import contextlib
 
@@ -31,20 +31,20 @@ from turnwise.envs.code.actions import Bash, Edit, MalformedAction, Submit, View
         ),
     ],
 )
-def test_what_a_text_means(text: str, action: object) -> None:
+def test_a_text_has_one_meaning(text: str, action: object) -> None:
     assert parse(text) == action
 
 
 @pytest.mark.parametrize(
     "text", ["", "ls", "bash  ", "```\nls\n```", "submitted", "view a 0 3", "view a 3 2", "edit a\nx"]
 )
-def test_what_means_nothing(text: str) -> None:
+def test_invalid_text_is_rejected(text: str) -> None:
     with pytest.raises(MalformedAction):
         parse(text)
 
 
 @given(st.text(max_size=200), st.sampled_from(["", "bash ", "view ", "edit a\n", "write a\n", "```bash\n"]))
-def test_nothing_else_is_ever_raised(text: str, head: str) -> None:
+def test_only_documented_errors_are_raised(text: str, head: str) -> None:
     with contextlib.suppress(MalformedAction):
         parse(head + text)
 

@@ -1,4 +1,4 @@
-"""``turnwise/Code-v0``: its tools, what it shows, what it pays."""
+"""``turnwise/Code-v0``: its tools, observations and rewards."""
 
 import random
 from collections.abc import Iterator
@@ -82,13 +82,13 @@ IMPOSSIBLE = (
 
 
 @pytest.mark.parametrize("action", IMPOSSIBLE)
-def test_what_cannot_be_done_is_an_observation(env: CodeEnv, action: str) -> None:
+def test_an_impossible_action_is_an_observation(env: CodeEnv, action: str) -> None:
     observation, reward, terminated, truncated, info = env.step(action)
     assert observation
     assert (reward, terminated, truncated, info["action_valid"]) == (0.0, False, False, False)
 
 
-def test_observations_are_bounded_and_say_what_is_left_out(env: CodeEnv) -> None:
+def test_observations_are_bounded_and_report_the_omitted_part(env: CodeEnv) -> None:
     text = seen(env, "bash seq 1 20000")
     assert len(text) < 4100
     assert text.startswith("exit 0\n1\n2\n")
@@ -137,7 +137,7 @@ def test_step_rewards_sum_to_the_final_share_and_cannot_be_farmed(sandboxes: str
     env.close()
 
 
-def test_what_fails_in_grading_is_the_worlds(any_sandboxes: str, tmp_path: Path) -> None:
+def test_a_failure_in_grading_is_a_failure_of_the_world(any_sandboxes: str, tmp_path: Path) -> None:
     folder = small_task(tmp_path / "add", hidden="import no_such_module\n")
     env = CodeEnv(folder=str(folder), trusted=True)
     env.reset(seed=0)

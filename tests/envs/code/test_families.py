@@ -20,7 +20,7 @@ def of_seed(family: str, seed: int) -> CodeTask:
 
 
 def judged(task: CodeTask) -> list[str]:
-    """What of a task is not judged as it must be."""
+    """Return the defects of a task: solutions that fail, and wrong solutions that pass."""
     assert task.solution is not None
     wrong = []
     solved = grade(task, changed(task.workspace, task.solution))
@@ -35,10 +35,10 @@ def judged(task: CodeTask) -> list[str]:
 
 
 def all_judged(family: str, seeds: int) -> list[str]:
-    """Of as many seeds, some at a time: they wait for sandboxes more than they compute."""
+    """Check many seeds, several at a time: they wait for sandboxes more than they compute."""
     with ThreadPoolExecutor(AT_ONCE) as workers:
         found = workers.map(lambda seed: judged(of_seed(family, seed)), range(seeds))
-        return [said for each in found for said in each]
+        return [defect for each in found for defect in each]
 
 
 def test_there_are_at_least_eight() -> None:
@@ -57,7 +57,7 @@ def test_only_the_solution_passes_on_many_seeds(any_sandboxes: str, family: str)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_task_is_judged_alike_everywhere(sandboxes: str, family: str) -> None:
+def test_both_backends_grade_a_task_alike(sandboxes: str, family: str) -> None:
     assert judged(of_seed(family, 1)) == []
 
 

@@ -1,4 +1,4 @@
-"""Check how task folders are loaded and how their errors read."""
+"""Task folders load, and their errors name file and key."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def test_a_folder_is_a_task(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("toml", "said"),
+    ("toml", "message"),
     [
         ("", "instruction: Field required"),
         ("instruction = 'x'\nanswer = 3", "answer: unknown key"),
@@ -31,12 +31,12 @@ def test_a_folder_is_a_task(tmp_path: Path) -> None:
         ("instruction = ", "task.toml: Invalid value"),
     ],
 )
-def test_mistakes_are_told_by_file_and_key(tmp_path: Path, toml: str, said: str) -> None:
-    with pytest.raises(BadTask, match=said):
+def test_errors_name_file_and_key(tmp_path: Path, toml: str, message: str) -> None:
+    with pytest.raises(BadTask, match=message):
         load(small_task(tmp_path / "add", toml=toml))
 
 
-def test_missing_parts_are_told(tmp_path: Path) -> None:
+def test_missing_parts_are_reported(tmp_path: Path) -> None:
     folder = write(tmp_path / "bare", {"task.toml": "instruction = 'x'"})
     with pytest.raises(BadTask, match="nothing judges this task"):
         load(folder)
@@ -66,7 +66,7 @@ def test_the_oracle_of_a_folder_is_its_solution(docker: str, tmp_path: Path) -> 
     assert env.step(env.oracle())[4]["success"]
 
 
-def test_tests_that_import_what_is_to_be_written_are_counted_on_the_solution(docker: str, tmp_path: Path) -> None:
+def test_tests_that_import_missing_code_are_counted_on_the_solution(docker: str, tmp_path: Path) -> None:
     hidden = HIDDEN.replace("import add", "import add, twice") + "\n\ndef test_twice():\n    assert twice(2) == 4\n"
     folder = small_task(tmp_path / "add", hidden=hidden)
     write(
@@ -79,7 +79,7 @@ def test_tests_that_import_what_is_to_be_written_are_counted_on_the_solution(doc
     assert (verdict.passed, verdict.total, verdict.tamper) == (5, 5, ())
 
 
-def test_broken_tests_are_the_tasks_fault_and_told(docker: str, tmp_path: Path) -> None:
+def test_broken_hidden_tests_are_reported_as_a_bad_task(docker: str, tmp_path: Path) -> None:
     folder = small_task(tmp_path / "add", hidden="import no_such_module\n")
     task = load(folder)[0]
     with pytest.raises(BrokenTests, match=r"(?s)task add: .*pristine.*no_such_module"):

@@ -1,4 +1,4 @@
-"""Whatever an environment does, its owner answers by the deadline, with the right error, and says what happened."""
+"""Every call of an environment thread returns within its timeout, with the right error and its cause."""
 
 import asyncio
 import threading
@@ -66,7 +66,7 @@ async def fault(fault: str, where: str = "step", timeout_s: float = 5.0) -> EnvT
         ("many", r"info\['extras'\] is 200\d\d characters of JSON; the limit is 16384"),
     ],
 )
-def test_a_broken_answer_is_named(kind: str, message: str) -> None:
+def test_an_invalid_step_result_is_reported(kind: str, message: str) -> None:
     with pytest.raises(EnvironmentBroken, match=f"faults/Faulty-v0 step: .*{message}"):
         asyncio.run(fault(kind))
 
@@ -97,7 +97,7 @@ def test_a_broken_reset_is_named() -> None:
 
 @pytest.mark.alone
 @pytest.mark.parametrize("where", ["make", "reset", "step"])
-def test_a_hang_ends_at_the_deadline_and_the_thread_is_given_up(where: str) -> None:
+def test_a_hang_ends_at_the_timeout_and_the_thread_is_abandoned(where: str) -> None:
     async def hang() -> tuple[float, str]:
         owner = EnvThread(FAULTY, {"fault": "hang", "where": where})
         began = time.monotonic()
@@ -116,13 +116,13 @@ def test_a_hang_ends_at_the_deadline_and_the_thread_is_given_up(where: str) -> N
         await owner.close(0.1)
         return took, str(raised.value)
 
-    took, said = asyncio.run(hang())
+    took, message = asyncio.run(hang())
     assert took < 1.0
-    assert said == f"{FAULTY} {where} did not return within 0.1 s; its thread is abandoned"
+    assert message == f"{FAULTY} {where} did not return within 0.1 s; its thread is abandoned"
     assert abandoned_threads() == 1
 
 
-def test_one_cancelled_while_it_is_made_is_counted_and_closed() -> None:
+def test_an_environment_cancelled_during_its_start_is_counted_and_closed() -> None:
     async def cancel() -> EnvThread:
         owner = EnvThread(FAULTY, {"fault": "hang", "where": "make"})
         making = asyncio.ensure_future(owner.make(5))
@@ -137,7 +137,7 @@ def test_one_cancelled_while_it_is_made_is_counted_and_closed() -> None:
     assert abandoned_threads() == 1
 
 
-def test_one_that_cannot_be_made_whole_is_closed() -> None:
+def test_a_partly_created_environment_is_closed() -> None:
     async def make() -> None:
         owner = EnvThread(FAULTY, {"fault": "raise", "where": "instructions"})
         with pytest.raises(EnvironmentFailed, match="Faulty-v0 make raised"):
@@ -153,7 +153,7 @@ def test_one_that_cannot_be_made_whole_is_closed() -> None:
     assert MADE[-1].closed
 
 
-def test_a_hanging_close_is_left_behind() -> None:
+def test_a_hanging_close_is_abandoned() -> None:
     async def hang() -> None:
         owner = EnvThread(FAULTY, {"fault": "hang", "where": "close"})
         await owner.make(5)
@@ -164,7 +164,7 @@ def test_a_hanging_close_is_left_behind() -> None:
     assert abandoned_threads() == 1
 
 
-def test_a_thread_that_comes_back_closes_its_environment() -> None:
+def test_an_abandoned_thread_that_returns_closes_its_environment() -> None:
     async def hang() -> FaultyEnv:
         owner = EnvThread(FAULTY, {"fault": "hang"})
         await owner.make(5)
@@ -184,7 +184,7 @@ def test_a_thread_that_comes_back_closes_its_environment() -> None:
 
 
 @pytest.mark.alone
-def test_a_hang_holds_nobody_else_up() -> None:
+def test_a_hang_delays_no_other_environment() -> None:
     async def play() -> float:
         hung = asyncio.ensure_future(fault("hang", timeout_s=0.5))
         owner = EnvThread(FAULTY)
@@ -221,7 +221,7 @@ def test_reset_works_after_a_failure(kind: str) -> None:
     asyncio.run(again())
 
 
-def test_what_is_seen_is_complete() -> None:
+def test_step_results_are_complete() -> None:
     async def look() -> Any:
         owner = EnvThread.of(make_task("turnwise/TextSite-v0", 3, "test", {"family": "open"}))
         await owner.make(5)
@@ -248,7 +248,7 @@ def test_unknown_id_passes_through() -> None:
         asyncio.run(EnvThread("turnwise/Sit-v0").make(5))
 
 
-def test_an_error_of_ours_is_told_by_its_words_alone() -> None:
+def test_an_error_of_turnwise_is_reported_by_its_message_alone() -> None:
     failed = wrap_error("theirs/Plain-v3 reset", NoEngine("no Docker engine answers"))
     assert type(failed) is EnvironmentFailed
     assert str(failed) == "theirs/Plain-v3 reset: no Docker engine answers"

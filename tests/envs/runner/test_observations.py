@@ -1,4 +1,4 @@
-"""Observations: what is allowed, what is hashed, and that the PNG is one."""
+"""Observations: the allowed types, the hash, and the PNG encoding."""
 
 import struct
 import zlib
@@ -15,7 +15,7 @@ IMAGE = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
 
 
 def pixels(data: bytes) -> np.ndarray:
-    """Decode a PNG of ours, chunk by chunk."""
+    """Decode a PNG chunk by chunk."""
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     at, body, size = 8, b"", (0, 0)
     while at < len(data):
@@ -45,7 +45,7 @@ def test_the_hash_covers_text_pixels_and_shape() -> None:
     assert observation_hash(env, IMAGE) == observation_hash(env, np.asfortranarray(IMAGE))
 
 
-def test_the_hash_is_of_what_is_normalised() -> None:
+def test_the_hash_covers_the_normalized_observation() -> None:
     class Timed(TurnEnv):
         def normalize(self, observation: Obs) -> Obs:
             assert isinstance(observation, str)
@@ -72,7 +72,7 @@ def test_the_hash_is_of_what_is_normalised() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_is_not_an_observation_is_refused(observation: object) -> None:
+def test_an_invalid_observation_is_rejected(observation: object) -> None:
     with pytest.raises(EnvironmentBroken):
         parts(observation)
 

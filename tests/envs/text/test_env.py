@@ -48,7 +48,7 @@ def oracle(env: TextSiteEnv) -> str:
 
 
 def first_page(env: TextSiteEnv) -> str:
-    """Answers the first number it sees."""
+    """A policy that answers the first number in the observation."""
     answers = [action for action, _ in env.valid_actions() if action.startswith("answer")]
     return answers[0] if answers else env.valid_actions()[0][0]
 
@@ -160,7 +160,7 @@ def test_a_finished_episode_stays_finished() -> None:
     assert (observation, reward, terminated, info["action_valid"]) == ("ended", 0.0, True, False)
 
 
-def test_only_the_first_observation_tells_the_task() -> None:
+def test_only_the_first_observation_states_the_task() -> None:
     env = TextSiteEnv()
     lengths = []
     for seed in range(300):

@@ -1,4 +1,4 @@
-"""``check`` passes what holds to the contract and names what does not."""
+"""``check`` passes a correct environment and names the fault of any other."""
 
 import asyncio
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def failed(report: Report) -> dict[str, str]:
 
 
 class Drifting(TextSiteEnv):
-    """Tells the time of day."""
+    """Shows the current time."""
 
     calls = 0
 
@@ -31,13 +31,13 @@ class Drifting(TextSiteEnv):
 
 
 class Moody(Drifting):
-    """Says that it is not to be repeated, for itself and not where it is registered."""
+    """Declares itself not deterministic, by the attribute instead of the registration."""
 
     deterministic = False
 
 
 class Silent(TextSiteEnv):
-    """Tells no state key."""
+    """Returns no state key."""
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
         *rest, info = super().step(action)
@@ -46,7 +46,7 @@ class Silent(TextSiteEnv):
 
 
 class Sticky(TextSiteEnv):
-    """Keeps what was visited over a reset."""
+    """Keeps the visited places across a reset."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
         turns = getattr(self, "_turns", 0)
@@ -60,21 +60,21 @@ class Sticky(TextSiteEnv):
 
 
 class Wordy(TextSiteEnv):
-    """Uses a word it does not list."""
+    """Shows a word that is not in its vocabulary."""
 
     def vocabulary(self) -> list[str]:
         return [word for word in super().vocabulary() if word != "home"]
 
 
 class Wrong(TextSiteEnv):
-    """Its oracle is none."""
+    """Has an oracle that raises."""
 
     def oracle(self) -> str:
         return "answer 10"
 
 
 class Unguided(TextSiteEnv):
-    """Has no oracle, and counts its resets."""
+    """Has no oracle; counts its resets."""
 
     oracle = TurnEnv.oracle
     resets = 0
@@ -122,13 +122,13 @@ def test_the_site_passes_without_a_warning() -> None:
         ("Wrong", "oracle"),
     ],
 )
-def test_what_is_wrong_is_found_by_its_check(name: str, by: str) -> None:
+def test_each_fault_is_found_by_its_check(name: str, by: str) -> None:
     report = check(f"bad/{name}-v0")
     assert not report.ok
     assert by in failed(report)
 
 
-def test_what_says_that_it_cannot_be_repeated_is_not_asked_to_be() -> None:
+def test_determinism_is_not_checked_for_a_non_deterministic_environment() -> None:
     assert "gymnasium" in failed(check("bad/Drifting-v0"))
     found = failed(check("bad/Moody-v0"))
     assert not {"gymnasium", "seed determinism", "step determinism"} & {*found}
@@ -154,7 +154,7 @@ def test_an_environment_that_raises_fails() -> None:
     assert "LookupError: the page is gone" in failed(check(FAULTY, {"fault": "raise"}))["episodes"]
 
 
-def test_a_reset_that_fails_is_told_once() -> None:
+def test_a_reset_that_fails_is_reported_once() -> None:
     report = check(FAULTY, {"fault": "raise", "where": "reset"})
     first, *rest = report.findings
     assert (first.check, first.verdict) == ("reset", Verdict.FAILED)
@@ -164,7 +164,7 @@ def test_a_reset_that_fails_is_told_once() -> None:
     }
 
 
-def test_no_episode_begins_for_an_oracle_that_is_none() -> None:
+def test_no_episode_begins_without_an_oracle() -> None:
     asyncio.run(_asked_for_its_oracle())
     assert Unguided.resets == 0
 
@@ -174,7 +174,7 @@ async def _asked_for_its_oracle() -> None:
         await oracle_succeeds(Subject("bad/Unguided-v0", {}, 5))
 
 
-def test_an_environment_that_hangs_ends_by_its_deadlines() -> None:
+def test_an_environment_that_hangs_ends_by_its_timeouts() -> None:
     report = check(FAULTY, {"fault": "hang", "where": "reset"}, call_timeout_s=0.05)
     assert "did not return within 0.05 s" in failed(report)["reset"]
     assert {one.detail for one in report.findings[1:]} == {"not started: a call timed out"}

@@ -1,4 +1,4 @@
-"""What ``new`` writes is a working package."""
+"""``new`` writes a working package."""
 
 import ast
 import os
@@ -40,7 +40,7 @@ def test_it_installs_registers_by_entry_point_and_passes_its_own_tests(tmp_path:
 
 
 @pytest.mark.parametrize("name", ["", "3d", "a b", "class", "../up", "json", "turnwise", "numpy"])
-def test_a_name_that_will_not_do_is_refused(name: str, tmp_path: Path) -> None:
+def test_an_invalid_name_is_rejected(name: str, tmp_path: Path) -> None:
     with pytest.raises(ScaffoldError):
         new(name, tmp_path)
     assert list(tmp_path.iterdir()) == []

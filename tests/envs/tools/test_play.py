@@ -1,4 +1,4 @@
-"""A person's episode, with lines from a list and output into one."""
+"""Episodes of a person: input lines come from a list, and output goes into one."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def test_leaving_is_not_an_end() -> None:
 
 
 class Picture(TurnEnv):
-    """Shows an image, and knows neither hints nor actions."""
+    """Shows an image; has neither an oracle nor valid actions."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[Obs, Info]:
         return {"text": "look", "image": np.zeros((2, 3, 3), np.uint8)}, {}
@@ -50,7 +50,7 @@ class Picture(TurnEnv):
 
 
 class Looks(Picture):
-    """Shows a text, and has looks for a person."""
+    """Shows text, and has a screenshot for a person."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[Obs, Info]:
         return "read", {}
@@ -59,13 +59,13 @@ class Looks(Picture):
         return np.zeros((6, 7, 3), np.uint8)
 
 
-def test_a_person_is_told_where_to_see_what_the_agent_only_reads() -> None:
+def test_a_person_gets_the_path_of_the_screenshot() -> None:
     written: list[str] = []
     play(Looks(), iter([]), written.append, nowhere)
     assert written[2] == "read\n[screenshot, 7 x 6: 6.png]"
 
 
-def test_where_images_lie_is_told() -> None:
+def test_the_paths_of_images_are_printed() -> None:
     written: list[str] = []
     played = play(Picture(), iter([":hint", ":help", "here"]), written.append, nowhere, max_turns=1)
     assert written[1:] == [
@@ -80,7 +80,7 @@ def test_where_images_lie_is_told() -> None:
 
 
 class Mistaken(Picture):
-    """Divides by zero where it is asked to."""
+    """Divides by zero on request."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -99,10 +99,10 @@ class Mistaken(Picture):
 
 
 @pytest.mark.parametrize("where", ["reset", "step", ":hint"])
-def test_a_mistake_is_told_with_the_last_lines_of_its_traceback(where: str) -> None:
+def test_an_error_contains_the_last_lines_of_its_traceback(where: str) -> None:
     written: list[Any] = []
     with pytest.raises(EnvironmentFailed, match=f"^{where} raised\n(?s:.*)ZeroDivisionError") as raised:
         play(Mistaken(where), iter([":hint", "go"]), written.append, nowhere)
-    told = str(raised.value).splitlines()
-    assert len(told) < 14
-    assert any("return 1 / int(where != self.where)" in line for line in told)
+    lines = str(raised.value).splitlines()
+    assert len(lines) < 14
+    assert any("return 1 / int(where != self.where)" in line for line in lines)

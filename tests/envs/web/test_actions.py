@@ -79,7 +79,7 @@ def test_an_invalid_action_has_a_message(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["fill(5, text)", "fill(5)"])
-def test_wrong_arguments_are_answered_with_the_usage(text: str) -> None:
+def test_wrong_arguments_print_the_usage(text: str) -> None:
     assert parse(text) == InvalidAction('invalid arguments; usage: fill(3, "text")')
 
 

@@ -1,4 +1,4 @@
-"""Content is named by its hash: stored once, found whole, found out when altered."""
+"""Content is named by its hash, stored once, read completely, and checked for alterations."""
 
 import hashlib
 import os
@@ -32,9 +32,7 @@ def files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-def test_small_content_stands_in_the_database_and_large_content_in_the_folder(
-    database: Database, tmp_path: Path
-) -> None:
+def test_small_content_is_in_the_database_and_large_content_in_the_folder(database: Database, tmp_path: Path) -> None:
     for _ in range(2):
         put(database, SMALL, LARGE, b"")
     assert [get(database, content) for content in (SMALL, LARGE, b"")] == [SMALL, LARGE, b""]
@@ -44,7 +42,7 @@ def test_small_content_stands_in_the_database_and_large_content_in_the_folder(
         assert conn.execute(select(func.count()).select_from(blob)).scalar_one() == 3
 
 
-def test_altered_content_is_found_out(database: Database, tmp_path: Path) -> None:
+def test_altered_content_is_detected(database: Database, tmp_path: Path) -> None:
     put(database, SMALL, LARGE)
     with database.transaction() as tx:
         tx.conn.execute(update(blob).where(blob.c.data.is_not(None)).values(data=b"z"))
@@ -54,7 +52,7 @@ def test_altered_content_is_found_out(database: Database, tmp_path: Path) -> Non
             get(database, content)
 
 
-def test_text_put_in_by_hand_is_found_out(tmp_path: Path) -> None:
+def test_text_inserted_by_hand_is_detected(tmp_path: Path) -> None:
     database = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True)
     put(database, SMALL)
     with database.transaction() as tx:
@@ -128,7 +126,7 @@ def test_the_folders_of_a_file_that_another_writer_left_are_synced(
     assert synced == folders, "one process syncs the folders of one blob once"
 
 
-def test_any_fsspec_folder_will_do(tmp_path: Path) -> None:
+def test_any_fsspec_folder_works(tmp_path: Path) -> None:
     database = open_database(f"sqlite:///{tmp_path}/turnwise.db", create=True, blobs="memory://turnwise-test")
     put(database, LARGE)
     assert get(database, LARGE) == LARGE

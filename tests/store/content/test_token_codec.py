@@ -1,4 +1,4 @@
-"""Token columns come back bit for bit, from records anybody can read."""
+"""Token columns round-trip bit for bit, from records in a documented format."""
 
 import math
 import struct
@@ -24,7 +24,7 @@ def message(rows: list[tuple[int, int, float, int]]) -> Message:
 
 
 @given(st.lists(TOKEN, max_size=200))
-def test_what_is_encoded_is_decoded(rows: list[tuple[int, int, float, int]]) -> None:
+def test_encoding_round_trips(rows: list[tuple[int, int, float, int]]) -> None:
     data = encode(message(rows))
     assert len(data) == 13 * len(rows)
     assert list(zip(*decode(data), strict=True)) == rows
@@ -45,7 +45,7 @@ def test_a_missing_log_probability_stays_missing() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 100])
-def test_what_does_not_fit_is_refused(count: int) -> None:
+def test_values_out_of_range_are_rejected(count: int) -> None:
     with pytest.raises(ValueError, match="does not fit"):
         encode(message([(2**31, 1, 0.0, 0)] * count))
 

@@ -1,4 +1,4 @@
-"""Who may take a group out of the queue, and whose clock ends a lease."""
+"""Leases: which driver may take a group out of the queue, and which clock ends a lease."""
 
 from datetime import datetime, timedelta, tzinfo
 
@@ -32,7 +32,7 @@ def test_a_group_expires_only_for_its_run_and_its_owner(database: Database) -> N
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 def test_a_lease_lasts_by_the_clock_of_the_database(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only PostgreSQL has writers on several hosts; this one's clock is an hour ahead."""
+    """Only PostgreSQL has writers on several hosts; the clock of this host is one hour fast."""
 
     class Ahead(datetime):
         @classmethod

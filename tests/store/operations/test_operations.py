@@ -1,4 +1,4 @@
-"""What each write does once, twice, and where it contradicts what is stored."""
+"""Each write: its effect, its idempotence, and its conflicts with stored rows."""
 
 from dataclasses import replace
 from typing import Any
@@ -56,7 +56,7 @@ def test_an_episode_comes_back_as_it_was_stored(database: Database) -> None:
 
 
 def test_every_write_may_be_repeated(database: Database) -> None:
-    """Each write of a run's life is made twice: the second changes no row, except the times that it renews."""
+    """Each write of a run is made twice: the second changes no row, except the times that it renews."""
     acknowledged = {
         "run": "r",
         "owner": "o",
@@ -156,7 +156,7 @@ def test_a_member_is_tried_again_and_its_last_attempt_counts(database: Database)
         assert accounting(conn, "r") == {"submitted": 3, "accepted": 2, "filtered": 0, "failed": 1, "running": 0}
 
 
-def test_nothing_joins_what_is_closed(database: Database) -> None:
+def test_nothing_joins_a_closed_group(database: Database) -> None:
     start(database)
     play_group(database, "g", GroupState.FILTERED)
     with pytest.raises(StoreConflict, match="is filtered"):
@@ -205,7 +205,7 @@ def test_a_group_does_not_close_while_a_member_plays(database: Database) -> None
     assert load_trajectory(database, "g-0").status is Status.TIMEOUT
 
 
-def test_what_is_missing_is_named(database: Database) -> None:
+def test_missing_rows_are_named(database: Database) -> None:
     with pytest.raises(NotFound, match="no run nobody"):
         call(database, "add_version", run="nobody", update=0, parent=None)
     with pytest.raises(NotFound, match="no group nowhere"):
@@ -232,7 +232,7 @@ def test_groups_are_leased_whole_oldest_first_all_or_none(database: Database) ->
     assert states(database) == {"ready": 3}
 
 
-def test_an_overdue_lease_goes_to_the_next_who_asks(database: Database) -> None:
+def test_an_expired_lease_goes_to_the_next_driver(database: Database) -> None:
     start(database)
     play_group(database, "g")
     assert call(database, "lease_groups", run="r", owner="dead", count=1, timeout_s=-1) == ["g"]
@@ -283,7 +283,8 @@ def test_a_batch_and_its_version_come_together_or_not_at_all(database: Database)
 
 
 def test_a_resume_takes_consumption_back_with_its_checkpoint(database: Database) -> None:
-    """Versions: 0 (checkpoint) -> 1 -> 2. What 0 sampled is ready again; what 1 sampled is kept, flagged, expired."""
+    """Versions: 0 (checkpoint) -> 1 -> 2. Groups sampled by 0 are ready again; groups sampled by 1 are kept, flagged,
+    expired."""
     start(database)
     call(database, "set_checkpoint", run="r", version=0, path="step-0")
     play_group(database, "a")

@@ -1,4 +1,4 @@
-"""Any order of writes, lost answers and resumes: the store agrees with a model of twenty lines, and loses nothing."""
+"""Any order of writes, lost answers and resumes: the store agrees with a small model, and loses nothing."""
 
 import shutil
 from collections import Counter
@@ -26,7 +26,7 @@ CLOSINGS = [GroupState.READY, GroupState.READY, GroupState.FILTERED, GroupState.
 
 @dataclass
 class Episode:
-    """A trajectory as the model has it."""
+    """A trajectory in the model."""
 
     group: str
     member: int
@@ -37,7 +37,7 @@ class Episode:
 
 @dataclass
 class Version:
-    """A policy version as the model has it."""
+    """A policy version in the model."""
 
     update: int
     groups: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Version:
 
 
 class Machine(RuleBasedStateMachine):
-    """A run: its driver, its rollouts and its learner, doing anything that is allowed, in any order."""
+    """A run: its driver, rollouts and learner make any allowed call in any order."""
 
     make: Callable[[], Database]
 
@@ -126,7 +126,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(turns=st.integers(1, 2), status=st.sampled_from(ENDS))
     def a_whole_group(self, turns: int, status: Status) -> None:
-        """What the rules above come to most often, so that histories get further in as many moves."""
+        """The most frequent sequence of the rules above, so that histories advance further in as many steps."""
         name = f"g{len(self.groups)}"
         self.do("open_group", group=group(name))
         for member in range(2):
@@ -198,7 +198,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def lose_the_answer(self) -> None:
-        """The last write is made again, as after a dropped connection."""
+        """Repeat the last write, as after a dropped connection."""
         name, arguments = self.last
         if arguments:
             call(self.database, name, **arguments)

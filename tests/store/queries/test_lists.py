@@ -41,7 +41,7 @@ def fill(database: Database) -> None:
     call(database, "start_trajectory", trajectory=trajectory("o-2", "o", 1))
 
 
-def test_where_everything_went(database: Database) -> None:
+def test_every_trajectory_is_accounted_for(database: Database) -> None:
     fill(database)
     with database.read() as conn:
         assert accounting(conn, "r") == {"submitted": 7, "accepted": 2, "filtered": 2, "failed": 1, "running": 2}
@@ -58,7 +58,7 @@ def test_where_everything_went(database: Database) -> None:
     assert (found.task, found.horizon) == (task(), HORIZON)
 
 
-def test_what_failed_and_was_played_again_did_not_fail_for_good(database: Database) -> None:
+def test_a_failure_with_a_successful_retry_is_not_counted(database: Database) -> None:
     fill(database)
     with database.read() as conn:
         assert failed_for_good(conn, "r") == []

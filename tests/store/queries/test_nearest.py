@@ -1,4 +1,4 @@
-"""An unknown id is answered with the nearest one, however many ids the store holds."""
+"""The error of an unknown id names the nearest one, however many ids the store holds."""
 
 import pytest
 from turnwise.store import queries

@@ -36,7 +36,7 @@ def env(docker: str, tmp_path_factory: pytest.TempPathFactory) -> CodeEnv:
 
 
 def submitted(env: CodeEnv, action: str, *first: str) -> tuple[float, bool]:
-    """What an episode with this action in it brings in all, and whether it succeeds."""
+    """Return the total reward of an episode with this action, and whether it succeeds."""
     env.reset(seed=0)
     total = 0.0
     for each in (*first, action, "submit"):
@@ -63,7 +63,7 @@ def test_breaking_gains_nothing(env: CodeEnv, way: str) -> None:
     assert success
 
 
-def test_what_was_right_before_is_not_worth_more_for_breaking(env: CodeEnv) -> None:
+def test_breaking_the_sandbox_does_not_raise_the_reward(env: CodeEnv) -> None:
     repaired, _ = submitted(env, f"write calc.py\n{FIXED}")
     for way in ("kills all it can", "fork bomb", "hangs"):
         total, _ = submitted(env, f"bash\n{BREAKING[way]}", f"write calc.py\n{FIXED}")
@@ -71,7 +71,7 @@ def test_what_was_right_before_is_not_worth_more_for_breaking(env: CodeEnv) -> N
 
 
 @pytest.mark.parametrize("repaired", [False, True])
-def test_a_sandbox_lost_under_the_agents_command_is_judged_as_it_last_was(
+def test_a_sandbox_lost_by_the_agents_command_is_graded_by_its_last_files(
     docker: str, tmp_path: Path, repaired: bool
 ) -> None:
     env = CodeEnv(folder=str(small_task(tmp_path / "add")))

@@ -1,4 +1,4 @@
-"""``turnwise/TinyCode-v0`` is the world its docstring says, and can be learnt: what each policy earns in it."""
+"""``turnwise/TinyCode-v0`` matches its docstring, and each policy earns the expected reward."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ HORIZON = 12
 
 @pytest.fixture
 def made() -> Iterator[Make]:
-    """Makes environments, closed at the end."""
+    """Return a factory of environments, and close them at the end."""
     all_made: list[TinyCodeEnv] = []
 
     def make_one() -> TinyCodeEnv:
@@ -30,7 +30,7 @@ def made() -> Iterator[Make]:
 
 
 def play(env: TinyCodeEnv, seed: int, chooses: random.Random | None) -> tuple[bool, int, float, list[str]]:
-    """An episode of the oracle, or of random valid actions."""
+    """Play an episode of the oracle, or of random valid actions."""
     observation, _ = env.reset(seed=seed, options={"split": "test"})
     total, seen = 0.0, [str(observation)]
     for turn in range(1, HORIZON + 1):
@@ -61,7 +61,7 @@ def test_random_success_is_rare_and_no_accident(any_sandboxes: str, made: Make) 
     assert 0.02 <= sum(success for success, *_ in played) / 200 <= 0.2
 
 
-def test_observations_are_short_and_only_the_first_tells_the_task(any_sandboxes: str, made: Make) -> None:
+def test_observations_are_short_and_only_the_first_states_the_task(any_sandboxes: str, made: Make) -> None:
     env, rng = made(), random.Random(1)
     for seed in range(40):
         *_, seen = play(env, seed, rng)

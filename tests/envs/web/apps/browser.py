@@ -14,7 +14,7 @@ class Browser:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
         self.cookies: dict[str, str] = {}
         self.pages: list[str] = []
-        """Every page as the server sent it."""
+        """Every page, as the server sent it."""
         self.statuses: list[int] = []
         self.answer: str | None = None
         self.get(path)

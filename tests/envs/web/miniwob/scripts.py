@@ -64,8 +64,8 @@ def fields(nodes: Nodes, texts: Sequence[str], wrong: bool) -> Script:
 
 
 def checkboxes(goal: str, nodes: Nodes, wrong: bool) -> Script:
-    asked = re.sub(r"^Select | and click Submit\.$", "", goal).split(", ")
-    return [*(act(nodes, one) for one in of(nodes, "checkbox") if (one["name"] in asked) != wrong), submit(nodes)]
+    requested = re.sub(r"^Select | and click Submit\.$", "", goal).split(", ")
+    return [*(act(nodes, one) for one in of(nodes, "checkbox") if (one["name"] in requested) != wrong), submit(nodes)]
 
 
 def sequence(goal: str, nodes: Nodes, wrong: bool) -> Script:
@@ -87,28 +87,28 @@ def date(goal: str, nodes: Nodes, wrong: bool) -> Script:
 
 
 def option(goal: str, nodes: Nodes, wrong: bool) -> Script:
-    asked = re.sub(r"^Select | and click Submit\.$", "", goal)
-    return [named(nodes, ["radio"], asked, wrong), submit(nodes)]
+    requested = re.sub(r"^Select | and click Submit\.$", "", goal)
+    return [named(nodes, ["radio"], requested, wrong), submit(nodes)]
 
 
 def choose(goal: str, nodes: Nodes, wrong: bool) -> Script:
-    asked = re.sub(r"^Select | from the list and click Submit\.$", "", goal)
+    requested = re.sub(r"^Select | from the list and click Submit\.$", "", goal)
     (box,) = of(nodes, "combobox")
     offered = [str(node["name"]) for node in of(nodes, "option", "menuitem")]
-    other = [name for name in offered if name != asked]
-    return [act(nodes, box, "select_option", other[0] if wrong and other else asked), submit(nodes)]
+    other = [name for name in offered if name != requested]
+    return [act(nodes, box, "select_option", other[0] if wrong and other else requested), submit(nodes)]
 
 
 def widget(goal: str, nodes: Nodes, wrong: bool) -> Script:
     roles = {"radio": "radio", "checkbox": "checkbox", "text": "textbox", "textarea": "textbox", "button": "button"}
-    asked = roles[quoted(goal)[0]]
-    fit = [node for node in of(nodes, *roles.values()) if (node["role"] == asked) != wrong]
+    requested = roles[quoted(goal)[0]]
+    fit = [node for node in of(nodes, *roles.values()) if (node["role"] == requested) != wrong]
     return [act(nodes, (fit or of(nodes, *roles.values()))[-1])]
 
 
 def cased(goal: str, nodes: Nodes, wrong: bool) -> Script:
-    asked = quoted(goal)[0]
-    return fields(nodes, [asked.upper() if "upper" in goal else asked.lower()], wrong)
+    requested = quoted(goal)[0]
+    return fields(nodes, [requested.upper() if "upper" in goal else requested.lower()], wrong)
 
 
 def pick(*roles: str) -> Callable[[str, Nodes, bool], Script]:

@@ -31,11 +31,11 @@ def task(name: str, browser: BrowserSession) -> MiniWoBEnv:
 
 def wanted(seen: object) -> tuple[str, int]:
     """Return the label in the goal of click-button, and the number of a button with it."""
-    asked = re.search(r'"(.*)" button', str(seen).splitlines()[0])
-    assert asked
-    found = re.search(rf"\[(\d+)\] button '{re.escape(asked.group(1))}'", str(seen))
+    requested = re.search(r'"(.*)" button', str(seen).splitlines()[0])
+    assert requested
+    found = re.search(rf"\[(\d+)\] button '{re.escape(requested.group(1))}'", str(seen))
     assert found, seen
-    return asked.group(1), int(found.group(1))
+    return requested.group(1), int(found.group(1))
 
 
 @pytest.mark.parametrize("name", TASKS[::EVERY])
