@@ -1,6 +1,7 @@
 """``turnwise eval`` and ``turnwise replay``: episodes are stored, and a failed world is reported, never scored."""
 
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -98,7 +99,7 @@ def test_failures_next_to_outcomes_are_reported_with_reason_and_command(turnwise
     evaluation = ["eval", "--env", BROKEN, "--option", "fault=odd", "--tasks", "4", "--store", store]
     ended = turnwise(*evaluation)
     assert ended.code == 0
-    assert "failed    2" in ended.out
+    assert re.search(r"^failed +2$", ended.out, re.MULTILINE)
     message, command = ended.err.splitlines()
     assert message.startswith("turnwise: 2 of 4 episodes failed: env_error 2; the first, ")
     assert message.endswith("reset raised LookupError: no page at all")
