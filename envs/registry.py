@@ -13,6 +13,7 @@ horizons, checks and the order of calls.
 
 import difflib
 import importlib
+import logging
 import traceback
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,6 +30,8 @@ from ..errors import suggestion
 from .base import Adapted, TurnEnv
 from .errors import EnvironmentFailed, UnknownEnvironment
 from .web.miniwob.tasks import TASKS
+
+LOG = logging.getLogger(__name__)
 
 ENTRY_POINTS = "turnwise.envs"
 TEXT_SITE = "turnwise/TextSite-v0"
@@ -65,6 +68,7 @@ def _plugins() -> dict[str, str]:
             if callable(loaded):
                 loaded()
         except Exception as error:
+            LOG.warning("a plugin did not load", exc_info=True, extra={"plugin": point.value})
             broken[point.value] = f"{type(error).__name__}: {error}"
     return broken
 

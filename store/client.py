@@ -74,7 +74,7 @@ class StoreClient:
                 continue
             try:
                 answers = await self._send([write for write, _ in batch])
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - every write of the batch gets it
                 answers = [Answer(False, error)] * len(batch)
             for (write, future), answer in zip(batch, answers, strict=True):
                 self._resolve(write, future, answer)

@@ -7,6 +7,7 @@ insert per table.
 """
 
 import asyncio
+import logging
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ from .database_errors import RETRY_S, retried
 from .errors import StoreError, StoreUnavailable
 from .operations import Transaction, Write, add_metrics, append, finish_trajectory, open_group, start_trajectory
 from .operations.steps import Append, append_many, write_images
+
+LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -110,6 +113,7 @@ class Writer:
             try:
                 self._commit(batch)
             except BaseException as error:
+                LOG.exception("a batch of writes failed", extra={"writes": len(batch)})
                 for item in batch:
                     if not item.future.done():
                         item.future.set_exception(error)
@@ -133,6 +137,7 @@ class Writer:
             if len(staged) == 1:
                 staged[0].future.set_exception(error)
                 return
+            LOG.info("a batch of writes failed; each is committed alone", exc_info=True, extra={"writes": len(staged)})
             for item in staged:
                 self._run_alone(item)
             return
@@ -144,7 +149,7 @@ class Writer:
         if item.write.operation == append.name and (images := item.write.arguments.get("images")):
             try:
                 write_images(self._database.blobs, images)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - raised where the write is awaited
                 item.future.set_exception(error)
                 return False
         return True
@@ -152,7 +157,7 @@ class Writer:
     def _run_alone(self, item: _Item) -> None:
         try:
             result = self._run([item])[0]
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - raised where the write is awaited
             item.future.set_exception(error)
         else:
             item.future.set_result(result)

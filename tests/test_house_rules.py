@@ -13,6 +13,8 @@ UNSAFE = re.compile(
     r"^\s*(import|from) (pickle|cPickle|dill|cloudpickle|shelve|marshal)\b"
     r"|\bpickle\.loads?\(|torch\.(load|save)\(|allow_pickle\s*=\s*True|yaml\.load\("
 )
+BLIND = re.compile(r"suppress\((Base)?Exception\)")
+"""Ruff's BLE rule covers ``except`` only."""
 
 
 def files() -> list[Path]:
@@ -37,6 +39,11 @@ def test_nothing_unpickles_what_was_stored() -> None:
     assert lines_with(UNSAFE, ours) == []
 
 
+def test_no_exception_is_suppressed_without_a_log_line() -> None:
+    ours = [path for path in files() if path.suffix == ".py" and path.relative_to(ROOT).parts[0] != "tests"]
+    assert lines_with(BLIND, ours) == []
+
+
 def test_no_address_of_a_package_index_is_written_down() -> None:
     assert lines_with(INDEX_HOSTS, files()) == []
 
@@ -44,6 +51,11 @@ def test_no_address_of_a_package_index_is_written_down() -> None:
 @pytest.mark.parametrize("line", ["import pickle", "x = torch.load(path)", "np.load(f, allow_pickle=True)"])
 def test_the_rule_sees_what_it_forbids(line: str) -> None:
     assert UNSAFE.search(line)
+
+
+def test_the_rule_on_suppressed_exceptions_sees_them() -> None:
+    assert BLIND.search("with contextlib.suppress(Exception):")
+    assert not BLIND.search("with contextlib.suppress(OSError):")
 
 
 def test_no_source_file_holds_two_concepts() -> None:

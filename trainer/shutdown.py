@@ -14,6 +14,7 @@ This module imports the standard library only: the console installs it before an
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import select
 import signal
@@ -22,6 +23,8 @@ import threading
 from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import NoReturn
+
+LOG = logging.getLogger(__name__)
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GRACE_S = 7.0
@@ -140,9 +143,11 @@ class Shutdown:
 
     def _record(self, status: str, error: str) -> None:
         if self.record is not None:
-            # On an error the row keeps its old status; stderr is closed, so the error cannot be printed.
-            with contextlib.suppress(Exception):
+            try:
                 self.record(status, error)
+            except Exception:
+                # The row keeps its status. The log is the one place left to report to: stderr is discarded.
+                LOG.warning("the end of the run was not recorded", exc_info=True, extra={"status": status})
 
 
 SHUTDOWN = Shutdown()

@@ -95,7 +95,7 @@ class Core:
         def run() -> None:
             try:
                 command()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - raised where the command is awaited
                 future.set_exception(error)
             else:
                 future.set_result(None)
@@ -107,7 +107,7 @@ class Core:
         gc.disable()
         try:
             self._core = self._load()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised where the start is awaited
             up.set_exception(error)
             return
         finally:

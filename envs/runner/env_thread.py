@@ -11,7 +11,7 @@ thread makes, resets, steps and closes an environment:
 """
 
 import asyncio
-import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -24,6 +24,8 @@ from ..errors import EnvError, EnvironmentFailed, EnvTimeout, wrap_error
 from ..registry import make
 from ..tasks import env_package
 from .step_result import StepResult, from_reset, from_step
+
+LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 _abandoned: list[threading.Thread] = []
@@ -51,14 +53,16 @@ class _Thread(threading.Thread):
             work, deliver = job
             try:
                 result, error = work(), None
-            except BaseException as raised:
+            except BaseException as raised:  # noqa: BLE001 - delivered to the caller
                 result, error = None, raised
             deliver(result, error)
             del job, work, deliver, result, error
         if self.env is not None:
             # Reached when an abandoned call returns after all, or when making the environment failed half-way.
-            with contextlib.suppress(BaseException):
+            try:
                 self.env.close()
+            except BaseException:
+                LOG.warning("an environment did not close", exc_info=True, extra={"thread": self.name})
 
 
 class EnvThread:

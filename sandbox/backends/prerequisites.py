@@ -1,6 +1,7 @@
 """Prerequisites of each backend on this machine: which are present, and how to install the others."""
 
 import contextlib
+import logging
 import os
 import shutil
 import subprocess
@@ -8,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..images.reference import SHIPPED_IMAGES, image_reference
+
+LOG = logging.getLogger(__name__)
 
 CHECK_TIMEOUT_S = 10.0
 
@@ -50,6 +53,7 @@ def _docker() -> list[Prerequisite]:
             images = [part(f"image {name}", *_image(client, image_reference(name))) for name in SHIPPED_IMAGES]
             return parts + images
     except Exception as error:
+        LOG.info("the Docker engine does not answer", exc_info=True)
         lines = str(error).strip().splitlines() or [type(error).__name__]
         return [*parts, part("engine", False, f"install docker.io and start dockerd ({lines[0]})")]
 

@@ -41,7 +41,7 @@ class ActorConnection:
             raise NodeLost(
                 f"{operation}: its node actor did not answer within {timeout_s + NODE_GRACE_S:g} s"
             ) from None
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - raised again as a SandboxError
             cause = getattr(error, "cause", None)
             raise (cause if isinstance(cause, SandboxError) else classify(error, operation)) from None
         return answer, data

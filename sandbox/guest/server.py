@@ -55,7 +55,7 @@ class Server:
                 answer, data = {"error": f"{os.strerror(error.errno or 0)}: {error.filename or ''}"}, b""
             except Disconnected:
                 raise
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - returned to the host
                 answer, data = {"error": str(error) or type(error).__name__}, b""
             self.send(answer, data)
 

@@ -7,6 +7,7 @@ its configuration may name a package index that a container cannot reach.
 """
 
 import hashlib
+import logging
 import os
 import shutil
 import subprocess
@@ -18,6 +19,8 @@ from typing import Any
 
 from ..errors import NoEngine, SandboxError
 from .reference import SHIPPED_IMAGES, image_reference
+
+LOG = logging.getLogger(__name__)
 
 IMAGES_FOLDER = Path(__file__).parent
 SUITE = "bookworm"
@@ -139,6 +142,7 @@ def _base(client: Any, report: Report) -> str:
     try:
         docker.APIClient(timeout=PULL_TIMEOUT_S, **docker.utils.kwargs_from_env()).pull(STOCK_BASE)
     except Exception as error:
+        LOG.info("the base image cannot be pulled", exc_info=True, extra={"image": STOCK_BASE})
         report(f"  no registry is reachable ({type(error).__name__})")
         _make_base(client, report)
         return OWN_BASE

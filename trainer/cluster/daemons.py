@@ -84,7 +84,7 @@ class RayDaemons:
             if self._watchdog is not None and self._watchdog.stdin is not None:
                 _starting.append(self._watchdog.stdin.fileno())
             ray.init(**self._settings)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised by `__init__`
             self._error = error
             return
         finally:

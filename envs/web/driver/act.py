@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from .elements import Refused, click_point, first_line, mark, on_element, short_error
+from .errors import PlaywrightError
 from .settle import SETTLE_TIMEOUT_S, frames_drawn, settle
 from .tabs import Context, Tab
 
@@ -77,7 +78,7 @@ async def select_option(context: Context, action: dict[str, Any]) -> None:
     async def choose(one: Any) -> None:
         try:
             await one.select_option(label=action["options"], timeout=READY_TIMEOUT_MS / 3)
-        except Exception:
+        except PlaywrightError:
             await one.select_option(value=action["options"], timeout=READY_TIMEOUT_MS / 3)
 
     await on_element(context, action["id"], choose)
@@ -90,7 +91,7 @@ async def press(context: Context, action: dict[str, Any]) -> None:
             await on_element(context, action["id"], lambda one: one.press(action["key"], timeout=READY_TIMEOUT_MS))
         else:
             await context.tab.page.keyboard.press(action["key"])
-    except Exception as error:
+    except (Refused, PlaywrightError) as error:
         for modifier in MODIFIERS:
             await context.tab.page.keyboard.up(modifier)
         raise error if isinstance(error, Refused) else Refused(f"press: {short_error(error)}") from None
@@ -145,7 +146,7 @@ async def goto(context: Context, action: dict[str, Any]) -> None:
             if not await context.closed_since(closings, error):
                 raise
             await _open(context.tab, action["url"])
-    except Exception as error:
+    except (PlaywrightError, ConnectionError) as error:
         raise Refused(f"goto: {first_line(error)}") from None
 
 
@@ -171,7 +172,7 @@ async def _go(context: Context, go: Any, step: int, refusal: str) -> None:
         raise Refused(refusal)
     try:
         await go(wait_until="commit", timeout=1000 * SETTLE_TIMEOUT_S)
-    except Exception as error:
+    except PlaywrightError as error:
         raise Refused(f"{refusal.partition(':')[0]}: {first_line(error)}") from None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import resource
 import signal
@@ -13,6 +14,9 @@ from typing import Any
 from playwright.async_api import Playwright, async_playwright
 
 from .tabs import MAX_NOTES, Context
+
+LOG = logging.getLogger(__name__)
+"""Warnings go to stderr, which is a file of the sandbox."""
 
 PROGRAM = "/usr/bin/chromium-headless-shell"
 ARGUMENTS = [
@@ -80,11 +84,15 @@ class Browser:
         """Start Chromium, and Playwright too if it is not running: a page that sends too many messages ends it."""
         settings: dict[str, Any] = {"executable_path": PROGRAM, "args": ARGUMENTS, "env": {**os.environ, "HOME": HOME}}
         if self.playwright is not None:
-            with contextlib.suppress(Exception):
+            try:
                 self.chromium = await self.playwright.chromium.launch(**settings)
                 return
-            with contextlib.suppress(Exception):
+            except Exception:
+                LOG.warning("Chromium did not start; Playwright restarts", exc_info=True)
+            try:
                 await asyncio.wait_for(self.playwright.stop(), CLOSE_TIMEOUT_S)
+            except Exception:
+                LOG.warning("Playwright did not stop", exc_info=True)
         os.environ["NODE_OPTIONS"] = f"--max-old-space-size={MAX_NODE_HEAP_MIB}"
         self.playwright = await async_playwright().start()
         self.chromium = await self.playwright.chromium.launch(**settings)
@@ -148,6 +156,7 @@ class Browser:
         try:
             await asyncio.wait_for(context.context.close(), CLOSE_TIMEOUT_S)
         except Exception:
+            LOG.warning("a context did not close; the browser is killed", exc_info=True)
             await self.kill()
 
     async def replace(self, reason: str) -> None:
@@ -172,8 +181,10 @@ class Browser:
         for process in chromium_processes():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process, signal.SIGKILL)
-        with contextlib.suppress(Exception):
+        try:
             await asyncio.wait_for(chromium.close(), CLOSE_TIMEOUT_S)
+        except Exception:
+            LOG.warning("Chromium did not close after its processes were killed", exc_info=True)
 
 
 def chromium_processes() -> list[int]:

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from .errors import PlaywrightError
 from .tabs import GONE, Context
 
 CLEANUP_TIMEOUT_S = 1.0
@@ -73,7 +74,7 @@ async def resolve(context: Context, number: int) -> str:
         raise Refused(f"there is no element {number} on this page")
     try:
         found = await context.tab.session.send("DOM.resolveNode", {"backendNodeId": node})
-    except Exception:
+    except PlaywrightError:
         raise Refused(f"element {number} is no longer on the page") from None
     return str(found["object"]["objectId"])
 
@@ -88,7 +89,7 @@ async def click_point(context: Context, number: int) -> tuple[float, float, bool
     call = {"objectId": handle, "functionDeclaration": CLICK_POINT, "returnByValue": True}
     try:
         found = (await context.tab.session.send("Runtime.callFunctionOn", call))["result"].get("value")
-    except Exception:
+    except PlaywrightError:
         return None
     return tuple(found) if found else None
 
@@ -109,13 +110,13 @@ async def mark(context: Context, number: int) -> tuple[Any, Callable[[], Awaitab
 
     try:
         marked = await call(SET_MARK, MARK_ATTRIBUTE, str(number))
-    except Exception:
+    except PlaywrightError:
         marked = False
     if not marked:
         raise Refused(f"element {number} is no longer on the page")
 
     async def clean() -> None:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(TimeoutError, PlaywrightError):
             async with asyncio.timeout(CLEANUP_TIMEOUT_S):
                 await call(REMOVE_MARK, MARK_ATTRIBUTE)
 
@@ -131,7 +132,7 @@ async def on_element(context: Context, number: int, do: Callable[[Any], Awaitabl
     locator, clean = await mark(context, number)
     try:
         await do(locator)
-    except Exception as error:
+    except PlaywrightError as error:
         raise Refused(f"element {number}: {short_error(error)}") from None
     finally:
         await clean()

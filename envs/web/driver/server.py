@@ -16,16 +16,18 @@ import asyncio
 import base64
 import contextlib
 import json
+import logging
 from typing import Any
-
-from playwright.async_api import Error as PlaywrightError
 
 from .act import act
 from .browser import Browser
 from .elements import Refused
+from .errors import PlaywrightError
 from .observe import MAX_STRING_CHARS, observe, shorten
 from .settle import settle
 from .tabs import Context
+
+LOG = logging.getLogger(__name__)
 
 OPEN_TIMEOUT_S = 10.0
 LOAD_TIMEOUT_S = 3.0
@@ -71,10 +73,12 @@ class Driver:
         except Exception as error:
             late = isinstance(error, TimeoutError)
             answer["lost"] = "the page did not respond" if late else f"the page was lost: {str(error)[:200]}"
+            LOG.warning(answer["lost"], exc_info=not late)
             try:
                 async with asyncio.timeout(REPLACE_TIMEOUT_S):
                     await self.browser.replace(f"{answer['lost']}; it was closed")
             except Exception as worse:
+                LOG.exception("the browser could not be replaced")
                 answer["broken"] = f"{type(worse).__name__}: {worse}"[:300]
         return answer, png
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+from .errors import PlaywrightError
 from .tabs import Context, Tab
 
 SETTLE_TIMEOUT_S = 3.0
@@ -48,7 +49,7 @@ async def settle(context: Context) -> None:
     if tab.loading and tab in context.tabs:
         context.note(f"the next page did not load within {SETTLE_TIMEOUT_S:g} s; loading was stopped")
         tab.loading.clear()
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(PlaywrightError):
             await tab.session.send("Page.stopLoading")
 
 
@@ -57,9 +58,9 @@ async def _event_loop_rounds(tab: Tab) -> None:
 
     A frame would not do: there are sixty per second, and a screenshot produces one too.
     """
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(PlaywrightError):
         await tab.session.send("Runtime.evaluate", {"expression": TWO_TASKS, "awaitPromise": True})
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(PlaywrightError):
         await tab.session.send("Page.getNavigationHistory")
 
 
@@ -85,6 +86,6 @@ async def _resources(tab: Tab) -> None:
 
 async def frames_drawn(tab: Tab) -> None:
     """Wait for two frames; a wheel event scrolls in the first one."""
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(TimeoutError, PlaywrightError):
         async with asyncio.timeout(DRAW_TIMEOUT_S):
             await tab.session.send("Runtime.evaluate", {"expression": TWO_FRAMES, "awaitPromise": True})

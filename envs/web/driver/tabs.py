@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
+from .errors import PlaywrightError
 from .observe import Numbers
 
 MAX_TABS = 8
@@ -157,7 +158,8 @@ class Context:
             session = await self.context.new_cdp_session(page)
             tab = Tab(page, session)
             await tab.listen()
-        except Exception:
+        except PlaywrightError:
+            # The page closed itself before it was attached.
             return
         for event in ("Page.frameNavigated", "Page.navigatedWithinDocument"):
             session.on(event, lambda _: self.on_changed())
@@ -211,7 +213,7 @@ class Context:
     async def accept(self, dialog: Any) -> None:
         """Accept a dialog and note it; a dialog without an answer blocks its page."""
         self.note(f"a dialog was accepted ({dialog.type}): {' '.join(dialog.message.split())[:200]!r}")
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(PlaywrightError):
             await dialog.accept()
 
     def note(self, text: str) -> None:

@@ -45,7 +45,7 @@ class Handler(BaseHTTPRequestHandler):
             status, headers, text = self.site.answer(self.command, self.path, body, self.headers.get("Cookie", ""))
         except BadRequest as error:
             status, headers, text = 400, {}, f"Bad request: {error}."
-        except Exception:
+        except Exception:  # noqa: BLE001 - printed to the log of the server
             traceback.print_exc()
             status, headers, text = 500, {}, "Something went wrong."
         self._send(status, headers, text)
