@@ -1,4 +1,4 @@
-"""The learning curve as an image: success of the training batches and on held-out tasks over updates."""
+"""Draw the learning curve: success of the training batches and on held-out tasks over updates."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -20,14 +20,14 @@ class Metrics:
     def rewind(self, update: int | None) -> None:
         """Drop the records after ``update`` (None: all), which a resume abandons.
 
-        The file is replaced whole. TensorBoard hides the steps of earlier event files from there on.
+        The file is replaced by a rename. TensorBoard hides the steps of earlier event files from there on.
         """
         lines = self._path.read_text(encoding="utf-8").splitlines()
         kept = [line for line in lines if update is not None and _recorded_by(line, update)]
-        aside = self._path.with_suffix(".writing")
-        aside.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+        temporary = self._path.with_suffix(".writing")
+        temporary.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
         self._file.close()
-        aside.replace(self._path)
+        temporary.replace(self._path)
         self._file = self._path.open("a", encoding="utf-8")
         if self._board is not None:
             self._board.close()

@@ -102,15 +102,17 @@ def test_an_unreachable_judge_removes_the_member_and_changes_no_reward() -> None
     of = group(0.5, 1.0, 0.0)
     left, scored = shape_rewards(of, [judge, TurnPenalty()])
     assert (list(left.trajectories), scored) == ([], [])
-    made = assemble([of], {}, 0, 0, shapers=[judge], advantage=GRPO(), filters=[], loss=DecoupledPPO(), streams=[])
-    assert (made.samples, list(made.expired), made.unscored) == ([], ["g"], 3)
+    train_batch = assemble(
+        [of], {}, 0, 0, shapers=[judge], advantage=GRPO(), filters=[], loss=DecoupledPPO(), streams=[]
+    )
+    assert (train_batch.samples, list(train_batch.expired), train_batch.unscored) == ([], ["g"], 3)
 
 
 def test_concurrent_requests_are_bounded_over_all_groups_of_a_batch() -> None:
     counter = Counter('{"score": 1}', together=5, patience_s=0.2)
     with serving(counter) as url:
         judge = LLMJudge(url=url, model="judge", rubric="x", max_retries=0, max_concurrent_requests=4)
-        made = assemble(
+        train_batch = assemble(
             [group(0.5, 1.0, 0.0) for _ in range(6)],
             {},
             0,
@@ -121,7 +123,7 @@ def test_concurrent_requests_are_bounded_over_all_groups_of_a_batch() -> None:
             loss=DecoupledPPO(),
             streams=[],
         )
-    assert made.unscored == 0
+    assert train_batch.unscored == 0
     assert (counter.arrived, counter.most, counter.connections) == (18, 4, 4)
 
 

@@ -129,23 +129,23 @@ def test_staleness_counts_updates_of_the_surviving_history() -> None:
 
 
 def test_old_tokens_are_masked_and_their_trajectory_stays_in_the_baseline() -> None:
-    made = assembled([group(trajectory("a", 1.0, versions=(0,)), trajectory("b", 0.0, versions=(1,)))])
-    assert [one.sample.trajectory for one in made.samples] == ["b"]
-    assert set(made.samples[0].advantages) == {0.0, -0.5}
-    assert (made.sampled_tokens, made.swept_tokens) == (4, 2)
-    assert made.groups == ["g"]
+    train_batch = assembled([group(trajectory("a", 1.0, versions=(0,)), trajectory("b", 0.0, versions=(1,)))])
+    assert [one.sample.trajectory for one in train_batch.samples] == ["b"]
+    assert set(train_batch.samples[0].advantages) == {0.0, -0.5}
+    assert (train_batch.sampled_tokens, train_batch.swept_tokens) == (4, 2)
+    assert train_batch.groups == ["g"]
 
 
 def test_a_group_with_nothing_left_to_train_on_expires() -> None:
-    made = assembled([group(trajectory("a", 1.0), trajectory("b", 0.0))])
-    assert (made.groups, made.expired) == ([], ["g"])
+    train_batch = assembled([group(trajectory("a", 1.0), trajectory("b", 0.0))])
+    assert (train_batch.groups, train_batch.expired) == ([], ["g"])
 
 
 def test_a_trajectory_over_two_versions_keeps_its_fresh_tokens() -> None:
-    made = assembled([group(trajectory("a", 0.0, 1.0, versions=(0, 3)), trajectory("b", 0.0, versions=(3,)))])
-    first = next(one for one in made.samples if one.sample.trajectory == "a")
+    train_batch = assembled([group(trajectory("a", 0.0, 1.0, versions=(0, 3)), trajectory("b", 0.0, versions=(3,)))])
+    first = next(one for one in train_batch.samples if one.sample.trajectory == "a")
     assert first.weights.tolist() == [0, 0, 0, 0, 0, 0, 1, 1]
-    assert {item.trajectory: (item.tokens_trained, item.max_staleness) for item in batch_items(made, {"g"})} == {
+    assert {item.trajectory: (item.tokens_trained, item.max_staleness) for item in batch_items(train_batch, {"g"})} == {
         "a": (2, 0),
         "b": (2, 0),
     }
@@ -153,14 +153,14 @@ def test_a_trajectory_over_two_versions_keeps_its_fresh_tokens() -> None:
 
 def test_a_loss_receives_only_sources_that_it_accepts() -> None:
     expert = replace(trajectory("a", 1.0, versions=(3,)), source=Source.EXPERT)
-    made = assembled([group(expert, trajectory("b", 0.0, versions=(3,)))])
-    assert [one.sample.trajectory for one in made.samples] == ["b"]
+    train_batch = assembled([group(expert, trajectory("b", 0.0, versions=(3,)))])
+    assert [one.sample.trajectory for one in train_batch.samples] == ["b"]
 
 
 def test_a_sample_filter_changes_weights_only() -> None:
     members = trajectory("a", 1.0, versions=(3,)), trajectory("b", 0.0, versions=(3,))
-    made = assembled([group(*members)], filters=[NegativeAdvantageWeight(weight=0.25)])
-    assert [max(one.weights) for one in made.samples] == [1.0, 0.25]
+    train_batch = assembled([group(*members)], filters=[NegativeAdvantageWeight(weight=0.25)])
+    assert [max(one.weights) for one in train_batch.samples] == [1.0, 0.25]
 
 
 NONE, AGES = np.empty(0, np.float32), np.empty(0, np.int32)
@@ -169,19 +169,19 @@ LENGTHS = st.lists(st.integers(1, 30), max_size=20)
 
 @given(LENGTHS, st.integers(1, 40))
 def test_micro_batches_keep_every_sample_in_order_within_the_limit(lengths: list[int], limit: int) -> None:
-    made = [
+    train_samples = [
         TrainSample(samples(trajectory("a", *[0.0] * length))[0], "g", Source.POLICY, NONE, NONE, AGES)
         for length in lengths
     ]
-    parts = split_micro_batches(made, limit)
-    assert [one for part in parts for one in part] == made
+    parts = split_micro_batches(train_samples, limit)
+    assert [one for part in parts for one in part] == train_samples
     assert all(part for part in parts)
     assert all(len(part) == 1 or sum(len(one.sample.tokens) for one in part) <= limit for part in parts)
 
 
 def test_pack_points_at_the_position_before_each_trained_token() -> None:
-    made = assembled([group(trajectory("a", 1.0, versions=(3,)), trajectory("b", 0.0, 0.0, versions=(3, 3)))])
-    one = pack(made.samples)
+    train_batch = assembled([group(trajectory("a", 1.0, versions=(3,)), trajectory("b", 0.0, 0.0, versions=(3, 3)))])
+    one = pack(train_batch.samples)
     assert one.lengths == [4, 8]
     assert one.token_ids.shape == one.position_ids.shape == (1, 12)
     assert one.position_ids[0].tolist() == [0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7]

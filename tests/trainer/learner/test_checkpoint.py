@@ -16,11 +16,11 @@ from turnwise.trainer.learner.local import Learner
 @pytest.fixture
 def learner(tmp_path: Path) -> Learner:
     model = new_model(tmp_path / "model", ["a", "b"], hidden=16, heads=2)
-    made = Learner(model, LearnerConfig(), DecoupledPPO(), Recompute(), 1.0)
-    for parameter in made.model.parameters():
+    created = Learner(model, LearnerConfig(), DecoupledPPO(), Recompute(), 1.0)
+    for parameter in created.model.parameters():
         parameter.grad = torch.randn_like(parameter)
-    made.optimizer.step()
-    return made
+    created.optimizer.step()
+    return created
 
 
 UID = "0123456789abcdef"

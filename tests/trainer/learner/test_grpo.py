@@ -136,8 +136,8 @@ def test_three_updates_equal_plain_synchronous_grpo(model: Path) -> None:
     before = [one.detach().clone() for one in reference.parameters()]
     for update in range(3):
         groups = batch(update, reference)
-        _, made = assembled(groups, update)
-        learner.update(made.samples, 0.0, update)
+        _, train_batch = assembled(groups, update)
+        learner.update(train_batch.samples, 0.0, update)
         plain_grpo(reference, optimizer, groups)
         for (name, ours), (_, theirs) in zip(
             learner.model.named_parameters(), reference.named_parameters(), strict=True
@@ -181,11 +181,11 @@ def test_failed_members_change_no_ones_advantage(model: Path, advantage: dict[st
 
 def test_several_optimizer_steps_per_batch_use_the_policy_at_its_start_as_proximal(model: Path) -> None:
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
-    slots, made = assembled(batch(1, policy))
+    slots, train_batch = assembled(batch(1, policy))
     learner = Learner(model, LEARNER.model_copy(update={"num_minibatches": 3}), slots.loss, slots.proximal, 1.0)
-    metrics = learner.update(made.samples, 0.0, 0)
+    metrics = learner.update(train_batch.samples, 0.0, 0)
     assert metrics["behavior_kl"] > 0
-    assert metrics["tokens"] == sum(sum(one.sample.mask) for one in made.samples)
+    assert metrics["tokens"] == sum(sum(one.sample.mask) for one in train_batch.samples)
 
 
 def weights(learner: Learner) -> list[torch.Tensor]:
@@ -194,10 +194,10 @@ def weights(learner: Learner) -> list[torch.Tensor]:
 
 def test_a_step_without_trained_tokens_changes_nothing(model: Path) -> None:
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
-    slots, made = assembled(batch(1, policy))
+    slots, train_batch = assembled(batch(1, policy))
     learner = Learner(model, LEARNER.model_copy(update={"max_kl": 1e-3}), slots.loss, slots.proximal, 1.0)
     before = weights(learner)
-    filtered = [replace(one, weights=np.zeros_like(one.weights)) for one in made.samples]
+    filtered = [replace(one, weights=np.zeros_like(one.weights)) for one in train_batch.samples]
     metrics = learner.update(filtered, 0.0, 0)
     assert (metrics["tokens"], metrics["step_scale"]) == (0.0, 1.0)
     assert all(torch.equal(a, b) for a, b in zip(before, weights(learner), strict=True))
@@ -205,9 +205,9 @@ def test_a_step_without_trained_tokens_changes_nothing(model: Path) -> None:
 
 def test_a_non_finite_step_is_named_and_not_applied(model: Path) -> None:
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
-    slots, made = assembled(batch(1, policy))
+    slots, train_batch = assembled(batch(1, policy))
     config = LEARNER.model_copy(update={"num_minibatches": 2})
-    first, second = split_minibatches(made.samples, 2)
+    first, second = split_minibatches(train_batch.samples, 2)
     broken = [*first, *(replace(one, advantages=np.full_like(one.advantages, np.nan)) for one in second)]
     learner, reference = (Learner(model, config, slots.loss, slots.proximal, 1.0) for _ in range(2))
     with pytest.raises(NonFiniteLoss, match="in optimizer step 2 of 2 of the batch: the step is not applied"):
@@ -223,14 +223,16 @@ def test_a_non_finite_step_is_named_and_not_applied(model: Path) -> None:
 
 def test_a_step_beyond_the_kl_bound_is_shortened(model: Path) -> None:
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
-    slots, made = assembled(batch(1, policy))
+    slots, train_batch = assembled(batch(1, policy))
     kl = {}
     for limit in (None, 1e-3):
         config = LEARNER.model_copy(update={"learning_rate": 3e-2, "min_learning_rate": 3e-2, "max_kl": limit})
         learner = Learner(model, config, slots.loss, slots.proximal, 1.0)
-        micro_batches = [pack(part) for part in split_micro_batches(made.samples, config.max_tokens_per_micro_batch)]
+        micro_batches = [
+            pack(part) for part in split_micro_batches(train_batch.samples, config.max_tokens_per_micro_batch)
+        ]
         before = [learner.compute_logprobs(one, gradient=False)[0] for one in micro_batches]
-        scale = learner.update(made.samples, 0.0, 0)["step_scale"]
+        scale = learner.update(train_batch.samples, 0.0, 0)["step_scale"]
         after = [learner.compute_logprobs(one, gradient=False)[0] for one in micro_batches]
         log_ratios = torch.cat(after) - torch.cat(before)
         kl[limit] = float((log_ratios.exp() - 1 - log_ratios).mean())

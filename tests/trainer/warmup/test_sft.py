@@ -62,17 +62,17 @@ def test_episodes_are_from_the_training_split_with_valid_actions(model: Path, mo
     monkeypatch.setattr(TextSiteEnv, "reset", watched_reset)
     monkeypatch.setattr(TextSiteEnv, "step", watched_step)
     play = random_policy(Chat(model), HORIZON.max_turns)
-    made = list(islice(random_episodes(SITE, play, Random(0), 30.0), 10))
+    examples = list(islice(random_episodes(SITE, play, Random(0), 30.0), 10))
     assert splits == {"train"}
     assert all(valid)
-    for one in made:
+    for one in examples:
         assert len(one.ids) == len(one.targets)
         assert all(target[token] > 0 for token, target in zip(one.ids, one.targets, strict=True) if target)
 
 
 def test_after_the_given_number_of_episodes_earlier_ones_are_sampled_again() -> None:
-    made = (SftExample([number], [None]) for number in range(9))
-    taken = [one.ids[0] for one in islice(resampled(made, 3, Random(0)), 40)]
+    examples = (SftExample([number], [None]) for number in range(9))
+    taken = [one.ids[0] for one in islice(resampled(examples, 3, Random(0)), 40)]
     assert taken[:3] == [0, 1, 2]
     assert set(taken[3:]) == {0, 1, 2}
-    assert list(made) == []
+    assert list(examples) == []
