@@ -27,7 +27,7 @@ test: images ## run every test, or some: ARGS="tests/store -x"
 	@$(if $(ARGS),$(PYTEST) $(ARGS),bash tools/run_tests.sh)
 
 test-fast: install ## run the tests that need no Docker, PostgreSQL, engine or minutes; under a minute
-	$(PYTEST) -m "$(FAST)" --numprocesses 2 --dist loadgroup $(ARGS)
+	$(PYTEST) -m "$(FAST)" --numprocesses 2 --dist loadfile $(ARGS)
 
 soak: images ## run the properties at full counts; hours
 	OMP_NUM_THREADS=1 $(VENV)/python tests/soak/soak.py $(ARGS)

@@ -17,5 +17,5 @@ phase() { # phase NAME MARKERS OPTION...
 }
 
 phase alone alone "$@"
-phase lanes "not alone" --numprocesses "${LANES:-2}" --dist loadgroup --no-loadscope-reorder "$@"
+phase lanes "not alone" --numprocesses "${LANES:-2}" --dist loadfile --no-loadscope-reorder "$@"
 [ ${#failed[@]} -eq 0 ] || { echo "tests failed in: ${failed[*]}"; exit 1; }
