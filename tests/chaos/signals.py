@@ -31,18 +31,20 @@ class Program:
     """The processes below the program just before the last signal; Ray's agents carry no mark."""
 
     @classmethod
-    def of(cls, folder: Path, *arguments: str) -> "Program":
+    def of(cls, folder: Path, *arguments: str, failpoint: str = "") -> "Program":
         folder.mkdir(parents=True, exist_ok=True)
         started = time.monotonic()
         with (folder / "stdout.txt").open("ab") as out, (folder / "stderr.txt").open("wb") as err:
             command = [PROGRAM, *arguments, "--store", url(folder)]
-            process = subprocess.Popen(command, stdout=out, stderr=err, process_group=0)
+            env = {**os.environ, "TURNWISE_FAILPOINT": failpoint}
+            process = subprocess.Popen(command, stdout=out, stderr=err, process_group=0, env=env)
         return cls(folder, process, f"{process.pid}-{psutil.Process(process.pid).create_time()}", started)
 
     @classmethod
-    def train(cls, folder: Path, *overrides: str) -> "Program":
+    def train(cls, folder: Path, *overrides: str, failpoint: str = "") -> "Program":
         """A run of ``small.toml``."""
-        return cls.of(folder, "train", str(CONFIG), *(part for one in overrides for part in ("--set", one)))
+        changes = (part for one in overrides for part in ("--set", one))
+        return cls.of(folder, "train", str(CONFIG), *changes, failpoint=failpoint)
 
     def send(self, number: signal.Signals, group: bool) -> None:
         self.below = descendants(self.process.pid)
@@ -50,6 +52,14 @@ class Program:
             os.killpg(self.process.pid, number)
         else:
             os.kill(self.process.pid, number)
+
+    def until_exit(self, seconds: float) -> None:
+        """Wait until the program ends, and keep the processes that were below it."""
+        deadline = time.monotonic() + seconds
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline, f"still running after {seconds} s:\n{self.out()[-3000:]}"
+            self.below = descendants(self.process.pid) or self.below
+            time.sleep(0.1)
 
     def wait(self, seconds: float) -> int:
         """The exit status; a program that takes longer is killed and fails the test."""

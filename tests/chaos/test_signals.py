@@ -1,6 +1,7 @@
-"""SIGTERM and SIGINT at any moment, to the process and to its group; the death of Ray's daemons.
+"""Every way in which a run can end before its last update, and the same command that resumes it.
 
-In CI one run is ended in every way, one after the other; ``make soak`` ends a run of its own in each.
+The ways are SIGTERM and SIGINT at any moment, to the process and to its group; the death of Ray's daemons; `kill -9`
+of the driver at a named point. In CI one run is ended in every way in turn; `make soak` ends a separate run in each.
 """
 
 import os
@@ -10,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from turnwise.store.database import open_database
-from turnwise.tests.chaos.harness import check_finished, url
-from turnwise.tests.chaos.signals import ENDS_WITHIN_S, Program, check_ended, count, status
+from turnwise.tests.chaos.harness import abandoned_batches, check_finished, sizes, url
+from turnwise.tests.chaos.signals import ENDS_WITHIN_S, READY_S, Program, check_ended, count, status
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 TERM, INT = signal.SIGTERM, signal.SIGINT
@@ -19,6 +20,9 @@ PROCESS, GROUP = False, True
 MIDDLE = -1.0
 """In place of seconds: after the second update."""
 UPDATES = 16
+CHECKPOINT_INTERVAL = 2
+LEFT_S = 30.0
+"""Seconds that processes may outlive a killed driver."""
 DIES_WITHIN_S = 60.0
 
 
@@ -27,9 +31,11 @@ def test_a_run_that_was_ended_in_every_way_resumes(tmp_path: Path) -> None:
         ended_after(tmp_path, after, number, group)
     ended_in_the_first_evaluation(tmp_path, INT, PROCESS)
     ended_in_the_middle(tmp_path, TERM, GROUP)
+    killed_at(tmp_path, "after_acknowledge:1")
     ended_by_a_second_signal(tmp_path)
     ended_by_the_death_of(tmp_path, "raylet")
     resumes(tmp_path)
+    assert abandoned_batches(tmp_path) <= CHECKPOINT_INTERVAL * 3
 
 
 @pytest.mark.soak
@@ -71,6 +77,14 @@ def test_a_run_whose_ray_does_not_answer_ends_in_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
+def test_the_driver_is_killed_at_every_named_point(tmp_path: Path) -> None:
+    for failpoint in ("after_optimizer:3", "after_acknowledge:2", "checkpoint_renamed:2"):
+        killed_at(tmp_path, failpoint)
+    resumes(tmp_path)
+    assert abandoned_batches(tmp_path) <= CHECKPOINT_INTERVAL * 3
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("daemon", ["raylet", "gcs_server"])
 def test_the_death_of_a_daemon_of_ray_ends_the_run(tmp_path: Path, daemon: str) -> None:
     ended_by_the_death_of(tmp_path, daemon)
@@ -89,8 +103,8 @@ def test_a_signal_ends_an_evaluation_in_order(tmp_path: Path, number: signal.Sig
     assert program.left() == []
 
 
-def started(folder: Path) -> Program:
-    return Program.train(folder, f"max_steps={UPDATES}", "evaluation.tasks=12")
+def started(folder: Path, failpoint: str = "") -> Program:
+    return Program.train(folder, f"max_steps={UPDATES}", "evaluation.tasks=12", failpoint=failpoint)
 
 
 def ended_after(folder: Path, seconds: float, number: signal.Signals, group: bool) -> None:
@@ -122,6 +136,17 @@ def ended_in_the_middle(folder: Path, number: signal.Signals, group: bool) -> No
         saved = conn.exec_driver_sql("SELECT max(update_no) FROM policy_version WHERE checkpoint <> ''").scalar_one()
     database.close()
     assert saved == newest < UPDATES
+
+
+def killed_at(folder: Path, failpoint: str) -> None:
+    """The driver's death by `kill -9` at a named point: no process outlives it, and no row is lost."""
+    before = sizes(folder) if count(folder, "run") else {}
+    program = started(folder, failpoint)
+    program.until_exit(READY_S)
+    assert program.process.returncode == -signal.SIGKILL, program.out()[-3000:]
+    assert program.left(LEFT_S) == []
+    after = sizes(folder)
+    assert all(after[table] >= rows for table, rows in before.items())
 
 
 def ended_by_a_second_signal(folder: Path) -> None:
