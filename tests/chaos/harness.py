@@ -140,14 +140,20 @@ def check_staleness(conn: Connection, run: str, bound: int = 1) -> None:
 
 
 def check_finished(folder: Path, run: str = "small", updates_wanted: int = 8) -> None:
-    """The invariants of a finished run's surviving history."""
+    """Check that a run has finished with so many updates, and its history."""
+    with open_database(url(folder)).read() as conn:
+        assert queries.run_row(conn, run)["status"] == "finished"
+    assert check_history(folder, run) == updates_wanted
+
+
+def check_history(folder: Path, run: str = "small") -> int:
+    """Check the invariants of an ended run's surviving history, and return its number of updates."""
     database = open_database(url(folder))
     with database.read() as conn:
-        assert queries.run_row(conn, run)["status"] == "finished"
         assert queries.double_consumed(conn, run) == []
         numbers = text("SELECT update_no FROM train_batch WHERE run_id = :run AND NOT abandoned ORDER BY update_no")
-        made = conn.execute(numbers, {"run": run}).scalars()
-        assert list(made) == list(range(1, updates_wanted + 1))
+        made = conn.execute(numbers, {"run": run}).scalars().all()
+        assert list(made) == list(range(1, len(made) + 1))
         total = queries.accounting(conn, run)
         played = text("SELECT count(*) FROM trajectory WHERE run_id = :run AND purpose = 'train'")
         assert conn.execute(played, {"run": run}).scalar_one() == total["submitted"]
@@ -166,3 +172,4 @@ def check_finished(folder: Path, run: str = "small", updates_wanted: int = 8) ->
         assert conn.execute(abandoned).scalar_one() == 0
         loose = text("SELECT count(*) FROM trajectory WHERE status = 'running'")
         assert conn.execute(loose).scalar_one() == 0
+    return len(made)

@@ -6,6 +6,7 @@ the batches' rewards would show it.
 
 import itertools
 import os
+import signal
 import time
 from collections import Counter
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from sqlalchemy import text
 from turnwise.store import queries
 from turnwise.store.database import open_database
-from turnwise.tests.chaos.harness import Launch, check_finished, descendants, url
+from turnwise.tests.chaos.harness import Launch, check_history, descendants, url
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.rollout.circuit_breaker import FAILURES_TO_GIVE_UP
 
@@ -72,6 +73,7 @@ FAULTS = {"reset": "env_error", "step": "env_error", "hang": "timeout", "nan": "
 KINDS = {"": 4.0, "flaky": 2.0, **dict.fromkeys(FAULTS, 1.0)}
 AT_ONCE = 8
 UPDATES = 3
+MAX_STEPS = 4000
 
 
 def environment(fault: str) -> str:
@@ -84,7 +86,7 @@ def config(folder: Path, *faults: str, seed: int = 0, warmup: int = 30) -> Path:
     """A run of these worlds, with the folder of their module where Ray's workers look for modules."""
     (folder / "faulty_mod.py").write_text(WORLDS)
     rest = (
-        f'name = "small"\nseed = {seed}\nmax_steps = {UPDATES}\n'
+        f'name = "small"\nseed = {seed}\nmax_steps = {MAX_STEPS}\n'
         "group_filters = []\n[rollout]\ngroups_per_batch = 4\ngroup_size = 4\n"
         f"max_concurrent_groups = {AT_ONCE}\nmax_staleness = 1\n"
         "reset_timeout_s = 8\nstep_timeout_s = 3\n"
@@ -120,14 +122,21 @@ def _importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_importable")
 def test_bad_worlds_beside_healthy_ones(tmp_path: Path) -> None:
     launch = Launch.of(tmp_path, config=config(tmp_path, *KINDS, seed=seed_that_draws_all()))
-    workers: set[int] = set()
-    deadline = time.monotonic() + 420
-    while launch.process.poll() is None and time.monotonic() < deadline:
-        workers |= {one.pid for one in descendants(launch.process.pid) if "RolloutWorker" in _name(one)}
-        time.sleep(0.3)
-    assert launch.wait(1) == 0, launch.log()
-    check_finished(tmp_path, updates_wanted=UPDATES)
-    assert len(workers) >= 2, "a worker that gave up threads is replaced"
+    try:
+        launch.until_update(UPDATES, 240)
+        workers: set[int] = set()
+        deadline = time.monotonic() + 120
+        while len(workers) < 2:
+            assert launch.process.poll() is None, launch.log()
+            assert time.monotonic() < deadline, "the worker that abandoned threads was not replaced"
+            workers |= {one.pid for one in descendants(launch.process.pid) if "RolloutWorker" in _name(one)}
+            time.sleep(0.3)
+        launch.process.send_signal(signal.SIGTERM)
+        assert launch.wait(60) == 128 + signal.SIGTERM, launch.log()
+    finally:
+        if launch.process.poll() is None:
+            launch.kill()
+    assert check_history(tmp_path) >= UPDATES
     for fault in ("reset", "step", "hang"):
         assert f'{{"fault": "{fault}"}} is excluded from the format warm-up' in launch.log()
 
