@@ -1,4 +1,4 @@
-"""What compose.yaml promises; that it starts is for ``make up`` to show."""
+"""The security settings of compose.yaml; ``make up`` verifies that it starts."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSED["services"]
 ENGINE = "/var/run/docker.sock"
 
 
-def test_nothing_is_published_but_on_loopback() -> None:
+def test_ports_are_published_on_loopback_only() -> None:
     published = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert published
     assert all(port.startswith("127.0.0.1:") for port in published)
@@ -39,7 +39,7 @@ def test_secrets_are_files_and_stay_out_of_the_repository() -> None:
     assert not [value for value in said if "://" in value and ":" in value.split("://")[1].split("@")[0]]
 
 
-def test_every_container_has_no_right_it_does_not_need() -> None:
+def test_every_container_has_only_the_rights_it_needs() -> None:
     for name, service in SERVICES.items():
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name

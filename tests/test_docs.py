@@ -1,4 +1,4 @@
-"""What the pages under docs/ say of tables, keys, methods and commands is so."""
+"""The tables, keys, methods and commands on the pages of docs/ exist, and their examples run."""
 
 import re
 import shlex
@@ -90,7 +90,7 @@ def test_methods_on_the_environments_page_exist() -> None:
     assert all(hasattr(TurnEnv, method) for method in methods)
 
 
-def test_every_command_and_option_says_what_it_does() -> None:
+def test_every_command_and_option_has_a_help_text() -> None:
     for path, command in COMMANDS.items():
         assert command.help, path
         silent = [parameter.name for parameter in command.params if not getattr(parameter, "help", None)]

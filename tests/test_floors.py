@@ -1,4 +1,4 @@
-"""The floors of the house: imports run only downwards, without a cycle, and light parts import nothing heavy."""
+"""Imports follow the floors: downwards only, without a cycle; light parts import nothing heavy."""
 
 import subprocess
 import sys
@@ -48,7 +48,7 @@ INNER_FLOORS = {
 """The folders of a part, from the lowest floor to the highest; folders of one set may import each other."""
 HEAVY = {"torch", "vllm", "ray", "transformers", "playwright"}
 MAX_ENTRIES = 14
-"""Entries of a folder that one can take in at a glance, ``__init__.py`` not counted."""
+"""Maximum number of entries per folder, without ``__init__.py``."""
 
 MODULES = modules(ROOT, tuple(FLOORS))
 IMPORTS = imports(MODULES)
@@ -71,7 +71,7 @@ def test_imports_run_down_the_floors_inside_a_part(part: str) -> None:
     assert wrong == []
 
 
-def test_nothing_imports_in_a_circle() -> None:
+def test_no_import_cycle_exists() -> None:
     assert [[str(edge) for edge in cycle] for cycle in sibling_cycles(IMPORTS)] == []
 
 

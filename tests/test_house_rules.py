@@ -1,4 +1,4 @@
-"""What no file of this repository may hold."""
+"""Patterns that no file of this repository may contain."""
 
 import re
 from pathlib import Path
@@ -33,7 +33,7 @@ def lines_with(pattern: re.Pattern[str], paths: list[Path]) -> list[str]:
     ]
 
 
-def test_nothing_unpickles_what_was_stored() -> None:
+def test_no_file_unpickles_stored_data() -> None:
     ours = [path for path in files() if path.suffix == ".py" and path.relative_to(ROOT).parts[0] != "tests"]
     assert len(ours) > 20
     assert lines_with(UNSAFE, ours) == []
@@ -49,16 +49,16 @@ def test_no_address_of_a_package_index_is_written_down() -> None:
 
 
 @pytest.mark.parametrize("line", ["import pickle", "x = torch.load(path)", "np.load(f, allow_pickle=True)"])
-def test_the_rule_sees_what_it_forbids(line: str) -> None:
+def test_each_rule_finds_its_violation(line: str) -> None:
     assert UNSAFE.search(line)
 
 
-def test_the_rule_on_suppressed_exceptions_sees_them() -> None:
+def test_the_rule_on_suppressed_exceptions_finds_them() -> None:
     assert BLIND.search("with contextlib.suppress(Exception):")
     assert not BLIND.search("with contextlib.suppress(OSError):")
 
 
-def test_no_source_file_holds_two_concepts() -> None:
+def test_no_source_file_is_too_long() -> None:
     long = {
         path.name: n for path in files() if path.suffix == ".py" and (n := len(path.read_text().splitlines())) > 400
     }

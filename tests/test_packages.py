@@ -1,4 +1,4 @@
-"""What pyproject.toml lists is what the tree holds: a part that is not listed is missing from the wheel."""
+"""pyproject.toml lists every package of the tree; an unlisted one is missing from the wheel."""
 
 import re
 import tomllib
@@ -26,7 +26,7 @@ def test_package_list_is_the_tree() -> None:
     assert set(PROJECT["tool"]["setuptools"]["packages"]) == names
 
 
-def test_every_module_lies_in_a_package() -> None:
+def test_every_module_is_in_a_package() -> None:
     packages = package_folders()
     strays = {path for folder in shipped_folders() for path in folder.rglob("*.py") if path.parent not in packages}
     assert strays == set()

@@ -111,7 +111,7 @@ def test_the_commands_shown_first_exist() -> None:
     assert set(re.findall(r"^make (\w+)", README, re.MULTILINE)) <= set(targets)
 
 
-def test_every_link_to_a_file_of_ours_leads_somewhere() -> None:
+def test_every_link_to_a_file_of_the_repository_resolves() -> None:
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"

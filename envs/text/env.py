@@ -11,7 +11,7 @@ Actions: ``click NAME``, ``fill FIELD VALUE``, ``back``, ``answer NUMBER``, ``do
 Only the first observation states the task, so the policy must remember it. A page lists the actions that apply on it:
 in a search, the unread links (all of them again once all are read); on a form, the empty fields, then ``submit``. A
 list begins with the word that begins the action and ends with the kind of page, because a small policy finds both by
-their words and cannot tell where a list of unknown length ends.
+their words, but cannot find the end of a list of unknown length.
 
 Reward: 1 for success; -.3 for a wrong answer, or ``done`` anywhere but at the goal; +.2 once each for the right user,
 the right password, the login and the goal page; -.05 for an action that does not parse or apply.

@@ -112,7 +112,7 @@ async def gymnasium_checker(subject: Subject) -> str:
     def work(env: TurnEnv) -> list[str]:
         core = env.inner.unwrapped if isinstance(env, Adapted) else env
         if core.spec is not None and not env.deterministic:
-            # Gymnasium reads it there, and expects two episodes of a seed to be the same where it is not said.
+            # Gymnasium reads it there, and otherwise expects two episodes of a seed to be equal.
             core.spec = replace(core.spec, nondeterministic=True)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

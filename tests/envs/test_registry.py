@@ -42,7 +42,7 @@ def plain() -> Iterator[str]:
     gymnasium.registry.pop("theirs/Plain-v3")
 
 
-def test_ours_are_listed_and_gymnasiums_are_not(plain: str) -> None:
+def test_environments_of_gymnasium_itself_are_not_listed(plain: str) -> None:
     assert {"turnwise/TextSite-v0", plain} <= set(all_ids())
     assert not any(each.startswith(("CartPole", "Ant", "phys2d")) for each in all_ids())
 
@@ -167,7 +167,7 @@ def test_options_are_not_checked_if_the_constructor_takes_any() -> None:
     gymnasium.registry.pop("theirs/Anything-v0")
 
 
-def test_a_task_is_its_hash_in_every_process() -> None:
+def test_a_task_has_the_same_hash_in_every_process() -> None:
     task = make_task("turnwise/TextSite-v0", 3, "test", {"family": "find"})
     assert (task.env_version, task.split, dict(task.options)) == ("0", "test", {"family": "find"})
     assert task.id == task_id("turnwise/TextSite-v0", "0", 3, "test", {"family": "find"})
@@ -194,7 +194,7 @@ def test_the_base_is_a_gymnasium_environment() -> None:
     assert issubclass(TurnEnv, gymnasium.Env)
 
 
-def test_a_run_knows_which_environments_need_sandboxes() -> None:
+def test_environments_that_need_sandboxes_are_detected() -> None:
     assert any_sandboxed(["turnwise/TextSite-v0", "turnwise/TinyCode-v0"])
     assert any_sandboxed(["turnwise/Code-v0"])
     assert not any_sandboxed(["turnwise/TextSite-v0"])

@@ -25,7 +25,7 @@ class Broken(Exception):
 
 
 @pytest.mark.parametrize("what", ["finish_trajectory", "append", "acknowledge", "rewind", "lease_groups"])
-def test_a_failed_statement_leaves_nothing_of_its_write(database: Database, what: str) -> None:
+def test_a_failed_statement_rolls_back_its_write(database: Database, what: str) -> None:
     create_run(database)
     call(database, "add_version", run="r", update=0, parent=None)
     play_group(database, "g")

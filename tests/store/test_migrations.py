@@ -59,7 +59,7 @@ def test_a_populated_store_can_be_downgraded(database: Database) -> None:
         assert inspect(conn).get_table_names() == ["alembic_version"]
 
 
-def test_a_missing_store_is_made_only_on_demand(empty_url: str) -> None:
+def test_a_missing_store_is_created_only_on_demand(empty_url: str) -> None:
     with pytest.raises(StoreError, match="turnwise db upgrade --store"):
         open_database(empty_url)
     open_database(empty_url, create=True).close()
@@ -110,7 +110,7 @@ def test_foreign_tables_are_unchanged(empty_url: str, tmp_path: Path) -> None:
         open_database(empty_url, create=True)
 
 
-def test_a_migration_that_dies_half_way_leaves_nothing(empty_url: str) -> None:
+def test_a_migration_killed_half_way_is_rolled_back(empty_url: str) -> None:
     """The process kills itself in the middle of the first migration."""
     program = """
 import os, signal, sys

@@ -104,7 +104,7 @@ def test_for_another_host_only_a_held_file_lock_counts(sqlite: Database) -> None
     assert driver_of(sqlite, "r") is Driver.UNKNOWN
 
 
-def test_a_driver_begins_although_a_reader_shares_the_lock(sqlite: Database) -> None:
+def test_a_driver_starts_while_a_reader_shares_the_lock(sqlite: Database) -> None:
     seen = []
 
     def drive() -> None:

@@ -34,7 +34,7 @@ def run_store(database: Database) -> RunStore:
     return RunStore("r", database, StoreClient(reads_only))
 
 
-def test_a_read_is_retried_while_the_database_is_away(local: Database) -> None:
+def test_a_read_is_retried_while_the_database_is_unreachable(local: Database) -> None:
     left = 3
 
     def fail(*_: Any) -> None:
@@ -63,7 +63,7 @@ def test_a_slow_read_does_not_block_the_event_loop(local: Database) -> None:
     assert all(waited)
 
 
-def test_a_database_that_stays_away_is_an_error() -> None:
+def test_a_database_that_stays_unreachable_is_an_error() -> None:
     calls = []
 
     def work() -> None:

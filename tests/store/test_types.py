@@ -7,7 +7,7 @@ from turnwise.store.queries import list_groups, list_metrics, list_trajectories,
 from turnwise.tests.store.making import call, group, start, trajectory
 
 
-def test_any_text_of_an_error_or_a_reason_comes_back_exactly(database: Database) -> None:
+def test_any_text_of_an_error_or_a_reason_round_trips(database: Database) -> None:
     """NUL, which PostgreSQL refuses, and lone surrogates, which UTF-8 refuses, as an environment may raise them."""
     why = "lone \ud800 surrogate, \x00 NUL, \x1a0000 escape"
     start(database)

@@ -60,7 +60,7 @@ def test_writes_of_one_trajectory_keep_their_order(database: Database) -> None:
     assert [len(load_trajectory(database, f"t{member}").steps) for member in range(3)] == [3, 3, 3]
 
 
-def test_one_bad_write_fails_alone(database: Database) -> None:
+def test_a_bad_write_fails_alone(database: Database) -> None:
     writer = Writer(database, window_ms=100)
     begin(database, writer, 3)
     good = [writer.submit(operations.append.bind(trajectory=f"t{member}", **turn(0))) for member in range(2)]
@@ -99,7 +99,7 @@ def test_images_are_stored_with_the_step_that_shows_them(database: Database, wri
         assert database.blobs.get_many(conn, pictures) == pictures
 
 
-def test_a_closed_writer_takes_nothing_and_leaves_nothing_behind(database: Database) -> None:
+def test_a_closed_writer_has_committed_its_queue_and_rejects_writes(database: Database) -> None:
     writer = Writer(database, window_ms=1000)
     begun = time.monotonic()
     create_run(database)

@@ -44,13 +44,13 @@ def test_text_of_an_agent_is_shown_inert(turnwise: Turnwise, store: str) -> None
     assert "> [red]click[/red] home" in shown
 
 
-def test_json_of_a_trajectory_keeps_what_was_written(turnwise: Turnwise, store: str) -> None:
+def test_json_of_a_trajectory_keeps_the_stored_text(turnwise: Turnwise, store: str) -> None:
     shown = json.loads(turnwise("trajectories", "show", "t1", "--json", "--store", store).out)
     assert shown["steps"][0]["action"].startswith("\x1b[2J")
     assert shown["task"]["env_id"] == ENV
 
 
-def test_nothing_of_a_world_or_agent_poses_as_a_line_of_turnwise(turnwise: Turnwise, store: str) -> None:
+def test_text_of_a_world_or_agent_cannot_pose_as_a_line_of_turnwise(turnwise: Turnwise, store: str) -> None:
     pose = "text\nsuccess      True\n   > done  +99"
     extras = {"id": "forged", "success": True, "reward": 99.0, "\x1b[2Jnote\nstatus": pose, "\ud800": "odd"}
     database = open_database(store)
@@ -220,7 +220,7 @@ def test_a_missing_store_is_named_with_its_absolute_path(
         assert f"{tmp_path}/here/empty.db holds no turnwise store" in ended.err
 
 
-def test_a_store_of_another_revision_is_refused_with_the_one_command(
+def test_the_error_of_another_revision_names_the_command(
     turnwise: Turnwise, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_revision(tmp_path, monkeypatch)
@@ -252,7 +252,7 @@ def test_envs_check_reports_each_check(turnwise: Turnwise) -> None:
     assert {finding["verdict"] for finding in report["findings"]} == {"passed"}
 
 
-def test_envs_check_names_a_check_before_it_ends_and_the_failed_ones_last(turnwise: Turnwise) -> None:
+def test_envs_check_names_running_checks_and_lists_failures_last(turnwise: Turnwise) -> None:
     command = [sys.executable, "-m", "turnwise.console.app", "envs", "check", FAULTY]
     hanging = subprocess.Popen([*command, "--option", "fault=hang", "--option", "where=reset"], stdout=subprocess.PIPE)
     try:
@@ -267,11 +267,11 @@ def test_envs_check_names_a_check_before_it_ends_and_the_failed_ones_last(turnwi
     assert ended.out.splitlines()[-1] == "0 passed, 10 skipped, 1 failed: reset"
 
 
-def test_envs_list_has_ours(turnwise: Turnwise) -> None:
+def test_envs_list_contains_the_environments_of_turnwise(turnwise: Turnwise) -> None:
     assert ENV in [row["id"] for row in json.loads(turnwise("envs", "list", "--json").out)]
 
 
-def test_doctor_finds_what_training_needs(turnwise: Turnwise) -> None:
+def test_doctor_finds_the_dependencies_of_training(turnwise: Turnwise) -> None:
     ended = turnwise("doctor", "--json")
     parts = {part["name"]: part for part in json.loads(ended.out)}
     assert ended.code == 0
@@ -280,7 +280,7 @@ def test_doctor_finds_what_training_needs(turnwise: Turnwise) -> None:
     assert all(part["get"] for part in parts.values() if not part["found"])
 
 
-def test_doctor_marks_what_training_needs(turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_marks_the_dependencies_of_training(turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [Part("torch", False, "", "the learner", "pip", needed=True), Part("Xvfb", False, "", "desktops", "apt")]
     monkeypatch.setattr(doctor, "find_parts", lambda: parts)
     ended = turnwise("doctor")
@@ -296,7 +296,7 @@ def test_doctor_marks_what_training_needs(turnwise: Turnwise, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("command", [[], ["runs"], ["trajectories"], ["envs"], ["model"], ["db"]])
-def test_a_group_alone_shows_its_commands(turnwise: Turnwise, command: list[str]) -> None:
+def test_a_command_group_without_a_command_prints_its_commands(turnwise: Turnwise, command: list[str]) -> None:
     ended = turnwise(*command)
     assert "Commands:" in ended.out + ended.err
 

@@ -31,7 +31,7 @@ def messages(out: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("folder")
-def test_records_of_all_processes_come_by_time(turnwise: Turnwise, store: str) -> None:
+def test_records_of_all_processes_are_sorted_by_time(turnwise: Turnwise, store: str) -> None:
     done = turnwise("logs", "demo", "--store", store, "--json")
     assert done.code == 0
     assert messages(done.out)[:3] == ["begin", "loaded", "slow"]
@@ -48,7 +48,7 @@ def test_level_process_and_limit_choose(turnwise: Turnwise, store: str) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_text_that_a_page_wrote_moves_no_cursor(turnwise: Turnwise, store: str) -> None:
+def test_text_of_a_page_moves_no_cursor(turnwise: Turnwise, store: str) -> None:
     out = turnwise("logs", "demo", "--store", store).out
     assert "\x1b" not in out
     assert "\x07" not in out

@@ -122,6 +122,6 @@ def test_runs_show_separates_groups_open_at_the_end_from_failed_groups(turnwise:
     assert (shown["groups"]["failed"], shown["open_at_the_end"]) == (3, 2)
 
 
-def test_a_run_is_asked_to_stop_once_it_runs(turnwise: Turnwise, store: str) -> None:
+def test_a_running_run_receives_the_request_to_stop(turnwise: Turnwise, store: str) -> None:
     assert turnwise("runs", "stop", "demo", "--store", store).code == 0
     assert json.loads(turnwise("runs", "show", "demo", "--json", "--store", store).out)["stop_requested"] is True

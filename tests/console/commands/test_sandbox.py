@@ -63,7 +63,7 @@ def test_list_and_reap_distinguish_dead_from_live_owners() -> None:
         client.close()
 
 
-def test_doctor_names_every_part_and_what_to_do() -> None:
+def test_doctor_names_every_dependency_and_its_remedy() -> None:
     done = turnwise("doctor", "--json")
     parts = {(part["backend"], part["name"]): part for part in json.loads(done.stdout)}
     assert done.returncode == 0
@@ -94,7 +94,7 @@ def test_a_wrong_name_is_reported_and_exits_2(arguments: list[str], message: str
 
 
 @pytest.mark.parametrize("command", ["list", "reap", "check", "build"])
-def test_without_an_engine_one_line_says_what_to_do(command: str) -> None:
+def test_without_an_engine_one_line_names_the_remedy(command: str) -> None:
     done = turnwise(command, DOCKER_HOST="unix:///nowhere/docker.sock")
     assert done.returncode == 2
     assert done.stderr.startswith("turnwise: no Docker engine answers")

@@ -37,7 +37,7 @@ def watch(*events: UpdateDone | Note | Evaluated, terminal: bool = False) -> str
     return shown.getvalue()
 
 
-def test_plain_lines_hold_back_but_never_lose_the_last_update() -> None:
+def test_plain_lines_are_throttled_but_the_last_update_is_printed() -> None:
     lines = watch(*(update(number) for number in range(1, 51))).splitlines()
     assert len(lines) == 2
     assert lines[0].startswith("update 1  success 0.25  reward -0.50  horizon 8  staleness 0.8/2  tokens/s 1234")
@@ -50,7 +50,7 @@ def test_lines_keep_the_order_of_events() -> None:
     assert [line.split("  ")[0] for line in lines] == ["update 1", "update 2", "checkpoint written", "update 3"]
 
 
-def test_every_line_comes_where_updates_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_updates_print_every_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "LINE_INTERVAL_S", 0.0)
     assert len(watch(*(update(number) for number in range(1, 6))).splitlines()) == 5
 

@@ -29,7 +29,7 @@ class Carrier:
 
 
 @given(VALUES)
-def test_anything_becomes_json_and_survives_it(value: Any) -> None:
+def test_any_value_round_trips_through_json(value: Any) -> None:
     plain = jsonable(Carrier(Status.COMPLETED, value))
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
     assert jsonable(plain) == plain

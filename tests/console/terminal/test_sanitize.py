@@ -19,7 +19,7 @@ HOSTILE = st.lists(st.one_of(st.text(max_size=8), st.sampled_from(TRICKS)), max_
 
 
 @given(HOSTILE)
-def test_only_newline_and_tab_remain_of_what_is_not_a_character(text: str) -> None:
+def test_only_newline_and_tab_remain_of_control_characters(text: str) -> None:
     cleaned = sanitize(text)
     assert {unicodedata.category(char) for char in cleaned if char not in "\n\t"} <= {
         *("Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No"),
@@ -39,14 +39,14 @@ def test_plain_text_stays_as_it_is(text: str) -> None:
 
 
 @given(HOSTILE, st.integers(2, 40))
-def test_one_line_is_one_line_of_its_width(text: str, width: int) -> None:
+def test_a_line_fits_its_width(text: str, width: int) -> None:
     line = one_line(text, width)
     assert len(line) <= width
     assert not set(line) & set("\n\t\r")
 
 
 @given(HOSTILE)
-def test_a_colour_terminal_gets_no_escape_of_the_agents(text: str) -> None:
+def test_a_color_terminal_gets_no_escape_of_an_agent(text: str) -> None:
     shown = io.StringIO()
     table = Table(box=None, show_header=False)
     table.add_row(cell(text))
@@ -64,7 +64,7 @@ def test_a_colour_terminal_gets_no_escape_of_the_agents(text: str) -> None:
         ("[red]not markup[/red]", "[red]not markup[/red]"),
     ],
 )
-def test_known_tricks(text: str, shown: str) -> None:
+def test_known_escape_sequences_are_removed(text: str, shown: str) -> None:
     assert sanitize(text) == shown
 
 

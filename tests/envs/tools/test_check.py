@@ -134,7 +134,7 @@ def test_determinism_is_not_checked_for_a_non_deterministic_environment() -> Non
     assert not {"gymnasium", "seed determinism", "step determinism"} & {*found}
 
 
-def test_each_check_is_reported_as_it_begins_and_as_it_ends() -> None:
+def test_each_check_is_reported_at_its_start_and_end() -> None:
     seen: list[str] = []
     report = check(
         "bad/Sticky-v0", on_start=seen.append, on_result=lambda finding: seen.append(f"{finding.check} ended")

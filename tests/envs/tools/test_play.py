@@ -28,7 +28,7 @@ def test_an_episode_is_played_to_its_end() -> None:
     assert written[-1] == "success after 2 turns, reward 1.20"
 
 
-def test_leaving_is_not_an_end() -> None:
+def test_leaving_does_not_end_the_episode() -> None:
     for lines in ([":quit", "done"], []):
         written: list[str] = []
         played = play(make("turnwise/TextSite-v0"), iter(lines), written.append, nowhere)

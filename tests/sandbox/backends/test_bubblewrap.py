@@ -132,7 +132,7 @@ def test_failed_start_reports_the_output_of_bubblewrap(monkeypatch: pytest.Monke
     asyncio.run(work())
 
 
-def test_missing_bubblewrap_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_bubblewrap_error_names_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NoEngine, match="local sandboxes need bubblewrap: apt-get install bubblewrap"):
         make_backend("local")

@@ -279,7 +279,7 @@ def test_failed_starts_report_the_reason(engine: Any) -> None:
     assert engine.ping()
 
 
-def test_missing_engine_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_engine_error_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
     with pytest.raises(NoEngine, match=r"install docker\.io and start dockerd") as raised:
         DockerBackend("tests")

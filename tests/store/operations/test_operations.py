@@ -37,7 +37,7 @@ from turnwise.tests.store.making import (
 )
 
 
-def test_an_episode_comes_back_as_it_was_stored(database: Database) -> None:
+def test_an_episode_round_trips(database: Database) -> None:
     start(database)
     play_group(database, "g")
     stored = load_trajectory(database, "g-0")
@@ -142,7 +142,7 @@ def test_a_run_is_its_name_and_config(database: Database) -> None:
         create_run(database)
 
 
-def test_a_member_is_tried_again_and_its_last_attempt_counts(database: Database) -> None:
+def test_a_member_is_retried_and_its_last_attempt_counts(database: Database) -> None:
     start(database)
     call(database, "open_group", group=group())
     play(database, "a", member=0, status=Status.ENV_ERROR)
@@ -256,7 +256,7 @@ def acknowledge(database: Database, **changes: Any) -> int:
     return int(call(database, "acknowledge", run="r", **given))
 
 
-def test_a_batch_and_its_version_come_together_or_not_at_all(database: Database) -> None:
+def test_a_batch_and_its_version_are_committed_together(database: Database) -> None:
     start(database)
     play_group(database, "g")
     play_group(database, "h")
@@ -282,7 +282,7 @@ def test_a_batch_and_its_version_come_together_or_not_at_all(database: Database)
         assert double_consumed(conn, "r") == []
 
 
-def test_a_resume_takes_consumption_back_with_its_checkpoint(database: Database) -> None:
+def test_a_resume_reverts_consumption_to_its_checkpoint(database: Database) -> None:
     """Versions: 0 (checkpoint) -> 1 -> 2. Groups sampled by 0 are ready again; groups sampled by 1 are kept, flagged,
     expired."""
     start(database)
@@ -325,7 +325,7 @@ def test_a_resume_takes_consumption_back_with_its_checkpoint(database: Database)
         call(database, "rewind", run="r", version=2)
 
 
-def test_one_token_of_an_abandoned_version_is_enough(database: Database) -> None:
+def test_one_token_of_an_abandoned_version_expires_a_group(database: Database) -> None:
     """An episode that lived through an update is stale when that update is taken back."""
     start(database)
     call(database, "open_group", group=group())

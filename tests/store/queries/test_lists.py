@@ -138,7 +138,7 @@ def test_an_altered_end_and_altered_tokens_are_named(database: Database) -> None
     assert raised.value.step == 2
 
 
-def test_any_action_comes_back_exactly(database: Database) -> None:
+def test_any_action_round_trips(database: Database) -> None:
     create_run(database)
     call(database, "open_group", group=group())
     call(database, "start_trajectory", trajectory=trajectory("t"))

@@ -13,7 +13,7 @@ from turnwise.store.types import utc_now
     ("wanted", "near"),
     [("site-00017-long", "'site-00017'"), ("site-0017x", "'site-0017"), ("Site-02999", "'site-02999'"), ("zzz", None)],
 )
-def test_the_nearest_of_many_is_named(database: Database, wanted: str, near: str | None) -> None:
+def test_the_error_names_the_nearest_of_many_ids(database: Database, wanted: str, near: str | None) -> None:
     row = {"kind": "train", "status": "finished", "config": {}, "config_hash": "h", "code_version": "c"}
     rows = [dict(row, id=f"site-{number:05}", created_at=utc_now()) for number in range(3 * CANDIDATES)]
     with database.transaction() as tx:

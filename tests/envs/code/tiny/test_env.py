@@ -55,7 +55,7 @@ def test_oracle_always_succeeds_in_about_six_turns(sandboxes: str, made: Make) -
     assert all(1.4 <= total <= 1.8 + 1e-9 for _, _, total, _ in played)
 
 
-def test_random_success_is_rare_and_no_accident(any_sandboxes: str, made: Make) -> None:
+def test_random_success_is_rare_but_possible(any_sandboxes: str, made: Make) -> None:
     env, rng = made(), random.Random(0)
     played = [play(env, seed, rng) for seed in range(80)]
     assert 0.02 <= sum(success for success, *_ in played) / 80 <= 0.2
