@@ -82,6 +82,13 @@ def test_a_page_that_does_not_respond_is_replaced(site: HostileSite, at: str) ->
     clean(site)
 
 
+def test_the_loss_of_a_page_is_logged_in_the_sandbox(site: HostileSite) -> None:
+    press(site, "endless")
+    assert site.browser.sandbox
+    log = site.browser.sandbox.read(".", timeout_s=5)["0.log"].decode()
+    assert "the page did not respond" in log
+
+
 @pytest.mark.parametrize("at", ALIVE)
 def test_a_troublesome_page_stays_usable(site: HostileSite, at: str) -> None:
     after, seconds = press(site, at)
