@@ -34,7 +34,7 @@ logging.getLogger(PACKAGE).addHandler(logging.NullHandler())
 
 
 def fields(record: logging.LogRecord) -> dict[str, Any]:
-    """Return what a call passed in `extra`."""
+    """Return the values that a call passed in `extra`."""
     ours = {name: value for name, value in vars(record).items() if name not in _STANDARD}
     return {name: value for name, value in ours.items() if not name.startswith("_")}  # Ray adds its own.
 
@@ -80,7 +80,7 @@ def _inert(line: str) -> str:
 
 
 class _File(RotatingFileHandler):
-    """A file that is created by its first record, and drops what it cannot write."""
+    """A file that its first record creates; records that cannot be written are dropped."""
 
     def __init__(self, path: Path, process: str) -> None:
         super().__init__(path, maxBytes=FILE_MAX_BYTES, backupCount=1, encoding="utf-8", delay=True)
@@ -138,7 +138,7 @@ class LogFolder:
 
 @contextlib.contextmanager
 def log_errors(log: logging.Logger, message: str, **data: object) -> Iterator[None]:
-    """Log an exception of the block as a warning and go on after the block."""
+    """Log an exception of the block as a warning and continue after the block."""
     try:
         yield
     except Exception:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnwise.agents.rollout.group_runner import CLOSE_TIMEOUT_MAX_S, env_key
+from turnwise.agents.rollout.group_runner import env_key
 from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.runner.env_thread import EnvThread, abandoned_threads
 from turnwise.envs.tasks import make_task
@@ -67,10 +67,18 @@ def test_a_failed_member_is_retried_once(tmp_path: Path, attempts: int) -> None:
     on_stage(tmp_path, scenario)
 
 
-def test_an_environment_is_used_again_unless_it_failed(tmp_path: Path) -> None:
+def test_an_environment_is_reused_unless_its_episode_failed(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
-        await stage.play(failing(1), group(site()))
-        assert stage.owners[0] is not stage.owners[1]
+        store = await stage.begin()
+        runner = stage.runner(failing(1))
+        for name in ("first", "second"):
+            await store.open_group(group(site(), name=name))
+            await runner.play(group(site(), name=name), [(0, 0)])
+        await runner.close()
+        failed, completed, reused, retried = stage.owners
+        assert failed is not completed
+        assert completed is reused
+        assert reused is not retried
 
     on_stage(tmp_path, scenario)
 
@@ -300,4 +308,3 @@ def test_closing_after_the_timeout_is_bounded(tmp_path: Path) -> None:
         patch.undo()
         HANG.set()
     wait_for_abandoned_threads()
-    assert CLOSE_TIMEOUT_MAX_S <= 10.0
