@@ -1,4 +1,4 @@
-"""The lock that the driver of a run holds for as long as it lives, and what others can read from it.
+"""The lock that the driver of a run holds while it is alive, and its state as other processes read it.
 
 Two drivers never hold one run. Both locks end with the process, however it ends:
 

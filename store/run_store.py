@@ -58,7 +58,7 @@ class RunStore:
         await self.client.commit(operations.finish_run.bind(run=self.run, status=status, error=error))
 
     async def rewind(self, version: int | None) -> Mapping[str, int]:
-        """Take the run back to ``version`` (None: to its beginning) and return counts of what that changed."""
+        """Take the run back to ``version`` (None: to its beginning) and return the counts of changed rows."""
         return await self.client.commit(operations.rewind.bind(run=self.run, version=version))
 
     async def is_stop_requested(self) -> bool:
@@ -121,7 +121,7 @@ class RunStore:
         return await self._read(queries.status_counts, self.run)
 
     async def members(self, group: str) -> list[Outcome]:
-        """Return how the latest attempt of each member of a group stands."""
+        """Return the status of the latest attempt of each member of a group."""
         return await self._read(queries.members, group)
 
     async def next_group(self) -> int:
