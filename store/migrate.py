@@ -60,7 +60,8 @@ def refuse_unknown(revision: str, what: str) -> None:
     known = {script.revision for script in ScriptDirectory.from_config(configuration()).walk_revisions()}
     if revision not in known:
         raise WrongRevision(
-            f"{what} is at revision {revision}, which this turnwise does not know: use a newer turnwise"
+            f"{what} is at revision {revision}, which this version of turnwise does not contain: "
+            "install a newer turnwise"
         )
 
 

@@ -74,7 +74,7 @@ def test_a_store_at_an_unknown_revision_is_refused(url: str, revision: str) -> N
     with database.transaction() as tx:
         tx.conn.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
     database.close()
-    unknown = f"at revision {revision}, which this turnwise does not know: use a newer turnwise"
+    unknown = f"at revision {revision}, which this version of turnwise does not contain: install a newer turnwise"
     for create in (False, True):
         with pytest.raises(WrongRevision, match=unknown):
             open_database(url, create=create)
