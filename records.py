@@ -1,7 +1,6 @@
-"""The nouns of turnwise: frozen, slotted carriers without behavior or dependencies.
+"""The records that all parts of turnwise exchange: frozen, slotted dataclasses without behavior or dependencies.
 
-Every other part exchanges these. The meaning of a field is defined here; ``store`` defines how it is stored, ``envs``
-and ``agents`` how it is made.
+This module defines the meaning of each field. ``envs`` and ``agents`` create the records, and ``store`` stores them.
 """
 
 from collections.abc import Mapping, Sequence

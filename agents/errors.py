@@ -4,7 +4,7 @@ from ..errors import TurnwiseError
 
 
 class EngineFailed(TurnwiseError):
-    """The engine did not answer, or answered without token ids: the episode ends as ``policy_error``."""
+    """The engine did not respond, or returned no token ids: the episode ends as ``policy_error``."""
 
 
 class ImagesUnsupported(TurnwiseError):

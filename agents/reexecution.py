@@ -1,7 +1,7 @@
 """Re-execute a stored trajectory's actions in a fresh environment and compare the results with the stored ones.
 
-* Compared are every observation hash, every reward (exactly: a deterministic environment computes the same float), the
-  end of the episode, and the trajectory's summary columns.
+* The comparison covers every observation hash, every reward (exactly: a deterministic environment computes the same
+  float), the end of the episode, and the trajectory's summary columns.
 * Texts are compared as the environment normalizes them, because the rest may differ between executions. The stored text
   must still have the stored hash.
 * The store is checked first: an observation or token array that no longer has its hash was altered, and the step is
@@ -32,13 +32,15 @@ from .rollout.episode import ENV_PACKAGE
 CALL_TIMEOUT_S = 60.0
 """Timeout of each call to the environment."""
 REWARD_TOLERANCE = 1e-9
-"""Of the sum of the rewards, relative and absolute."""
+"""Tolerance of the sum of the rewards, relative and absolute."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepVerdict:
-    """The result of re-executing one step. ``index`` equals the number of steps for the end: the last observation and
-    the trajectory's summary columns."""
+    """The result of re-executing one step, or of comparing the end: the last observation and the summary columns.
+
+    ``index`` is that of the step; for the end it equals the number of steps.
+    """
 
     index: int
     matches: bool
@@ -139,8 +141,10 @@ async def _text_hash(env_thread: EnvThread, text: str) -> str:
 
 
 def compare(step: Step, before: StepResult, after: StepResult, text_hash: str | None = None) -> StepVerdict:
-    """Compare one stored step with the observation before it and its result; ``text_hash`` is the hash of the stored
-    text, None if the observation is more than text."""
+    """Compare a stored step with its re-execution: ``before`` holds the observation, ``after`` the action's result.
+
+    ``text_hash`` is the hash of the stored text; None if the observation is more than text.
+    """
     return _verdict(
         step.index,
         (
@@ -176,7 +180,7 @@ def compare_end(trajectory: Trajectory, last: StepResult, text_hash: str | None 
 
 
 def _verdict(index: int, checks: Iterable[tuple[str, object, object]]) -> StepVerdict:
-    """Return the verdict on a step: the first difference counts. A check whose new value is None is skipped."""
+    """Return the verdict on a step, with the first difference. A check whose new value is None is skipped."""
     for name, stored, now in checks:
         if now is not None and stored != now:
             return StepVerdict(index, False, f"{name} was {stored!r}, now {now!r}")

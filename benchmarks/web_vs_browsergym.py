@@ -1,4 +1,4 @@
-"""Compare MiniWoB++ in the browser sandboxes with BrowserGym: steps and resets per second, and memory, at 1, 4 and 8.
+"""Compare MiniWoB++ in the browser sandboxes with BrowserGym: steps and resets per second, and memory, for 1, 4 and 8.
 
 Both sides play the same tasks, seeds and actions (a click into a field and its filling, alternately). Each observation
 is the accessibility tree with the numbers of the elements and their visibility, and a decoded screenshot of the same

@@ -36,6 +36,6 @@ LogLevel = Annotated[
         "--log-level",
         envvar="TURNWISE_LOG_LEVEL",
         callback=_log,
-        help="Log to stderr from this level on; also the level of the run's log files, which is else info.",
+        help="Log to stderr from this level on; also the level of the run's log files. Default of the files: info.",
     ),
 ]

@@ -9,7 +9,7 @@ enables. The contract:
 
   * ``action_valid``: whether the action could be parsed and applied;
   * ``state_key``: a name of the state in which the next action is taken;
-  * ``env_error``: a text, if the world failed;
+  * ``env_error``: a text, if the environment itself failed;
   * ``success``: at the end, the environment's verdict;
   * ``reward_parts``: the named addends of the reward;
   * ``extras``: JSON values for the record, merged over the episode, such as the image of a sandbox.
@@ -29,7 +29,7 @@ Info: TypeAlias = dict[str, Any]
 
 
 class TurnEnv(gymnasium.Env[Obs, str]):
-    """A multi-turn world for a language-model agent."""
+    """The base class of multi-turn environments for a language-model agent."""
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium declares it an instance variable
     deterministic: bool = True
@@ -68,7 +68,7 @@ class TurnEnv(gymnasium.Env[Obs, str]):
         raise NotImplementedError(f"{type(self).__name__} has no closed vocabulary")
 
     def screenshot(self) -> Image | None:
-        """Return a picture of the world for a person who plays; None if the observation is the picture."""
+        """Return a picture of the current state for a person who plays; None if the observation is the picture."""
         return None
 
     def normalize(self, observation: Obs) -> Obs:
@@ -82,7 +82,7 @@ class TurnEnv(gymnasium.Env[Obs, str]):
 class Adapted(TurnEnv):
     """Any other Gymnasium environment with text actions, wrappers included, as a ``TurnEnv``.
 
-    It uses those of the optional methods that the inner environment has.
+    An optional method is forwarded to the unwrapped environment if that has the method.
     """
 
     def __init__(self, inner: gymnasium.Env[Any, Any]) -> None:
@@ -96,46 +96,46 @@ class Adapted(TurnEnv):
         self.deterministic = bool(getattr(core, "deterministic", not getattr(inner.spec, "nondeterministic", False)))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
-        """Call the inner environment."""
+        """Reset the inner environment."""
         return self.inner.reset(seed=seed, options=options)
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
-        """Call the inner environment."""
+        """Step the inner environment."""
         observation, reward, terminated, truncated, info = self.inner.step(action)
         return observation, float(reward), terminated, truncated, info
 
     def close(self) -> None:
-        """Call the inner environment."""
+        """Close the inner environment."""
         self.inner.close()
 
     def instructions(self) -> str:
-        """Call the unwrapped environment if it has this method."""
+        """Return the system prompt of the unwrapped environment; empty if it has no ``instructions``."""
         return str(self._own("instructions")()) if hasattr(self._core, "instructions") else ""
 
     def oracle(self) -> str:
-        """Call the unwrapped environment."""
+        """Return the reference action of the unwrapped environment."""
         return str(self._own("oracle")())
 
     def valid_actions(self) -> list[tuple[str, float]]:
-        """Call the unwrapped environment."""
+        """Return the valid actions of the unwrapped environment."""
         return list(self._own("valid_actions")())
 
     def vocabulary(self) -> list[str]:
-        """Call the unwrapped environment."""
+        """Return the vocabulary of the unwrapped environment."""
         return list(self._own("vocabulary")())
 
     def screenshot(self) -> Image | None:
-        """Call the unwrapped environment if it has this method."""
+        """Return the picture of the unwrapped environment; None if it has no ``screenshot``."""
         found: Image | None = self._own("screenshot")() if hasattr(self._core, "screenshot") else None
         return found
 
     def normalize(self, observation: Obs) -> Obs:
-        """Call the unwrapped environment, or return the observation unchanged."""
+        """Return the observation as the unwrapped environment normalizes it; unchanged if it has no ``normalize``."""
         own: Obs = self._own("normalize")(observation) if hasattr(self._core, "normalize") else observation
         return own
 
     def _own(self, method: str) -> Callable[..., Any]:
-        """Return a method of the unwrapped environment, of any class.
+        """Return a method of the unwrapped environment, which need not be a ``TurnEnv``.
 
         Raises:
             NotImplementedError: the environment has no such method.

@@ -6,7 +6,7 @@
     ├── EnvironmentBroken     a return value breaks the contract (type, NaN, size)
     └── EnvTimeout            a call exceeded its timeout
 
-Each is a failure of the world, never a reward: the episode loop records it as the trajectory's status and error text.
+Each is a failure, never a reward: the episode loop records it as the trajectory's status and error text.
 """
 
 import traceback

@@ -33,7 +33,7 @@ class StartFailed(SandboxError):
 
 
 class LeaseTimeout(SandboxError):
-    """No sandbox became free before the timeout; the text says which sandboxes exist and in which state."""
+    """No sandbox became free before the timeout; the text lists the existing sandboxes and their states."""
 
 
 class SandboxLost(SandboxError):

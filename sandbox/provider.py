@@ -16,7 +16,7 @@ from .pool.pool import Pool
 from .spec import SandboxSpec
 
 POOL_TIMEOUT_S = 10.0
-"""For opening and for closing the pool of this process."""
+"""Timeout of opening, and of closing, the pool of this process."""
 
 
 class LeaseProvider(Protocol):

@@ -4,8 +4,8 @@ A client sends one call at a time; writes submitted during a call go with the ne
 collects the calls of all clients (``writer.BATCHING_WINDOW_MS``), which is the only wait on the way to a commit. A
 future resolves after the commit, so awaiting it means durable.
 
-A trajectory that lost one write takes no other: the client keeps its first error, and every later write of that
-trajectory fails with it, above all the one that would end it.
+After a trajectory has lost one write, every later write of it fails with the error of the lost write, including the
+write that would end the trajectory.
 """
 
 import asyncio

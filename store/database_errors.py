@@ -39,7 +39,7 @@ def is_full(error: DBAPIError) -> bool:
 
 
 def is_transient(error: DBAPIError) -> bool:
-    """Return whether a retry of the transaction may succeed: after a lock, a deadlock or a lost connection."""
+    """Return whether a retry of the transaction may succeed: the error is a lock, a deadlock or a lost connection."""
     origin = error.orig
     state = getattr(origin, "sqlstate", None)
     if error.connection_invalidated or state in _POSTGRES_TRANSIENT or (state or "").startswith("08"):

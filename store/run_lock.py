@@ -26,13 +26,13 @@ LOCK = "lock"
 """The file in a run's folder that its driver locks. It holds the process id, the host's name and the id of the host's
 boot, one per line."""
 READERS_TIMEOUT_S = 1.0
-"""Seconds that a file lock which only readers share may keep a driver from its run."""
+"""Seconds for which a driver retries its file lock while only readers hold it."""
 HELD = text(
     "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1"
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     " AND classid = CAST(:high AS bigint) AND objid = CAST(:low AS bigint)"
 )
-"""An advisory lock with one 64-bit key: ``classid`` is the upper half of the key, ``objid`` the lower."""
+"""Counts the holders of an advisory lock. ``classid`` is the upper half of its 64-bit key, ``objid`` the lower."""
 
 
 class Driver(StrEnum):
@@ -45,7 +45,7 @@ class Driver(StrEnum):
 
 
 def run_folder(database: Database, name: str) -> Path:
-    """The folder of a run's model, checkpoints and metrics: in the folder of an SQLite store, else under ``runs/``."""
+    """Return the folder of a run's files: in the folder of an SQLite store, else under ``runs/``."""
     path = database.engine.url.database if database.engine.dialect.name == "sqlite" else None
     return (Path(path).resolve().parent if path else Path("runs").resolve()) / name
 
@@ -83,7 +83,7 @@ def hold_evaluation(database: Database, name: str) -> Iterator[None]:
 
 
 def driver_of(database: Database, name: str) -> Driver:
-    """The state of a run's driver at this moment. Needs no right to write, and keeps no driver from its run.
+    """Return the state of a run's driver now. Needs no write access, and never blocks the driver.
 
     Raises:
         StoreUnavailable: the database did not answer.
@@ -106,7 +106,7 @@ def _advisory_lock(database: Database, name: str) -> Iterator[None]:
 
 
 def _key(name: str) -> int:
-    """A signed 64-bit number."""
+    """Return the key of a run's advisory lock, a signed 64-bit number."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
 
 
@@ -167,7 +167,7 @@ def _driver_by_file_lock(lock: Path) -> Driver:
 
 
 def _this_host() -> tuple[str, str]:
-    """The name of this host, and the id of its boot, which its containers share; empty where there is none."""
+    """Return the name of this host and the id of its boot, which its containers share; empty if it has no boot id."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

@@ -40,9 +40,9 @@ ENVIRONMENT = {
 }
 
 Request = tuple[int, list[int], int]
-"""The client's number of the request, the token ids of the prompt, and the maximum number of tokens to sample."""
+"""The number that the client gave the request, the prompt's token ids, and the maximum number of sampled tokens."""
 Numbered = tuple[int, Completion]
-"""The client's number of a request, and its completion."""
+"""A completion, with the number of its request."""
 
 
 def start_engine(
@@ -112,7 +112,7 @@ class Engine:
     async def poll(self, client: str, timeout_s: float) -> tuple[str, int | None, list[Numbered]]:
         """Return all completions for ``client`` since its last poll, after ``timeout_s`` at the latest.
 
-        Also returned are the engine's incarnation and the version that it serves. A new incarnation does not have the
+        The engine's incarnation and the version that it serves are returned too. A new incarnation does not have the
         requests that were submitted to an earlier one.
         """
         queue = self._queue_of(client)

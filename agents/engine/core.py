@@ -2,8 +2,8 @@
 
 Only this thread touches the core. Between two steps it runs the commands of a queue. It hands all completions of a step
 to the event loop in one call, each with token ids, behavior log-probabilities and the policy version of every token.
-``AsyncLLM`` would put a process, three threads and a serialization in between: this way costs half the start-up time
-and memory, and a fifth less work per turn. No other module depends on vLLM's internal names (0.32).
+``AsyncLLM`` would add a process, three threads and a serialization. Without them, start-up takes half the time and
+memory, and a turn a fifth less work. No other module depends on vLLM's internal names (0.32).
 
 ``update`` is exact: requests that run through it continue under the new weights, their key-value cache is recomputed,
 and their earlier tokens keep the log-probabilities and versions of the policy that sampled them.
@@ -123,8 +123,8 @@ class Core:
             self._on_death()
 
     def _load(self) -> Any:
-        """Import vLLM and load the model. Garbage collection, a quarter of the time this takes, is disabled
-        meanwhile."""
+        """Import vLLM and load the model. Garbage collection is disabled meanwhile: it would take a quarter of the
+        time."""
         from vllm.config import WeightTransferConfig
         from vllm.engine.arg_utils import EngineArgs
         from vllm.usage.usage_lib import UsageContext

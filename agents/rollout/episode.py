@@ -76,7 +76,7 @@ class Timeouts:
     step_s: float = 30.0
     turn_s: float = 60.0
     group_s: float = 600.0
-    """For each member of a group, including its retries; the wait for an environment's slot does not count."""
+    """Timeout of each member of a group, including its retry; the wait for a slot of the environment does not count."""
 
 
 @dataclass(slots=True)

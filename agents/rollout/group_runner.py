@@ -58,7 +58,7 @@ class GroupRunner:
         """Start time of each member that holds a slot, by group and member."""
 
     async def play(self, group: Group, members: Sequence[tuple[int, int]]) -> list[Outcome]:
-        """Play ``(member, attempt)`` pairs of a group; return the outcome of the last attempt of each, also if it
+        """Play ``(member, attempt)`` pairs of a group; return the outcome of the last attempt of each, even if it
         failed."""
         return list(await asyncio.gather(*(self._member(group, member, attempt) for member, attempt in members)))
 

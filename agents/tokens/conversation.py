@@ -98,15 +98,15 @@ class Conversation:
         self._count = 0
 
     def observe(self, text: str, images: Sequence[str] = ()) -> Message:
-        """Add an observation. Its message holds all tokens between the last sampled token and the next one.
+        """Add an observation, and return its message: all tokens between the last sampled token and the next one.
 
         Raises:
-            ValueError: the previous observation has no answer yet, or images were given (text only).
+            ValueError: no turn followed the previous observation, or images were given (text only).
         """
         if images:
             raise ValueError("this policy reads text only, and the observation contains images")
         if len(self._turns) < len(self._observations):
-            raise ValueError("two observations in a row: call act with the policy's answer first")
+            raise ValueError("two observations in a row: call `act` with the policy's turn first")
         escaped: dict[str, str] = {}
         observation = self._chat.encoder.escape_special_tokens(text, f"{self._mark}m{self._count}_", escaped)
         self._escaped |= escaped
@@ -151,13 +151,13 @@ class Conversation:
         return self._message(Role.ASSISTANT, ids, source=source)
 
     def drop_oldest_turns(self, turns: int) -> None:
-        """Drop the oldest ``turns`` turns, each an observation and its answer; the next ``observe`` begins a new root.
+        """Drop the oldest ``turns`` turns, each with its observation; the next ``observe`` begins a new root.
 
         Raises:
-            ValueError: there are fewer answered turns.
+            ValueError: the context holds fewer complete turns.
         """
         if not 0 <= turns <= len(self._turns):
-            raise ValueError(f"cannot drop {turns} turns: the context holds {len(self._turns)} answered ones")
+            raise ValueError(f"cannot drop {turns} turns: the context holds {len(self._turns)} complete turns")
         if turns:
             del self._observations[:turns], self._turns[:turns]
             self._rendered = None
@@ -172,7 +172,7 @@ class Conversation:
 
     def _answer(self, tokens: Sequence[int]) -> list[int]:
         if len(self._turns) == len(self._observations):
-            raise ValueError("nothing to answer: call observe before act")
+            raise ValueError("no observation since the last turn: call `observe` before `act`")
         ids, mark = list(tokens), f"{self._mark}{self._count}"
         self._turns.append(_Turn(ids, f"{mark}s\ue001", self._chat.encoder.decode(ids), f"{mark}e\ue001"))
         return ids

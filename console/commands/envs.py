@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Environments.", no_args_is_help=True)
 
-EnvId = Annotated[str, typer.Argument(metavar="ID", help="Such as turnwise/TextSite-v0, or my_pkg.envs:Id-v0.")]
+EnvId = Annotated[
+    str, typer.Argument(metavar="ID", help="Environment id, such as turnwise/TextSite-v0 or my_pkg.envs:Id-v0.")
+]
 EnvOptions = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="KEY=VALUE", help="An option of the environment's constructor; repeatable."),
@@ -108,7 +110,7 @@ def new(
 
     root = scaffold(name, folder)
     where = root if root.is_absolute() else f"./{root}"
-    typer.echo(f"{where}: now `pip install {where}`, then `turnwise envs check {env_id(name)}`")
+    typer.echo(f"created {where}; next: `pip install {where}`, then `turnwise envs check {env_id(name)}`")
 
 
 def play_episode(env_id: str, *, seed: int, split: str, options: dict[str, Any]) -> None:

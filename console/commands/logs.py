@@ -27,9 +27,11 @@ def logs(
     run: Annotated[str, typer.Argument(metavar="RUN", help="The run's name.")],
     level: Annotated[Level, typer.Option("--level", help="Records of this level and above.")] = "info",
     process: Annotated[
-        str | None, typer.Option("--process", help="Of this process only: driver, engine, worker, store, sandboxes.")
+        str | None, typer.Option("--process", help="Only records of: driver, engine, worker, store or sandboxes.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="At most so many, the newest.")] = 200,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=1_000_000, help="Number of newest records to print.")
+    ] = 200,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new records until Ctrl-C.")] = False,
     paths: Annotated[bool, typer.Option("--files", help="List the log files instead.")] = False,
     store: Store = DEFAULT_STORE,

@@ -38,7 +38,7 @@ def new(
     from ...envs import registry
 
     if arch not in ("qwen3", "llama"):
-        raise InvalidModelOptions(f"no architecture {arch!r}: qwen3 or llama")
+        raise InvalidModelOptions(f"unknown architecture {arch!r}: set `--arch` to qwen3 or llama")
     words: list[str] = []
     for env_id in env:
         world = registry.make(env_id)

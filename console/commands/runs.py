@@ -73,7 +73,7 @@ def show(run: Run, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
 
 @app.command()
 def stop(run: Run, store: Store = DEFAULT_STORE) -> None:
-    """Request a run to stop. It writes a checkpoint and ends; the same `turnwise train` resumes it."""
+    """Request a run to stop. The run writes a checkpoint and ends; the same `turnwise train` resumes the run."""
     from ...store import operations, queries
 
     with open_store(store) as database:
@@ -86,7 +86,7 @@ def stop(run: Run, store: Store = DEFAULT_STORE) -> None:
             raise NotRunning(f"run {run} is {status}; there is nothing to stop")
         with database.transaction() as tx:
             operations.request_stop(tx, run=run)
-    typer.echo(f"asked run {run} to stop; it does so after the update it is in")
+    typer.echo(f"requested run {run} to stop; the run stops after its current update")
 
 
 @app.command()
@@ -97,7 +97,7 @@ def fork(
     as_json: Json = False,
     log_level: LogLevel = None,
 ) -> None:
-    """Train a new run from a run's newest checkpoint, with its configuration and the overrides of --set."""
+    """Start a new run from the newest checkpoint and the configuration of RUN, with the overrides of --set."""
     from ...store import queries
     from ...trainer.config.loading import override, parse_config
     from .train import start

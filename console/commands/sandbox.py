@@ -81,7 +81,7 @@ def reap(
     elif names:
         print_table(("would be removed" if dry_run else "removed",), [(name,) for name in names], empty="")
     else:
-        console().print("none is dead")
+        console().print("no dead sandboxes")
 
 
 @app.command()
@@ -108,7 +108,7 @@ def build(
     again: Annotated[bool, typer.Option("--again", help="Build even if nothing changed.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Build turnwise's images on this machine's Docker engine; minutes the first time."""
+    """Build turnwise's images on this machine's Docker engine. The first build takes minutes."""
     from ...sandbox.images.build import build as build_image
     from ...sandbox.images.reference import SHIPPED_IMAGES
 

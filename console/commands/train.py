@@ -14,7 +14,7 @@ def train(
     overrides: Overrides = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the run; overrides the configuration.")] = None,
     fork: Annotated[
-        bool, typer.Option("--fork", help="Start from the run of this name although the configuration differs.")
+        bool, typer.Option("--fork", help="If the run exists with another configuration, fork it.")
     ] = False,
     ray_address: Annotated[
         str | None,

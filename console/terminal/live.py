@@ -26,7 +26,7 @@ COLUMNS = ("update", "success", "reward", "horizon", "staleness", "tokens/s", "t
 
 
 class LiveView:
-    """A context manager that prints each event of a run that it is called with."""
+    """Prints the events of a run. Use it as a context manager, and call it with each event."""
 
     def __init__(self, run: str, *, stderr: bool = False, out: Console | None = None) -> None:
         self._run = run

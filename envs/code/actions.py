@@ -93,7 +93,7 @@ def parse(text: str) -> Action:
             return _edit(argument, rest)
         case "write":
             if not argument:
-                raise MalformedAction("write needs a path on its first line")
+                raise MalformedAction("write needs a path after `write` on the first line")
             whole = FENCE.fullmatch(rest.strip())
             content = whole[2] if whole else rest
             return Write(argument, content if content.endswith("\n") or not content else content + "\n")
@@ -129,7 +129,7 @@ def _view(argument: str) -> View:
         return View(path)
     first, last = (int(number[:9]) for number in numbers)
     if not 1 <= first <= last:
-        raise MalformedAction("view PATH FIRST LAST: lines count from 1, the last is not before the first")
+        raise MalformedAction("view PATH FIRST LAST: lines count from 1, and LAST must not be less than FIRST")
     return View(path, first, last)
 
 
@@ -154,11 +154,11 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
 
 def _edit(argument: str, rest: str) -> Edit:
     if not argument:
-        raise MalformedAction("edit needs a path on its first line")
+        raise MalformedAction("edit needs a path after `edit` on the first line")
     blocks = tuple(_blocks(rest))
     if not blocks:
         raise MalformedAction(
-            "edit needs blocks: <<<<<<<, the old lines, =======, the new lines, >>>>>>>, each mark on a line"
+            "edit needs blocks: <<<<<<<, the old lines, =======, the new lines, >>>>>>>, each mark alone on its line"
         )
     if any(not old for old, _ in blocks):
         raise MalformedAction("the old lines of a block are empty; use write to make a file")

@@ -110,7 +110,7 @@ class CodeEnv(TurnEnv):
         }
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
-        """Run the action of a text."""
+        """Parse the text of an action, run the action, and return Gymnasium's five values."""
         task = self.task
         if self._over or self._box is None:
             return "the episode is over", 0.0, True, False, self._info(False, {})

@@ -72,7 +72,7 @@ def load(folder: Path) -> tuple[CodeTask, str]:
     manifest = _manifest(folder / MANIFEST)
     tests = read_tree(folder / "tests")
     if not tests and not manifest.case:
-        raise BadTask(f"{folder}: nothing judges this task; add tests/test_*.py or a [[case]] to {MANIFEST}")
+        raise BadTask(f"{folder}: the task has no checks; add tests/test_*.py, or a [[case]] to {MANIFEST}")
     if not (folder / "workspace").is_dir():
         raise BadTask(f"{folder}: no folder workspace/; create it with the initial files of the agent")
     limits = manifest.limits
@@ -114,7 +114,7 @@ def find(folder: Path, split: str) -> tuple[Path, ...]:
         )
     chosen = tuple(path for path in here if _manifest(path / MANIFEST).split in (split, "both"))
     if not chosen:
-        raise BadTask(f"{folder}: no task is of the split {split!r}; set split = {split!r} in some {MANIFEST}")
+        raise BadTask(f'{folder}: no task has the split {split!r}; set `split = "{split}"` in a {MANIFEST}')
     return chosen
 
 

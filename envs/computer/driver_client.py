@@ -6,8 +6,8 @@ page or window was given up; the episode continues) and ``broken`` (the driver h
 
 One sandbox serves many episodes, because a new episode in a running driver costs a tenth of a new sandbox. An episode
 can damage its own screen only: the driver replaces it, and the episode continues or is evaluated. The loss of the
-sandbox, or of a driver that does not restart, is a failure of the world, unless the agent's page caused it by
-exhausting memory or output.
+sandbox, or of a driver that does not restart, is a failure of the environment, unless the agent's page caused the
+loss by exhausting memory or output.
 """
 
 import contextlib
@@ -26,12 +26,12 @@ LEASE_TIMEOUT_S = 15.0
 START_TIMEOUT_S = 30.0
 OPEN_TIMEOUT_S = 15.0
 START_SLOTS = threading.BoundedSemaphore(os.cpu_count() or 1)
-"""Drivers that this process starts at the same time; if there are more, none is up before its timeout."""
+"""Drivers that this process starts at the same time; with more of them, each start would exceed its timeout."""
 START_QUEUE_TIMEOUT_S = 60.0
 STEP_TIMEOUT_S = 10.0
-"""One action with the observation after it; the driver then gives the page up."""
+"""Timeout of one action with its observation, after which the driver gives up the page."""
 RECOVERY_ALLOWANCE_S = 15.0
-"""Extra time in which the driver gives a page up and, if necessary, restarts its program."""
+"""Extra time in which the driver gives up a page and, if necessary, restarts its program."""
 MAX_LEASE_S = 1800.0
 """Sandboxes are replaced between episodes after half of this time."""
 POLL_INTERVAL_S = 0.02
@@ -87,7 +87,7 @@ class DriverClient:
         """Continue an episode with these steps; ``lost`` and ``broken`` in the answer report damage.
 
         Raises:
-            SandboxError: the world failed.
+            SandboxError: the sandbox or its driver failed.
         """
         return self._request(steps, STEP_TIMEOUT_S)
 

@@ -6,7 +6,7 @@ thread makes, resets, steps and closes an environment:
 * A call that exceeds its timeout raises ``EnvTimeout``. Its thread is abandoned, never joined, and counted by
   ``abandoned_threads()`` until it ends by itself. The ``EnvThread`` is then ``lost`` and refuses further calls.
 * Any exception of the environment, ``SystemExit`` included, arrives as ``EnvironmentFailed`` with the last lines of its
-  traceback. The thread lives on: a reset may follow.
+  traceback. The thread continues, so a reset may follow.
 * Return values are checked in the thread (``runner.step_result``), so large observations do not block the event loop.
 """
 

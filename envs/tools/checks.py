@@ -242,7 +242,7 @@ async def info_contract(subject: Subject) -> str:
 
 
 def _has_oracle(env: TurnEnv) -> bool:
-    """Return whether the environment defines an oracle; it may still have no answer for a task."""
+    """Return whether the environment defines an oracle; it may still have no action for a task."""
     core = env.inner.unwrapped if isinstance(env, Adapted) else env
     return getattr(type(core), "oracle", TurnEnv.oracle) is not TurnEnv.oracle
 

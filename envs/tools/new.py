@@ -12,7 +12,7 @@ from pathlib import Path
 from ..errors import EnvError
 
 ENVIRONMENT = '''\
-"""Name the color on display, four times in a row. Replace this with your own world."""
+"""Name the color on display, four times in a row. Replace this with your own environment."""
 
 from turnwise.envs import FreeText, TurnEnv
 
@@ -107,28 +107,28 @@ The environment is `PACKAGE/env.py`.
 
 
 class ScaffoldError(EnvError):
-    """The package cannot be written: the name will not do, or something is in its place."""
+    """The package cannot be written: the name is invalid, or its folder exists."""
 
 
 def package_name(name: str) -> str:
-    """The import name of a distribution name.
+    """Return the import name for a distribution name.
 
     Raises:
-        ScaffoldError: the name makes no package, or hides one that can be imported.
+        ScaffoldError: the name is not valid for a package, or hides a package that can be imported.
     """
     package = name.replace("-", "_").lower()
     if not re.fullmatch(r"[a-z][a-z0-9_]*", package) or keyword.iskeyword(package):
-        raise ScaffoldError(f"{name!r} makes no package name; use letters, digits and dashes, a letter first")
+        raise ScaffoldError(f"{name!r} is not a valid package name; use letters, digits and dashes, a letter first")
     if package in sys.stdlib_module_names or package == "turnwise" or find_spec(package) is not None:
         raise ScaffoldError(f"a package {package!r} can already be imported here; choose another name than {name!r}")
     return package
 
 
 def new(name: str, folder: Path) -> Path:
-    """Write the package ``folder/name``; gives its path. Its environment's id is ``package/Name-v0``.
+    """Write the package ``folder/name`` and return its path. The id of its environment is ``package/Name-v0``.
 
     Raises:
-        ScaffoldError: the name will not do, or ``folder/name`` exists.
+        ScaffoldError: the name is invalid, or ``folder/name`` exists.
     """
     package = package_name(name)
     root = folder / name
@@ -156,6 +156,6 @@ def new(name: str, folder: Path) -> Path:
 
 
 def env_id(name: str) -> str:
-    """The id of the environment that ``new`` writes."""
+    """Return the id of the environment that ``new`` writes."""
     package = name.replace("-", "_").lower()
     return f"{package}/{''.join(part.capitalize() for part in package.split('_'))}-v0"

@@ -4,7 +4,8 @@
 ``driver/`` operates inside the sandbox; ``site_server`` runs the task's server there. Environments: ``miniwob/``,
 ``apps/`` (a shop, an issue tracker, a wiki with a forum), ``tiny/`` for tiny policies, and ``custom_site`` for yours.
 
-Invariant: no page can keep an action from ending within its timeout, and the agent's page never fails the world.
+Invariant: every action ends within its timeout, and damage that the agent's page does is never a failure of the
+environment.
 
 To add a site: subclass ``custom_site.CustomSiteEnv``. To add another kind of episode: subclass ``env.BrowserEnv`` and
 implement ``start_episode`` and ``evaluate``.

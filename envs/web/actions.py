@@ -103,7 +103,7 @@ def _number(value: Any) -> int:
     if isinstance(value, str) and value.strip().isdigit():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 10**9:
-        raise _Invalid(f"{value!r:.40} is not a number of the observation")
+        raise _Invalid(f"{value!r:.40} is not a non-negative integer")
     return value
 
 

@@ -45,7 +45,7 @@ class BrowserSession(DriverClient):
         """Return the files of a folder of the sandbox; None if they cannot be read or the browser is gone.
 
         Raises:
-            SandboxError: the world failed.
+            SandboxError: the sandbox or its driver failed.
         """
         if self.sandbox is None:
             return None

@@ -81,7 +81,7 @@ class CustomSiteEnv(BrowserEnv):
 
     @cached_property
     def files(self) -> Mapping[str, bytes]:
-        """The folder's files, by path."""
+        """Return the files of the folder, by path."""
         if self.folder is None:
             return {}
         root = Path(self.folder)

@@ -2,7 +2,7 @@
 
 A subclass states where an episode starts (``start_episode``) and what an action achieved (``evaluate``). The
 observation is the page as numbered text, a screenshot, or both. Damage that an action does to the agent's own browser
-(an endless script, a crash) is an outcome: the page is closed, the observation says so, and the episode is evaluated.
+(an endless script, a crash) is an outcome: the page is closed, the observation reports it, and the episode is graded.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ MAX_OBSERVATION_CHARS = 200_000
 
 @dataclass(frozen=True, slots=True)
 class EpisodeStart:
-    """The start of an episode: goal, address and scripts."""
+    """The start of an episode: the goal, the address to open, and the scripts to run in the page."""
 
     goal: str
     """The task for the agent; if empty, the value of the last of ``scripts``."""
@@ -59,7 +59,7 @@ class BrowserEnv(TurnEnv):
 
     Raises:
         ValueError: an option or, at reset, the split is unknown.
-        SandboxError: the world failed.
+        SandboxError: the sandbox or its driver failed.
     """
 
     sandboxed = True
@@ -142,7 +142,7 @@ class BrowserEnv(TurnEnv):
         if executed is not None and not answered:
             steps.append({"do": "act", "action": executed.as_request()})
         steps += [{"do": "script", "script": script} for script in self.evaluation_scripts()]
-        # An episode whose world fails in the next line cannot be stepped again.
+        # An episode whose sandbox fails in the next line cannot be stepped again.
         self._over = True
         answer, png = self.browser.do([*steps, self._observe_step()])
         verdict = self.evaluate(executed, answer)

@@ -31,7 +31,7 @@ SANDBOX_UID = "10001"
 """Uid and gid of every process, inside the sandbox."""
 START_TIMEOUT_S = 20.0
 EXIT_TIMEOUT_S = 5.0
-"""For a sandbox to exit after its connection was closed, before it is killed."""
+"""Time for a sandbox to exit after its connection was closed, before it is killed."""
 FIRST_UID = 1_900_000_000
 """First uid of sandboxes on the machine if this process is root: far from accounts and usual ranges of sub-uids."""
 UIDS = 60_000
@@ -46,7 +46,7 @@ class BubblewrapBackend:
     name = "local"
 
     def __init__(self, *, allow_untrusted: bool = False, docker_error: str = "") -> None:
-        """Find the programs; ``docker_error`` says why Docker, which was preferred, is not available.
+        """Find the programs; ``docker_error`` is the reason why Docker, the preferred backend, is not available.
 
         Raises:
             NoEngine: bubblewrap or Python is missing.

@@ -35,7 +35,7 @@ SANDBOX_UID = 10001
 """Uid and gid of every command."""
 CAPABILITIES = ("SETUID", "SETGID", "KILL", "DAC_OVERRIDE")
 ENGINE_TIMEOUT_S = 30.0
-"""For one request to the engine."""
+"""Timeout of one request to the engine."""
 ENGINE_THREADS = 8
 START_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_MIN_S = 1.0

@@ -9,7 +9,7 @@ from .ownership import EXPIRES, HOST, PID, RUN, this_host
 
 @dataclass(frozen=True, slots=True)
 class SandboxInfo:
-    """State and owner of one sandbox; fields without a valid label are empty."""
+    """State and owner of one sandbox, read from its labels; a field whose label is missing or invalid is empty."""
 
     id: str
     status: str

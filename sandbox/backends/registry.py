@@ -41,7 +41,7 @@ def make_backend(name: str, run: str = "", *, allow_untrusted: bool = False, run
     ``run`` is the owner's run in labels, ``runtime`` another OCI runtime of Docker.
 
     Raises:
-        NoEngine: the backend is not available on this machine; the text says what to install.
+        NoEngine: the backend is not available on this machine; the text names the package to install.
         ValueError: the name is unknown.
     """
     from .bubblewrap import BubblewrapBackend

@@ -15,9 +15,9 @@ from .settings import SandboxSettings
 LOG = logging.getLogger(__name__)
 
 NODE_POLL_INTERVAL_S = 2.0
-"""Between two looks for nodes that joined or left."""
+"""Seconds between two checks for nodes that joined or left."""
 NODE_CALL_TIMEOUT_S = 10.0
-"""For calls that a node actor answers without waiting."""
+"""Timeout of calls that a node actor answers without waiting."""
 
 
 def alive_nodes() -> list[str]:

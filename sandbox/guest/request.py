@@ -12,8 +12,8 @@ CHUNK_BYTES = 1 << 16
 def request(path: str, message: bytes, max_output_bytes: int, host: int, until: float) -> tuple[bytes, str]:
     """Connect, send the message, close the sending side and read until the listener closes; return the reply.
 
-    The second value says why the reply is incomplete: ``timeout``, ``output_limit``, ``disconnected`` (the host closed
-    the socket ``host``) or empty. ``until`` is a value of ``time.monotonic()``.
+    The second value is the reason for an incomplete reply: ``timeout``, ``output_limit``, ``disconnected`` (the host
+    closed the socket ``host``) or empty. ``until`` is a value of ``time.monotonic()``.
 
     Raises:
         OSError: no process listens on the socket, or the listener closed before it read the message.

@@ -22,11 +22,11 @@ SPEC = SandboxSpec(
 CASE_TIMEOUT_S = 90.0
 RESET_TIMEOUT_S = 10.0
 WALK_TIMEOUT_S = 60.0
-"""For a walk over a whole file system that is not in the page cache."""
+"""Long enough for a walk over a whole file system that is not in the page cache."""
 
 
 class CheckFailed(Exception):
-    """A case or an attack failed; the text says how."""
+    """A case or an attack failed; the text describes the failure."""
 
 
 class MakeSandbox(Protocol):

@@ -148,7 +148,7 @@ class BlobStore:
                 f"blob {name} is missing from `{self.folder}`: restore the folder, or name another with `?blobs=FOLDER`"
             ) from error
         raise BlobMissing(
-            f"blob {name} is in a blob folder, and the URL names none: open the store with `?blobs=FOLDER` in its URL"
+            f"blob {name} is in a blob folder, but the store's URL names no blob folder: add `?blobs=FOLDER` to the URL"
         )
 
     def _remote_path(self, name: str) -> str:

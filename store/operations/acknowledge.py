@@ -86,7 +86,7 @@ def acknowledge(
             tx.conn.execute(insert(batch_item), rows)
         except IntegrityError as error:
             raise StoreConflict(
-                f"update {update}: a trajectory of the batch was consumed before, or is in it twice"
+                f"update {update}: a trajectory was consumed by an earlier update, or is in this batch twice"
             ) from error
     return version
 

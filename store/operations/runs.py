@@ -58,7 +58,7 @@ def finish_run(tx: Transaction, *, run: str, status: str, error: str = "") -> No
 
     Raises:
         ValueError: ``status`` is none of these.
-        StoreConflict: the run ended as ``finished``.
+        StoreConflict: the run has already ended as ``finished``, and ``status`` is another one.
         NotFound: the run is not in the store.
     """
     if status not in END_STATUSES:

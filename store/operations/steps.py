@@ -121,7 +121,7 @@ def _check_running(tx: Transaction, appends: Sequence[Append]) -> None:
         if stands is None:
             raise NotFound(f"no trajectory {one.trajectory} in the store; call `start_trajectory` first")
         if stands != Status.RUNNING.value and not _is_stored(tx, one):
-            raise StoreConflict(f"trajectory {one.trajectory} ended as {stands}; so it takes no more steps")
+            raise StoreConflict(f"trajectory {one.trajectory} ended as {stands}, so no step can be appended")
 
 
 def _is_stored(tx: Transaction, one: Append) -> bool:

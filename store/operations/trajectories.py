@@ -36,7 +36,7 @@ def start_trajectory(tx: Transaction, *, trajectory: Trajectory) -> None:
     if group is None:
         raise NotFound(f"no group {trajectory.group} in the store; call `open_group` first")
     if group.state != GroupState.OPEN.value:
-        raise StoreConflict(f"group {trajectory.group} is {group.state}; so it takes no more trajectories")
+        raise StoreConflict(f"group {trajectory.group} is {group.state}, so no trajectory can be added")
     row = {
         "id": trajectory.id,
         "run_id": group.run_id,

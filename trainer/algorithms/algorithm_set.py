@@ -44,27 +44,27 @@ class AlgorithmSet(BaseModel):
     """One component per slot, or a list of them. Components keep their state here, so a set belongs to one run."""
 
     task_sampler: SerializeAsAny[TaskSampler] = Field(default_factory=TaskSampler.build_default)
-    """Which task does the next group play?"""
+    """Selects the task of each group."""
     prompt_prefix: SerializeAsAny[PromptPrefix] = Field(default_factory=PromptPrefix.build_default)
-    """Which text precedes the environment's instructions?"""
+    """The text before the environment's instructions."""
     horizon: SerializeAsAny[HorizonSchedule] = Field(default_factory=HorizonSchedule.build_default)
-    """How long is an episode?"""
+    """The limits of an episode, in turns and tokens."""
     rollout_control: SerializeAsAny[RolloutController] = Field(default_factory=RolloutController.build_default)
-    """Does an episode continue?"""
+    """Decides after each turn whether the episode continues."""
     rewards: list[SerializeAsAny[RewardShaper]] = Field(default_factory=list)
-    """What are the step rewards?"""
+    """Changes to the per-turn rewards of the environment, applied in order."""
     group_filters: list[SerializeAsAny[GroupFilter]] = Field(default_factory=_default_group_filters)
-    """Is a closed group trained on?"""
+    """Decide whether a closed group is trained on; the first rejection counts."""
     advantage: SerializeAsAny[AdvantageEstimator] = Field(default_factory=AdvantageEstimator.build_default)
-    """What was each turn worth?"""
+    """The advantage of each turn, compared with the other members of its group."""
     sample_filters: list[SerializeAsAny[SampleFilter]] = Field(default_factory=list)
-    """Which tokens count, and how much?"""
+    """Change the weights of the tokens of an update, applied in order."""
     loss: SerializeAsAny[PolicyLoss] = Field(default_factory=PolicyLoss.build_default)
-    """What is the objective?"""
+    """The objective of an update."""
     proximal: SerializeAsAny[ProximalPolicy] = Field(default_factory=ProximalPolicy.build_default)
-    """Which policy anchors the trust region?"""
+    """The policy that anchors the trust region."""
     replay_buffer: SerializeAsAny[ReplayBuffer] = Field(default_factory=ReplayBuffer.build_default)
-    """Which stored groups are trained on again?"""
+    """Selects stored groups that are trained on again."""
 
     def components(self) -> Iterator[tuple[str, Component]]:
         """Yield every component with its key: the slot, and the index in slots that hold a list."""

@@ -24,14 +24,14 @@ CHECK_INTERVAL_S = 0.5
 SHUTDOWN_TIMEOUT_S = 10.0
 """Seconds Ray may take to shut down before its processes are killed."""
 REQUIRED_DAEMONS = ("raylet", "gcs_server")
-"""Without them every call to an actor hangs."""
+"""Processes without which every call to an actor hangs."""
 
 _starting: list[int] = []
 """While ``ray.init`` starts the daemons: the file descriptor of the watchdog's ``stdin``."""
 
 
 def _leave_session() -> None:
-    """In a child just forked by ``ray.init``: leave our session, report the new one, and unblock our signals."""
+    """Leave our session, report the new one, and unblock our signals, in a child that ``ray.init`` just forked."""
     if _starting:
         os.setsid()
         os.write(_starting[0], b"%d\n" % os.getpid())

@@ -38,7 +38,7 @@ class EngineGroup:
         self.failure: TurnwiseError | None = None
         """Why the engines cannot serve; the training loop raises it."""
         self._written: Any = None
-        """Where the weights of ``version`` were written; None for those of the folder the engines were started with."""
+        """Location of the weights of ``version``; None for those of the folder that the engines were started with."""
         self._restarts = 0
         """Restarts since the last push."""
         self._pushing = asyncio.Lock()

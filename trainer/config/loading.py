@@ -70,4 +70,6 @@ def override(raw: dict[str, Any], assignment: str) -> None:
             node = node[int(part)] if isinstance(node, list) else node.setdefault(part, {})
         node[int(last) if isinstance(node, list) else last] = value
     except (TypeError, ValueError, IndexError, AttributeError) as error:
-        raise ConfigError(f"`--set {assignment}`: `{key}` does not lead to a key") from error
+        raise ConfigError(
+            f"`--set {assignment}`: a part of `{key}` is neither a key of a table nor an existing list item"
+        ) from error

@@ -64,9 +64,9 @@ class RunConfig(AlgorithmSet):
     seed: int = 0
     """Seed of the run: initial weights, tasks and every random stream."""
     max_steps: int | None = Field(None, ge=1)
-    """Updates; 100 where neither limit is given. The run ends at the first limit it reaches."""
+    """Limit on updates; 100 if ``max_seconds`` is not set either. The run ends at the first limit that it reaches."""
     max_seconds: float | None = Field(None, gt=0)
-    """Seconds of training from the first group; evaluation and start-up do not count."""
+    """Limit on seconds of training, from the first group; evaluation and start-up do not count."""
     model: ModelConfig = ModelConfig()
     environments: list[EnvironmentConfig] = Field(min_length=1)
     """The mixture that tasks are drawn from."""
@@ -79,7 +79,7 @@ class RunConfig(AlgorithmSet):
     sandboxes: SandboxSettings = SandboxSettings()
     """For environments that lease sandboxes."""
     ray_address: str | None = None
-    """A Ray cluster to run on; None starts one in this process."""
+    """Address of a Ray cluster to run on. Without it, the run starts Ray on this machine."""
     tensorboard: bool = False
     """Also write metrics for TensorBoard."""
 

@@ -18,7 +18,7 @@ class Section(BaseModel):
 
 
 class NewModelConfig(Section):
-    """A tiny model made for the run's environments, where ``model.path`` is not given."""
+    """The tiny model that is created for the run's environments if ``model.path`` is not set."""
 
     hidden: int = 128
     """Hidden size."""
@@ -43,7 +43,7 @@ class ModelConfig(Section):
     """The policy to start from."""
 
     path: str | None = None
-    """A Hugging Face folder with a causal language model and its tokenizer; None makes a new tiny model."""
+    """A Hugging Face folder with a causal language model and its tokenizer. Without it, a new tiny model is created."""
     new: NewModelConfig = NewModelConfig()
 
 
@@ -70,7 +70,7 @@ class RolloutConfig(Section):
     max_concurrent_groups: int = Field(32, ge=1)
     """Groups in flight at once, at most."""
     max_staleness: int = Field(2, ge=0)
-    """Oldest token that is trained on, in updates; 0 is synchronous training."""
+    """Maximum staleness of a trained token, in updates; 0 is synchronous training."""
     temperature: float = Field(1.0, gt=0)
     """Sampling temperature; the learner divides its logits by the same value."""
     num_workers: int = Field(1, ge=1)
@@ -78,13 +78,13 @@ class RolloutConfig(Section):
     num_engines: int = Field(1, ge=1)
     """Engine replicas."""
     reset_timeout_s: float = Field(_TIMEOUTS.reset_s, gt=0)
-    """For one environment reset, including the wait for a sandbox."""
+    """Timeout of one environment reset, including the wait for a sandbox."""
     step_timeout_s: float = Field(_TIMEOUTS.step_s, gt=0)
-    """For one environment step."""
+    """Timeout of one environment step."""
     turn_timeout_s: float = Field(_TIMEOUTS.turn_s, gt=0)
-    """For one completion of the policy."""
+    """Timeout of one completion of the policy."""
     group_timeout_s: float = Field(_TIMEOUTS.group_s, gt=0)
-    """For the play of each member of a group, including retries; the wait for an environment's slot does not count."""
+    """Timeout of each member of a group, including its retry; the wait for a slot of the environment does not count."""
 
     @property
     def timeouts(self) -> Timeouts:
@@ -127,7 +127,7 @@ class SftWarmupConfig(Section):
     batch_size: int = Field(6, ge=1)
     """Episodes per step."""
     episodes: int = Field(0, ge=0)
-    """Episodes to play; later batches are drawn from these. 0 plays as many as it takes, for fast environments."""
+    """Episodes to play; later batches are drawn from them. 0 plays new episodes for each batch (fast environments)."""
     learning_rate: float = Field(3e-3, gt=0)
     """Learning rate of the warm-up."""
     observation_weight: float = Field(0.1, ge=0)
@@ -149,4 +149,4 @@ class CheckpointConfig(Section):
     interval: int = Field(25, ge=1)
     """Updates between checkpoints."""
     keep_last: int = Field(3, ge=1)
-    """Newest checkpoints that are kept."""
+    """Number of newest checkpoints that are kept."""

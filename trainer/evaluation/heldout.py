@@ -45,8 +45,8 @@ class EvalResult:
 def labels(environments: Sequence[EnvironmentConfig]) -> list[str]:
     """Return a short, distinct name for each environment of a mixture.
 
-    The first of these that is distinct: the option ``family``, or else the id; the values of the options; the id with
-    all options.
+    The names are the first of these candidates that are distinct: the option ``family`` (the id if there is none), the
+    values of the options, the id with all options.
     """
     chosen = [str(one.options.get("family", one.id)) for one in environments]
     values = ["-".join(str(value) for value in one.options.values()) or one.id for one in environments]

@@ -12,7 +12,7 @@ from .heldout import SEED
 
 
 async def refuse_unseen(environments: Sequence[EnvironmentConfig], split: str, timeout_s: float) -> None:
-    """Reset each environment once and look at its first observation. ``timeout_s`` bounds each call.
+    """Reset each environment once and check its first observation. ``timeout_s`` bounds each call.
 
     An environment that fails here is left to its episodes, which record the failure.
 

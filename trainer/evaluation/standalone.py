@@ -113,12 +113,12 @@ def evaluate(
 
 
 async def _can_be_played(policy: str, environment: EnvironmentConfig, timeouts: Timeouts) -> None:
-    """Find out before anything is stored that the environment cannot be made, or not be played by this policy.
+    """Check, before anything is stored, that the environment can be made and that this policy can play it.
 
     Raises:
         EnvError: it cannot be made.
-        ImagesUnsupported: it shows images to a server. A model of this process looks when it has its sandboxes.
-        TurnwiseError: it lacks the method that the policy is made of.
+        ImagesUnsupported: it returns images, and the policy is a server. A model is checked later, with sandboxes.
+        TurnwiseError: it lacks the method that the policy calls (``valid_actions`` or ``oracle``).
     """
     if "://" in policy:
         await refuse_unseen([environment], "test", timeouts.reset_s)
@@ -138,7 +138,7 @@ async def _can_be_played(policy: str, environment: EnvironmentConfig, timeouts: 
 
 
 async def _until_signal(work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``, which the first signal cancels."""
+    """Return the result of ``work``, which the first signal cancels."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
     with SHUTDOWN.handled_by(lambda reason: loop.call_soon_threadsafe(task.cancel)):
         return await task

@@ -1,7 +1,7 @@
 """One training run from start to end: identity, initial state, preparation, training loop, summary.
 
 Invariant: a run is its name, and its processes may be killed at any moment. The same command resumes it from its newest
-whole checkpoint. The modules share the frozen ``RunContext`` and the mutable ``RunState``; none of them takes the
+intact checkpoint. The modules share the frozen ``RunContext`` and the mutable ``RunState``; none of them takes the
 ``Run``.
 
 To add a step, give it a module that takes the context, and call it from ``preparation`` (before training), ``loop``

@@ -50,11 +50,11 @@ class InitialState:
 def initial_state(config: RunConfig, identity: RunIdentity, database: Database, folder: Path) -> InitialState:
     """Find the weights to begin or resume with, or make a new model in ``folder``.
 
-    A run that resumes takes its newest whole checkpoint. A fork without a checkpoint takes that of its parent, even
+    A run that resumes takes its newest intact checkpoint. A fork without a checkpoint takes that of its parent, even
     if an earlier process of the fork was killed before its first checkpoint.
 
     Raises:
-        TurnwiseError: the model cannot be found or made, or the run to resume or fork has no whole checkpoint.
+        TurnwiseError: the model cannot be found or made, or the run to resume or fork has no intact checkpoint.
     """
     notes: list[str] = []
     state: dict[str, Any] = {}
@@ -65,7 +65,7 @@ def initial_state(config: RunConfig, identity: RunIdentity, database: Database, 
     elif identity.parent is not None:
         parent = _newest_checkpoint(database, identity.parent, notes)
         if parent is None:
-            raise TurnwiseError(f"run `{identity.parent}` has no whole checkpoint to fork from")
+            raise TurnwiseError(f"run `{identity.parent}` has no intact checkpoint to fork from")
         model, _ = parent
     else:
         model = Path(config.model.path) if config.model.path else _make_model(config, folder / "model")
@@ -80,12 +80,12 @@ def initial_state(config: RunConfig, identity: RunIdentity, database: Database, 
 
 
 def _newest_checkpoint(database: Database, run: str, notes: list[str]) -> tuple[Path, dict[str, Any]] | None:
-    """Return the folder and the state of the newest whole checkpoint; None if the run never saved one.
+    """Return the folder and the state of the newest intact checkpoint; None if the run never saved one.
 
     Every broken checkpoint adds a note.
 
     Raises:
-        TurnwiseError: the run has checkpoints, but none is whole.
+        TurnwiseError: the run has checkpoints, but none is intact.
     """
     with database.read() as conn:
         versions = list(queries.checkpoints(conn, run))
@@ -97,7 +97,7 @@ def _newest_checkpoint(database: Database, run: str, notes: list[str]) -> tuple[
         except checkpoint.CheckpointBroken as error:
             notes.append(f"{error}; falling back to the checkpoint before it")
     if versions:
-        raise TurnwiseError(f"none of the {len(versions)} checkpoints of run `{run}` is whole: {notes[-1]}")
+        raise TurnwiseError(f"run `{run}` has no intact checkpoint among {len(versions)}: {notes[-1]}")
     return None
 
 

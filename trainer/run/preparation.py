@@ -58,7 +58,7 @@ class Preparation:
         self._evaluator = evaluator
 
     async def prepare(self, started: float) -> RunParts:
-        """Return the parts of the run that train; the engines then serve ``RunState.version``.
+        """Return the parts of the run that training uses; the engines then serve ``RunState.version``.
 
         Args:
             started: when the command started, on the monotonic clock.
@@ -106,9 +106,9 @@ class Preparation:
         await self._evaluator.evaluate("forked" if self._initial.is_fork else "untrained", 0)
 
     async def _warm_up(self, learner: Learner, weights: WeightWriter, started: float) -> None:
-        """Evaluate a new model and train its format at the same time, then serve and evaluate the result as update 0.
+        """Run the format warm-up of a new model, then serve and evaluate the result as update 0.
 
-        If the evaluation fails first, its error is the one raised.
+        The untrained model is evaluated during the warm-up. If that evaluation fails first, its error is raised.
         """
         context, cluster = self._context, self._cluster
         before = await context.store.add_version(UPDATE_BEFORE_WARMUP, None)

@@ -248,7 +248,7 @@ class Run:
             except Exception as failure:
                 if not error:
                     raise
-                self._report(Note(f"the run's processes did not end in order: {failure}"))
+                self._report(Note(f"the processes of the run could not be ended cleanly: {failure}"))
 
     async def _finish(self, status: str, error: str) -> None:
         """Write the status of the run into its row, and draw its learning curve."""

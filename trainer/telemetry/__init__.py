@@ -1,4 +1,4 @@
-"""What a run reports: events for the console, metrics in files, and the learning curve.
+"""The reports of a run: events for the console, metrics in files, and the learning curve.
 
 Invariant: nothing here imports another part of the trainer, and no number here influences training.
 

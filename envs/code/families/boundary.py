@@ -25,7 +25,7 @@ print("<third>", answer([int(line) for line in sys.stdin if line.strip()]))
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One way of being one off. Formulas are of ``values`` and the constant N; the first wrong one is the bug."""
+    """One kind of off-by-one error: formulas over ``values`` and the constant N. The first wrong one is the bug."""
 
     asked: str
     right: str
@@ -74,7 +74,7 @@ KINDS = {
 
 
 def boundary(words: Words) -> CodeTask:
-    """Build the task from these words."""
+    """Return a task with the names and random choices of ``words``."""
     kind = words.pick(tuple(KINDS))
     chosen, number, path = KINDS[kind], words.number(3, 7), f"{words.first}.py"
 

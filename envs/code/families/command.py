@@ -28,7 +28,7 @@ WRONG = {
 
 
 def command(words: Words) -> CodeTask:
-    """Build the task from these words."""
+    """Return a task with the names and random choices of ``words``."""
     kind = words.pick(tuple(SLIPS))
     names = {"first": words.first, "second": words.second, "third": words.third}
     data = f"data/{words.first} {words.second}.txt"

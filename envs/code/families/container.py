@@ -1,4 +1,4 @@
-"""Implement a small container that holds to a protocol; wrong are the containers of the neighbouring protocols."""
+"""Implement a small container with a given protocol; the wrong solutions follow neighboring protocols."""
 
 from collections.abc import Callable
 
@@ -59,7 +59,7 @@ ENDS = {"-1": "the word that was added last", "0": "the word that was added firs
 
 
 def container(words: Words) -> CodeTask:
-    """Build the task from these words."""
+    """Return a task with the names and random choices of ``words``."""
     kind, end, size = words.pick(tuple(SAID)), words.pick(tuple(ENDS)), words.number(3, 5)
     said = f"{SAID[kind]} `take` removes and returns {ENDS[end]}, or returns `nothing` if it is empty."
     names = {"first": words.first, "second": words.second, "third": words.third, "size": size, "said": said}

@@ -1,4 +1,4 @@
-"""Implement a function from what its docstring says step by step, and from an example."""
+"""Implement a function that its docstring describes step by step, with one example."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ def _steps(size: int) -> tuple[Step, ...]:
 
 
 def formula(words: Words) -> CodeTask:
-    """Build the task from these words."""
+    """Return a task with the names and random choices of ``words``."""
     mark, path = words.pick(("-", "_", ".", "/", "+")), f"{words.first}.py"
     steps, inputs = _visible(words)
 
@@ -89,7 +89,7 @@ def formula(words: Words) -> CodeTask:
 
 
 def _visible(words: Words) -> tuple[list[Step], list[str]]:
-    """Three steps, and inputs that show each of them: without it, some hidden output is another; and none is empty."""
+    """Return three steps and three inputs: without any one step a hidden output differs. Every line has two words."""
 
     def lines() -> str:
         some = [words.first, words.second, *words.several(NOUNS, 4)]

@@ -25,7 +25,7 @@ WRONG = {
 
 
 def ordering(words: Words) -> CodeTask:
-    """Build the task from these words."""
+    """Return a task with the names and random choices of ``words``."""
     kind, path, count = words.pick(tuple(WRONG)), f"{words.first}.py", words.number(4, 6)
 
     def source(order: str) -> str:

@@ -41,7 +41,7 @@ SLIPS = {
 
 
 def parsing(words: Words) -> CodeTask:
-    """Build the task from these words."""
+    """Return a task with the names and random choices of ``words``."""
     kind, path = words.pick(tuple(SLIPS)), f"{words.first}.py"
 
     def source(body: str) -> str:

@@ -47,7 +47,7 @@ print(old in names, new in names)
 
 
 def rename(words: Words) -> CodeTask:
-    """Build the task from these words."""
+    """Return a task with the names and random choices of ``words``."""
     first, second, third, bonus = words.first, words.second, words.third, words.number(1, 9)
     verb, other = words.several(("total", "amount", "balance", "count", "score"), 2)
     old, new = f"{verb}_{first}", f"{other}_{third}"

@@ -1,4 +1,4 @@
-"""Find a setting in files of three kinds and change it in all of them, and nothing that only looks like it."""
+"""Change a setting in files of three kinds, and leave every value that only resembles it unchanged."""
 
 import json
 
@@ -32,7 +32,7 @@ SHOW_PATH = "show.py"
 
 
 def setting(words: Words) -> CodeTask:
-    """Build the task from these words."""
+    """Return a task with the names and random choices of ``words``."""
     old = words.number(4000, 5999)
     new, other = old + words.number(11, 99), old + words.number(1001, 1999)
     wanted, twin, third = words.first, words.second, words.third

@@ -96,7 +96,7 @@ def sections(words):
 
 
 def state(words: Words) -> CodeTask:
-    """Build the task from these words."""
+    """Return a task with the names and random choices of ``words``."""
     kind, path = words.pick(tuple(WRONG)), f"{words.first}.py"
 
     def source(sections: str) -> str:

@@ -1,8 +1,8 @@
 """Remove forbidden files from a submission before grading.
 
 A new or changed file is forbidden if it configures an interpreter, a test runner or a shell, or replaces one of their
-modules or commands. Each forbidden file is restored or dropped, and reported. It has no other effect, so that an honest
-solution keeps its score.
+modules or commands. Each forbidden file is restored or dropped, and reported. The file has no other effect,
+so that an honest solution keeps its score.
 """
 
 import sys

@@ -11,7 +11,7 @@ reports, in addition to the fresh sandbox:
 * a canary test, new in each run, must fail, so that a patch that makes every test pass is detected;
 * the test files are compared after the run, and an audit hook reports submitted code that opens a test file.
 
-Against a determined adversary, use cases: their expected output is in no sandbox.
+Against a determined adversary, give the task ``Case`` checks instead: their expected output is in no sandbox.
 """
 
 import json

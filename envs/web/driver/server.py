@@ -3,11 +3,11 @@
 A request is a JSON object with ``deadline`` in seconds and ``steps``, executed in order until one fails:
 
 * ``open``: a new context at ``url``; if ``reusable``, the kept page of an earlier episode may serve instead.
-* ``act``: one ``action``; ``refused`` in the answer says why it was not executed.
+* ``act``: one ``action``; ``refused`` in the answer is the reason if it was not executed.
 * ``script``: one expression, whose value is appended to ``values`` of the answer.
 * ``observe``: tabs, nodes, notes and, after the line of JSON, the bytes of a PNG.
 
-Steps that overrun the deadline cost the page: ``lost`` in the answer says why.
+If the steps overrun the deadline, the page is given up, and ``lost`` in the answer is the reason.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Driver:
             writer.close()
 
     async def do(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """Execute the steps within the deadline and return the answer; ``lost`` says that the page was given up."""
+        """Execute the steps within the deadline and return the answer; ``lost`` reports a page that was given up."""
         answer: dict[str, Any] = {}
         png = b""
         try:
@@ -132,7 +132,7 @@ class Driver:
         self.browser.current.begin()
 
     async def observe(self, context: Context, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
-        """Add tabs, nodes and notes to the answer, and return the PNG if the step asks for one."""
+        """Add tabs, nodes and notes to the answer, and return the PNG if the step requests one."""
         for _ in range(OBSERVE_ATTEMPTS):
             tab, document = context.tab, context.tab.document
             if step.get("tree", True):

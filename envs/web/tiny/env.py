@@ -63,7 +63,7 @@ class TinyWebEnv(TurnEnv):
 
     Raises:
         ValueError: ``by`` or, at reset, the split is unknown.
-        SandboxError: the world failed.
+        SandboxError: the sandbox or its driver failed.
     """
 
     sandboxed = True

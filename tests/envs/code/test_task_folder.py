@@ -38,7 +38,7 @@ def test_errors_name_file_and_key(tmp_path: Path, toml: str, message: str) -> No
 
 def test_missing_parts_are_reported(tmp_path: Path) -> None:
     folder = write(tmp_path / "bare", {"task.toml": "instruction = 'x'"})
-    with pytest.raises(BadTask, match="nothing judges this task"):
+    with pytest.raises(BadTask, match="the task has no checks"):
         load(folder)
     write(folder, {"tests/test_a.py": ""})
     with pytest.raises(BadTask, match="no folder workspace/"):
@@ -54,7 +54,7 @@ def test_sets_of_tasks_and_their_splits(tmp_path: Path) -> None:
     assert [path.name for path in find(tmp_path, "test")] == ["b", "c"]
     for name in ("b", "c"):
         (tmp_path / name / "task.toml").write_text('split = "train"\n' + TOML)
-    with pytest.raises(BadTask, match="no task is of the split 'test'"):
+    with pytest.raises(BadTask, match="no task has the split 'test'"):
         find(tmp_path, "test")
 
 

@@ -143,7 +143,7 @@ def test_a_fork_that_was_killed_before_its_first_checkpoint_starts_from_its_pare
 
 def test_a_fork_of_a_run_without_checkpoints_is_refused(database: Database, model: Path) -> None:
     begin(database, config(model), saves=False)
-    with pytest.raises(TurnwiseError, match="run `r` has no whole checkpoint to fork from"):
+    with pytest.raises(TurnwiseError, match="run `r` has no intact checkpoint to fork from"):
         begin(database, config(model, seed=1), fork=True)
 
 

@@ -1,4 +1,4 @@
-"""Slot ``advantage``: what each turn was worth, compared with the other members of its group.
+"""Slot ``advantage``: the advantage of each turn, compared with the other members of its group.
 
 Invariant: an estimator sees scored members only, so an absent member changes an advantage by its absence alone. A
 group of one gets zeros.

@@ -14,8 +14,8 @@ class GRPO(AdvantageEstimator):
     """Each turn gets its trajectory's return minus the group's mean return."""
 
     normalize_std: bool = False
-    """Divide by the group's standard deviation (population form), as in the GRPO paper. Where all members fail alike,
-    this raises a small penalty to full size."""
+    """Divide by the group's standard deviation (population form), as in the GRPO paper. If all members fail,
+    this scales small differences between their penalties up to unit size."""
 
     def __call__(self, rewards: PerTurn) -> PerTurn:
         """Return one advantage per turn, equal for all turns of a trajectory."""

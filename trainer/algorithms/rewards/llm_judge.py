@@ -1,8 +1,8 @@
 """Scores by a language model behind an OpenAI-compatible API, many episodes at a time, while rollouts continue.
 
 The judge reads the episode as JSON: data, never instructions. It must answer with exactly
-``{"score": number from 0 to 1}``, and the request asks the server to enforce that schema. Any other answer, or none
-after the retries, counts as no score: the trajectory is left out of its group like a failed one, counted as
+``{"score": number from 0 to 1}``; the request contains this schema, for the server to enforce. Any other answer, or
+none after the retries, counts as no score: the trajectory is left out of its group like a failed one, counted as
 ``unscored``, and never gets a reward for it.
 """
 
@@ -62,7 +62,7 @@ class LLMJudge(RewardShaper):
     max_retries: int = Field(2, ge=0)
     """Retries of a request that failed."""
     max_concurrent_requests: int = Field(16, ge=1)
-    """Over all groups that are scored at the same time."""
+    """Maximum number of concurrent requests, over all groups."""
     _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
     _client: JudgeClient | None = PrivateAttr(None)
     _calls: int = PrivateAttr(0)

@@ -1,4 +1,4 @@
-"""The acts that templates write their solutions with, and the phrases that goals share."""
+"""The acts of which the solutions of templates consist, and the phrases that goals share."""
 
 from ...actions import ANSWER
 from ..state import Row

@@ -1,4 +1,4 @@
-"""Tasks in the shop: lookup, search, cart and checkout; ``shop_account`` has those on the user's account."""
+"""Tasks in the shop: lookup, search, cart and checkout. The tasks on the user's account are in ``shop_account``."""
 
 from ..draws import NoInstance, SeededDraws
 from ..server.choices import DELIVERY

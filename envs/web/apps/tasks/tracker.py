@@ -1,4 +1,4 @@
-"""Tasks in the issue tracker on single issues; ``tracker_work`` has those on comments, milestones and many issues."""
+"""Tasks in the issue tracker on single issues. Tasks on comments, milestones and bulk changes: ``tracker_work``."""
 
 from ..draws import NoInstance, SeededDraws
 from ..server.choices import PRIORITIES

@@ -1,4 +1,4 @@
-"""Tasks in the wiki; ``wiki_forum`` has those in the forum, on messages and on profiles."""
+"""Tasks on the articles of the wiki. The tasks in its forum, on messages and on profiles are in ``wiki_forum``."""
 
 import re
 

@@ -15,7 +15,7 @@ class AdditiveHorizon(HorizonSchedule):
     step: int = Field(1, ge=1)
     """Turns added at each interval."""
     interval: int = Field(10, ge=1)
-    """Updates between two additions."""
+    """Updates after which another ``step`` turns are allowed."""
 
     def turns_at(self, update: int) -> int:
         """Return ``min(start + step * (update // interval), max_turns)``."""

@@ -13,7 +13,7 @@ class MultiplicativeHorizon(HorizonSchedule):
     start: int = Field(4, ge=1)
     """Turns per episode at the first update."""
     interval: int = Field(10, ge=1)
-    """Updates between two multiplications."""
+    """Updates after which another ``start`` turns are allowed."""
 
     def turns_at(self, update: int) -> int:
         """Return ``min(start * (1 + update // interval), max_turns)``."""

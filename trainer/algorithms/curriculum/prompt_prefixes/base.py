@@ -16,4 +16,4 @@ class PromptPrefix(Component, ABC):
 
     @abstractmethod
     def apply(self, task: Task, rng: Random) -> str:
-        """Return the prefix of a group of this task; empty for none."""
+        """Return the prefix for a new group of ``task``, empty for none; ``rng`` is this component's random stream."""

@@ -1,4 +1,4 @@
-"""DAPO's dynamic sampling: drop groups whose members all earned the same."""
+"""DAPO's dynamic sampling: reject groups whose members all have the same return."""
 
 from pydantic import Field
 
@@ -10,9 +10,9 @@ class ZeroVariance(GroupFilter):
     """Reject a group whose members' returns differ by at most ``min_reward_range``: it carries no signal."""
 
     min_reward_range: float = Field(1e-6, ge=0)
-    """A group whose rewards differ by less is filtered."""
+    """Largest difference of the returns in a group that is rejected."""
 
     def reject(self, closed: GroupResult) -> str:
-        """Return the reason where all returns are equal."""
+        """Return a reason if the returns differ by at most ``min_reward_range``, else an empty string."""
         returns = [one.reward for one in closed.episodes]
         return "all returns equal" if max(returns) - min(returns) <= self.min_reward_range else ""

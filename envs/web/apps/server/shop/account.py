@@ -88,7 +88,7 @@ def _own(request: Request, address_id: int) -> Row:
 
 @site.get("/addresses/new")
 def new_address(request: Request) -> Page:
-    """Display the form of a new address."""
+    """Display the form for a new address."""
     request.member()
     return _address_form("New address", request.path, {})
 
@@ -109,7 +109,7 @@ def create_address(request: Request) -> Reply:
 
 @site.get("/addresses/{}")
 def edit_address(request: Request, address_id: int) -> Page:
-    """Display the form of an address."""
+    """Display the edit form of an address."""
     row = _own(request, address_id)
     return _address_form(f"Edit address {row['label']}", request.path, {name: row[name] for name in ADDRESS_FIELDS})
 
@@ -130,7 +130,7 @@ def save_address(request: Request, address_id: int) -> Reply:
 
 @site.get("/addresses/{}/delete")
 def ask_delete_address(request: Request, address_id: int) -> Page:
-    """Ask for confirmation."""
+    """Display the confirmation page."""
     row = _own(request, address_id)
     return confirm(f"Delete the address {row['label']}?", "Delete address", request.path, "/addresses")
 

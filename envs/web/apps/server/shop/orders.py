@@ -73,7 +73,7 @@ def order(request: Request, order_id: int) -> Page:
 
 @site.get("/orders/{}/cancel")
 def ask_cancel(request: Request, order_id: int) -> Page:
-    """Ask for confirmation."""
+    """Display the confirmation page."""
     _own(request, order_id)
     return confirm(f"Cancel order {order_id}?", "Cancel order", request.path, f"/orders/{order_id}")
 

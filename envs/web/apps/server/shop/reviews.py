@@ -31,7 +31,7 @@ def _read_form(request: Request) -> tuple[tuple[object, str, str], tuple[str, ..
 
 @site.get("/product/{}/review")
 def new(request: Request, product_id: int) -> Page:
-    """Display the form of a new review."""
+    """Display the form for a new review."""
     request.member()
     product = request.one("SELECT * FROM products WHERE id = ?", product_id)
     return _form(request, f"Review of {product['name']}", ("", "", ""))
@@ -60,7 +60,7 @@ def _own(request: Request, review_id: int) -> Row:
 
 @site.get("/review/{}")
 def edit(request: Request, review_id: int) -> Page:
-    """Display the form of the user's review."""
+    """Display the edit form of the user's review."""
     row = _own(request, review_id)
     return _form(request, "Edit your review", (row["rating"], row["title"], row["text"]))
 
@@ -78,7 +78,7 @@ def save(request: Request, review_id: int) -> Reply:
 
 @site.get("/review/{}/delete")
 def ask_delete(request: Request, review_id: int) -> Page:
-    """Ask for confirmation."""
+    """Display the confirmation page."""
     row = _own(request, review_id)
     return confirm(f"Delete the review {row['title']}?", "Delete review", request.path, f"/product/{row['product_id']}")
 

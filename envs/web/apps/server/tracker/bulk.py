@@ -20,7 +20,7 @@ def _read_form(request: Request, form: Form) -> tuple[str, list[Row]]:
 
 @site.get("/bulk")
 def ask_change(request: Request) -> Reply:
-    """Ask for confirmation."""
+    """Display the confirmation page."""
     action, rows = _read_form(request, request.query)
     if not rows:
         return Redirect("/issues", "Select at least one issue.")

@@ -34,7 +34,7 @@ def _form(request: Request, text: str, errors: tuple[str, ...] = ()) -> Page:
 
 @site.get("/comments/{}")
 def edit(request: Request, comment_id: int) -> Page:
-    """Display the form of a comment."""
+    """Display the edit form of a comment."""
     return _form(request, _own(request, comment_id)["text"])
 
 
@@ -50,7 +50,7 @@ def save(request: Request, comment_id: int) -> Reply:
 
 @site.get("/comments/{}/delete")
 def ask_delete(request: Request, comment_id: int) -> Page:
-    """Ask for confirmation."""
+    """Display the confirmation page."""
     row = _own(request, comment_id)
     page = confirm("Delete this comment?", "Delete comment", request.path, f"/issues/{row['issue_id']}")
     return Page(page.title, tag("div", tag("blockquote", row["text"]), page.body))

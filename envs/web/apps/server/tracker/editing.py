@@ -79,7 +79,7 @@ def _project(request: Request, project_id: int) -> Row:
 
 @site.get("/projects/{}/issues/new")
 def new(request: Request, project_id: int) -> Page:
-    """Display the form of a new issue."""
+    """Display the form for a new issue."""
     request.member()
     return _form(request, f"New issue in {_project(request, project_id)['name']}", project_id, Fields())
 
@@ -108,7 +108,7 @@ def _issue(request: Request, issue_id: int) -> Row:
 
 @site.get("/issues/{}/edit")
 def edit(request: Request, issue_id: int) -> Page:
-    """Display the form of an issue."""
+    """Display the edit form of an issue."""
     row = _issue(request, issue_id)
     labels = tuple(label["id"] for label in labels_of(request.db, issue_id))
     values = Fields(row["title"], row["description"], row["assignee_id"], row["priority"], row["milestone_id"], labels)
@@ -132,7 +132,7 @@ def save(request: Request, issue_id: int) -> Reply:
 
 @site.get("/issues/{}/delete")
 def ask_delete(request: Request, issue_id: int) -> Page:
-    """Ask for confirmation."""
+    """Display the confirmation page."""
     row = _issue(request, issue_id)
     return confirm(f"Delete {issue_name(row)}?", "Delete issue", request.path, f"/issues/{issue_id}")
 

@@ -69,7 +69,7 @@ def _read_form(request: Request, project_id: int, own: int = 0) -> tuple[str, st
 
 @site.get("/projects/{}/milestones/new")
 def new(request: Request, project_id: int) -> Page:
-    """Display the form of a new milestone."""
+    """Display the form for a new milestone."""
     request.member()
     row = request.one("SELECT * FROM projects WHERE id = ?", project_id)
     return _form(request, f"New milestone in {row['name']}", "", "")
@@ -91,7 +91,7 @@ def create(request: Request, project_id: int) -> Reply:
 
 @site.get("/milestones/{}/edit")
 def edit(request: Request, milestone_id: int) -> Page:
-    """Display the form of a milestone."""
+    """Display the edit form of a milestone."""
     request.member()
     row = _milestone(request, milestone_id)
     return _form(request, "Edit milestone", row["title"], row["due"])
@@ -130,7 +130,7 @@ def _set_state(request: Request, milestone_id: int, state: str) -> Reply:
 
 @site.get("/milestones/{}/delete")
 def ask_delete(request: Request, milestone_id: int) -> Page:
-    """Ask for confirmation."""
+    """Display the confirmation page."""
     request.member()
     row = _milestone(request, milestone_id)
     return confirm(

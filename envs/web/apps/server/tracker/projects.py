@@ -75,7 +75,7 @@ def add_label(request: Request) -> Reply:
 
 @site.get("/labels/{}/delete")
 def ask_delete_label(request: Request, label_id: int) -> Page:
-    """Ask for confirmation."""
+    """Display the confirmation page."""
     request.member()
     row = request.one("SELECT * FROM labels WHERE id = ?", label_id)
     return confirm(f"Delete the label {row['name']}?", "Delete label", request.path, "/labels")

@@ -35,7 +35,7 @@ def _title_page(request: Request, title: str, category: int | None, errors: tupl
 
 @site.post("/new")
 def keep_title(request: Request) -> Reply:
-    """Keep title and category."""
+    """Store title and category in the draft."""
     draft, title, category = _draft(request), request.form.text("title"), request.form.number("category")
     if not title:
         return _title_page(request, title, category, ("The title must not be empty.",))

@@ -39,7 +39,7 @@ def _saved(request: Request, article_id: int, title: str, before: str, after: st
 
 @site.get("/article/{}/edit")
 def edit(request: Request, article_id: int) -> Page:
-    """Display the form of an article."""
+    """Display the edit form of an article."""
     request.member()
     row = current(request, article_id)
     return _form(request, f"Edit {row['title']}", row["text"])
@@ -62,7 +62,7 @@ def _section(request: Request, article_id: int, number: int) -> tuple[str, list[
 
 @site.get("/article/{}/section/{}")
 def edit_section(request: Request, article_id: int, number: int) -> Page:
-    """Display the form of a section."""
+    """Display the edit form of a section."""
     title, texts = _section(request, article_id, number)
     return _form(request, title, texts[number])
 
@@ -76,7 +76,7 @@ def save_section(request: Request, article_id: int, number: int) -> Reply:
 
 @site.get("/article/{}/rename")
 def ask_rename(request: Request, article_id: int) -> Page:
-    """Display the form of a new title."""
+    """Display the form for a new title."""
     request.member()
     return _rename_page(request, current(request, article_id)["title"])
 

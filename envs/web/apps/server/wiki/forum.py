@@ -42,7 +42,7 @@ def _state(row: Row) -> str:
 
 @site.get("/board/{}/new")
 def new(request: Request, board_id: int) -> Page:
-    """Display the form of a new thread."""
+    """Display the form for a new thread."""
     request.member()
     return _new_page(request, request.one("SELECT * FROM boards WHERE id = ?", board_id), "", "")
 

@@ -55,7 +55,7 @@ def revision(request: Request, article_id: int, number: int) -> Page:
 
 @site.get("/article/{}/revision/{}/revert")
 def ask_revert(request: Request, article_id: int, number: int) -> Page:
-    """Ask for confirmation."""
+    """Display the confirmation page."""
     request.member()
     _revision(request, article_id, number)
     return confirm(f"Revert to revision {number}?", "Revert article", request.path, f"/article/{article_id}/history")

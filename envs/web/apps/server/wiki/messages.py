@@ -76,7 +76,7 @@ def message(request: Request, message_id: int) -> Page:
 
 @site.get("/messages/new")
 def new(request: Request) -> Page:
-    """Display the form of a message."""
+    """Display the form for a new message."""
     request.member()
     return _form(request.query.text("to"), request.query.text("subject"), "")
 
@@ -112,7 +112,7 @@ def send(request: Request) -> Reply:
 
 @site.get("/messages/{}/delete")
 def ask_delete(request: Request, message_id: int) -> Page:
-    """Ask for confirmation."""
+    """Display the confirmation page."""
     row = _own(request, message_id)
     return confirm(f"Delete the message {row['subject']}?", "Delete message", request.path, f"/messages/{message_id}")
 

@@ -35,7 +35,7 @@ def person(request: Request, user_id: int) -> Page:
 
 @site.get("/profile")
 def profile(request: Request) -> Page:
-    """Display the form of the user's profile."""
+    """Display the edit form of the user's profile."""
     user = request.member()
     return _form(user["name"], user["about"], bool(user["show_email"]), user["notify"])
 

@@ -27,7 +27,7 @@ def _form(request: Request, text: str, errors: tuple[str, ...] = ()) -> Page:
 
 @site.get("/post/{}")
 def edit(request: Request, post_id: int) -> Page:
-    """Display the form of a post."""
+    """Display the edit form of a post."""
     return _form(request, _own(request, post_id)["text"])
 
 
@@ -43,7 +43,7 @@ def save(request: Request, post_id: int) -> Reply:
 
 @site.get("/post/{}/delete")
 def ask_delete(request: Request, post_id: int) -> Page:
-    """Ask for confirmation."""
+    """Display the confirmation page."""
     row = _own(request, post_id, moderators=True)
     page = confirm("Delete this post?", "Delete post", request.path, f"/thread/{row['thread_id']}")
     return Page(page.title, join(tag("blockquote", row["text"]), page.body))
