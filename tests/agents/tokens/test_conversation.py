@@ -211,7 +211,7 @@ def test_an_external_answer_carries_its_source(chats: dict[str, Chat], name: str
 
 def test_turns_out_of_order_and_missing_ids_are_rejected(chats: dict[str, Chat]) -> None:
     conversation = chats["tiny"].begin()
-    with pytest.raises(ValueError, match="observe before act"):
+    with pytest.raises(ValueError, match="`observe` before `act`"):
         conversation.act([1], [-1.0], [0])
     conversation.observe("task")
     with pytest.raises(ValueError, match="two observations"):

@@ -274,7 +274,7 @@ def test_a_batch_and_its_version_are_committed_together(database: Database) -> N
         acknowledge(database, groups=["h"], items=items(["h"]))
     with pytest.raises(LeaseLost):
         acknowledge(database, update=2, parent=1)
-    with pytest.raises(StoreConflict, match="in it twice"):
+    with pytest.raises(StoreConflict, match="in this batch twice"):
         acknowledge(database, update=2, parent=1, groups=["h"], items=items(["h"]) * 2)
     assert states(database) == {"consumed": 1, "leased": 1}
     with database.read() as conn:
@@ -355,7 +355,7 @@ def test_reuse_is_declared_and_unique_in_an_update(database: Database) -> None:
     play_group(database, "b")
     call(database, "lease_groups", run="r", owner="alive", count=1, timeout_s=60)
     again = [replace(item, fresh=False) for item in items(["a"])]
-    with pytest.raises(StoreConflict, match="in it twice"):
+    with pytest.raises(StoreConflict, match="in this batch twice"):
         acknowledge(database, update=2, parent=1, groups=["b"], items=items(["b"]) + again * 2)
     assert acknowledge(database, update=2, parent=1, groups=["b"], items=items(["b"]) + again) == 2
     with database.read() as conn:
