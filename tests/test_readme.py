@@ -1,4 +1,4 @@
-"""What the README shows is run as written, in order, by a user whose environment sees this checkout."""
+"""Run the commands of the README as written, in order, as a user whose environment sees this checkout."""
 
 import os
 import re

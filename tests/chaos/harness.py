@@ -119,7 +119,7 @@ def abandoned_batches(folder: Path) -> int:
 
 
 def check_staleness(conn: Connection, run: str, bound: int = 1) -> None:
-    """What each batch recorded as its oldest token, against the versions that the messages themselves carry."""
+    """Check the staleness that each batch recorded against the versions that the messages carry."""
     updates_of = {version.id: version.update for version in queries.versions(conn, run).values()}
     rows = conn.execute(
         text(

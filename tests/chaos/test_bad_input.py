@@ -17,7 +17,7 @@ def train(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--set", 'environments.0.id="turnwise/Sit-v0"'], "did you mean 'turnwise/TextSite-v0'?"),
         (["--set", 'environments.0.id="no_such_module:Id-v0"'], "cannot import 'no_such_module'"),
@@ -26,10 +26,10 @@ def train(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         (["--set", 'model.path="nowhere"'], "nowhere"),
     ],
 )
-def test_what_is_misspelt_is_named(tmp_path: Path, arguments: list[str], told: str) -> None:
+def test_a_misspelled_input_is_named(tmp_path: Path, arguments: list[str], message: str) -> None:
     done = train(tmp_path, str(CONFIG), *arguments)
     assert done.returncode == 2, done.stderr
-    assert told in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
     if (tmp_path / "turnwise.db").exists():
         assert sizes(tmp_path)["run"] == 0

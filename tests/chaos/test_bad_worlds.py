@@ -1,4 +1,4 @@
-"""Worlds that raise, hang, answer NaN or fifty megabytes, beside healthy ones in one run; and a run of nothing else.
+"""Broken environments (they raise, hang, return NaN or fifty megabytes), next to healthy ones or alone in a run.
 
 Every bad world pays a reward that no healthy one pays before it goes wrong: had a failure been taken for an outcome,
 the batches' rewards would show it.

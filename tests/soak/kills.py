@@ -1,7 +1,8 @@
-"""Random ``kill -9`` of every part of many small runs, at named points and at random moments.
+"""Random `kill -9` of every part of many small runs, at named points and at random moments.
 
-After each death of the driver nothing of the run may be left alive and no row gone; at most one checkpoint interval
-of updates is repeated by the resume; and every run is seen to its end, where the invariants of the chaos tests hold.
+* After the driver's death no process of the run is alive, and no row is lost.
+* A resume repeats at most one checkpoint interval of updates.
+* Every run reaches its last update, and the invariants of the chaos tests hold.
 """
 
 import time
@@ -23,15 +24,15 @@ from turnwise.trainer.failpoints import FAILPOINTS
 
 PARTS = ("Engine", "RolloutWorker", "StoreWriter")
 UPDATES = 60
-CHECKPOINT_EVERY = 2
-KILLS_A_RUN = 8
-PATIENCE = 300.0
-"""Seconds anything may take on a busy machine."""
+CHECKPOINT_INTERVAL = 2
+KILLS_PER_RUN = 8
+STEP_TIMEOUT_S = 300.0
+"""Limit of one step of the soak on a busy machine."""
 
 
 @dataclass
 class Tally:
-    """What was killed, and what did not hold."""
+    """The part that was killed, and the checks that failed."""
 
     kills: Counter[str] = field(default_factory=Counter)
     runs: int = 0
@@ -40,28 +41,28 @@ class Tally:
 
 
 def soak_kills(folder: Path, count: int, seed: int) -> Tally:
-    """Kill ``count`` times, over as many runs as that takes."""
-    rng, tally, in_vain = Random(seed), Tally(), 0
+    """Kill `count` times; start new runs until that number is reached."""
+    rng, tally, unharmed = Random(seed), Tally(), 0
     while tally.kills.total() < count and len(tally.problems) < 5:
         before = tally.kills.total()
         victim = Victim(folder / f"run-{tally.runs}", rng, tally)
         tally.runs += 1
         try:
-            victim.suffer(min(KILLS_A_RUN, count - before))
+            victim.kill(min(KILLS_PER_RUN, count - before))
         except AssertionError as error:
             tally.problems.append(f"{victim.folder.name}: {error}")
         finally:
             victim.end()
-        # A fault point that the small run never passes lets it finish: only a row of such runs is a problem.
-        in_vain = in_vain + 1 if tally.kills.total() == before else 0
-        if in_vain == 5:
-            tally.problems.append(f"{in_vain} runs in a row ended before they could be killed")
+        # A run ends unharmed if it never reaches its failpoint; only several such runs in sequence are a problem.
+        unharmed = unharmed + 1 if tally.kills.total() == before else 0
+        if unharmed == 5:
+            tally.problems.append(f"{unharmed} consecutive runs ended before they could be killed")
             break
     return tally
 
 
 class Victim:
-    """One run, killed and resumed until it has had enough, then seen to its end."""
+    """One run that is killed and resumed several times, then runs to its end."""
 
     def __init__(self, folder: Path, rng: Random, tally: Tally) -> None:
         self.folder = folder
@@ -71,24 +72,30 @@ class Victim:
         self._rows: dict[str, int] = {}
         self._repeated = 0
 
-    def suffer(self, kills: int) -> None:
-        """Be killed, then finish.
+    def kill(self, kills: int) -> None:
+        """Kill the run `kills` times, then let it finish.
 
         Raises:
             AssertionError: an invariant did not hold.
         """
         for _ in range(kills):
-            what = self._rng.choice(("fault", "driver", *PARTS))
-            alive = self._fault() if what == "fault" else self._driver() if what == "driver" else self._part(what)
+            target = self._rng.choice(("failpoint", "driver", *PARTS))
+            match target:
+                case "failpoint":
+                    alive = self._failpoint()
+                case "driver":
+                    alive = self._driver()
+                case _:
+                    alive = self._part(target)
             if not alive:
                 break
         launch = self._running()
-        assert launch.wait(2 * PATIENCE) == 0, f"did not finish:\n{launch.log()}"
-        self._nothing_lost()
+        assert launch.wait(2 * STEP_TIMEOUT_S) == 0, f"did not finish:\n{launch.log()}"
+        self._check_rows()
         check_finished(self.folder, updates_wanted=UPDATES)
 
     def end(self) -> None:
-        """Leave nothing running."""
+        """Kill the driver if it is alive."""
         if self._launch is not None and self._launch.process.poll() is None:
             self._launch.kill()
 
@@ -118,7 +125,7 @@ class Victim:
         self._died("driver", below)
         return True
 
-    def _fault(self) -> bool:
+    def _failpoint(self) -> bool:
         if self._launch is not None and self._launch.process.poll() is None:
             below = descendants(self._launch.process.pid)
             self._launch.kill()
@@ -126,7 +133,7 @@ class Victim:
         point = f"{self._rng.choice(FAILPOINTS)}:{self._rng.randint(1, 4)}"
         launch = self._running(fault=point)
         below = []
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + STEP_TIMEOUT_S
         while launch.process.poll() is None and time.monotonic() < deadline:
             below = descendants(launch.process.pid) or below
             time.sleep(0.2)
@@ -137,28 +144,30 @@ class Victim:
         return code == -9
 
     def _reaches(self, launch: Launch, update: int) -> bool:
-        """Wait for an update; whether the run is still under way."""
-        deadline = time.monotonic() + PATIENCE
+        """Wait for an update; return whether the run is still alive."""
+        deadline = time.monotonic() + STEP_TIMEOUT_S
         while updates(self.folder) < update:
             if (code := launch.process.poll()) is not None:
                 assert code == 0, f"ended with {code} before update {update}:\n{launch.log()}"
                 return False
-            assert time.monotonic() < deadline, f"no update {update} within {PATIENCE:g} s:\n{launch.log()}"
+            assert time.monotonic() < deadline, f"no update {update} within {STEP_TIMEOUT_S:g} s:\n{launch.log()}"
             time.sleep(0.1)
         return launch.process.poll() is None
 
     def _died(self, how: str, below: list) -> None:
         self._tally.kills[how] += 1
         left = survivors(below, 60)
-        assert left == [], f"outlived their driver: {left}"
+        assert left == [], f"processes outlived the driver: {left}"
         if (self.folder / "turnwise.db").exists():
-            self._nothing_lost()
+            self._check_rows()
 
-    def _nothing_lost(self) -> None:
+    def _check_rows(self) -> None:
         rows = sizes(self.folder)
         lost = {table: (count, rows[table]) for table, count in self._rows.items() if rows[table] < count}
-        assert lost == {}, f"rows are gone: {lost}"
+        assert lost == {}, f"rows were lost: {lost}"
         repeated = abandoned_batches(self.folder)
-        assert repeated - self._repeated <= CHECKPOINT_EVERY, f"{repeated - self._repeated} updates repeated at once"
+        assert repeated - self._repeated <= CHECKPOINT_INTERVAL, (
+            f"{repeated - self._repeated} updates repeated by one resume"
+        )
         self._tally.repeated += repeated - self._repeated
         self._rows, self._repeated = rows, repeated

@@ -1,4 +1,4 @@
-"""The quickstart on many seeds: each must learn."""
+"""Run the quickstart on several seeds; each must learn."""
 
 import json
 import subprocess
@@ -8,11 +8,11 @@ from typing import Any
 from turnwise.tests.chaos.harness import PROGRAM
 
 CONFIG = Path(__file__).parents[2] / "examples" / "quickstart.toml"
-SUCCESS, FAMILY, WARMUP, WALL_S, STALENESS, STALE_SHARE = 0.85, 0.7, 0.3, 200.0, 2, 0.2
+SUCCESS, ENVIRONMENT, WARMUP, WALL_S, STALENESS, STALE_SHARE = 0.85, 0.7, 0.3, 200.0, 2, 0.2
 
 
 def quickstart(folder: Path, seed: int) -> dict[str, Any]:
-    """Train one seed; the last line of its output, with what it missed under ``misses``."""
+    """Train one seed; return the last line of its output, and under `misses` the targets it did not reach."""
     here = folder / f"seed-{seed}"
     here.mkdir(parents=True)
     command = [PROGRAM, "train", str(CONFIG), "--json", "--store", f"sqlite:///{here}/turnwise.db"]
@@ -26,13 +26,13 @@ def quickstart(folder: Path, seed: int) -> dict[str, Any]:
 
 
 def misses(found: dict[str, Any]) -> list[str]:
-    """The targets a result does not reach."""
+    """Return the names of the targets that a result does not reach."""
     bounds = {
         "success_after": found["success_after"] >= SUCCESS,
         "success_warmup": found["success_warmup"] <= WARMUP,
         "wall_s": found["wall_s"] <= WALL_S,
         "max_staleness": found["max_staleness"] <= STALENESS,
         "stale_share": found["stale_share"] >= STALE_SHARE,
-        **{f"family {name}": rate >= FAMILY for name, rate in found["success_after_by_environment"].items()},
+        **{f"environment {name}": rate >= ENVIRONMENT for name, rate in found["success_after_by_environment"].items()},
     }
     return [name for name, reached in bounds.items() if not reached]

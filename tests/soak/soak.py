@@ -1,4 +1,4 @@
-"""Everything at full counts, one after the other; the last line is a JSON summary. ``make soak`` runs it.
+"""Run every property at full counts, one after another; the last line is a JSON summary. `make soak` calls this.
 
 python tests/soak/soak.py --kills 80 --seeds 10
 """
@@ -33,35 +33,37 @@ TESTS: dict[str, tuple[list[str], dict[str, str]]] = {
         {"TURNWISE_FROZEN_SECONDS": "60"},
     ),
 }
-"""What pytest is asked for, with what in its environment; each ends with 0, or the soak failed."""
+"""Arguments of pytest and variables of its environment, per part of the soak."""
 
 
 def main() -> int:
-    """Run what was asked for; 0 if all of it held."""
+    """Run the selected parts and return 0 if all of them passed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=80, help="random kills, over as many runs as they take")
-    parser.add_argument("--seeds", type=int, default=10, help="seeds of the quickstart")
+    parser.add_argument(
+        "--kills", type=int, default=80, help="number of random kills; new runs start until it is reached"
+    )
+    parser.add_argument("--seeds", type=int, default=10, help="number of seeds of the quickstart")
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--no-tests", action="store_true", help="leave out the tests at full counts")
-    parser.add_argument("--folder", type=Path, help="where the runs go; a temporary folder if not given")
+    parser.add_argument("--no-tests", action="store_true", help="skip the tests at full counts")
+    parser.add_argument("--folder", type=Path, help="folder of the runs; default: a temporary folder")
     chosen = parser.parse_args()
     began = time.monotonic()
     folder = (chosen.folder or Path(tempfile.mkdtemp(prefix="turnwise-soak-"))).resolve()
     summary: dict[str, object] = {"folder": str(folder)}
-    good = True
+    passed = True
 
     if chosen.kills:
         tally = soak_kills(folder / "kills", chosen.kills, chosen.first_seed)
-        good &= not tally.problems and tally.kills.total() >= chosen.kills
+        passed &= not tally.problems and tally.kills.total() >= chosen.kills
         summary["kills"] = tally.kills.total()
         summary["kills_by"] = dict(tally.kills)
         summary |= {"runs": tally.runs, "updates_repeated": tally.repeated, "problems": tally.problems}
-        say(f"{tally.kills.total()} kills in {tally.runs} runs, {len(tally.problems)} problems", began)
+        report(f"{tally.kills.total()} kills in {tally.runs} runs, {len(tally.problems)} problems", began)
     rows = []
     for seed in range(chosen.first_seed, chosen.first_seed + chosen.seeds):
         rows.append(quickstart(folder, seed))
-        good &= not rows[-1]["misses"]
-        say(
+        passed &= not rows[-1]["misses"]
+        report(
             f"quickstart, seed {seed}: {rows[-1].get('success_after')}, misses {rows[-1]['misses'] or 'nothing'}", began
         )
     summary["quickstart"] = rows
@@ -71,15 +73,15 @@ def main() -> int:
             environment = {**os.environ, **settings}
             done = subprocess.run(tests, cwd=ROOT, stdout=sys.stderr, env=environment, check=False)
             summary[name] = done.returncode
-            good &= done.returncode == 0
-            say(f"{name}: pytest ended with {done.returncode}", began)
-    summary |= {"ok": good, "wall_s": round(time.monotonic() - began, 1)}
+            passed &= done.returncode == 0
+            report(f"{name}: pytest ended with {done.returncode}", began)
+    summary |= {"ok": passed, "wall_s": round(time.monotonic() - began, 1)}
     print(json.dumps(summary))
-    return 0 if good else 1
+    return 0 if passed else 1
 
 
-def say(text: str, began: float) -> None:
-    """Progress, apart from the summary."""
+def report(text: str, began: float) -> None:
+    """Print progress to stderr."""
     print(f"{time.monotonic() - began:7.0f} s  {text}", file=sys.stderr, flush=True)
 
 
