@@ -56,8 +56,10 @@ class RayDaemons:
         self._error: BaseException | None = None
         self._watchdog = start_watchdog() if local else None
         self._mark = os.environ[MARK_VARIABLE] if local else ""
+        self._sessions: set[int] = set()
+        """Sessions of the daemons; known once Ray is up. Until then only the watchdog knows them."""
         if local:
-            SHUTDOWN.kill_processes = lambda: kill_owned(self._mark)
+            SHUTDOWN.kill_processes = lambda: kill_owned(self._mark, self._sessions)
         self._thread = threading.Thread(target=self._serve, name="ray", daemon=True)
         SHUTDOWN.block()
         self._thread.start()
@@ -90,7 +92,9 @@ class RayDaemons:
         finally:
             _starting.clear()
             self._up.set()
-        daemons = [one for one in psutil.Process().children() if one.name() in REQUIRED_DAEMONS] if self._local else []
+        started = psutil.Process().children() if self._local else []
+        self._sessions |= {one.pid for one in started}
+        daemons = [one for one in started if one.name() in REQUIRED_DAEMONS]
         while not self._stopping.wait(CHECK_INTERVAL_S):
             if dead := next((one.name() for one in daemons if not _is_alive(one)), ""):
                 SHUTDOWN.fail(f"Ray's {dead} died, which ends the run; run the same command to resume it")
@@ -101,7 +105,7 @@ class RayDaemons:
     def _kill(self) -> None:
         if self._watchdog is None:
             return
-        kill_owned(self._mark)
+        kill_owned(self._mark, self._sessions)
         self._watchdog.communicate(timeout=60)
         os.environ.pop(MARK_VARIABLE, None)
         SHUTDOWN.kill_processes = None

@@ -1,20 +1,27 @@
 """Ray's daemons and their agents end with the driver that started them."""
 
 import contextlib
+import signal
 import subprocess
 import sys
 import time
 
 import psutil
 import pytest
+from turnwise.tests.chaos.harness import survivors
 
 AGENTS = {"ray::DashboardAgent", "ray::RuntimeEnvAgent"}
 WAIT_S = 60.0
 DRIVER = """
+import threading
 from turnwise.trainer.cluster.runtime import start_ray
-start_ray()
-print("up", flush=True)
-input()
+from turnwise.trainer.shutdown import SHUTDOWN
+SHUTDOWN.install()
+SHUTDOWN.unblock()
+with SHUTDOWN.handled_by(lambda reason: None):
+    start_ray()
+    print("up", flush=True)
+    threading.Event().wait()
 """
 
 
@@ -22,11 +29,10 @@ input()
 @pytest.mark.parametrize("started", [{"raylet"}, AGENTS], ids=["raylet", "agents"])
 def test_no_process_of_ray_outlives_a_killed_driver(started: set[str]) -> None:
     driver = subprocess.Popen(
-        [sys.executable, "-c", DRIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0
+        [sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
-    assert driver.stdin is not None
     assert driver.stdout is not None
-    with driver.stdin, driver.stdout:
+    with driver.stdout:
         deadline = time.monotonic() + WAIT_S
         while not started <= _names(below := psutil.Process(driver.pid).children(recursive=True)):
             assert time.monotonic() < deadline, below
@@ -36,8 +42,28 @@ def test_no_process_of_ray_outlives_a_killed_driver(started: set[str]) -> None:
                 one.suspend()  # so that none ends by itself
         driver.kill()
         driver.wait(10)
-        _, alive = psutil.wait_procs(below, timeout=10)
-    assert alive == []
+    assert survivors(below, 10) == []
+
+
+@pytest.mark.slow
+def test_a_second_signal_leaves_no_agent_behind() -> None:
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert driver.stdout is not None
+    with driver.stdout:
+        assert driver.stdout.readline() == "up\n"
+        below = psutil.Process(driver.pid).children(recursive=True)
+        agents = [one for one in below if _names([one]) & AGENTS]
+        assert len(agents) == len(AGENTS)
+        for one in below:
+            if _names([one]) & (AGENTS | {"raylet"}):
+                one.suspend()  # so that neither Ray's shutdown nor an agent itself ends them
+        driver.send_signal(signal.SIGINT)
+        time.sleep(1.0)
+        driver.send_signal(signal.SIGINT)
+        driver.wait(10)
+    assert survivors(agents, 0.5) == []
 
 
 def _names(processes: list[psutil.Process]) -> set[str]:
