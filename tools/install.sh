@@ -45,9 +45,9 @@ quiet_pip() {
 torch=$(sed -n 's/^\(torch==[^ ]*\).*/\1/p' requirements.lock)
 total=1
 echo "==> 2/4 $torch"
-if ! quiet_pip install --no-deps "$torch"; then
+if ! quiet_pip install --no-deps --no-compile "$torch"; then
     echo "    not where pip is set up to look; asking PyTorch's own CPU index"
-    quiet_pip install --no-deps --extra-index-url "$torch_cpu_index" "$torch" ||
+    quiet_pip install --no-deps --no-compile --extra-index-url "$torch_cpu_index" "$torch" ||
         die "$torch was found neither where pip looks nor on PyTorch's own CPU index. The log is $log."
 fi
 
@@ -55,8 +55,10 @@ total=$(grep -c '^[A-Za-z]' requirements.lock)
 echo "==> 3/4 $total packages of requirements.lock"
 hashed=.venv/requirements.hashed
 grep -v '^torch==' requirements.lock >"$hashed"
-quiet_pip install --no-deps --require-hashes -r "$hashed" ||
+quiet_pip install --no-deps --no-compile --require-hashes -r "$hashed" ||
     die "a package of requirements.lock could not be installed (see above). The log is $log."
+# pip compiles one file at a time; this uses every core. Some packages ship templates that are not valid Python.
+.venv/bin/python -m compileall -q -j 0 .venv/lib/python*/site-packages >>"$log" 2>&1 || true
 
 echo "==> 4/4 turnwise itself"
 quiet_pip install --no-deps --no-build-isolation --editable . || die "turnwise itself could not be installed. The log is $log."
