@@ -22,7 +22,12 @@ OVERRIDES = (
     "evaluation.tasks=0",
     'sandboxes={ backend = "docker", max_per_node = 40 }',
     "rollout.turn_timeout_s=60",
+    "rollout.max_concurrent_groups=4",
+    "rollout.groups_per_batch=2",
+    "rollout.max_staleness=1",
 )
+LEASES = 8
+"""Sandboxes that must be leased when their node actor dies."""
 
 
 def containers(run: str) -> set[str]:
@@ -52,16 +57,16 @@ def in_database(folder: Path, query: str) -> int:
 @pytest.mark.timeout(500)
 def test_a_host_and_then_the_driver_die_with_leases_out(tmp_path: Path) -> None:
     bystander = docker.from_env().containers.run("turnwise/code:latest", ["sleep", "300"], detach=True)
-    launch = Launch.of(tmp_path, *OVERRIDES, "max_steps=14")
+    launch = Launch.of(tmp_path, *OVERRIDES, "max_steps=10")
     try:
         launch.until_update(2, 180)
         until = time.monotonic() + 60
-        while len(leased := containers("small")) < 16:
+        while len(leased := containers("small")) < LEASES:
             assert time.monotonic() < until, f"only {len(leased)} sandboxes"
             time.sleep(0.2)
         launch.part("SandboxNode").kill()
         until_gone(leased, "small")
-        launch.until_update(6, 180)
+        launch.until_update(5, 180)
         assert in_database(tmp_path, "SELECT count(*) FROM trajectory WHERE status = 'env_error'") > 0
 
         # The updates so far may all come from groups that were ready before the node actor died.
@@ -74,9 +79,9 @@ def test_a_host_and_then_the_driver_die_with_leases_out(tmp_path: Path) -> None:
         bystander.reload()
         assert bystander.status == "running"
 
-        launch = Launch.of(tmp_path, *OVERRIDES, "max_steps=14")
+        launch = Launch.of(tmp_path, *OVERRIDES, "max_steps=10")
         assert launch.wait(240) == 0, launch.log()
-        check_finished(tmp_path, updates_wanted=14)
+        check_finished(tmp_path, updates_wanted=10)
         extras = in_database(tmp_path, "SELECT count(*) FROM trajectory WHERE extras LIKE '%sha256:%'")
         assert extras > 0
         until_gone(containers("small"), "small")

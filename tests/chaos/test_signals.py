@@ -57,7 +57,8 @@ def test_a_signal_ends_the_first_evaluation_in_order(tmp_path: Path, number: sig
     resumes(tmp_path)
 
 
-@pytest.mark.parametrize(("number", "group"), [(INT, GROUP), pytest.param(TERM, PROCESS, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize(("number", "group"), [(INT, GROUP), (TERM, PROCESS)])
 def test_a_signal_ends_the_warm_up_in_order(tmp_path: Path, number: signal.Signals, group: bool) -> None:
     program = Program.train(tmp_path, "sft_warmup.steps=100000")
     program.until_rows("policy_version", 1)
