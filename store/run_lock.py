@@ -18,6 +18,7 @@ from time import monotonic
 from typing import IO
 
 from sqlalchemy import func, select, text
+from sqlalchemy.exc import SQLAlchemyError
 
 from .database import Database
 from .errors import RunHeld
@@ -102,7 +103,12 @@ def _advisory_lock(database: Database, name: str) -> Iterator[None]:
         conn.detach()  # the session holds the lock: back in the pool, its connection would keep the lock
         if not conn.execute(select(func.pg_try_advisory_lock(_key(name)))).scalar_one():
             raise RunHeld(f"run {name!r} is being run by another process on this store")
-        yield
+        try:
+            yield
+        finally:
+            # The end of the session releases the lock, too, but only after the server has noticed it.
+            with suppress(SQLAlchemyError):
+                conn.execute(select(func.pg_advisory_unlock(_key(name))))
 
 
 def _key(name: str) -> int:

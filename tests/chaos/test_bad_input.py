@@ -44,5 +44,5 @@ def test_a_database_of_a_newer_turnwise_is_refused(tmp_path: Path) -> None:
     done = train(tmp_path, str(CONFIG))
     assert done.returncode == 2
     assert "revision 9000" in done.stderr
-    assert "use a newer turnwise" in done.stderr
+    assert "install a newer turnwise" in done.stderr
     assert "Traceback" not in done.stderr
