@@ -112,7 +112,7 @@ def ended_after(folder: Path, seconds: float, number: signal.Signals, group: boo
     program = started(folder)
     time.sleep(max(0.0, program.started + seconds - time.monotonic()))
     program.send(number, group)
-    check_ended(program, number, time.monotonic(), "stopped" if count(folder, "run") else "")
+    check_ended(program, number, time.monotonic(), "stopped", "")
 
 
 def ended_in_the_first_evaluation(folder: Path, number: signal.Signals, group: bool) -> None:

@@ -57,9 +57,9 @@ class RayDaemons:
         self._watchdog = start_watchdog() if local else None
         self._mark = os.environ[MARK_VARIABLE] if local else ""
         self._sessions: set[int] = set()
-        """Sessions of the daemons; known once Ray is up. Until then only the watchdog knows them."""
+        """Sessions of the daemons, once Ray is up. A daemon that has died is no longer a child of this process."""
         if local:
-            SHUTDOWN.kill_processes = lambda: kill_owned(self._mark, self._sessions)
+            SHUTDOWN.kill_processes = self._kill_owned
         self._thread = threading.Thread(target=self._serve, name="ray", daemon=True)
         SHUTDOWN.block()
         self._thread.start()
@@ -102,10 +102,13 @@ class RayDaemons:
         self._stopping.wait()
         ray.shutdown()
 
+    def _kill_owned(self) -> None:
+        kill_owned(self._mark, self._sessions | {one.pid for one in psutil.Process().children()})
+
     def _kill(self) -> None:
         if self._watchdog is None:
             return
-        kill_owned(self._mark, self._sessions)
+        self._kill_owned()
         self._watchdog.communicate(timeout=60)
         os.environ.pop(MARK_VARIABLE, None)
         SHUTDOWN.kill_processes = None
