@@ -19,9 +19,10 @@ LOG_INTERVAL_S = 15.0
 POLL_INTERVAL_S = 1.0
 """Seconds between two attempts to lease a batch if no group closes."""
 MAX_FILTERED_BATCHES = 10
-"""Consecutively filtered groups, in batches, that end the run."""
+"""Consecutively filtered groups, in batches, that end the run if also no group becomes ready in time."""
 BATCH_TIMEOUT_SLACK_S = 120.0
-"""Slack added to two group timeouts; if no episode starts or ends for that long, the run ends."""
+"""Slack added to two group timeouts; if no episode starts or ends for that long, or if every group is filtered for
+that long, the run ends."""
 STOP_REASON = "stop requested"
 
 
@@ -41,7 +42,7 @@ class BatchWait:
     async def next_batch(self, since: float) -> list[Group]:
         """Return groups to train on, or none if the run is to stop.
 
-        The wait is bounded by progress, not by time: it goes on while episodes start and end.
+        The wait is bounded by progress, not by time: it goes on while episodes start and end and groups become ready.
 
         Args:
             since: when the wait began, on the monotonic clock.
@@ -50,9 +51,10 @@ class BatchWait:
             TurnwiseError: episodes no longer start or end, every group is filtered, or groups or engines keep failing.
         """
         dispatcher = self._dispatcher
-        logged, deadline = since, since + self._timeout_s
+        logged, deadline, ready_deadline = since, since + self._timeout_s, since + self._timeout_s
         episodes: Mapping[str, int] = {}
         before = Counter(dispatcher.tally)
+        ready = before[GroupState.READY]
         while True:
             dispatcher.closed.clear()
             if failure := dispatcher.failure or self._cluster.engines.failure:
@@ -61,9 +63,12 @@ class BatchWait:
                 return []
             if groups := await self._update_step.lease():
                 return groups
-            self._check_filtered()
             await dispatcher.fill()
             now = monotonic()
+            if dispatcher.tally[GroupState.READY] > ready or dispatcher.breaker.is_open:
+                ready, ready_deadline = dispatcher.tally[GroupState.READY], now + self._timeout_s
+            if now > ready_deadline:
+                self._check_filtered()
             if now - logged > LOG_INTERVAL_S:
                 logged = now
                 statuses = await self._context.store.statuses()
@@ -93,13 +98,15 @@ class BatchWait:
         return bool(stop)
 
     def _check_filtered(self) -> None:
-        """Raise TurnwiseError if the group filters leave nothing to train on."""
+        """Raise TurnwiseError if the group filters left nothing to train on for the whole timeout."""
         dispatcher = self._dispatcher
         limit = MAX_FILTERED_BATCHES * self._context.config.rollout.groups_per_batch
         if dispatcher.consecutive_filtered >= limit:
             raise TurnwiseError(
-                f"the last {dispatcher.consecutive_filtered} groups were all filtered, the last because of "
-                f"{dispatcher.filter_reason!r}: choose easier tasks or a longer horizon, or change `group_filters`"
+                f"no group of run `{self._context.name}` became ready within {self._timeout_s:.0f} s: the last "
+                f"{dispatcher.consecutive_filtered} groups were all filtered, the last because of "
+                f"{dispatcher.filter_reason!r}; if the policy fails every task, choose easier tasks or a longer "
+                "horizon; if it solves every task, choose harder tasks; or change `group_filters`"
             )
 
     async def _raise_no_progress(self) -> None:

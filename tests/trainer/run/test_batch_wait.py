@@ -8,12 +8,15 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from pydantic import PrivateAttr
 from turnwise.agents.rollout.group_runner import env_key
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.errors import TurnwiseError
 from turnwise.records import Group, Status, Trajectory
 from turnwise.tests.agents.players import QUICK, Respond, Script, Stage, on_stage, oracle, site
 from turnwise.tests.trainer.playing import FIRST, InProcess, run_context
+from turnwise.trainer.algorithms.filters.groups.base import GroupFilter
+from turnwise.trainer.algorithms.groups import GroupResult
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
@@ -48,19 +51,6 @@ def config(**changes: Any) -> RunConfig:
     )
 
 
-def test_a_run_whose_groups_are_all_filtered_ends_and_names_the_filter(tmp_path: Path) -> None:
-    async def scenario(stage: Stage) -> None:
-        runner = stage.runner(oracle)
-        filtered = config(group_filters=[{"name": "zero_variance"}], rollout={"group_size": 2})
-        try:
-            with pytest.raises(TurnwiseError, match=r"the last 10 groups were all filtered.*all returns equal"):
-                await next_batch(stage, filtered, InProcess(runner))
-        finally:
-            await runner.close()
-
-    on_stage(tmp_path, scenario)
-
-
 def paced(seconds: float) -> Script:
     """Return an oracle that pauses for ``seconds`` before each episode."""
 
@@ -83,6 +73,68 @@ def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait is logged often, and ends after two group timeouts without progress."""
     monkeypatch.setattr(batch_wait, "BATCH_TIMEOUT_SLACK_S", 0.0)
     monkeypatch.setattr(batch_wait, "LOG_INTERVAL_S", 0.2)
+
+
+@pytest.mark.usefixtures("short_timeouts")
+def test_a_run_in_which_no_group_becomes_ready_in_time_ends_and_names_the_filter(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        runner = stage.runner(oracle)
+        filtered = config(group_filters=[{"name": "zero_variance"}], rollout={"group_size": 2, "group_timeout_s": 1.0})
+        started = monotonic()
+        text = r"no group of run `r` became ready within 2 s: the last \d+ groups were all filtered.*all returns equal"
+        try:
+            with pytest.raises(TurnwiseError, match=text):
+                await next_batch(stage, filtered, InProcess(runner))
+        finally:
+            await runner.close()
+        assert monotonic() - started > 2.0
+
+    on_stage(tmp_path, scenario)
+
+
+class OneOf(GroupFilter):
+    """Keeps one of ``count`` groups."""
+
+    count: int
+    _closed: int = PrivateAttr(0)
+
+    def reject(self, closed: GroupResult) -> str:
+        self._closed += 1
+        return "" if self._closed % self.count == 0 else "not this one"
+
+
+def keep_one_of(count: int, **rollout: Any) -> RunConfig:
+    return config(rollout={"group_size": 2, **rollout}).model_copy(update={"group_filters": [OneOf(count=count)]})
+
+
+def test_a_run_in_which_one_of_a_hundred_groups_becomes_ready_trains(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        runner = stage.runner(oracle)
+        try:
+            (batch,) = await next_batch(stage, keep_one_of(100), InProcess(runner))
+        finally:
+            await runner.close()
+        assert batch.id == "r:99"
+
+    on_stage(tmp_path, scenario)
+
+
+@pytest.mark.usefixtures("short_timeouts")
+def test_each_group_that_becomes_ready_extends_the_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_wait, "MAX_FILTERED_BATCHES", 0)
+
+    async def scenario(stage: Stage) -> None:
+        runner = stage.runner(paced(0.1))
+        started = monotonic()
+        slow = keep_one_of(5, groups_per_batch=6, group_timeout_s=1.0)
+        try:
+            batch = await next_batch(stage, slow, InProcess(runner))
+        finally:
+            await runner.close()
+        assert len(batch) == 6
+        assert monotonic() - started > 2.0
+
+    on_stage(tmp_path, scenario)
 
 
 @pytest.mark.usefixtures("short_timeouts")
