@@ -110,7 +110,8 @@ class Adapted(TurnEnv):
 
     def instructions(self) -> str:
         """Return the system prompt of the unwrapped environment; empty if it has no ``instructions``."""
-        return str(self._own("instructions")()) if hasattr(self._core, "instructions") else ""
+        found: str = self._own("instructions")() if hasattr(self._core, "instructions") else ""
+        return found
 
     def oracle(self) -> str:
         """Return the reference action of the unwrapped environment."""

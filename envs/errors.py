@@ -14,6 +14,7 @@ import traceback
 from ..errors import TurnwiseError
 
 MAX_ERROR_CHARS = 2000
+"""Limit of the text of an environment in an error: its beginning and its end are kept."""
 TRACEBACK_FRAMES = 3
 
 
@@ -40,14 +41,23 @@ class EnvTimeout(EnvError):
 def wrap_error(call: str, error: BaseException) -> EnvError:
     """Return an exception that an environment raised during ``call`` as an ``EnvError``.
 
-    The message ends with the last lines of the traceback, except for errors of turnwise, whose message is enough.
+    The message ends with the last lines of the traceback, except for errors of turnwise, whose message is enough. It is
+    cut to ``MAX_ERROR_CHARS`` after ``call``, since the environment chose it and the store keeps it.
     """
     if isinstance(error, EnvError):
-        return type(error)(f"{call}: {error}")
+        return type(error)(f"{call}: {_cut(str(error))}")
     if isinstance(error, TurnwiseError):
-        failed = EnvironmentFailed(f"{call}: {error}")
+        failed = EnvironmentFailed(f"{call}: {_cut(str(error))}")
     else:
         lines = traceback.format_exception(error, limit=-TRACEBACK_FRAMES, chain=False)
         failed = EnvironmentFailed(f"{call} raised\n{''.join(lines)[-MAX_ERROR_CHARS:].rstrip()}")
     failed.__cause__ = error
     return failed
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MAX_ERROR_CHARS:
+        return text
+    mark = f" … ({len(text)} characters) … "
+    kept = (MAX_ERROR_CHARS - len(mark)) // 2
+    return f"{text[:kept]}{mark}{text[-kept:]}"

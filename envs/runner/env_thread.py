@@ -23,6 +23,7 @@ from ..base import TurnEnv
 from ..errors import EnvError, EnvironmentFailed, EnvTimeout, wrap_error
 from ..registry import make
 from ..tasks import env_package
+from .observations import instructions
 from .step_result import StepResult, from_reset, from_step
 
 LOG = logging.getLogger(__name__)
@@ -106,7 +107,7 @@ class EnvThread:
 
         def construct() -> bool:
             thread.env = make(self.env_id, **self.options)
-            self.instructions = thread.env.instructions()
+            self.instructions = instructions(thread.env)
             self.package = env_package(self.env_id)
             self.holds_sandbox = bool(thread.env.sandboxed and not thread.env.keeps_sandbox)
             return bool(thread.env.deterministic)

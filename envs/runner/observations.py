@@ -14,7 +14,7 @@ from ..base import Image, Obs, TurnEnv
 from ..errors import EnvironmentBroken
 
 MAX_OBSERVATION_BYTES = 8 * 2**20
-"""Limit of the text in UTF-8 and the pixels together."""
+"""Limit of the text in UTF-8 and the pixels together; also of the system prompt."""
 
 
 def parts(observation: Any) -> tuple[str, Image | None]:
@@ -24,10 +24,7 @@ def parts(observation: Any) -> tuple[str, Image | None]:
         EnvironmentBroken: the type is not allowed, or the size is above ``MAX_OBSERVATION_BYTES``.
     """
     if isinstance(observation, str):
-        # len() counts characters, at most four bytes each: only long texts pay for the exact count.
-        if len(observation) * 4 > MAX_OBSERVATION_BYTES:
-            _bound(len(observation.encode(errors="replace")))
-        return _storable(observation), None
+        return _text(observation, "observation"), None
     if isinstance(observation, np.ndarray):
         return "", _image(observation)
     if isinstance(observation, dict) and set(observation) == {"text", "image"}:
@@ -41,6 +38,25 @@ def parts(observation: Any) -> tuple[str, Image | None]:
         f"observation is {type(observation).__name__}{keys}; it must be str, a uint8 image of height x width x 3, "
         "or {'text': str, 'image': image}"
     )
+
+
+def instructions(env: TurnEnv) -> str:
+    """Return the checked system prompt of an environment.
+
+    Raises:
+        EnvironmentBroken: the type is not str, or the size is above ``MAX_OBSERVATION_BYTES``.
+    """
+    text: Any = env.instructions()
+    if not isinstance(text, str):
+        raise EnvironmentBroken(f"instructions() returned {type(text).__name__}, not str")
+    return _text(text, "the text of instructions()")
+
+
+def _text(text: str, name: str) -> str:
+    # len() counts characters, at most four bytes each: only long texts pay for the exact count.
+    if len(text) * 4 > MAX_OBSERVATION_BYTES:
+        _bound(len(text.encode(errors="replace")), name)
+    return _storable(text)
 
 
 def _storable(text: str) -> str:
@@ -60,9 +76,9 @@ def _image(value: Any) -> Image:
     return value
 
 
-def _bound(size: int) -> None:
+def _bound(size: int, name: str = "observation") -> None:
     if size > MAX_OBSERVATION_BYTES:
-        raise EnvironmentBroken(f"observation has {size} bytes; the limit is {MAX_OBSERVATION_BYTES}")
+        raise EnvironmentBroken(f"{name} has {size} bytes; the limit is {MAX_OBSERVATION_BYTES}")
 
 
 def png(image: Image) -> bytes:

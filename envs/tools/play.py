@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ...errors import TurnwiseError
 from ..base import Image, Obs, TurnEnv
 from ..errors import wrap_error
-from ..runner.observations import parts
+from ..runner.observations import instructions, parts
 
 HELP = (
     ":actions lists valid actions, :hint shows the oracle's action, :help explains, :quit ends; other lines are actions"
@@ -56,7 +56,7 @@ def _aside(env: TurnEnv, command: str) -> str:
             return "\n".join(f"  {action}" for action, _ in env.valid_actions())
     except (NotImplementedError, LookupError, ValueError) as error:
         return str(error)
-    return "\n".join(part for part in (HELP, env.instructions()) if part)
+    return "\n".join(part for part in (HELP, instructions(env)) if part)
 
 
 def play(
@@ -80,10 +80,10 @@ def play(
     """
     with _wrapping("reset"):
         observation, info = env.reset(seed=seed, options={"split": split})
-        instructions = env.instructions()
+        prompt = instructions(env)
     write(HELP)
-    if instructions:
-        write(instructions)
+    if prompt:
+        write(prompt)
     write(_shown(env, observation, keep))
     turns, total = 0, 0.0
     for line in lines:

@@ -32,7 +32,8 @@ class FaultyEnv(TurnEnv):
 
     def instructions(self) -> str:
         if self.where == "instructions":
-            self._go_wrong()
+            prompts: dict[str, Any] = {"type": 3, "large": "x" * 50_000_000}
+            return prompts[self.fault] if self.fault in prompts else self._go_wrong()
         return ""
 
     def _go_wrong(self) -> Any:
@@ -72,6 +73,8 @@ class FaultyEnv(TurnEnv):
             "image": (np.zeros((2, 2), np.uint8), 0.0, False, False, {}),
             "large": ("x" * 50_000_000, 0.0, False, False, {}),
             "reported": ("on", 0.0, False, False, {"env_error": "browser crashed"}),
+            "long report": ("on", 0.0, False, False, {"env_error": "y" * 1_000_000}),
+            "long observation key": ({"z" * 1_000_000: "on"}, 0.0, False, False, {}),
             "valid": ("on", 0.0, False, False, {"action_valid": "yes"}),
             "parts": ("on", 0.0, False, False, {"reward_parts": {"goal": float("nan")}}),
             "success": ("on", 0.0, True, False, {"success": 1}),

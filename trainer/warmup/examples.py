@@ -11,7 +11,7 @@ from random import Random
 
 from ...agents.tokens.conversation import Chat
 from ...envs.base import TurnEnv
-from ...envs.runner.observations import split
+from ...envs.runner.observations import instructions, split
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ def random_policy(chat: Chat, max_turns: int) -> PlayEpisode:
     def play(env: TurnEnv, seed: int, rng: Random, heartbeat: Callable[[], None]) -> SftExample:
         heartbeat()
         observation, _ = env.reset(seed=seed, options={"split": "train"})
-        conversation = chat.begin(env.instructions())
+        conversation = chat.begin(instructions(env))
         example = SftExample([], [])
         for _ in range(max_turns):
             message = conversation.observe(split(observation)[0])

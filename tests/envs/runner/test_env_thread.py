@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from turnwise.envs.errors import (
+    MAX_ERROR_CHARS,
     EnvError,
     EnvironmentBroken,
     EnvironmentFailed,
@@ -82,6 +83,25 @@ def test_a_raise_arrives_with_its_last_lines(kind: str) -> None:
 def test_a_reported_error_is_a_failure() -> None:
     with pytest.raises(EnvironmentFailed, match="the environment reports: browser crashed"):
         asyncio.run(fault("reported"))
+
+
+@pytest.mark.parametrize("kind", ["long report", "long observation key"])
+def test_a_long_text_of_the_environment_is_cut(kind: str) -> None:
+    with pytest.raises(EnvError, match=r"characters\) … ") as raised:
+        asyncio.run(fault(kind))
+    assert len(str(raised.value)) < 2 * MAX_ERROR_CHARS
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("type", r"instructions\(\) returned int, not str"),
+        ("large", r"the text of instructions\(\) has 50000000 bytes; the limit is"),
+    ],
+)
+def test_invalid_instructions_are_reported(kind: str, message: str) -> None:
+    with pytest.raises(EnvironmentBroken, match=f"Faulty-v0 make: {message}"):
+        asyncio.run(fault(kind, "instructions"))
 
 
 @pytest.mark.parametrize("where", ["make", "reset"])
