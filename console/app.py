@@ -4,13 +4,13 @@ import sys
 
 from ..trainer.shutdown import SHUTDOWN
 
-RECORDED_COMMANDS = frozenset({"train", "eval"})
-"""Commands that record the signal that ended them."""
+RECORDED_COMMANDS = (["train"], ["eval"], ["runs", "fork"])
+"""Commands that train or evaluate: they record the signal that ended them."""
 
 
 def main() -> None:
-    """Run the command line. A signal ends ``train`` and ``eval`` with 128 plus its number."""
-    if sys.argv[1:2] and sys.argv[1] in RECORDED_COMMANDS:
+    """Run the command line. A signal ends a recorded command with 128 plus its number."""
+    if any(sys.argv[1 : 1 + len(command)] == command for command in RECORDED_COMMANDS):
         SHUTDOWN.install()
     from .command_line import main as run
 

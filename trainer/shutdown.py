@@ -1,12 +1,15 @@
 """End the process of a run in order on SIGTERM or SIGINT, no matter what its main thread is doing.
 
-A thread receives the signals, so a busy main thread does not delay them. The first signal requests the run to stop.
-After ``GRACE_S``, or at a second signal, the process exits: it records the run's row and kills every process that it
-started. Exiting is safe at any moment, because a run survives ``kill -9``.
+In a ``turnwise`` command (``install``), a thread receives the signals, so a busy main thread does not delay them. The
+first signal requests the run to stop. After ``GRACE_S``, or at a second signal, the process exits: it records the run's
+row and kills every process that it started. Exiting is safe at any moment, because a run survives ``kill -9``.
 
 The signals are blocked until Ray is up, because Ray's native code installs a SIGTERM handler that dumps a stack;
 until then the thread receives them from the kernel. Afterwards they are unblocked, because every process that an
 environment starts inherits the signal mask; the thread then receives them through the interpreter's wakeup pipe.
+
+In a program that calls ``train`` or ``evaluate`` (``receiving``), the process is not ours to end. The main thread then
+receives the signals for as long as the call lasts, and the caller's handlers are restored afterwards.
 
 This module imports the standard library only: the console installs it before any import that takes time.
 """
@@ -51,9 +54,15 @@ class Shutdown:
         """Kill every process that this one started."""
         self.hint = ""
         """Text of the line on stderr after the signal's name."""
+        self.failure = ""
+        """The error of ``fail`` in a call of a program; empty without one."""
         self._code = 0
         self._installed = False
+        self._receiving = False
+        self._handled = False
+        """Whether ``receiving`` turned a signal into a stop."""
         self._handler: Callable[[str], object] | None = None
+        self._fail: Callable[[str], object] | None = None
 
     def install(self) -> None:
         """Receive the signals of this process in a thread, and block them. Call from the main thread, before any other
@@ -68,34 +77,71 @@ class Shutdown:
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         threading.Thread(target=self._serve, args=(reader,), name="signals", daemon=True).start()
 
+    @contextlib.contextmanager
+    def receiving(self) -> Iterator[None]:
+        """Inside the context, receive the signals of a program that did not ``install``.
+
+        The first signal requests a stop, a further one raises ``KeyboardInterrupt``. Afterwards the former handlers are
+        restored. A signal that no handler turned into a stop is then raised again, for these handlers.
+        """
+        if self._installed or self._receiving:
+            yield
+            return
+        self.reason = self.failure = ""
+        former = {}
+        if threading.current_thread() is threading.main_thread():
+            former = {number: signal.getsignal(number) for number in SIGNALS}
+            self._receiving = True
+            self._set_handlers()
+        stopped = False
+        try:
+            yield
+            stopped = self._handled
+        finally:
+            self._receiving = self._handled = False
+            self.record = None
+            for number, handler in former.items():
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
+            if self.reason and not stopped and not self.failure:
+                signal.raise_signal(signal.Signals[self.reason])
+
     def block(self) -> None:
-        """Block the signals in this thread and the threads it starts. Without ``install``, do nothing."""
-        if self._installed:
+        """Block the signals in this thread and the threads it starts. Without a receiver, do nothing."""
+        if self._installed or self._receiving:
             signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
     def unblock(self) -> None:
         """Replace the handlers that libraries installed, and undo ``block``. Call from the main thread."""
-        if self._installed:
-            for number in SIGNALS:
-                signal.signal(number, lambda number, frame: None)
+        if self._installed or self._receiving:
+            self._set_handlers()
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
     @contextlib.contextmanager
-    def handled_by(self, handler: Callable[[str], object]) -> Iterator[None]:
-        """Inside the context, call ``handler`` from another thread with the first signal's name and grant ``GRACE_S``.
+    def handled_by(self, stop: Callable[[str], object], fail: Callable[[str], object]) -> Iterator[None]:
+        """Inside the context, a signal calls ``stop`` with its name, and ``fail`` of a program calls ``fail``.
 
-        Outside of it the first signal ends the process at once.
+        Both may be called from another thread. With ``install``, ``stop`` is granted ``GRACE_S``, and outside of the
+        context the first signal ends the process at once. Without, a signal before the context is handled in it.
         """
-        self._handler = handler
+        self._handler, self._fail = stop, fail
         try:
+            if not self._installed:
+                if self.failure:
+                    fail(self.failure)
+                elif self.reason:
+                    self._request_stop()
             yield
         finally:
-            self._handler = None
+            self._handler = self._fail = None
 
     def fail(self, error: str) -> None:
-        """End the process as failed, with one line on stderr. Without ``install``, raise SIGINT."""
+        """Record the run as failed and end it: the process with one line on stderr, or the call of a program."""
         if not self._installed:
-            signal.raise_signal(signal.SIGINT)
+            self.failure = error
+            self._record("failed", error)
+            if self._fail is not None:
+                with contextlib.suppress(RuntimeError):  # the event loop has just closed
+                    self._fail(error)
             return
         if not self.reason:
             _print(f"turnwise: {error}")
@@ -109,6 +155,26 @@ class Shutdown:
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
         self._exit(self._code, "stopped", self.reason)
+
+    def _set_handlers(self) -> None:
+        for number in SIGNALS:
+            signal.signal(number, self._receive)
+
+    def _receive(self, number: int, frame: object) -> None:
+        """Handle a signal in the main thread. With ``install``, the thread reads it from the wakeup pipe instead."""
+        if self._installed:
+            return
+        if self.reason:
+            raise KeyboardInterrupt
+        self.reason = signal.Signals(number).name
+        _print(f"turnwise: {self.reason}: {self.hint or 'stopping'}")
+        self._request_stop()
+
+    def _request_stop(self) -> None:
+        if self._handler is not None:
+            self._handled = True
+            with contextlib.suppress(RuntimeError):  # the event loop has just closed
+                self._handler(self.reason)
 
     def _serve(self, pipe: int) -> None:
         number = _next_signal(pipe, None)
@@ -166,6 +232,6 @@ def _next_signal(pipe: int, timeout_s: float | None) -> int:
 
 
 def _print(line: str) -> None:
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # RuntimeError: a signal interrupted another write
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()

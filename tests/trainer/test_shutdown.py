@@ -1,10 +1,12 @@
 """A process ends in order on a signal, a second signal or the grace period; a watchdog cleans up after SIGKILL."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,9 +28,42 @@ SHUTDOWN.kill_processes = lambda: (folder / "ended").touch()
 def request_stop(reason):
     (folder / "requested").write_text(reason)
 
-with SHUTDOWN.handled_by(request_stop) if sys.argv[2] == "handles" else contextlib.nullcontext():
+with SHUTDOWN.handled_by(request_stop, print) if sys.argv[2] == "handles" else contextlib.nullcontext():
     (folder / "ready").touch()
     threading.Event().wait(60)
+"""
+CALL = """
+import asyncio, sys, threading
+from turnwise.errors import TurnwiseError
+from turnwise.trainer.shutdown import SHUTDOWN
+
+@SHUTDOWN.receiving()
+def call():
+    SHUTDOWN.record = lambda status, error: print("recorded", status, error)
+    SHUTDOWN.block()
+    if sys.argv[1] == "early":
+        print("up", flush=True)
+        sys.stdin.readline()
+    SHUTDOWN.unblock()
+    return asyncio.run(main())
+
+async def main():
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    if sys.argv[1] == "ignores":
+        ended.set = lambda: None
+    end = lambda text: loop.call_soon_threadsafe(ended.set)
+    with SHUTDOWN.handled_by(end, end):
+        if sys.argv[1] == "fails":
+            threading.Thread(target=SHUTDOWN.fail, args=("Ray's raylet died",)).start()
+        elif sys.argv[1] != "early":
+            print("up", flush=True)
+        await ended.wait()
+        if sys.argv[1] == "cancelled":
+            raise asyncio.CancelledError
+        return SHUTDOWN.failure or SHUTDOWN.reason
+
+print("returned", call(), flush=True)
+sys.stdin.readline()
 """
 DRIVER = """
 import subprocess, sys, time
@@ -93,6 +128,78 @@ def test_a_second_signal_ends_the_process_at_once_and_a_repeated_one_does_not(tm
     _, err = process.communicate(timeout=5)
     assert process.returncode == 128 + signal.SIGTERM
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("moment", ["early", "handles"])
+def test_a_signal_stops_a_call_of_a_program_and_the_next_one_is_the_programs(moment: str) -> None:
+    with calling(moment) as program:
+        program.send_signal(signal.SIGTERM)
+        if moment == "early":
+            enter(program)
+        assert output(program) == "returned SIGTERM"
+        program.send_signal(signal.SIGTERM)
+        _, err = program.communicate(timeout=WAIT_S)
+        assert program.returncode == -signal.SIGTERM
+        assert err == "turnwise: SIGTERM: stopping\n"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, -signal.SIGINT)])
+def test_a_signal_that_leaves_a_call_without_a_result_ends_the_program(number: signal.Signals, code: int) -> None:
+    with calling("cancelled") as program:
+        program.send_signal(number)
+        out, _ = program.communicate(timeout=WAIT_S)
+        assert (out, program.returncode) == ("", code)
+
+
+def test_a_second_signal_leaves_a_call_at_once() -> None:
+    with calling("ignores") as program:
+        program.send_signal(signal.SIGINT)
+        assert program.stderr is not None
+        assert program.stderr.readline() == "turnwise: SIGINT: stopping\n"
+        program.send_signal(signal.SIGINT)
+        out, err = program.communicate(timeout=WAIT_S)
+        assert (out, program.returncode) == ("", -signal.SIGINT)
+        assert err.endswith("KeyboardInterrupt\n")
+
+
+def test_the_failure_of_a_call_is_recorded_and_reaches_its_caller() -> None:
+    with calling("fails") as program:
+        out, _ = program.communicate(timeout=WAIT_S)
+        assert out == "recorded failed Ray's raylet died\nreturned Ray's raylet died\n"
+
+
+@pytest.mark.parametrize("command", ["train x.toml", "eval --env e", "runs fork r"])
+def test_a_command_that_trains_or_evaluates_receives_its_signals(command: str) -> None:
+    program = "import turnwise.trainer.shutdown as s; s.Shutdown.install = lambda self: exit(9)\n"
+    program += "from turnwise.console.app import main; main()"
+    assert subprocess.run([sys.executable, "-c", program, *command.split()], check=False).returncode == 9
+
+
+@contextlib.contextmanager
+def calling(moment: str) -> Iterator["subprocess.Popen[str]"]:
+    """Start a program whose call is in its event loop, or not yet (``early``)."""
+    pipe = subprocess.PIPE
+    program = subprocess.Popen([sys.executable, "-c", CALL, moment], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    try:
+        if moment != "fails":
+            assert output(program) == "up"
+        yield program
+    finally:
+        program.kill()
+        program.communicate(timeout=WAIT_S)
+
+
+def output(program: "subprocess.Popen[str]") -> str:
+    """The next line of stdout."""
+    assert program.stdout is not None
+    return program.stdout.readline().rstrip()
+
+
+def enter(program: "subprocess.Popen[str]") -> None:
+    """Answer the read of a line from stdin."""
+    assert program.stdin is not None
+    program.stdin.write("\n")
+    program.stdin.flush()
 
 
 def test_the_watchdog_kills_processes_in_other_sessions_of_a_killed_driver() -> None:

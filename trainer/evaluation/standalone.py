@@ -55,8 +55,11 @@ CONCURRENCY = 64
 """Episodes at once."""
 SANDBOXED_CONCURRENCY = 8
 """Of those, in environments that hold sandboxes of this process."""
+FAILED_CLOSE_TIMEOUT_S = 3.0
+"""Seconds the actors get to close after Ray died."""
 
 
+@SHUTDOWN.receiving()
 def evaluate(
     policy: str,
     env_id: str,
@@ -138,10 +141,23 @@ async def _can_be_played(policy: str, environment: EnvironmentConfig, timeouts: 
 
 
 async def _until_signal(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of ``work``, which the first signal cancels."""
+    """Return the result of ``work``, which the first signal cancels.
+
+    Raises:
+        TurnwiseError: Ray died.
+    """
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
-    with SHUTDOWN.handled_by(lambda reason: loop.call_soon_threadsafe(task.cancel)):
-        return await task
+
+    def cancel(reason: str) -> None:
+        loop.call_soon_threadsafe(task.cancel)
+
+    with SHUTDOWN.handled_by(cancel, cancel):
+        try:
+            return await task
+        except BaseException as error:
+            if SHUTDOWN.failure:
+                raise TurnwiseError(SHUTDOWN.failure) from error
+            raise
 
 
 @asynccontextmanager
@@ -153,6 +169,8 @@ async def _recorded(store: RunStore, policy: str, settings: Mapping[str, Any]) -
     try:
         yield
     except BaseException as error:
+        if SHUTDOWN.failure:
+            raise  # recorded already; the actors do not answer
         status = "stopped" if isinstance(error, asyncio.CancelledError) else "failed"
         with log_errors(LOG, "the end of the evaluation could not be recorded"):
             await asyncio.shield(store.finish(status, f"{type(error).__name__}: {error}"[:4000]))
@@ -238,7 +256,8 @@ def _with_engine(
                         lambda group: play_group(cluster.workers, store, group, timeout_s),
                     )
         finally:
-            await cluster.close()
+            async with asyncio.timeout(FAILED_CLOSE_TIMEOUT_S if SHUTDOWN.failure else None):
+                await cluster.close()
 
     start_ray()
     try:

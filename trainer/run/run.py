@@ -58,10 +58,14 @@ ERROR_MAX_CHARS = 4000
 """Length of the error in the run's row."""
 
 
+@SHUTDOWN.receiving()
 def train(
     config: RunConfig, *, store_url: str, fork: bool = False, report: Callable[[Event], None] = lambda event: None
 ) -> RunResult:
     """Begin or resume the run that ``config`` names, train it to its end, and return its result.
+
+    In the main thread, the first SIGINT or SIGTERM stops the run; its result then has the status ``stopped``. A second
+    one raises ``KeyboardInterrupt``.
 
     Args:
         fork: begin a new run from the newest checkpoint of the run of that name.
@@ -144,9 +148,23 @@ class Run:
             TurnwiseError: the run failed.
             asyncio.CancelledError: a signal stopped the run before it had a version.
         """
-        loop = asyncio.get_running_loop()
-        with SHUTDOWN.handled_by(lambda reason: loop.call_soon_threadsafe(self._state.stop.request, reason)):
-            return await self._main()
+        loop, work = asyncio.get_running_loop(), asyncio.ensure_future(self._main())
+        stop = self._state.stop
+
+        def fail(error: str) -> None:
+            stop.request(error)
+            work.cancel()
+
+        with SHUTDOWN.handled_by(
+            lambda reason: loop.call_soon_threadsafe(stop.request, reason),
+            lambda error: loop.call_soon_threadsafe(fail, error),
+        ):
+            try:
+                return await work
+            except BaseException as error:
+                if SHUTDOWN.failure:
+                    raise TurnwiseError(SHUTDOWN.failure) from error
+                raise
 
     async def _main(self) -> RunResult:
         status, error = "failed", ""
@@ -252,6 +270,8 @@ class Run:
 
     async def _finish(self, status: str, error: str) -> None:
         """Write the status of the run into its row, and draw its learning curve."""
+        if SHUTDOWN.failure:
+            return  # recorded already; the actors do not answer
         session, state = self._session, self._state
         if session is not None and self._recorded:
             await session.context.store.finish(status, error)

@@ -18,7 +18,7 @@ from turnwise.trainer.cluster.runtime import start_ray
 from turnwise.trainer.shutdown import SHUTDOWN
 SHUTDOWN.install()
 SHUTDOWN.unblock()
-with SHUTDOWN.handled_by(lambda reason: None):
+with SHUTDOWN.handled_by(lambda reason: None, lambda error: None):
     start_ray()
     print("up", flush=True)
     threading.Event().wait()
