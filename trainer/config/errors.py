@@ -52,6 +52,7 @@ RENAMED_KEYS = {
     "rollout_controller": "`rollout_control`",
     "reward_shapers": "`rewards`",
     "replay": "`replay_buffer`",
+    "admission": "`rollout.max_concurrent_groups` and `rollout.max_staleness`, which bound the groups in flight",
     "loss.clip_low": "`loss.clip_ratio_low`",
     "loss.clip_high": "`loss.clip_ratio_high`",
     "loss.behavior_cap": "`loss.is_cap`",
@@ -66,7 +67,8 @@ RENAMED_KEYS = {
     "rewards.retries": "`rewards.max_retries`",
     "rewards.at_once": "`rewards.max_concurrent_requests`",
 }
-"""Former keys and their new names, for the error message only. Items of lists have no number here."""
+"""Former keys and their new names, for the error message only. Items of lists have no number here. Former names keep
+their British spelling."""
 RENAMED_COMPONENTS = {
     "task_sampler.frontier": "`learnability`",
     "rollout_control.play_on": "`none`",
@@ -74,9 +76,10 @@ RENAMED_COMPONENTS = {
     "rewards.judge": "`llm_judge`",
     "group_filters.informative": "`zero_variance`",
     "advantage.group_mean": "`grpo`",
-    "advantage.group_normalized": "`grpo` with `normalize_std = true`",
+    "advantage.group_normalised": "`grpo` with `normalize_std = true`",
     "sample_filters.negative_weight": "`negative_advantage_weight`",
     "loss.decoupled": "`decoupled_ppo`",
+    "proximal.behaviour": "`behavior`",
 }
 """Former names of components by slot, for the error message only."""
 

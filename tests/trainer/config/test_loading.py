@@ -19,6 +19,29 @@ MINIMAL = {"name": "t", "environments": [{"id": "turnwise/TextSite-v0"}]}
 QUICKSTART = Path(__file__).parents[3] / "examples" / "quickstart.toml"
 
 
+FORMER_KEYS = (
+    *("budget", "warmup", "prompt_scaffold", "rollout_budget", "rollout_controller", "reward_shapers", "replay"),
+    *("admission", "rollout.max_running", "rollout.staleness", "rollout.workers", "rollout.engines"),
+    *("rollout.reset_deadline", "rollout.step_deadline", "rollout.turn_deadline", "rollout.group_deadline"),
+    *("learner.final_learning_rate", "learner.warmup_updates", "learner.steps_per_batch"),
+    *("learner.tokens_per_pass", "learner.threads", "engine.max_context", "engine.max_sequences"),
+    *("engine.max_batch_tokens", "engine.kv_cache_mib", "engine.threads", "engine.gpus"),
+    *("evaluation.every", "checkpoint.every", "checkpoint.keep", "sandboxes.per_node", "task_sampler.rate"),
+    *("task_sampler.floor", "horizon.turns", "horizon.tokens_turn", "horizon.tokens_total", "horizon.context"),
+    *("horizon.every", "rewards.key_from", "rewards.deadline", "rewards.retries", "rewards.at_once"),
+    *("group_filters.spread", "loss.clip_low", "loss.clip_high", "loss.behaviour_cap", "loss.reject"),
+    "loss.entropy_bonus",
+)
+"""Keys of commit 098cfd0 that no longer exist, in the section that has their successors where the section was renamed.
+They are written out here: spelling included, they must not follow a change of the table."""
+FORMER_COMPONENTS = (
+    *("task_sampler.frontier", "rollout_control.play_on", "rewards.judge", "rewards.length_penalty"),
+    *("group_filters.informative", "advantage.group_mean", "advantage.group_normalised"),
+    *("sample_filters.negative_weight", "loss.decoupled", "proximal.behaviour"),
+)
+"""Components of commit 098cfd0 that have another name now."""
+
+
 def message(raw: dict[str, Any]) -> str:
     with pytest.raises(ConfigError) as caught:
         parse_config(raw)
@@ -71,7 +94,7 @@ def sections_with(path: str) -> list[str]:
     return fields_at(RunConfig, tuple(path.split(".")[:-1]))
 
 
-@pytest.mark.parametrize("former", RENAMED_KEYS)
+@pytest.mark.parametrize("former", sorted({*FORMER_KEYS, *RENAMED_KEYS}))
 def test_a_former_key_is_rejected_with_its_new_name(former: str) -> None:
     section, _, key = former.rpartition(".")
     given: dict[str, Any] = {former: {}}
@@ -96,7 +119,7 @@ def test_a_former_key_is_rejected_with_its_new_name(former: str) -> None:
         assert last in known or new == "horizon.interval", new
 
 
-@pytest.mark.parametrize("former", RENAMED_COMPONENTS)
+@pytest.mark.parametrize("former", sorted({*FORMER_COMPONENTS, *RENAMED_COMPONENTS}))
 def test_a_former_component_is_rejected_with_its_new_name(former: str) -> None:
     slot, _, name = former.partition(".")
     is_list = isinstance(getattr(parse_config(MINIMAL), slot), list)
