@@ -33,7 +33,7 @@ NAME_ERROR = "component_name"
 class Component(BaseModel):
     """A method in a slot. Stateless unless it overrides ``state_dict`` and ``load_state_dict``."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     slot: ClassVar[str] = ""
     """The slot's key in the configuration; each slot's base sets it."""
@@ -74,7 +74,7 @@ class Component(BaseModel):
         if "slot" not in cls.__dict__ or isinstance(value, cls):
             return handler(value)
         if not isinstance(value, Mapping):
-            raise PydanticCustomError(NAME_ERROR, 'expected a table such as {{ name = "…" }}')
+            raise PydanticCustomError(NAME_ERROR, 'expected a table such as { name = "…" }')
         options = dict(value)
         name = options.pop("name", None) or cls.default
         try:

@@ -55,7 +55,7 @@ class RunConfig(AlgorithmSet):
     fast one. It decays along ``max_seconds`` only where that is the one limit.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)
     """The run's identity: the same name resumes an unfinished run."""

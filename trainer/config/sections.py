@@ -1,6 +1,6 @@
 """The sections of a run's configuration, without its algorithm slots (``trainer/algorithms``) and ``[engine]``."""
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -9,12 +9,13 @@ from ...agents.rollout.episode import Timeouts
 CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
 """Attention head sizes that vLLM supports on a CPU; its process dies with any other."""
 _TIMEOUTS = Timeouts()
+_Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Section(BaseModel):
-    """A table of the configuration: frozen, without unknown keys."""
+    """A table of the configuration: frozen, without unknown keys, every number finite."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
 
 class NewModelConfig(Section):
@@ -101,9 +102,9 @@ class LearnerConfig(Section):
     """The rate at the end of the schedule (``RunConfig.lr_progress``); the decay is quadratic."""
     lr_warmup_steps: int = Field(10, ge=0)
     """Updates over which the rate rises to ``learning_rate``, while AdamW estimates the scale of the gradients."""
-    betas: tuple[float, float] = (0.9, 0.95)
+    betas: tuple[_Beta, _Beta] = (0.9, 0.95)
     """AdamW's decay rates of the two moments."""
-    weight_decay: float = 0.0
+    weight_decay: float = Field(0.0, ge=0)
     """AdamW's decoupled weight decay."""
     max_grad_norm: float = Field(1.0, gt=0)
     """Gradients are clipped to this norm."""

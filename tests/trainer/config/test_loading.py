@@ -139,10 +139,24 @@ def test_a_value_out_of_range_names_its_key() -> None:
     assert "`horizon.max_context`" in message(MINIMAL | {"horizon": {"max_context": 1}})
 
 
+@pytest.mark.parametrize(
+    "assignment",
+    [
+        *("learner.learning_rate=inf", "learner.learning_rate=nan", "learner.betas=[0.9, 1.0]"),
+        *("learner.weight_decay=-0.1", "learner.weight_decay=inf", "rollout.temperature=inf", "max_seconds=inf"),
+        *("environments.0.weight=inf", "advantage.gamma=5", "advantage.gamma=-1", "advantage.gamma=nan"),
+        *("loss.is_cap=inf", "loss.clip_ratio_high=inf"),
+    ],
+)
+def test_a_number_without_meaning_is_rejected(assignment: str) -> None:
+    with pytest.raises(ConfigError, match=f"`{assignment.partition('=')[0]}"):
+        load_config(QUICKSTART, [assignment])
+
+
 def test_a_table_in_place_of_a_list_is_explained() -> None:
     assert "[[group_filters]]" in message(MINIMAL | {"group_filters": {"name": "zero_variance"}})
     assert "`loss.name`" in message(MINIMAL | {"loss": {"name": "none_such"}})
-    assert "`loss`" in message(MINIMAL | {"loss": 3})
+    assert message(MINIMAL | {"loss": 3}).endswith('`loss`: expected a table such as { name = "…" }')
 
 
 def test_sampling_options_that_change_the_distribution_do_not_exist() -> None:

@@ -1,5 +1,7 @@
 """Return-to-go per turn with a leave-one-out baseline."""
 
+from pydantic import Field
+
 from ..groups import PerTurn
 from .base import AdvantageEstimator
 
@@ -29,7 +31,7 @@ class TurnReturn(AdvantageEstimator):
     the advantage of RLOO (Kool et al. 2019).
     """
 
-    gamma: float = 1.0
+    gamma: float = Field(1.0, ge=0, le=1)
     """Discount per turn."""
 
     def __call__(self, rewards: PerTurn) -> PerTurn:
