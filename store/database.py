@@ -6,6 +6,7 @@ lose the last commits, and never corrupts the database.
 """
 
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,9 @@ BUSY_TIMEOUT_S = 30.0
 """Seconds that a connection waits for the lock of another."""
 
 _WRITE = "turnwise_write"
+_PASSWORD = re.compile(r":(?!//)[^@]*@(?:[^@/?]*@)*")
+"""From the colon after a user to the last ``@`` before the host."""
+_SECRET_PARAMETER = re.compile(r"([?&][^=&]*(?:passw|pwd|secret|token)[^=&]*=)[^&]*", re.IGNORECASE)
 
 
 class Database:
@@ -184,16 +188,18 @@ def _parse(given: str) -> URL:
     if "://" not in given:
         if "/" not in given and not given.endswith((".db", ".sqlite")):
             raise StoreError(
-                f"{given!r} names no store; write sqlite:///FILE or postgresql://USER@HOST/NAME, "
+                f"{without_password(given)!r} names no store; write sqlite:///FILE or postgresql://USER@HOST/NAME, "
                 "or a path that ends in .db or .sqlite"
             )
         return URL.create("sqlite", database=given)
     try:
         url = make_url(given)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError):
+        # The cause is dropped: it may quote a part of the URL.
         raise StoreError(
-            f"{given!r} is not a database URL; write sqlite:///FILE or postgresql://USER@HOST/NAME"
-        ) from error
+            f"{without_password(given)!r} is not a database URL; write sqlite:///FILE or "
+            "postgresql://USER@HOST[:PORT]/NAME, and percent-encode `@`, `:` and `/` in a password"
+        ) from None
     if url.drivername in ("postgresql", "postgres"):
         url = url.set(drivername="postgresql+psycopg")
     return url
@@ -206,8 +212,8 @@ def _sqlite_path(url: URL) -> Path:
 
 
 def without_password(url: str) -> str:
-    """Return ``url`` in a form that may be printed."""
-    return _parse(url).render_as_string(hide_password=True) if "://" in url else url
+    """Return ``url`` with every password and secret replaced by ``***``; it need not be a valid URL."""
+    return _SECRET_PARAMETER.sub(r"\1***", _PASSWORD.sub(":***@", url))
 
 
 def _place(database: Database) -> str:

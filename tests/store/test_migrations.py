@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, create_engine, inspect, text
 from turnwise.store import migrate
-from turnwise.store.database import Database, open_database, revisions, upgrade
+from turnwise.store.database import Database, open_database, revisions, upgrade, without_password
 from turnwise.store.errors import StoreError, StoreUnavailable, WrongRevision
 from turnwise.store.schema import metadata
 from turnwise.tests.store.making import create_run
@@ -156,7 +157,35 @@ def test_a_file_that_is_not_a_database_is_rejected(tmp_path: Path) -> None:
         open_database(str(tmp_path / "turnwise.db"))
 
 
-def test_the_error_of_an_unreachable_server_hides_its_password(tmp_path: Path) -> None:
+@pytest.mark.parametrize("url", ["postgresql://me:secret@/x?host={}", "postgresql://me@/x?password=secret&host={}"])
+def test_the_error_of_an_unreachable_server_hides_its_password(tmp_path: Path, url: str) -> None:
     with pytest.raises(StoreUnavailable) as raised:
-        open_database(f"postgresql://me:secret@/x?host={tmp_path}")
+        open_database(url.format(tmp_path))
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("url", ["me:secret@host", "postgresql://me:secret@host:port/x", "a b://me:secret@host/x"])
+def test_the_error_of_an_invalid_url_hides_its_password(url: str) -> None:
+    with pytest.raises(StoreError, match=r"me:\*\*\*@host.*write sqlite:///FILE or postgresql://USER@HOST") as raised:
+        open_database(url)
+    assert "secret" not in "".join(traceback.format_exception(raised.value))
+
+
+@pytest.mark.parametrize(
+    ("url", "printed"),
+    [
+        ("runs/turnwise.db", "runs/turnwise.db"),
+        ("runs/a@b.db", "runs/a@b.db"),
+        ("postgresql://me@host:5432/x?sslmode=require", "postgresql://me@host:5432/x?sslmode=require"),
+        ("postgresql://me:sec@ret@host/x", "postgresql://me:***@host/x"),
+        ("postgresql://me:sec/ret@host/x", "postgresql://me:***@host/x"),
+        ("postgresql://me:p?password=1@host/x", "postgresql://me:***@host/x"),
+        (
+            "postgresql://h:port/x?password=a&user=me&sslpassword=b",
+            "postgresql://h:port/x?password=***&user=me&sslpassword=***",
+        ),
+        ("sqlite:///x.db?blobs=s3://key:secret@bucket/y", "sqlite:///x.db?blobs=s3://key:***@bucket/y"),
+    ],
+)
+def test_a_printed_url_has_no_secret(url: str, printed: str) -> None:
+    assert without_password(url) == printed
