@@ -3,7 +3,7 @@
 * The implementation is registered with transformers under ``NAME``. ``packed`` sets the sequence lengths around a
   forward call.
 * It is exact on any device for models with full causal attention in every layer. ``refuse_unsupported`` rejects other
-  models by their configuration, before a run starts.
+  models by their configuration and class, before a run starts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import AutoConfig
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
@@ -35,14 +35,16 @@ def refuse_unsupported(model: Path) -> None:
     """Raise unless the model in a Hugging Face folder can be trained on packed sequences. Reads no weights.
 
     Raises:
-        AttentionNotSupported: the model has a sliding window, a logit soft cap, or layers without full attention.
+        AttentionNotSupported: the model has a sliding window, a logit soft cap, layers without full attention, or a
+            class that does not use a registered attention.
         TurnwiseError: transformers cannot read the configuration of the model.
     """
     try:
-        config = AutoConfig.from_pretrained(model, local_files_only=True).get_text_config()
+        whole = AutoConfig.from_pretrained(model, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
         raise TurnwiseError(f"`model.path`: transformers cannot read {model}/config.json: {error}") from error
-    if feature := _unsupported(config):
+    config = whole.get_text_config()
+    if feature := _unsupported(config) or _foreign_attention(whole):
         raise AttentionNotSupported(
             f"`model.path`: {model} ({config.model_type}) cannot be trained: it has {feature}, and the learner "
             "computes full causal attention only. Set `model.path` to a model with full attention in every layer, such "
@@ -60,6 +62,14 @@ def _unsupported(config: Any) -> str:
     if getattr(config, "attn_logit_softcapping", None) is not None:
         return f"a soft cap of {config.attn_logit_softcapping:g} on its attention logits"
     return ""
+
+
+def _foreign_attention(config: Any) -> str:
+    """Name the model class if it computes attention by itself, and would ignore the bounds of packed sequences."""
+    model = MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config), None)
+    if model is None:
+        return "no causal language model in transformers"
+    return "" if model._supports_attention_backend else f"an attention fixed by its class `{model.__name__}`"
 
 
 @contextmanager
