@@ -1,5 +1,6 @@
 """``turnwise logs``: the log records of a run's processes, merged by time."""
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -75,7 +76,7 @@ class _Tail:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._read: dict[int, int] = {}
-        """Bytes read of each file, by inode: a rotated file keeps its own."""
+        """Bytes read of each file, by inode: a rotated file keeps its own. A shorter file is a new one."""
 
     def read(self) -> list[Record]:
         """Return the new records, by time."""
@@ -89,7 +90,10 @@ class _Tail:
 
     def _lines(self, path: Path) -> Iterator[str]:
         with path.open("rb") as file:
-            inode = path.stat().st_ino
+            status = os.fstat(file.fileno())
+            inode = status.st_ino
+            if status.st_size < self._read.get(inode, 0):
+                self._read[inode] = 0
             file.seek(self._read.get(inode, 0))
             for line in file:
                 if not line.endswith(b"\n"):

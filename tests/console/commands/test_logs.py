@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from turnwise.console.commands.logs import _Tail
 from turnwise.tests.console.conftest import HOSTILE, Turnwise
 
 
@@ -59,6 +60,17 @@ def test_text_of_a_page_moves_no_cursor(turnwise: Turnwise, store: str) -> None:
 def test_files_are_listed(turnwise: Turnwise, store: str, folder: Path) -> None:
     out = turnwise("logs", "demo", "--store", store, "--files").out
     assert set(out.split()) == {str(path) for path in folder.iterdir()}
+
+
+def test_a_rotated_file_that_reuses_an_inode_is_read_from_its_beginning(tmp_path: Path) -> None:
+    write(tmp_path / "logs", "driver", 10, ("01", "info", "begin"), ("02", "info", "a long message " * 10))
+    tail = _Tail(tmp_path)
+    assert len(tail.read()) == 2
+    inode = (tmp_path / "logs" / "driver-10.jsonl").stat().st_ino
+    write(tmp_path / "logs", "driver", 10, ("03", "info", "next"))
+    assert (tmp_path / "logs" / "driver-10.jsonl").stat().st_ino == inode
+    assert [record["message"] for record in tail.read()] == ["next"]
+    assert tail.read() == []
 
 
 def test_a_run_without_logs_and_an_unknown_run_are_named(turnwise: Turnwise, store: str) -> None:
