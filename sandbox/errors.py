@@ -51,11 +51,6 @@ class FileError(SandboxError):
     """
 
 
-def is_outcome(error: BaseException) -> bool:
-    """Return whether an error is an outcome of the agent's actions instead of a failure of the infrastructure."""
-    return isinstance(error, FileError)
-
-
 def classify(error: BaseException, operation: str) -> SandboxError:
     """Return ``error``, raised during ``operation``, as a class of this module; SandboxErrors stay unchanged."""
     if isinstance(error, SandboxError):

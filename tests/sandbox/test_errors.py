@@ -7,15 +7,12 @@ import pytest
 from turnwise.errors import TurnwiseError
 from turnwise.sandbox import errors
 from turnwise.sandbox.errors import (
-    FileError,
     NodeLost,
-    NoEngine,
     NoImage,
     SandboxError,
     SandboxLost,
     StartFailed,
     classify,
-    is_outcome,
 )
 
 EVERY = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, SandboxError)]
@@ -38,7 +35,6 @@ def test_errors_survive_pickling(kind: type[SandboxError]) -> None:
 def test_classify_keeps_sandbox_errors(kind: type[SandboxError]) -> None:
     error = kind("failed")
     assert classify(error, "doing") is error
-    assert is_outcome(error) == (kind is FileError)
 
 
 @pytest.mark.parametrize(
@@ -59,9 +55,3 @@ def test_classify_maps_foreign_exceptions(raised: Exception, kind: type[SandboxE
     error = classify(raised, "doing")
     assert type(error) is kind
     assert text in str(error)
-    assert not is_outcome(error)
-
-
-def test_missing_engine_is_not_an_outcome() -> None:
-    assert not is_outcome(NoEngine("none"))
-    assert not is_outcome(ValueError("none"))
