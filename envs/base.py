@@ -54,6 +54,8 @@ class TurnEnv(gymnasium.Env[Obs, str]):
     def valid_actions(self) -> list[tuple[str, float]]:
         """Return the actions that apply now, each with its weight, for the random policy and the format warm-up.
 
+        For example ``[("say red", 1.0), ("say blue", 1.0)]``.
+
         Raises:
             NotImplementedError: the environment cannot enumerate them.
         """

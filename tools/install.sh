@@ -22,7 +22,7 @@ fi
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || die "$python is $("$python" --version 2>&1); turnwise needs 3.11 or later."
 
 free_kib=$(df -Pk . | awk 'NR == 2 {print $4}')
-[ "$free_kib" -gt 5000000 ] || die "the environment takes about 5 GB; this disk has $((free_kib / 1024)) MB free."
+[ "$free_kib" -gt 4000000 ] || die "the environment takes about 4 GB to install; this disk has $((free_kib / 1024)) MB free."
 
 echo "==> 1/4 an environment in .venv ($("$python" --version))"
 [ -x .venv/bin/python ] && .venv/bin/python -c '' 2>/dev/null || "$python" -m venv --clear .venv ||

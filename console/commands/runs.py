@@ -55,7 +55,7 @@ def list_runs(
         for r in rows
     ]
     empty = empty_message("run", {**filters, "after": after})
-    print_table(("run", "kind", "status", "started", "forked from", "error"), shown, empty=empty)
+    print_table(("run", "kind", "status", "age", "forked from", "error"), shown, empty=empty)
 
 
 @app.command()
@@ -186,9 +186,9 @@ def _training_fields(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _failed(found: Mapping[str, Any]) -> str:
-    """Return the failed trajectories, split into own failures and other members of their groups."""
+    """Return the failed trajectories, split into their own failures and members of failed or unfinished groups."""
     total, failures = found["accounting"]["failed"], found["failures"]
-    others = {"others of their groups": total - sum(failures.values())}
+    others = {"members of failed or unfinished groups": total - sum(failures.values())}
     return f"{total} ({_counts(failures | others)})" if total else ""
 
 

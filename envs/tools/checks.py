@@ -71,7 +71,7 @@ class Subject:
 
         def choose(env: TurnEnv) -> str:
             try:
-                actions = env.valid_actions()
+                actions = _valid_actions(env)
             except NotImplementedError:
                 return str(env.action_space.sample())
             return rng.choices([text for text, _ in actions], [weight for _, weight in actions])[0]
@@ -209,6 +209,17 @@ async def reset_after_failure(subject: Subject) -> str:
     return "clean in mid-episode, after the end, after odd actions"
 
 
+def _valid_actions(env: TurnEnv) -> list[tuple[str, float]]:
+    actions = env.valid_actions()
+    wrong = next((one for one in actions if isinstance(one, str) or len(one) != 2), None)
+    if wrong is not None:
+        raise TypeError(
+            '`valid_actions()` must return (action, weight) pairs, for example `[("say red", 1.0)]`; '
+            f"it returned {wrong!r:.80}"
+        )
+    return actions
+
+
 async def info_contract(subject: Subject) -> str:
     """Check that ``info`` has the keys that the loop uses; their types are checked at every call."""
     missing: set[str] = set()
@@ -220,8 +231,7 @@ async def info_contract(subject: Subject) -> str:
         for _ in range(TURNS):
             lacking |= {"state_key"} - set(info)
             try:
-                actions = env.valid_actions()
-                action = rng.choice(actions)[0]
+                action = rng.choice(_valid_actions(env))[0]
             except NotImplementedError:
                 action = str(env.action_space.sample())
             _, _, terminated, truncated, info = env.step(action)

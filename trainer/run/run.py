@@ -84,13 +84,15 @@ def train(
     with hold_run(database, identity.name), logs.writing("driver"):
         SHUTDOWN.hint = "stopping; the same command resumes the run (a second signal ends it at once)"
         SHUTDOWN.record = partial(finish_if_running, database, identity.name)
+        report = _logged(report)
+        report(Note(f"starting run {identity.name}: Ray, then the model and the engine"))
         with ThreadPoolExecutor(1) as executor:
             importing = executor.submit(lambda: [import_module(name, __package__) for name in TORCH_MODULES])
             start_ray(config.ray_address)
         try:
             check_store_reach(database)
             importing.result()
-            return asyncio.run(Run(config, database, identity, _logged(report), started).main())
+            return asyncio.run(Run(config, database, identity, report, started).main())
         finally:
             stop_ray()
 

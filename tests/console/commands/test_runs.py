@@ -106,7 +106,7 @@ def test_runs_show_splits_failures_by_reason(turnwise: Turnwise, store: str) -> 
     shown = json.loads(turnwise("runs", "show", "demo", "--json", "--store", store).out)
     assert (shown["accounting"]["failed"], shown["failures"]) == (3, {"cancelled": 1})
     output = turnwise("runs", "show", "demo", "--store", store).out
-    assert "submitted 3, failed 3 (cancelled 1, others of their groups 2)" in output
+    assert "submitted 3, failed 3 (cancelled 1, members of failed or unfinished groups 2)" in output
 
 
 def test_runs_show_separates_groups_open_at_the_end_from_failed_groups(turnwise: Turnwise, store: str) -> None:

@@ -73,6 +73,13 @@ class Wrong(TextSiteEnv):
         return "answer 10"
 
 
+class Unweighted(TextSiteEnv):
+    """Lists its valid actions without weights."""
+
+    def valid_actions(self) -> list[tuple[str, float]]:
+        return [action for action, _ in super().valid_actions()]  # type: ignore[misc]
+
+
 class Unguided(TextSiteEnv):
     """Has no oracle; counts its resets."""
 
@@ -84,7 +91,7 @@ class Unguided(TextSiteEnv):
         return super().reset(seed=seed, options=options)
 
 
-KINDS = (Drifting, Moody, Silent, Sticky, Wordy, Wrong, Unguided)
+KINDS = (Drifting, Moody, Silent, Sticky, Wordy, Wrong, Unweighted, Unguided)
 BAD = {kind.__name__: kind for kind in KINDS}
 
 
@@ -196,3 +203,9 @@ def test_optional_methods_are_optional() -> None:
     with pytest.raises(NotImplementedError, match="valid actions"):
         TurnEnv().valid_actions()
     assert TurnEnv().instructions() == ""
+
+
+def test_actions_without_weights_are_named() -> None:
+    details = failed(check("bad/Unweighted-v0"))
+    assert details
+    assert all("must return (action, weight) pairs" in detail for detail in details.values()), details
