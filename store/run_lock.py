@@ -86,12 +86,16 @@ def hold_evaluation(database: Database, name: str) -> Iterator[None]:
 def driver_of(database: Database, name: str) -> Driver:
     """Return the state of a run's driver now. Needs no write access, and never blocks the driver.
 
+    The restart of a PostgreSQL server releases the advisory lock of a live driver. Its host still sees the file lock;
+    other hosts see a driver that is gone.
+
     Raises:
         StoreUnavailable: the database did not answer.
     """
-    if database.engine.dialect.name == "postgresql":
+    by_file = _driver_by_file_lock(run_folder(database, name) / LOCK)
+    if database.engine.dialect.name == "postgresql" and by_file is not Driver.ALIVE:
         return _driver_by_advisory_lock(database, name)
-    return _driver_by_file_lock(run_folder(database, name) / LOCK)
+    return by_file
 
 
 @contextmanager

@@ -80,13 +80,16 @@ def stop(run: Run, store: Store = DEFAULT_STORE) -> None:
         with database.read() as conn:
             row = dict(queries.run_row(conn, run))
         status = _with_driver(database, [row])[0]["status"]
-        if status == "interrupted":
-            raise NotRunning(f"run {run} is interrupted: its driver is gone; the same `turnwise train` resumes the run")
-        if status != "running":
+        if status not in ("running", "interrupted"):
             raise NotRunning(f"run {run} is {status}; there is nothing to stop")
         with database.transaction() as tx:
             operations.request_stop(tx, run=run)
-    typer.echo(f"requested run {run} to stop; the run stops after its current update")
+    if status == "interrupted":
+        typer.echo(
+            f"requested run {run} to stop, but its driver may be gone; the same `turnwise train` resumes the run"
+        )
+    else:
+        typer.echo(f"requested run {run} to stop; the run stops after its current update")
 
 
 @app.command()

@@ -80,6 +80,17 @@ def test_a_live_driver_and_its_end_are_detected(
     assert driver_of(database, "r") is Driver.GONE
 
 
+def test_a_driver_is_alive_after_its_server_dropped_its_connections(server: Server, tmp_path: Path) -> None:
+    name = server.create()
+    opened = open_database(server.url(name), create=True, blobs=str(tmp_path))
+    with hold_run(opened, "r"):
+        server.drop_connections(name)
+        opened.engine.dispose()
+        assert driver_of(opened, "r") is Driver.ALIVE
+    assert driver_of(opened, "r") is Driver.GONE
+    opened.close()
+
+
 def test_a_killed_driver_is_gone(sqlite: Database, tmp_path: Path) -> None:
     with driver(sqlite.url, tmp_path) as child:
         child.kill()
