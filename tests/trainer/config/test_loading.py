@@ -188,6 +188,13 @@ def test_the_resolved_configuration_round_trips() -> None:
     assert load_config(QUICKSTART, ["seed=1"]).digest() != config.digest()
 
 
+@pytest.mark.parametrize("example", sorted(QUICKSTART.parent.glob("*.toml")), ids=lambda path: path.stem)
+def test_the_learning_rate_of_an_example_decays_along_its_seconds(example: Path) -> None:
+    config = load_config(example)
+    assert config.max_seconds is not None
+    assert config.lr_progress(90, 0.5 * config.max_seconds) == 0.5
+
+
 def test_keys_of_the_run_override_its_preset() -> None:
     tiny = parse_config(MINIMAL | {"preset": "tiny", "rollout": {"groups_per_batch": 3}})
     assert (tiny.rollout.groups_per_batch, tiny.rollout.max_concurrent_groups) == (3, 16)
