@@ -1,5 +1,6 @@
 """Run the commands of the README as written, in order, as a user whose environment sees this checkout."""
 
+import json
 import os
 import re
 import subprocess
@@ -91,8 +92,9 @@ def test_register(registered: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_train(trained: list[str]) -> None:
+def test_train(user: User, trained: list[str]) -> None:
     assert "finished" in trained[-1]
+    assert json.loads(user.run("turnwise runs show colors --json"))["updates"] == 3
 
 
 @pytest.mark.slow
@@ -115,6 +117,13 @@ def test_every_link_to_a_file_of_the_repository_resolves() -> None:
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_path_of_the_table_of_changes_exists() -> None:
+    table = (ROOT / "CONTRIBUTING.md").read_text().split("\n## I want to change", 1)[1].split("\n## ", 1)[0]
+    paths = re.findall(r"`([a-z_]+(?:/[a-z_*.]*)+|[a-z_]+\.py)`", table)
+    assert len(paths) > 20
+    assert [path for path in paths if not any(ROOT.rglob(path.rstrip("/")))] == []
 
 
 def test_configurations_shown_are_valid_toml() -> None:
