@@ -34,8 +34,9 @@ GRACE_S = 7.0
 """Seconds between the first signal and the forced exit."""
 RECORD_TIMEOUT_S = 1.0
 """Seconds to record the run's row, once before its processes are killed and once more afterwards."""
-REPEAT_WINDOW_S = 0.5
-"""A signal this soon after the first one is a repetition: ``timeout`` signals the process and then its group."""
+REPEAT_WINDOW_S = 0.3
+"""The same signal this soon after the first one is a repetition: ``timeout`` signals the process and then its group.
+The second reading of the pipe takes up to ``POLL_INTERVAL_S``, so the window is longer than that."""
 POLL_INTERVAL_S = 0.1
 """Seconds between two reads of the wakeup pipe."""
 EXIT_FAILURE = 2
@@ -57,6 +58,8 @@ class Shutdown:
         self.failure = ""
         """The error of ``fail`` in a call of a program; empty without one."""
         self._code = 0
+        self._first = 0.0
+        """When the first signal of a call of a program arrived, on the monotonic clock."""
         self._installed = False
         self._receiving = False
         self._handled = False
@@ -165,10 +168,17 @@ class Shutdown:
         if self._installed:
             return
         if self.reason:
+            if self._is_repetition(number, self._first):
+                return
             raise KeyboardInterrupt
+        self._first = monotonic()
         self.reason = signal.Signals(number).name
         _print(f"turnwise: {self.reason}: {self.hint or 'stopping'}")
         self._request_stop()
+
+    def _is_repetition(self, number: int, first: float) -> bool:
+        """Return whether a further signal repeats the one that arrived at ``first``, on the monotonic clock."""
+        return signal.Signals(number).name == self.reason and monotonic() - first <= REPEAT_WINDOW_S
 
     def _request_stop(self) -> None:
         if self._handler is not None:
@@ -188,7 +198,7 @@ class Shutdown:
             with contextlib.suppress(RuntimeError):
                 handler(self.reason)
                 while (left := first + GRACE_S - monotonic()) > 0:
-                    if _next_signal(pipe, left) and monotonic() - first > REPEAT_WINDOW_S:
+                    if (further := _next_signal(pipe, left)) and not self._is_repetition(further, first):
                         break
         self._exit(self._code, "stopped", self.reason)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from turnwise.trainer.cluster.watchdog import owned_processes
+from turnwise.trainer.shutdown import REPEAT_WINDOW_S
 
 PROGRAM = """
 import contextlib, sys, threading
@@ -130,6 +131,19 @@ def test_a_second_signal_ends_the_process_at_once_and_a_repeated_one_does_not(tm
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize(("number", "after_s"), [(signal.SIGTERM, 0.4), (signal.SIGINT, 0.0)])
+def test_a_signal_that_is_no_repetition_ends_the_process_at_once(
+    tmp_path: Path, number: signal.Signals, after_s: float
+) -> None:
+    process = start(tmp_path, "unblocked", "handles", "60")
+    process.send_signal(signal.SIGTERM)
+    until(tmp_path / "requested")
+    time.sleep(after_s)
+    process.send_signal(number)
+    process.communicate(timeout=10)
+    assert process.returncode == 128 + signal.SIGTERM
+
+
 @pytest.mark.parametrize("moment", ["early", "handles"])
 def test_a_signal_stops_a_call_of_a_program_and_the_next_one_is_the_programs(moment: str) -> None:
     with calling(moment) as program:
@@ -156,6 +170,9 @@ def test_a_second_signal_leaves_a_call_at_once() -> None:
         program.send_signal(signal.SIGINT)
         assert program.stderr is not None
         assert program.stderr.readline() == "turnwise: SIGINT: stopping\n"
+        program.send_signal(signal.SIGINT)
+        time.sleep(REPEAT_WINDOW_S + 0.1)
+        assert program.poll() is None
         program.send_signal(signal.SIGINT)
         out, err = program.communicate(timeout=WAIT_S)
         assert (out, program.returncode) == ("", -signal.SIGINT)
