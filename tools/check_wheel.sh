@@ -40,4 +40,4 @@ echo "==> a clone of another name"
 environment "$work/venv-clone"
 "$work/venv-clone/bin/python" -m pip install -qq --no-deps --no-build-isolation --editable "$work/another-name"
 use "$work/venv-clone" "$work/runs-b" "$work/another-name"
-(cd "$work/another-name" && "$work/venv-clone/bin/python" -m pytest -q tests/test_packages.py tests/test_floors.py)
+(cd "$work/another-name" && "$work/venv-clone/bin/python" -m pytest -q tests/house/test_packages.py tests/house/test_floors.py)

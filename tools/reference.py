@@ -1,6 +1,6 @@
 """Write docs/configuration.md and docs/commands.md from the code: ``python tools/reference.py``.
 
-``tests/test_reference.py`` fails while a page differs from the code.
+``tests/house/test_reference.py`` fails while a page differs from the code.
 """
 
 import ast

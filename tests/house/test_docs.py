@@ -17,7 +17,7 @@ from turnwise.trainer.config.schema import RunConfig
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 STORE = (ROOT / "docs" / "store.md").read_text()
 TRAINING = (ROOT / "docs" / "training.md").read_text()
