@@ -8,10 +8,13 @@
 """
 
 import atexit
+import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Mapping
+from time import monotonic
 from typing import Any
 
 import psutil
@@ -19,12 +22,20 @@ import psutil
 from ..shutdown import SHUTDOWN, SIGNALS
 from .watchdog import MARK_VARIABLE, kill_owned, start_watchdog
 
+LOG = logging.getLogger(__name__)
+
 CHECK_INTERVAL_S = 0.5
 """Seconds between two checks that the daemons are alive."""
 SHUTDOWN_TIMEOUT_S = 10.0
 """Seconds Ray may take to shut down before its processes are killed."""
 REQUIRED_DAEMONS = ("raylet", "gcs_server")
 """Processes without which every call to an actor hangs."""
+PROBE_INTERVAL_S = 3.0
+"""Seconds between two probes of the daemons of a cluster."""
+PROBE_TIMEOUT_S = 3.0
+"""Seconds that one connection to a daemon of a cluster may take."""
+UNREACHABLE_S = 15.0
+"""A daemon of a cluster that accepts no connection for this long is dead."""
 
 _starting: list[int] = []
 """While ``ray.init`` starts the daemons: the file descriptor of the watchdog's ``stdin``."""
@@ -95,8 +106,9 @@ class RayDaemons:
         started = psutil.Process().children() if self._local else []
         self._sessions |= {one.pid for one in started}
         daemons = [one for one in started if one.name() in REQUIRED_DAEMONS]
-        while not self._stopping.wait(CHECK_INTERVAL_S):
-            if dead := next((one.name() for one in daemons if not _is_alive(one)), ""):
+        probe = DaemonProbe({} if self._local else _addresses_of_daemons())
+        while not self._stopping.wait(CHECK_INTERVAL_S if self._local else PROBE_INTERVAL_S):
+            if dead := next((one.name() for one in daemons if not _is_alive(one)), "") or probe.dead():
                 SHUTDOWN.fail(f"Ray's {dead} died, which ends the run; run the same command to resume it")
                 break
         self._stopping.wait()
@@ -112,6 +124,42 @@ class RayDaemons:
         self._watchdog.communicate(timeout=60)
         os.environ.pop(MARK_VARIABLE, None)
         SHUTDOWN.kill_processes = None
+
+
+class DaemonProbe:
+    """Detects the death of daemons that other processes started, by connections to them."""
+
+    def __init__(self, addresses: Mapping[str, tuple[str, int]]) -> None:
+        """``addresses`` holds the host and port of each daemon."""
+        self._addresses = addresses
+        self._reached_at = dict.fromkeys(addresses, monotonic())
+
+    def dead(self) -> str:
+        """Connect to each daemon; return the name of one not reached for ``UNREACHABLE_S``, else an empty string."""
+        for name, address in self._addresses.items():
+            try:
+                socket.create_connection(address, PROBE_TIMEOUT_S).close()
+            except OSError:
+                if monotonic() - self._reached_at[name] > UNREACHABLE_S:
+                    return name
+            else:
+                self._reached_at[name] = monotonic()
+        return ""
+
+
+def _addresses_of_daemons() -> dict[str, tuple[str, int]]:
+    """Return the addresses of the daemons that this process uses of a cluster; empty if Ray does not report them."""
+    import ray
+
+    try:
+        context = ray.get_runtime_context()
+        host, _, port = str(context.gcs_address).rpartition(":")
+        node = next(node for node in ray.nodes() if node["NodeID"] == context.get_node_id())
+        raylet = str(node["NodeManagerAddress"]), int(node["NodeManagerPort"])
+        return {"gcs_server": (host.strip("[]"), int(port)), "raylet": raylet}
+    except Exception:
+        LOG.warning("the daemons of the Ray cluster are not watched", exc_info=True)
+        return {}
 
 
 def _is_alive(process: psutil.Process) -> bool:

@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -9,6 +10,8 @@ import time
 import psutil
 import pytest
 from turnwise.tests.chaos.harness import survivors
+from turnwise.trainer.cluster import daemons
+from turnwise.trainer.cluster.daemons import DaemonProbe
 
 AGENTS = {"ray::DashboardAgent", "ray::RuntimeEnvAgent"}
 WAIT_S = 60.0
@@ -64,6 +67,16 @@ def test_a_second_signal_leaves_no_agent_behind() -> None:
         driver.send_signal(signal.SIGINT)
         driver.wait(10)
     assert survivors(agents, 0.5) == []
+
+
+def test_a_daemon_of_a_cluster_that_accepts_no_connection_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        probe = DaemonProbe({"raylet": listening.getsockname()})
+        monkeypatch.setattr(daemons, "UNREACHABLE_S", 0.0)
+        assert probe.dead() == ""
+    assert probe.dead() == "raylet"
+    monkeypatch.setattr(daemons, "UNREACHABLE_S", 60.0)
+    assert probe.dead() == "", "one failed connection proves nothing"
 
 
 def _names(processes: list[psutil.Process]) -> set[str]:
