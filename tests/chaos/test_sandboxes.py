@@ -22,12 +22,12 @@ OVERRIDES = (
     "evaluation.tasks=0",
     'sandboxes={ backend = "docker", max_per_node = 40 }',
     "rollout.turn_timeout_s=60",
-    "rollout.max_concurrent_groups=4",
-    "rollout.groups_per_batch=2",
-    "rollout.max_staleness=1",
 )
-LEASES = 8
-"""Sandboxes that must be leased when their node actor dies."""
+LEASES = 16
+"""Sandboxes that must exist when their node actor dies."""
+RUNNING = "SELECT count(*) FROM trajectory WHERE status = 'running'"
+EPISODES = 8
+"""Episodes that must be running then."""
 
 
 def containers(run: str) -> set[str]:
@@ -64,6 +64,9 @@ def test_a_host_and_then_the_driver_die_with_leases_out(tmp_path: Path) -> None:
         while len(leased := containers("small")) < LEASES:
             assert time.monotonic() < until, f"only {len(leased)} sandboxes"
             time.sleep(0.2)
+        while in_database(tmp_path, RUNNING) < EPISODES:
+            assert time.monotonic() < until, f"fewer than {EPISODES} running episodes"
+            time.sleep(0.02)
         launch.part("SandboxNode").kill()
         until_gone(leased, "small")
         launch.until_update(5, 180)
