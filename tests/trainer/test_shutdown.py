@@ -34,9 +34,11 @@ with SHUTDOWN.handled_by(request_stop, print) if sys.argv[2] == "handles" else c
     threading.Event().wait(60)
 """
 CALL = """
-import asyncio, sys, threading
+import asyncio, signal, sys, threading
 from turnwise.errors import TurnwiseError
 from turnwise.trainer.shutdown import SHUTDOWN
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell inherits "ignored"
 
 @SHUTDOWN.receiving()
 def call():
