@@ -125,6 +125,9 @@ class Shutdown:
 
         Both may be called from another thread. With ``install``, ``stop`` is granted ``GRACE_S``, and outside of the
         context the first signal ends the process at once. Without, a signal before the context is handled in it.
+
+        Raises:
+            TurnwiseError: an exception left the context after ``fail``; the message is the text of ``fail``.
         """
         self._handler, self._fail = stop, fail
         try:
@@ -134,6 +137,12 @@ class Shutdown:
                 elif self.reason:
                     self._request_stop()
             yield
+        except BaseException as error:
+            if self.failure:
+                from ..errors import TurnwiseError
+
+                raise TurnwiseError(self.failure) from error
+            raise
         finally:
             self._handler = self._fail = None
 

@@ -15,7 +15,6 @@ import logging
 import queue
 import threading
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -118,7 +117,6 @@ class Core:
                 self._step()
             self._core.shutdown()
         except Exception:
-            traceback.print_exc()
             LOG.exception("a step of vLLM raised; the process ends")
             self._on_death()
 

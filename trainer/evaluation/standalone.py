@@ -152,12 +152,7 @@ async def _until_signal(work: Coroutine[Any, Any, T]) -> T:
         loop.call_soon_threadsafe(task.cancel)
 
     with SHUTDOWN.handled_by(cancel, cancel):
-        try:
-            return await task
-        except BaseException as error:
-            if SHUTDOWN.failure:
-                raise TurnwiseError(SHUTDOWN.failure) from error
-            raise
+        return await task
 
 
 @asynccontextmanager

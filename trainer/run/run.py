@@ -161,12 +161,7 @@ class Run:
             lambda reason: loop.call_soon_threadsafe(stop.request, reason),
             lambda error: loop.call_soon_threadsafe(fail, error),
         ):
-            try:
-                return await work
-            except BaseException as error:
-                if SHUTDOWN.failure:
-                    raise TurnwiseError(SHUTDOWN.failure) from error
-                raise
+            return await work
 
     async def _main(self) -> RunResult:
         status, error = "failed", ""
