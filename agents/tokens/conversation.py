@@ -20,10 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
-from typing import Any
 
 from ...records import NO_VERSION, Message, Role, Source
-from .encoding import Encoder, stop_tokens
+from .encoding import Encoder, load_tokenizer, stop_tokens
 from .template import Template, TurnAffixes
 
 
@@ -38,9 +37,7 @@ class Chat:
     def __init__(self, tokenizer_path: str | Path) -> None:
         if not Path(tokenizer_path).is_dir():
             raise FileNotFoundError(f"no model folder at {tokenizer_path}")
-        from transformers import AutoTokenizer
-
-        tokenizer: Any = AutoTokenizer.from_pretrained(tokenizer_path)
+        tokenizer = load_tokenizer(Path(tokenizer_path))
         if not tokenizer.is_fast:
             raise ValueError(f"the tokenizer in {tokenizer_path} has no fast form (tokenizer.json), which chat needs")
         if not tokenizer.chat_template:

@@ -13,6 +13,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+GENERIC_CLASSES = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})
+"""Tokenizer classes of Hugging Face that do what ``tokenizer.json`` says and nothing else."""
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """Load the Hugging Face tokenizer of a model folder.
+
+    ``AutoTokenizer`` imports torch to find the class of a model: seconds and 200 MB in every worker. A folder that
+    names a generic class needs no search.
+    """
+    if _json(folder / "tokenizer_config.json").get("tokenizer_class") in GENERIC_CLASSES:
+        from transformers import PreTrainedTokenizerFast
+
+        return PreTrainedTokenizerFast.from_pretrained(folder)
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(folder)
+
 
 def stop_tokens(folder: Path) -> list[int]:
     """Return the token ids that end a turn: the tokenizer's end of sequence, then the model's list.

@@ -67,6 +67,19 @@ class Launch:
             time.sleep(0.1)
 
 
+def command(folder: Path, *arguments: str, fault: str = "") -> subprocess.CompletedProcess[str]:
+    """Another command on the run's store, to its end."""
+    return subprocess.run(
+        [PROGRAM, *arguments, "--store", url(folder)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        env={**os.environ, "TURNWISE_FAILPOINT": fault},
+    )
+
+
 def url(folder: Path) -> str:
     """The store of the run in this folder."""
     return f"sqlite:///{folder}/turnwise.db"

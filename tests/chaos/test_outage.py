@@ -1,7 +1,7 @@
 """Failures of the world, injected at a rate read from a file: a failed member is absent and changes nothing else."""
 
+import json
 import os
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from sqlalchemy import text
 from turnwise.records import SCORED_STATUSES, Group
 from turnwise.store import queries
 from turnwise.store.database import open_database
-from turnwise.tests.chaos.harness import Launch, check_finished, updates, url
+from turnwise.tests.chaos.harness import Launch, check_finished, command, updates, url
 from turnwise.trainer.algorithms.advantages.grpo import GRPO
 
 WORLD = """
@@ -126,11 +126,16 @@ def test_some_members_fail_then_all_fail_and_the_run_recovers(tmp_path: Path, mo
         assert count(tmp_path, OPENED) - opened <= 8
         (tmp_path / "rate").write_text("0.0")
         run.until_update(before + 5, 90)
-        run.process.send_signal(signal.SIGTERM)
-        assert run.wait(120) == 128 + signal.SIGTERM, run.log()
+        assert command(tmp_path, "runs", "stop", "small").returncode == 0
+        assert run.wait(120) == 0, run.log()
     finally:
         if run.process.poll() is None:
             run.kill()
+    assert json.loads(run.log().splitlines()[-1])["status"] == "stopped"
+    with open_database(url(tmp_path)).read() as conn:
+        assert queries.run_row(conn, "small")["status"] == "stopped"
+    logged = [json.loads(line) for line in command(tmp_path, "logs", "small", "--json").stdout.splitlines()]
+    assert {"driver", "engine", "worker", "store"} <= {record["process"] for record in logged}
     check_members(tmp_path)
 
 

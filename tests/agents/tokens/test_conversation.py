@@ -1,6 +1,8 @@
 """Token bookkeeping with realistic templates: sampled tokens stay, and added text is encoded once."""
 
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -222,6 +224,17 @@ def test_turns_out_of_order_and_missing_ids_are_rejected(chats: dict[str, Chat])
         conversation.act([], [], [])
     with pytest.raises(ValueError, match="images"):
         conversation.observe("task", ["abc"])
+
+
+def test_a_folder_with_a_generic_tokenizer_needs_no_torch(tmp_path: Path) -> None:
+    folder = new_model(tmp_path, ["click", "the", "lamp"])
+    script = (
+        "import sys; from turnwise.agents.tokens.conversation import Chat;"
+        f"chat = Chat({str(folder)!r}).begin(); chat.observe('click the lamp');"
+        "print(chat.prompt(), [name for name in ('torch', 'vllm') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[1, 2, 3] []\n"
 
 
 def test_a_folder_without_template_is_rejected(tmp_path: Path, chats: dict[str, Chat]) -> None:

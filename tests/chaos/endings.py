@@ -1,0 +1,111 @@
+"""The ways in which a run can end before its last update, each with what must hold then, and the resume."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from turnwise.store.database import open_database
+from turnwise.tests.chaos.harness import check_finished, sizes, updates, url
+from turnwise.tests.chaos.signals import READY_S, Program, check_ended, count, status
+
+PROCESS, GROUP = False, True
+UPDATES = 20
+CHECKPOINT_INTERVAL = 2
+LEFT_S = 30.0
+"""Seconds that processes may outlive a killed driver."""
+DIES_WITHIN_S = 60.0
+
+
+def started(folder: Path, failpoint: str = "") -> Program:
+    return Program.train(folder, f"max_steps={UPDATES}", "evaluation.tasks=12", failpoint=failpoint)
+
+
+def ended_after(folder: Path, seconds: float, number: signal.Signals, group: bool) -> None:
+    program = started(folder)
+    time.sleep(max(0.0, program.started + seconds - time.monotonic()))
+    program.send(number, group)
+    check_ended(program, number, time.monotonic(), "stopped", "")
+
+
+def ended_in_the_first_evaluation(folder: Path, number: signal.Signals, group: bool) -> None:
+    program = started(folder)
+    program.until_rows("step", 1)
+    program.send(number, group)
+    check_ended(program, number, time.monotonic(), "stopped")
+
+
+def ended_in_the_middle(folder: Path, number: signal.Signals, group: bool) -> None:
+    """A signal after two more updates; the version it leaves is saved, so a resume loses nothing."""
+    program = started(folder)
+    program.until_rows("train_batch", count(folder, "train_batch") + 2)
+    raylet = program.part("raylet")
+    assert os.getpgid(raylet.pid) != os.getpgid(program.process.pid)
+    assert not blocks(raylet.pid, signal.SIGTERM)
+    program.send(number, group)
+    check_ended(program, number, time.monotonic(), "stopped")
+    database = open_database(url(folder))
+    with database.read() as conn:
+        newest = conn.exec_driver_sql("SELECT max(update_no) FROM policy_version").scalar_one()
+        saved = conn.exec_driver_sql("SELECT max(update_no) FROM policy_version WHERE checkpoint <> ''").scalar_one()
+    database.close()
+    assert saved == newest < UPDATES
+
+
+def killed_at(folder: Path, failpoint: str) -> None:
+    """The driver's death by `kill -9` at a named point: no process outlives it, and no row is lost."""
+    before = sizes(folder) if count(folder, "run") else {}
+    program = started(folder, failpoint)
+    program.until_exit(READY_S)
+    assert program.process.returncode == -signal.SIGKILL, program.out()[-3000:]
+    assert program.left(LEFT_S) == []
+    after = sizes(folder)
+    assert all(after[table] >= rows for table, rows in before.items())
+
+
+def ended_by_a_second_signal(folder: Path) -> None:
+    program = started(folder)
+    program.until_rows("train_batch", count(folder, "train_batch") + 1)
+    for name in ("raylet", "ray::StoreWriter"):
+        program.part(name).suspend()  # so that nothing ends in order
+    program.send(signal.SIGINT, GROUP)
+    time.sleep(1.0)
+    assert program.process.poll() is None
+    program.send(signal.SIGINT, GROUP)
+    program.wait(4.0)
+    check_ended(program, signal.SIGINT, time.monotonic(), "stopped")
+
+
+def ended_by_the_death_of(folder: Path, daemon: str, survived: tuple[str, ...] = ()) -> None:
+    """The death of one of Ray's daemons, after that of actors that the run survives."""
+    program = started(folder)
+    program.until_rows("train_batch", count(folder, "train_batch") + 2)
+    for actor in survived:
+        program.part(f"ray::{actor}").kill()
+        program.until_rows("train_batch", count(folder, "train_batch") + 2)
+    program.part(daemon).kill()
+    assert program.wait(DIES_WITHIN_S) == 2
+    lines = program.err().splitlines()
+    assert len(lines) == 1, program.err()
+    assert daemon in lines[0]
+    assert "same command" in lines[0]
+    assert status(folder) == "failed"
+    assert program.left() == []
+
+
+def resumes(folder: Path) -> None:
+    """The same command goes on to the end of the run."""
+    reached = updates(folder)
+    program = started(folder)
+    assert program.wait(300) == 0, f"{program.out()[-3000:]}\n{program.err()}"
+    assert program.err() == ""
+    assert program.left() == []
+    assert reached < 1 or "resuming run small at update" in program.out()
+    check_finished(folder, updates_wanted=UPDATES)
+
+
+def blocks(pid: int, number: signal.Signals) -> bool:
+    """Whether a process blocks a signal."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    mask = next(line for line in lines if line.startswith("SigBlk"))
+    return bool(int(mask.split()[1], 16) >> (number - 1) & 1)
