@@ -51,17 +51,22 @@ def read_options(assignments: list[str] | None) -> dict[str, Any]:
 
 
 @app.command("list")
-def list_envs(as_json: Json = False) -> None:
+def list_envs(
+    containing: Annotated[str, typer.Argument(metavar="[TEXT]", help="List only ids that contain this text.")] = "",
+    as_json: Json = False,
+) -> None:
     """List the registered environments and the plugins that failed to load."""
     from ...envs import registry
 
-    found = [{"id": env_id, "status": "registered", "detail": ""} for env_id in registry.all_ids()]
+    ids = [env_id for env_id in registry.all_ids() if containing.lower() in env_id.lower()]
+    found = [{"id": env_id, "status": "registered", "detail": ""} for env_id in ids]
     broken = registry.broken_plugins().items()
     found += [{"id": point, "status": "broken plugin", "detail": why} for point, why in broken]
     if as_json:
         print_json(found)
     else:
-        print_table(("id", "status", ""), [tuple(row.values()) for row in found], empty="no environment is registered")
+        rows = [tuple(row.values()) for row in found]
+        print_table(("id", "status", ""), rows, empty="no such environment is registered")
 
 
 @app.command()

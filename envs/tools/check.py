@@ -6,7 +6,7 @@ After a first reset that failed, or a call that hung, no further check starts: i
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -151,6 +151,7 @@ def check(
             pass
         findings: list[Finding] = []
         stop_reason = ""
+        first: dict[str, str] = {}
         for name, each in CHECKS.items():
             on_start(name)
             left = min(check_timeout_s, ends - time.monotonic())
@@ -161,6 +162,8 @@ def check(
             else:
                 found = await _run(name, each, subject, left)
                 stop_reason = found.stop_reason
+                if found.verdict is Verdict.FAILED and first.setdefault(found.detail, name) != name:
+                    found = replace(found, detail=f"as {first[found.detail]}")
             findings.append(found)
             on_result(found)
         return findings

@@ -269,6 +269,7 @@ def test_envs_check_names_running_checks_and_lists_failures_last(turnwise: Turnw
 
 def test_envs_list_contains_the_environments_of_turnwise(turnwise: Turnwise) -> None:
     assert ENV in [row["id"] for row in json.loads(turnwise("envs", "list", "--json").out)]
+    assert [row["id"] for row in json.loads(turnwise("envs", "list", "textsite", "--json").out)] == [ENV]
 
 
 def test_doctor_finds_the_dependencies_of_training(turnwise: Turnwise) -> None:
