@@ -17,7 +17,7 @@ from turnwise.store.database import Database, open_database
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = str(Path(sys.executable).with_name("turnwise"))
-SECONDS = 60
+SECONDS = 45
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 

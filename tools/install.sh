@@ -43,20 +43,25 @@ quiet_pip() {
 }
 
 torch=$(sed -n 's/^\(torch==[^ ]*\).*/\1/p' requirements.lock)
-total=1
-echo "==> 2/4 $torch"
-if ! quiet_pip install --no-deps --no-compile "$torch"; then
+install_torch() {
+    quiet_pip install --no-deps --no-compile "$torch" && return
     echo "    not where pip is set up to look; asking PyTorch's own CPU index"
-    quiet_pip install --no-deps --no-compile --extra-index-url "$torch_cpu_index" "$torch" ||
-        die "$torch was found neither where pip looks nor on PyTorch's own CPU index. The log is $log."
-fi
+    quiet_pip install --no-deps --no-compile --extra-index-url "$torch_cpu_index" "$torch"
+}
 
 total=$(grep -c '^[A-Za-z]' requirements.lock)
-echo "==> 3/4 $total packages of requirements.lock"
+echo "==> 2/4 $torch, and meanwhile the other packages of requirements.lock ($total in all)"
 hashed=.venv/requirements.hashed
 grep -v '^torch==' requirements.lock >"$hashed"
-quiet_pip install --no-deps --no-compile --require-hashes -r "$hashed" ||
-    die "a package of requirements.lock could not be installed (see above). The log is $log."
+install_torch &
+torch_install=$!
+others=installed
+quiet_pip install --no-deps --no-compile --require-hashes -r "$hashed" || others=failed
+wait "$torch_install" ||
+    die "$torch was found neither where pip looks nor on PyTorch's own CPU index. The log is $log."
+[ $others = installed ] || die "a package of requirements.lock could not be installed (see above). The log is $log."
+
+echo "==> 3/4 bytecode"
 # pip compiles one file at a time; this uses every core. Some packages ship templates that are not valid Python.
 .venv/bin/python -m compileall -q -j 0 .venv/lib/python*/site-packages >>"$log" 2>&1 || true
 

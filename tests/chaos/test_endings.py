@@ -19,6 +19,7 @@ from turnwise.tests.chaos.endings import (
     resumes,
 )
 from turnwise.tests.chaos.harness import CONFIG, abandoned_batches, command, sizes, url
+from turnwise.tests.chaos.signals import Program, count
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(900)]
 OTHER = ["train", str(CONFIG), "--set", "max_steps=2", "--set", "learner.learning_rate=0.0005"]
@@ -30,9 +31,9 @@ def test_a_run_that_was_ended_in_every_way_is_refused_forked_and_resumed(tmp_pat
     killed_at(tmp_path, "after_acknowledge:1")
     ended_by_the_death_of(tmp_path, "raylet", survived=("RolloutWorker", "Engine", "StoreWriter"))
     ended_by_a_second_signal(tmp_path)
+    ended_in_the_middle(tmp_path, signal.SIGTERM, GROUP)
     abandoned = abandoned_batches(tmp_path)
     assert abandoned <= CHECKPOINT_INTERVAL * 3
-    ended_in_the_middle(tmp_path, signal.SIGTERM, GROUP)
     refused(tmp_path)
     forked(tmp_path)
     resumes(tmp_path)
@@ -78,12 +79,15 @@ def forked(folder: Path) -> None:
 
 
 def evaluated(folder: Path) -> None:
-    """A checkpoint is evaluated with the horizon of its run."""
-    asked = ["--policy", latest_checkpoint(folder), "--env", "turnwise/TextSite-v0", "--tasks", "2", "--json"]
-    done = command(folder, "eval", *asked)
-    assert done.returncode == 0, done.stderr[-4000:]
+    """A checkpoint is evaluated with the horizon of its run, and the evaluation outlives the death of its engine."""
+    asked = ["--policy", latest_checkpoint(folder), "--env", "turnwise/TextSite-v0", "--tasks", "200"]
+    before = count(folder, "step")
+    program = Program.of(folder, "eval", *asked, "--json")
+    program.until_rows("step", before + 1)
+    program.part("ray::Engine").kill()
+    assert program.wait(240) == 0, program.err()
     with open_database(url(folder)).read() as conn:
-        played = queries.run_row(conn, json.loads(done.stdout)["run"])["config"]
+        played = queries.run_row(conn, json.loads(program.out().splitlines()[-1])["run"])["config"]
     assert played["horizon"] == {
         "max_turns": 4,
         "max_tokens_per_turn": 4,

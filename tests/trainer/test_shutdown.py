@@ -13,6 +13,8 @@ import pytest
 from turnwise.trainer.cluster.watchdog import owned_processes
 from turnwise.trainer.shutdown import REPEAT_WINDOW_S
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import contextlib, sys, threading
 from pathlib import Path

@@ -1,10 +1,12 @@
 """The sections of a run's configuration, without its algorithm slots (``trainer/algorithms``) and ``[engine]``."""
 
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ...agents.rollout.episode import Timeouts
+from ...errors import TurnwiseError
 
 CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
 """Attention head sizes that vLLM supports on a CPU; its process dies with any other."""
@@ -46,6 +48,18 @@ class ModelConfig(Section):
     path: str | None = None
     """A Hugging Face folder with a causal language model and its tokenizer. Without it, a new tiny model is created."""
     new: NewModelConfig = NewModelConfig()
+
+    def folder(self) -> Path | None:
+        """Return ``path``; None if a new model is to be created.
+
+        Raises:
+            TurnwiseError: the folder holds no model.
+        """
+        if self.path is None:
+            return None
+        if not (Path(self.path) / "config.json").exists():
+            raise TurnwiseError(f"`model.path`: `{self.path}` is not a Hugging Face model folder (no config.json)")
+        return Path(self.path)
 
 
 class EnvironmentConfig(Section):

@@ -68,9 +68,7 @@ def initial_state(config: RunConfig, identity: RunIdentity, database: Database, 
             raise TurnwiseError(f"run `{identity.parent}` has no intact checkpoint to fork from")
         model, _ = parent
     else:
-        model = Path(config.model.path) if config.model.path else _make_model(config, folder / "model")
-    if not (model / "config.json").exists():
-        raise TurnwiseError(f"`model.path`: `{model}` is not a Hugging Face model folder (no config.json)")
+        model = config.model.folder() or _make_model(config, folder / "model")
     refuse_unsupported(model)
     if is_fork:
         model = _link_model(model, folder / "model")

@@ -80,6 +80,8 @@ def train(
     database = open_database(store_url, create=True)
     with database.read() as conn:
         identity = resolve_run(config, partial(_find_run, conn), fork)
+    if not identity.resumes and identity.parent is None:
+        config.model.folder()  # refused here, because Ray and the imports below take seconds
     logs = LogFolder.of(run_folder(database, identity.name))
     with hold_run(database, identity.name), logs.writing("driver"):
         SHUTDOWN.hint = "stopping; the same command resumes the run (a second signal ends it at once)"

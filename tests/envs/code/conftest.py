@@ -9,7 +9,7 @@ import pytest
 from turnwise.sandbox import set_provider
 from turnwise.sandbox.provider import InProcessProvider
 
-SEEDS = int(os.environ.get("TURNWISE_CODE_SEEDS", "20"))
+SEEDS = int(os.environ.get("TURNWISE_CODE_SEEDS", "8"))
 
 
 def _answers(backend: str) -> bool:

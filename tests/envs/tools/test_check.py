@@ -188,6 +188,7 @@ async def _asked_for_its_oracle() -> None:
         await oracle_succeeds(Subject("bad/Unguided-v0", {}, 5))
 
 
+@pytest.mark.slow
 def test_an_environment_that_hangs_ends_by_its_timeouts() -> None:
     report = check(FAULTY, {"fault": "hang", "where": "reset"}, call_timeout_s=0.05)
     assert "did not return within 0.05 s" in failed(report)["reset"]

@@ -119,7 +119,7 @@ def test_a_long_text_is_inserted_in_one_piece(site: HostileSite) -> None:
 @pytest.mark.parametrize("action", ['scroll("down")', 'press("PageDown")', 'press("End")', 'press("Space")'])
 def test_scrolling_is_observed_at_its_end(site: HostileSite, action: str) -> None:
     site.at = "lines"
-    for _ in range(4):
+    for _ in range(2):
         site.reset(seed=1)
         after = str(site.step(action)[0])
         assert after == str(site.step("noop(400)")[0])

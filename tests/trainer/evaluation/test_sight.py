@@ -45,6 +45,7 @@ def test_an_evaluation_of_a_server_stores_nothing(tmp_path: Path) -> None:
     database.close()
 
 
+@pytest.mark.slow
 def test_a_run_ends_before_its_warm_up_and_its_first_episode(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/turnwise.db"
     config = parse_config({"name": "blind", "environments": [{"id": PICTURE}], "evaluation": {"tasks": 2}})

@@ -13,7 +13,7 @@ from turnwise.trainer.rollout import worker_pool
 from turnwise.trainer.rollout.worker_pool import WorkerLost, WorkerPool
 
 pytestmark = pytest.mark.slow
-TIMEOUT_S = 3.0
+TIMEOUT_S = 2.0
 
 
 class Slow:
@@ -61,7 +61,7 @@ def ray() -> Iterator[Any]:
     [
         pytest.param(2 * TIMEOUT_S, 0.1, False, "", id="queues"),
         pytest.param(0.0, 1000.0, False, "one member has been playing for", id="overruns"),
-        pytest.param(0.0, 1000.0, True, "no answer for 3 s", id="silent"),
+        pytest.param(0.0, 1000.0, True, "no answer for 2 s", id="silent"),
     ],
 )
 def test_a_worker_is_lost_by_a_playing_member_not_by_a_queued_one(

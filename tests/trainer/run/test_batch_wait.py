@@ -107,6 +107,7 @@ def keep_one_of(count: int, **rollout: Any) -> RunConfig:
     return config(rollout={"group_size": 2, **rollout}).model_copy(update={"group_filters": [OneOf(count=count)]})
 
 
+@pytest.mark.slow
 def test_a_run_in_which_one_of_a_hundred_groups_becomes_ready_trains(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         runner = stage.runner(oracle)
@@ -119,6 +120,7 @@ def test_a_run_in_which_one_of_a_hundred_groups_becomes_ready_trains(tmp_path: P
     on_stage(tmp_path, scenario)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_timeouts")
 def test_each_group_that_becomes_ready_extends_the_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_wait, "MAX_FILTERED_BATCHES", 0)
@@ -137,6 +139,7 @@ def test_each_group_that_becomes_ready_extends_the_wait(tmp_path: Path, monkeypa
     on_stage(tmp_path, scenario)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_timeouts")
 def test_the_wait_goes_on_while_episodes_end(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:

@@ -88,6 +88,7 @@ def test_without_a_playable_environment_the_last_reason_is_raised(fault: str, re
         next(random_episodes([faulty(fault, "reset")], playing([]), Random(0), 0.5))
 
 
+@pytest.mark.slow
 def test_a_consumer_that_is_slower_than_the_timeout_is_not_a_hang() -> None:
     stream = random_episodes([SITE], seed_only, Random(0), 0.2)
     pause_end = monotonic() + 1.0

@@ -57,8 +57,8 @@ def test_oracle_always_succeeds_in_about_six_turns(sandboxes: str, made: Make) -
 
 def test_random_success_is_rare_but_possible(any_sandboxes: str, made: Make) -> None:
     env, rng = made(), random.Random(0)
-    played = [play(env, seed, rng) for seed in range(80)]
-    assert 0.02 <= sum(success for success, *_ in played) / 80 <= 0.2
+    played = [play(env, seed, rng) for seed in range(40)]
+    assert 0.02 <= sum(success for success, *_ in played) / 40 <= 0.2
 
 
 def test_observations_are_short_and_only_the_first_states_the_task(any_sandboxes: str, made: Make) -> None:
