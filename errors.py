@@ -10,7 +10,7 @@ Each part defines its errors in its own ``errors`` module; they form one tree::
     ├── SandboxError        sandbox.errors: a sandbox or its backend failed
     ├── StoreError          store.errors: the store refused, lacks or cannot reach something
     ├── ConfigError         trainer: a key of the configuration is unknown or has an invalid value
-    ├── RunRefused          trainer: the run of this name is another run, or another process drives it
+    ├── RunRefused          trainer: an unfinished run of this name has another configuration
     └── …                   one class per failure of an engine, a checkpoint, a worker or a command
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 
 class TurnwiseError(Exception):
-    """An error that the user can fix: a misspelt key, an unknown environment, an old database, a full disk."""
+    """An error that the user can fix: a misspelled key, an unknown environment, an old database, a full disk."""
 
 
 def suggestion(word: str, known: Sequence[str]) -> str:

@@ -110,7 +110,7 @@ class LogFolder:
 
     @contextlib.contextmanager
     def writing(self, process: str) -> Iterator[None]:
-        """Write this process's records to its file meanwhile; see `attach`."""
+        """Inside the context, write this process's records to its file, as `attach` does."""
         handler = self.attach(process)
         try:
             yield

@@ -180,7 +180,7 @@ class Trajectory:
     success: bool | None = None
     """The environment's verdict, ``info["success"]``; None if it gives none."""
     error: str = ""
-    """Why it failed, or which limit truncated it."""
+    """The reason of a failure, or the limit that truncated the episode."""
     final_observation_hash: str = ""
     deterministic: bool = True
     extras: Mapping[str, Any] = field(default_factory=dict)

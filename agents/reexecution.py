@@ -39,7 +39,7 @@ REWARD_TOLERANCE = 1e-9
 class StepVerdict:
     """The result of re-executing one step, or of comparing the end: the last observation and the summary columns.
 
-    ``index`` is that of the step; for the end it equals the number of steps.
+    ``index`` is the step's index; for the end, it equals the number of steps.
     """
 
     index: int

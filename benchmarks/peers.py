@@ -91,7 +91,7 @@ def pages() -> Iterator[str]:
                 break
             except OSError:
                 if time.monotonic() > deadline:
-                    raise SystemExit(f"the server of the pages did not start within {START_TIMEOUT_S:g} s") from None
+                    raise SystemExit(f"the page server did not start within {START_TIMEOUT_S:g} s") from None
                 time.sleep(0.05)
         yield f"http://127.0.0.1:{port}/miniwob/"
     finally:

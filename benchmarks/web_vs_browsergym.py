@@ -3,7 +3,7 @@
 Both sides play the same tasks, seeds and actions (a click into a field and its filling, alternately). Each observation
 is the accessibility tree with the numbers of the elements and their visibility, and a decoded screenshot of the same
 size. BrowserGym runs one environment per process, turnwise one per sandbox. At each concurrency the two sides
-alternate, and a ratio is that of their medians. ``as_shipped`` is BrowserGym with its slow_mo of 100 ms and its wait of
+alternate, and a ratio compares their medians. ``as_shipped`` is BrowserGym with its slow_mo of 100 ms and its wait of
 500 ms before each observation; ``no_delay`` has neither. Top-level ratios are the worst over the concurrencies.
 
 ``resets_ratio`` is for resets in place, which two thirds of the MiniWoB++ tasks allow; ``resets_ratio_opened`` is for a

@@ -14,7 +14,7 @@ from .spec import SandboxSpec
 class SandboxLease:
     """A lease, valid from ``LeaseProvider.lease`` to ``release``.
 
-    The methods are those of ``Sandbox``, but block. After ``release``, they raise SandboxError.
+    It has the methods of ``Sandbox``, in blocking form. After ``release``, every method raises SandboxError.
     """
 
     def __init__(self, sandbox: Sandbox, thread: LoopThread, on_release: Callable[[], object]) -> None:

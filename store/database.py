@@ -207,7 +207,9 @@ def _parse(given: str) -> URL:
 
 def _sqlite_path(url: URL) -> Path:
     if not url.database or url.database == ":memory:":
-        raise StoreError("a store in memory ends with its process: name a file, such as `sqlite:///runs/turnwise.db`")
+        raise StoreError(
+            "a store in memory is lost when its process ends: name a file, such as `sqlite:///runs/turnwise.db`"
+        )
     return Path(url.database)
 
 

@@ -153,7 +153,7 @@ class RunStore:
         return await self.client.commit(operations.release.bind(run=self.run, owner=self._owner))
 
     async def expire(self, groups: Sequence[str], reason: str) -> None:
-        """Take groups out of the queue for good. Raises LeaseLost."""
+        """Set leased groups to ``expired``, so that no update trains on them. Raises LeaseLost."""
         await self.client.commit(
             operations.expire_groups.bind(run=self.run, owner=self._owner, groups=groups, reason=reason)
         )

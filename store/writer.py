@@ -137,7 +137,11 @@ class Writer:
             if len(staged) == 1:
                 staged[0].future.set_exception(error)
                 return
-            LOG.info("a batch of writes failed; each is committed alone", exc_info=True, extra={"writes": len(staged)})
+            LOG.info(
+                "a batch of writes failed; each write is now committed separately",
+                exc_info=True,
+                extra={"writes": len(staged)},
+            )
             for item in staged:
                 self._run_alone(item)
             return
@@ -145,7 +149,7 @@ class Writer:
             item.future.set_result(result)
 
     def _stage(self, item: _Item) -> bool:
-        """Write and sync large images before the transaction begins, so that it holds no lock meanwhile."""
+        """Write and sync large images before the transaction begins, so that no lock is held during these writes."""
         if item.write.operation == append.name and (images := item.write.arguments.get("images")):
             try:
                 write_images(self._database.blobs, images)

@@ -88,7 +88,7 @@ def items_of(pins: list[str], python: str, machine: str) -> list[Item]:
 
 
 def locked() -> list[str]:
-    """Return the entries of the lock: a pin and its hashes, one per line."""
+    """Return the entries of the lock; each is a pin, followed by its hashes on one line per hash."""
     here = items(pip("--no-build-isolation", f"{ROOT}[{EXTRAS}]", *ALSO, *sys.argv[1:]))
     hashes: defaultdict[str, set[str]] = defaultdict(set)
     for item in here:

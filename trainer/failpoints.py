@@ -1,7 +1,7 @@
-"""Failpoints: named places at which a test kills this process, as a power cut would.
+"""Failpoints: named places at which a test kills this process with SIGKILL.
 
-``TURNWISE_FAILPOINT=name:3`` sends this process SIGKILL the third time it reaches ``failpoint("name")``. Without the
-variable a failpoint costs one comparison. No other fault is built into the product.
+With ``TURNWISE_FAILPOINT=name:3``, the process is killed the third time it reaches ``failpoint("name")``. Without the
+variable, a failpoint costs one comparison.
 """
 
 import os

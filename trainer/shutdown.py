@@ -44,7 +44,7 @@ EXIT_FAILURE = 2
 
 
 class Shutdown:
-    """How this process ends. There is one per process: ``SHUTDOWN``."""
+    """Handles SIGINT and SIGTERM of this process, and ends the process. ``SHUTDOWN`` is the only instance."""
 
     def __init__(self) -> None:
         self.reason = ""

@@ -6,7 +6,7 @@ never waits for a slow one, and a thousand turns per second need only a few hund
 * An engine without a policy version does not generate: requests wait, bounded by their client's timeout, until
   ``update_weights`` or ``use_loaded_weights`` sets the version. A restarted engine has no version.
 * vLLM runs in the actor's process (``core``). A step that raises ends the process, and Ray restarts it.
-* Sampling uses a temperature and nothing else. Log-probabilities are those of the distribution sampled from.
+* Sampling uses a temperature, and no other sampling parameter. The log-probabilities include the temperature.
 """
 
 import asyncio

@@ -121,8 +121,8 @@ class Core:
             self._on_death()
 
     def _load(self) -> Any:
-        """Import vLLM and load the model. Garbage collection is disabled meanwhile: it would take a quarter of the
-        time."""
+        """Import vLLM and load the model. Garbage collection is disabled during the load: it would take a quarter of
+        the time."""
         from vllm.config import WeightTransferConfig
         from vllm.engine.arg_utils import EngineArgs
         from vllm.usage.usage_lib import UsageContext

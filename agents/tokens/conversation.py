@@ -66,7 +66,7 @@ class Chat:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """One assistant turn: its sampled ids, and its text and markers in the rendering."""
+    """One assistant turn: its token ids, their text, and the two markers around that text in the rendering."""
 
     tokens: list[int]
     start: str

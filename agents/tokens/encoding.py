@@ -2,8 +2,8 @@
 
 ``encode`` reads the template's control tokens as such. Any text in an observation that equals an added token of the
 tokenizer (``<|im_end|>``, ``<think>``, the tiny model's ``;``) is first replaced by a private marker
-(``escape_special_tokens``), which ``encode`` then encodes with a tokenizer without added tokens. Nearly all text
-contains none; it is encoded in one piece with the template around it, as in the model's training.
+(``escape_special_tokens``), which ``encode`` then encodes with a tokenizer without added tokens. Text without
+added tokens, which is nearly all text, is encoded in one piece with the template around it, as in training.
 """
 
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 GENERIC_CLASSES = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})
-"""Tokenizer classes of Hugging Face that do what ``tokenizer.json`` says and nothing else."""
+"""Tokenizer classes of Hugging Face whose behavior ``tokenizer.json`` defines completely."""
 
 
 def load_tokenizer(folder: Path) -> Any:

@@ -98,7 +98,7 @@ def _failure_summary(store: str, run: str, describe: Callable[[str], str]) -> st
 
 
 def _with_traceback(error: str) -> str:
-    """Return an error with its traceback behind a gutter, because the environment wrote the text."""
+    """Return an error with its traceback, each further line with a prefix: the text could imitate turnwise's lines."""
     return indented(error, GUTTER)
 
 

@@ -73,7 +73,7 @@ def show(run: Run, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
 
 @app.command()
 def stop(run: Run, store: Store = DEFAULT_STORE) -> None:
-    """Request a run to stop. The run writes a checkpoint and ends; the same `turnwise train` resumes the run."""
+    """Request that a run stops. The run writes a checkpoint and ends; the same `turnwise train` resumes the run."""
     from ...store import operations, queries
 
     with open_store(store) as database:

@@ -129,7 +129,7 @@ def _view(argument: str) -> View:
         return View(path)
     first, last = (int(number[:9]) for number in numbers)
     if not 1 <= first <= last:
-        raise MalformedAction("view PATH FIRST LAST: lines count from 1, and LAST must not be less than FIRST")
+        raise MalformedAction("view PATH FIRST LAST: FIRST must be at least 1, and LAST must not be less than FIRST")
     return View(path, first, last)
 
 

@@ -85,7 +85,7 @@ class CodeEnv(TurnEnv):
             RuntimeError: before the first reset.
         """
         if self._task is None:
-            raise RuntimeError("turnwise/Code-v0 was stepped before its first reset")
+            raise RuntimeError("`turnwise/Code-v0` was stepped before its first reset; call `reset` first")
         return self._task
 
     def instructions(self) -> str:

@@ -8,7 +8,7 @@ from ...sandbox import SandboxLease, SandboxLost, SandboxSpec, lease
 from .task import Files
 
 LEASE_TIMEOUT_S = 15.0
-"""Shorter than the environment deadline, so that a missing sandbox is reported as such and not as a timeout."""
+"""Shorter than the timeout of a step, so that a missing sandbox is reported as a SandboxError and not as a timeout."""
 FILE_TIMEOUT_S = 10.0
 GRADING_TIMEOUT_S = 20.0
 """Total time of the commands of one grading; shorter than a step, so that slow code is not a sandbox error."""

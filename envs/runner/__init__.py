@@ -1,5 +1,6 @@
 """Run one environment: a thread, a timeout per call, and checked results.
 
-Every failure of an environment arrives as an ``EnvError``; nothing else leaves this folder. To add a key of ``info``,
-add it to ``step_result``.
+Invariant: a failure of an environment is raised as an ``EnvError``, never as the environment's own exception.
+
+To add a key of ``info``, add it to ``step_result``.
 """

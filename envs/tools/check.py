@@ -37,7 +37,7 @@ class Finding:
     verdict: Verdict
     detail: str
     stop_reason: str = ""
-    """Why no further check starts; empty to go on."""
+    """The reason that no further check starts; empty to continue."""
 
     def line(self) -> str:
         """Return the check and its result as one line."""

@@ -299,7 +299,7 @@ async def vocabulary_closed(subject: Subject) -> str:
 
 
 async def within_bounds(subject: Subject) -> str:
-    """Check that observation sizes and latencies of all previous checks stayed within their bounds."""
+    """Check that no call of the previous checks took longer than the timeout, and report the largest observation."""
     if not subject.step_ms:
         raise CheckFailed("no step ever returned")
     slowest = max(subject.reset_ms + subject.step_ms)

@@ -93,7 +93,7 @@ class BrowserEnv(TurnEnv):
     def evaluate(self, action: Action | None, answer: Mapping[str, Any]) -> Verdict:
         """Return the verdict after an action; None stands for an invalid one.
 
-        ``answer`` is the driver's; its ``values`` are those of ``evaluation_scripts``.
+        ``answer`` is the driver's answer; its ``values`` are the results of ``evaluation_scripts``.
         """
         raise NotImplementedError(f"{type(self).__name__} does not implement evaluate(action, answer)")
 
@@ -132,7 +132,7 @@ class BrowserEnv(TurnEnv):
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
         """Apply the action on the last line of the text."""
         if self._start is None:
-            raise RuntimeError(f"{type(self).__name__} was stepped before its first reset")
+            raise RuntimeError(f"`{type(self).__name__}` was stepped before its first reset; call `reset` first")
         if self._over:
             return "ended", 0.0, True, False, self._info(False, {}, False)
         parsed = parse(action, self._start.origins)

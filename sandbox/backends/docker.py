@@ -42,7 +42,7 @@ CONNECT_TIMEOUT_MIN_S = 1.0
 """Time to connect that a start gets even if the engine used up the start timeout."""
 CLOSE_TIMEOUT_S = 10.0
 ENDING_MAX_S = 120.0
-"""How long ``reap`` looks for a container that should end by itself; a failed start may create it this late."""
+"""Time for which ``reap`` looks for a container that should end by itself; a failed start may create it this late."""
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ from .node_socket import NODE_GRACE_S, SocketConnection
 from .supervisor import NODE_CALL_TIMEOUT_S, NODE_POLL_INTERVAL_S, alive_nodes
 
 NODE_WAIT_MAX_S = 5.0
-"""How long a request waits at one node before all nodes are tried again."""
+"""Maximum wait of a request at one node, before all nodes are tried again."""
 RETRY_INTERVAL_S = 0.2
 """Back-off before all nodes are tried again."""
 
@@ -112,10 +112,10 @@ class ClusterProvider:
 async def connect(path: str, actor: Any, name: str, lease: str) -> SocketConnection | ActorConnection:
     """Return the fastest connection to a sandbox that was just leased.
 
-    ``path`` is that of the node socket and empty if the sandbox is on another node.
+    ``path`` is the path of the node socket, or empty if the sandbox is on another node.
 
     Raises:
-        NodeLost, SandboxLost: the node actor or the sandbox ended meanwhile.
+        NodeLost, SandboxLost: the node actor or the sandbox ended before the connection was open.
     """
     if path:
         with contextlib.suppress(OSError):

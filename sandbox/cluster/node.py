@@ -21,7 +21,7 @@ from .node_socket import NodeSocket
 from .settings import SandboxSettings
 
 ENGINE_RETRY_INTERVAL_S = 10.0
-"""How long the refusal of a missing engine is repeated before the engine is tried again."""
+"""Time for which the error of a missing engine is raised again, before the engine is tried again."""
 CLAIM_TIMEOUT_S = 15.0
 """Time to the first use of a lease, after which it is released because its requester may have died."""
 

@@ -150,8 +150,8 @@ def attend(child: int, pipes: CommandPipes, exits: ChildExitPipe, host: int, unt
     """Feed and drain a command until it exits or must be killed; return its exit code and why it must be killed.
 
     The reason is ``timeout``, ``output_limit``, ``disconnected`` (the host closed the socket ``host``) or empty. With a
-    reason, the exit code is that of SIGKILL, except if the command exited by itself with too much output in its pipes.
-    ``until`` is a value of ``time.monotonic()``.
+    reason, the exit code is the one of SIGKILL, unless the command exited by itself and left too much output in its
+    pipes. ``until`` is a value of ``time.monotonic()``.
     """
     killed = -int(signal.SIGKILL)
     poll = select.poll()

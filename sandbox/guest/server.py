@@ -35,7 +35,7 @@ class Server:
     """Guest side of the connection."""
 
     def __init__(self, connection: socket.socket, user: int | None, ttl_s: float, limits: dict[str, int]) -> None:
-        """Run commands as ``user`` (uid and gid; None: the agent's own) under ``limits`` (rlimits by name)."""
+        """Run commands as ``user`` (uid and gid; None: those of the guest agent) under ``limits`` (rlimits by name)."""
         self.connection = connection
         self.user = user
         self.limits = limits
@@ -185,7 +185,13 @@ def make_undumpable() -> None:
 
 
 def main(path: str, user: str, ttl_s: str, limits: str = "{}") -> None:
-    """Connect to the socket at ``path`` and serve; ``user`` is a uid or ``-`` (the agent's own), ``limits`` JSON."""
+    """Connect to the socket at ``path`` and serve requests.
+
+    Args:
+        user: the uid of the commands, or ``-`` for the user of the guest agent.
+        ttl_s: the sandbox's time to live, in seconds.
+        limits: rlimits by name, as a JSON object.
+    """
     if user == "-":
         make_undumpable()
     connection = socket.socket(socket.AF_UNIX)

@@ -31,7 +31,7 @@ RESET_TIMEOUT_S = 10.0
 REAP_INTERVAL_S = 15.0
 MAINTENANCE_INTERVAL_S = 1.0
 STARVATION_MAX_S = 5.0
-"""How long sandboxes of one spec may be leased again while a request for another spec waits."""
+"""Maximum time for which sandboxes of one spec are leased again while a request for another spec waits."""
 PERMANENT_ERRORS = (NoImage, NoEngine, NotTrusted)
 """Errors that a retry cannot fix; waiting requests fail immediately."""
 

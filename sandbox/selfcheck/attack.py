@@ -71,7 +71,7 @@ class AttackResult:
     sandbox: str
     """State of the attacked sandbox: ``answers``, ``after a reset`` (it answers only then) or ``lost``."""
     sibling_ms: float
-    """Maximum duration of a command in the sibling meanwhile."""
+    """Maximum duration of a command in the sibling during the attack."""
     detail: str
 
     @property

@@ -1,7 +1,7 @@
 """Host side of the connection to one guest agent.
 
-A request is answered before the next is sent. A timeout, a cancellation or a closed socket breaks this order, so each
-of them closes the connection for good; the sandbox behind it is then lost.
+Each request is answered before the next one is sent. A timeout or a cancellation breaks this order, so it closes the
+connection. A closed connection is never reopened, and its sandbox is lost.
 """
 
 import asyncio

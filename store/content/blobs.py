@@ -1,8 +1,8 @@
 """Content-addressed blobs: small ones in the table ``blob``, large ones in a folder (any fsspec URL).
 
 The name of a blob is the SHA-256 of its content, so equal content is stored once, and a read detects altered content.
-A large blob is written to a temporary file, synced and renamed before the row that names it: a crash in between leaves
-an unnamed file, never a name without its file.
+A large blob is written before the row that names it, so a crash in between leaves a file without a row, never a row
+without its file. In a local folder, the blob is written to a temporary file, synced and renamed.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""Ray and the actors of a run: engines, rollout workers, store writer, sandbox hosts, watchdog.
+"""Ray and the actors of a run: engines, rollout workers, store writer, sandbox nodes, watchdog.
 
 Invariant: every process that is started here ends with the driver, even if the driver is killed. No actor reserves a
 CPU with Ray.

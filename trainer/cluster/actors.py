@@ -1,4 +1,4 @@
-"""The Ray actors of one run: engines, rollout workers, on SQLite the one writing process, and sandbox hosts.
+"""The Ray actors of one run: engines, rollout workers, the store writer (SQLite only), and sandbox nodes.
 
 Everything that is started here ends with the driver. No actor reserves a CPU with Ray: all share the machine, and one
 thread per process keeps them from competing.
@@ -73,7 +73,7 @@ class Cluster:
     workers: WorkerPool
     store: StoreAccess
     sandboxes: NodeSupervisor | None
-    """Supervises the sandbox hosts; None if no environment uses sandboxes."""
+    """Supervises the sandbox nodes; None if no environment uses sandboxes."""
 
     @classmethod
     def start(cls, config: RunConfig, database: Database, model: Path, logs: LogFolder | None = None) -> Self:

@@ -36,7 +36,7 @@ class EngineGroup:
         self.version: int | None = None
         """The version that every engine is to serve; None before the first."""
         self.failure: TurnwiseError | None = None
-        """Why the engines cannot serve; the training loop raises it."""
+        """The error for which the engines cannot serve; the training loop raises it."""
         self._written: Any = None
         """Location of the weights of ``version``; None for those of the folder that the engines were started with."""
         self._restarts = 0

@@ -113,7 +113,7 @@ class LearnerConfig(Section):
     learning_rate: float = Field(1e-6, gt=0)
     """Peak learning rate of AdamW."""
     min_learning_rate: float = Field(0.0, ge=0)
-    """The rate at the end of the schedule (``RunConfig.lr_progress``); the decay is quadratic."""
+    """The rate at the end of the run; the decay is quadratic, along `max_steps` if set, else along `max_seconds`."""
     lr_warmup_steps: int = Field(10, ge=0)
     """Updates over which the rate rises to ``learning_rate``, while AdamW estimates the scale of the gradients."""
     betas: tuple[_Beta, _Beta] = (0.9, 0.95)
@@ -123,7 +123,7 @@ class LearnerConfig(Section):
     max_grad_norm: float = Field(1.0, gt=0)
     """Gradients are clipped to this norm."""
     max_kl: float | None = Field(None, gt=0)
-    """Trust region, in nats per token: a step that moves the policy further on its own tokens is shortened."""
+    """Trust region, in nats per token: a step with a larger KL divergence on its tokens is shortened."""
     num_minibatches: int = Field(1, ge=1)
     """Optimizer steps per batch."""
     max_tokens_per_micro_batch: int = Field(2048, ge=1)

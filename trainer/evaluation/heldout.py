@@ -26,7 +26,7 @@ class EvalResult:
     tasks: int
     """Scored episodes."""
     failed: int
-    """Episodes that failed because of their environment, an engine or a worker; they enter no rate."""
+    """Episodes that failed because of their environment, an engine or a worker; no rate includes them."""
     success: float
     low: float
     high: float

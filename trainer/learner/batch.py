@@ -42,14 +42,14 @@ class Batch:
     swept_by_turns: Mapping[int, tuple[int, int]]
     """Episode length in turns -> (swept tokens, sampled tokens). Shows whether staleness selects short episodes."""
     unscored: int = 0
-    """Members without a score from a reward shaper; they are left out like failed members."""
+    """Members that a reward could not score; they are left out, like failed members."""
 
 
 def shape_rewards(group: Group, shapers: Sequence[RewardShaper]) -> tuple[Group, PerTurn]:
-    """Apply the shapers in order to the environment's step rewards.
+    """Apply the components of ``rewards`` in order to the per-turn rewards of the environment.
 
     Returns:
-        The group without the members that a shaper could not score, and the rewards of the remaining members.
+        The group without the members that a component could not score, and the rewards of the remaining members.
     """
     rewards: PerTurn = [[step.reward for step in member.steps] for member in group.trajectories]
     for shaper in shapers:
@@ -101,7 +101,7 @@ def assemble(
     by_turns: dict[int, tuple[int, int]] = {}
     survivors = [without_failed(group) for group in groups]
     with ThreadPoolExecutor(REWARD_THREADS if shapers else 1) as threads:
-        # Concurrently, because a shaper may wait for a judge's answer.
+        # Concurrently, because a reward may wait for a judge's response.
         scored = list(threads.map(lambda group: shape_rewards(group, shapers), survivors))
     for complete, (group, rewards) in zip(survivors, scored, strict=True):
         unscored += len(complete.trajectories) - len(group.trajectories)

@@ -1,8 +1,8 @@
 """The learner in this process: a Hugging Face causal language model, AdamW, and one update per batch.
 
 * The learner owns the weights. It receives samples, and does not depend on episodes, groups or SQL.
-* Logits are divided by the sampling temperature, so the current log-probabilities are those of the distribution that
-  the engine sampled from.
+* Logits are divided by the sampling temperature, as in the engine, so current and behavior log-probabilities are
+  comparable.
 * An optimizer step whose loss or gradient is not finite is rejected before it changes the weights.
 """
 
@@ -58,7 +58,7 @@ class Learner:
     def __init__(
         self, model: str | Path, config: LearnerConfig, loss: PolicyLoss, proximal: ProximalPolicy, temperature: float
     ) -> None:
-        """Load the weights of the folder ``model`` in float32. ``temperature`` is that of sampling."""
+        """Load the weights of the folder ``model`` in float32. ``temperature`` is the sampling temperature."""
         torch.set_num_threads(config.num_threads)
         self.config = config
         self.loss = loss

@@ -49,7 +49,7 @@ class Dispatcher:
         self.consecutive_filtered = 0
         """Groups filtered since the last one that was ready."""
         self.filter_reason = ""
-        """Why the last filtered group was filtered."""
+        """The reason for which the last filtered group was filtered."""
         self.failure: BaseException | None = None
         """The first error of a group; the training loop raises it."""
 

@@ -55,7 +55,7 @@ class Evaluated:
     tasks: int
     """Scored episodes."""
     failed: int
-    """Episodes that failed because of their environment, an engine or a worker; they enter no rate."""
+    """Episodes that failed because of their environment, an engine or a worker; no rate includes them."""
 
 
 Event = Note | UpdateDone | Evaluated

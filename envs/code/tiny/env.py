@@ -73,7 +73,7 @@ class TinyCodeEnv(TurnEnv):
             RuntimeError: before the first reset.
         """
         if self._task is None:
-            raise RuntimeError("turnwise/TinyCode-v0 was stepped before its first reset")
+            raise RuntimeError("`turnwise/TinyCode-v0` was stepped before its first reset; call `reset` first")
         return self._task
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:

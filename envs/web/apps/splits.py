@@ -56,8 +56,8 @@ def templates_of(by: str, split: str, held_out_site: str = HELD_OUT_SITE) -> tup
 def instance(by: str, split: str, index: int, held_out_site: str = HELD_OUT_SITE) -> Instance:
     """Return the task with this index on one side of a split; the templates take turns.
 
-    By instance, the two sides share no seed. By template or site, the seeds are those of training, so that only the
-    template or the site is new.
+    By instance, the two sides share no seed. By template or site, test and training seeds are the same, so that
+    only the template or the site is new.
 
     Raises:
         ValueError: ``by``, ``split`` or ``held_out_site`` is unknown, or the index is negative.

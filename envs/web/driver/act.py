@@ -11,7 +11,7 @@ from .settle import SETTLE_TIMEOUT_S, frames_drawn, settle
 from .tabs import Context, Tab
 
 READY_TIMEOUT_MS = 1500
-"""How long an element may take to accept an action."""
+"""Time in which an element must accept an action."""
 COVERED_TIMEOUT_MS = 400
 """The same for a click that would hit another element or none."""
 MAX_WAIT_MS = 3000
@@ -136,7 +136,7 @@ async def drag_and_drop(context: Context, action: dict[str, Any]) -> None:
 async def goto(context: Context, action: dict[str, Any]) -> None:
     """Execute ``goto("http://…")``; the host has checked the address.
 
-    If the active tab closes itself meanwhile, the address is opened in the tab that becomes active.
+    If the active tab closes itself before the page loads, the address is opened in the tab that becomes active.
     """
     closings = context.closings
     try:

@@ -83,7 +83,7 @@ class Driver:
         return answer, png
 
     async def step_retrying_closed_tab(self, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
-        """Execute one step; if its tab closes itself meanwhile, repeat the step unless it is an action."""
+        """Execute one step. If the tab closes itself during the step, repeat the step unless it is an action."""
         while True:
             context = self.browser.context
             if context is None or step["do"] == "open":

@@ -15,9 +15,9 @@ MAX_NOTES = 5
 GONE = "has been closed"
 """The substring of Playwright's error for any call on a closed tab."""
 DETACHED = "frame was detached"
-"""The substring of Playwright's error for a navigation whose tab closes meanwhile."""
+"""The substring of Playwright's error for a navigation in a tab that closes before the page loads."""
 CLOSE_EVENT_TIMEOUT_S = 0.5
-"""How long the event of a closed tab may follow such an error."""
+"""Maximum time between such an error and the event of the closed tab."""
 LAYOUT_RESOURCES = ("Image", "Stylesheet", "Font")
 """Types of requests that a page's layout waits for."""
 

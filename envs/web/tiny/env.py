@@ -87,7 +87,7 @@ class TinyWebEnv(TurnEnv):
             RuntimeError: before the first reset.
         """
         if self._env is None:
-            raise RuntimeError("turnwise/TinyWeb-v0 was stepped before its first reset")
+            raise RuntimeError("`turnwise/TinyWeb-v0` was stepped before its first reset; call `reset` first")
         return self._env
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:

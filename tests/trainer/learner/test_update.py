@@ -1,4 +1,4 @@
-"""Update on groups played into a real store: observations that shapers receive, metrics, and random streams."""
+"""The update step on groups in a real store: observations that rewards receive, metrics, and random streams."""
 
 import asyncio
 import json

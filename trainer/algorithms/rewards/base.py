@@ -1,4 +1,4 @@
-"""The base class of reward shapers."""
+"""The base class of the slot ``rewards``."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -9,7 +9,8 @@ from ..groups import PerTurn, ScoredPerTurn
 
 
 class RewardShaper(Component, ABC):
-    """Per-turn rewards: the first shaper receives the environment's, each later one the result of the one before."""
+    """Changes per-turn rewards. The first component receives the rewards of the environment, each further component the
+    result of the previous one."""
 
     slot: ClassVar[str] = "rewards"
 

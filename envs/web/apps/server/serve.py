@@ -18,7 +18,7 @@ SITES = ("shop", "tracker", "wiki")
 
 
 class Handler(BaseHTTPRequestHandler):
-    """The request handler of ``site``, which a subclass sets."""
+    """Answers HTTP requests with ``site``. A subclass sets ``site``."""
 
     site: Site
     protocol_version = "HTTP/1.1"
@@ -72,7 +72,7 @@ class Server(ThreadingHTTPServer):
 
 
 def make_server(site: str, port: int) -> tuple[Server, Site]:
-    """Return a listening server and its app, which is not open yet; port 0 selects a free port.
+    """Return a listening server and its app; port 0 selects a free port. Call ``begin`` before ``serve_forever``.
 
     Raises:
         ValueError: the site is unknown.

@@ -2,8 +2,8 @@
 
 A handler receives a ``Request`` and the numbers in its path, and returns a ``Page`` or a ``Redirect`` or raises
 ``Refused``. Requests are answered one at a time, each in one transaction. Sessions and the drafts of unfinished forms
-are kept in memory, so that the database holds completed changes only. Session ids are consecutive numbers, so that two
-runs are equal; the sandbox has a single user, to whom a predictable id reveals nothing.
+are kept in memory, so that the database holds completed changes only. Session ids are consecutive numbers, so that the
+same requests always get the same responses. Predictable ids are harmless here: the sandbox has a single user.
 """
 
 import re
@@ -156,7 +156,7 @@ class Site:
         return register
 
     def open(self, path: str, world: Mapping[str, Any]) -> None:
-        """Create the database at ``path`` from the world, and forget an earlier one with its sessions.
+        """Create the database at ``path`` from the world. Close the previous database and delete all sessions.
 
         Raises:
             sqlite3.Error: the world does not match the schema, or the file is not new.
@@ -230,7 +230,7 @@ class Site:
         return "<!DOCTYPE html>\n" + tag("html", head, tag("body", top, main), lang="en")
 
 
-# An empty icon: a request for a real one would be a second visitor for a moment.
+# An empty icon: the browser's request for a real icon could open a second session.
 _STYLE = join(tag("link", rel="icon", href="data:,"), tag("style", Html(STYLE)))
 
 
@@ -261,7 +261,7 @@ def _log_out(request: Request) -> Reply:
 
 
 def paged(request: Request, count: int) -> tuple[int, Html]:
-    """Return the offset of this page in a list of ``count`` items, and the links to the other pages."""
+    """Return the offset of the current page in a list of ``count`` items, and links to the previous and next pages."""
     last = max(1, -(-count // PAGE_SIZE))
     page = min(max(1, request.query.number("page") or 1), last)
     others = {name: values[-1] for name, values in request.query.items() if name != "page"}

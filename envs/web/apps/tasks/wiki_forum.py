@@ -12,7 +12,7 @@ NEXT = link("Next page")
 
 
 def open_thread(world: World, thread: Row) -> Acts:
-    """Find a thread in its board, page by page."""
+    """Return the acts that open a thread from the list of its board, page by page."""
 
     def place(row: Row) -> tuple[int, str, int]:
         return row["pinned"], max(post["date"] for post in world.rows("posts", thread_id=row["id"])), row["id"]
@@ -24,7 +24,7 @@ def open_thread(world: World, thread: Row) -> Acts:
 
 
 def open_post(world: World, post: Row, action: str) -> Acts:
-    """Find a post in its thread, and follow the link of an action on it."""
+    """Return the acts that find a post in its thread and follow the link for ``action`` on it."""
     place = world.rows("posts", thread_id=post["thread_id"]).index(post)
     thread = world.row("threads", id=post["thread_id"])
     return *open_thread(world, thread), *(NEXT,) * (place // 10), link(f"{action} post {place + 1}")

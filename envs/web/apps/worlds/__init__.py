@@ -1,4 +1,6 @@
-"""The initial data of each app: ``world(seed)`` returns ``today`` and ``tables`` as JSON values, a pure function.
+"""The initial data of each app: ``world(seed)`` returns ``today`` and ``tables`` as JSON values.
 
-To add a table: its rows here, and its schema in ``server/<app>/base.py``.
+Invariant: ``world`` is a pure function of the seed.
+
+To add a table, add its rows here and its schema to ``server/<app>/base.py``.
 """
