@@ -164,7 +164,7 @@ def test_bad_worlds_beside_healthy_ones(tmp_path: Path) -> None:
         assert conn.execute(text("SELECT max(size) FROM blob")).scalar_one() < 100_000
 
 
-@pytest.mark.chaos
+@pytest.mark.soak
 @pytest.mark.timeout(400)
 @pytest.mark.usefixtures("_importable")
 def test_nothing_but_bad_worlds_ends_the_run_with_the_reason(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.errors import TurnwiseError
 from turnwise.records import Group, Status, Trajectory
 from turnwise.tests.agents.players import QUICK, Respond, Script, Stage, on_stage, oracle, site
+from turnwise.tests.envs.faulty import FAULTY
 from turnwise.tests.trainer.playing import FIRST, InProcess, run_context
 from turnwise.trainer.algorithms.filters.groups.base import GroupFilter
 from turnwise.trainer.algorithms.groups import GroupResult
@@ -21,6 +22,7 @@ from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.learner.update import UpdateStep
+from turnwise.trainer.rollout.circuit_breaker import FAILURES_TO_GIVE_UP
 from turnwise.trainer.rollout.dispatcher import Dispatcher
 from turnwise.trainer.run import batch_wait
 from turnwise.trainer.run.batch_wait import BatchWait
@@ -88,6 +90,20 @@ def test_a_run_in_which_no_group_becomes_ready_in_time_ends_and_names_the_filter
         finally:
             await runner.close()
         assert monotonic() - started > 2.0
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_run_whose_environment_never_works_ends_with_the_last_error(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        runner = stage.runner(oracle)
+        broken = {"id": FAULTY, "options": {"fault": "raise", "where": "reset"}}
+        text = rf"{FAILURES_TO_GIVE_UP} consecutive groups failed; last error: .*the page is gone"
+        try:
+            with pytest.raises(TurnwiseError, match=f"(?s){text}"):
+                await next_batch(stage, config(environments=[broken]), InProcess(runner))
+        finally:
+            await runner.close()
 
     on_stage(tmp_path, scenario)
 

@@ -35,11 +35,13 @@ def solved(env: WebAppsEnv, seed: int) -> list[str]:
     return seen
 
 
+@pytest.mark.soak
 def test_the_oracle_succeeds_on_a_busy_machine(env: WebAppsEnv) -> None:
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
     try:
-        env._template = next(iter(TEMPLATES))
-        solved(env, 0)
+        for number in (0, 2):
+            env._template = list(TEMPLATES)[13 * number]
+            solved(env, number)
     finally:
         for one in busy:
             one.kill()
