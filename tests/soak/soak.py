@@ -30,7 +30,7 @@ TESTS: dict[str, tuple[list[str], dict[str, str]]] = {
     ),
     "frozen_engine": (
         ["-m", "chaos", "tests/sandbox/backends/test_frozen_engine.py"],
-        {"TURNWISE_FROZEN_SECONDS": "60"},
+        {"TURNWISE_FROZEN_S": "60"},
     ),
 }
 """Arguments of pytest and variables of its environment, per part of the soak."""
