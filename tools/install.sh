@@ -53,13 +53,18 @@ total=$(grep -c '^[A-Za-z]' requirements.lock)
 echo "==> 2/4 $torch, and meanwhile the other packages of requirements.lock ($total in all)"
 hashed=.venv/requirements.hashed
 grep -v '^torch==' requirements.lock >"$hashed"
+set -m # its own process group, which ends with this script
 install_torch &
 torch_install=$!
-others=installed
-quiet_pip install --no-deps --no-compile --require-hashes -r "$hashed" || others=failed
+set +m
+trap 'kill -- "-$torch_install" 2>/dev/null || true' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+quiet_pip install --no-deps --no-compile --require-hashes -r "$hashed" ||
+    die "a package of requirements.lock could not be installed (see above). The log is $log."
 wait "$torch_install" ||
     die "$torch was found neither where pip looks nor on PyTorch's own CPU index. The log is $log."
-[ $others = installed ] || die "a package of requirements.lock could not be installed (see above). The log is $log."
+trap - EXIT INT TERM
 
 echo "==> 3/4 bytecode"
 # pip compiles one file at a time; this uses every core. Some packages ship templates that are not valid Python.

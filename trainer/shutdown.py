@@ -30,7 +30,7 @@ from typing import NoReturn
 LOG = logging.getLogger(__name__)
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-GRACE_S = 7.0
+GRACE_S = 6.0
 """Seconds between the first signal and the forced exit."""
 RECORD_TIMEOUT_S = 1.0
 """Seconds to record the run's row, once before its processes are killed and once more afterwards."""

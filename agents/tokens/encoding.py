@@ -15,15 +15,18 @@ from typing import Any
 
 GENERIC_CLASSES = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})
 """Tokenizer classes of Hugging Face whose behavior ``tokenizer.json`` defines completely."""
+ARCHITECTURES = frozenset({"llama", "qwen3"})
+"""Values of ``model_type`` for which ``AutoTokenizer`` takes the class that the folder names, instead of its own."""
 
 
 def load_tokenizer(folder: Path) -> Any:
     """Load the Hugging Face tokenizer of a model folder.
 
     ``AutoTokenizer`` imports torch to find the class of a model: seconds and 200 MB in every worker. A folder that
-    names a generic class needs no search.
+    names a generic class, such as that of a tiny model, needs no search.
     """
-    if _json(folder / "tokenizer_config.json").get("tokenizer_class") in GENERIC_CLASSES:
+    named = _json(folder / "tokenizer_config.json").get("tokenizer_class")
+    if named in GENERIC_CLASSES and _json(folder / "config.json").get("model_type") in ARCHITECTURES:
         from transformers import PreTrainedTokenizerFast
 
         return PreTrainedTokenizerFast.from_pretrained(folder)

@@ -27,6 +27,8 @@ class Program:
     process: subprocess.Popen[bytes]
     mark: str
     started: float
+    printed: int
+    """Bytes on stdout of earlier programs in this folder."""
     below: list[psutil.Process] = field(default_factory=list)
     """The processes below the program just before the last signal; Ray's agents carry no mark."""
 
@@ -34,11 +36,13 @@ class Program:
     def of(cls, folder: Path, *arguments: str, failpoint: str = "") -> "Program":
         folder.mkdir(parents=True, exist_ok=True)
         started = time.monotonic()
+        printed = (folder / "stdout.txt").stat().st_size if (folder / "stdout.txt").exists() else 0
         with (folder / "stdout.txt").open("ab") as out, (folder / "stderr.txt").open("wb") as err:
             command = [PROGRAM, *arguments, "--store", url(folder)]
             env = {**os.environ, "TURNWISE_FAILPOINT": failpoint}
             process = subprocess.Popen(command, stdout=out, stderr=err, process_group=0, env=env)
-        return cls(folder, process, f"{process.pid}-{psutil.Process(process.pid).create_time()}", started)
+        mark = f"{process.pid}-{psutil.Process(process.pid).create_time()}"
+        return cls(folder, process, mark, started, printed)
 
     @classmethod
     def train(cls, folder: Path, *overrides: str, failpoint: str = "") -> "Program":
@@ -74,7 +78,7 @@ class Program:
         self.process.wait(30)
 
     def out(self) -> str:
-        return (self.folder / "stdout.txt").read_text()
+        return (self.folder / "stdout.txt").read_bytes()[self.printed :].decode()
 
     def err(self) -> str:
         return (self.folder / "stderr.txt").read_text()

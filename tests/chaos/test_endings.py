@@ -11,6 +11,7 @@ from turnwise.store.database import open_database
 from turnwise.tests.chaos.endings import (
     CHECKPOINT_INTERVAL,
     GROUP,
+    PROCESS,
     ended_after,
     ended_by_a_second_signal,
     ended_by_the_death_of,
@@ -26,7 +27,7 @@ OTHER = ["train", str(CONFIG), "--set", "max_steps=2", "--set", "learner.learnin
 
 
 def test_a_run_that_was_ended_in_every_way_is_refused_forked_and_resumed(tmp_path: Path) -> None:
-    ended_after(tmp_path, 0.5, signal.SIGINT, GROUP)
+    ended_after(tmp_path, 0.5, signal.SIGINT, PROCESS)
     ended_after(tmp_path, 5.0, signal.SIGTERM, GROUP)
     killed_at(tmp_path, "after_acknowledge:1")
     ended_by_the_death_of(tmp_path, "raylet", survived=("RolloutWorker", "Engine", "StoreWriter"))
@@ -86,8 +87,10 @@ def evaluated(folder: Path) -> None:
     program.until_rows("step", before + 1)
     program.part("ray::Engine").kill()
     assert program.wait(240) == 0, program.err()
+    result = json.loads(program.out())
+    assert result["failed"] == 0
     with open_database(url(folder)).read() as conn:
-        played = queries.run_row(conn, json.loads(program.out().splitlines()[-1])["run"])["config"]
+        played = queries.run_row(conn, result["run"])["config"]
     assert played["horizon"] == {
         "max_turns": 4,
         "max_tokens_per_turn": 4,

@@ -135,6 +135,9 @@ def test_some_members_fail_then_all_fail_and_the_run_recovers(tmp_path: Path, mo
     assert json.loads(run.log().splitlines()[-1])["status"] == "stopped"
     with open_database(url(tmp_path)).read() as conn:
         assert queries.run_row(conn, "small")["status"] == "stopped"
+        saved = queries.latest_checkpoint(conn, "small")
+    assert saved is not None
+    assert saved.update == updates(tmp_path)
     logged = [json.loads(line) for line in command(tmp_path, "logs", "small", "--json").stdout.splitlines()]
     assert {"driver", "engine", "worker", "store"} <= {record["process"] for record in logged}
     check_members(tmp_path)

@@ -10,6 +10,8 @@ from ...errors import TurnwiseError
 from ...store.database import Database, without_password
 from .daemons import RayDaemons
 
+LOG = logging.getLogger(__name__)
+
 RAY_ENVIRONMENT: Mapping[str, str] = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "0",
@@ -40,6 +42,7 @@ def start_ray(address: str | None = None) -> None:
     if ray.is_initialized():
         return
     logging.getLogger("ray").setLevel(logging.ERROR)
+    _log_errors_of_actors()
     settings: dict[str, Any] = (
         {"address": address}
         if address
@@ -57,6 +60,16 @@ def start_ray(address: str | None = None) -> None:
         _started.append(RayDaemons(settings, local=not address))
     except Exception as error:
         raise TurnwiseError(f"Ray could not be {'reached at ' + address if address else 'started'}: {error}") from error
+
+
+def _log_errors_of_actors() -> None:
+    """Log what Ray's listener prints to stdout when an actor dies, with or without ``log_to_driver`` (Ray 2.60)."""
+    from ray._private import worker
+
+    def log(data: Mapping[str, Any], *arguments: Any, **options: Any) -> None:
+        LOG.warning("Ray: %s", "\n".join(map(str, data["lines"])))
+
+    worker.print_to_stdstream = log
 
 
 def stop_ray() -> None:

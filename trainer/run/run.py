@@ -274,6 +274,8 @@ class Run:
         session, state = self._session, self._state
         if session is not None and self._recorded:
             await session.context.store.finish(status, error)
+            if status == "finished":
+                SHUTDOWN.hint = "the run has finished; closing its processes"
         elif self._identity.resumes:
             await asyncio.to_thread(finish_if_running, self._database, self._identity.name, status, error)
         if session is not None and state.current is not None:

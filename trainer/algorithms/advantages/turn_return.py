@@ -16,7 +16,7 @@ def returns_to_go(rewards: list[float], gamma: float = 1.0) -> list[float]:
 
 
 class TurnReturn(AdvantageEstimator):
-    """Each turn gets its return-to-go minus the mean of the other members' returns: a leave-one-out baseline.
+    """Each turn gets its return-to-go minus a leave-one-out baseline: the mean return-to-go of the other members.
 
     Against a member that is still playing at the turn, both returns-to-go count. Against a member whose episode has
     ended, both whole returns count. With ``R`` the discounted return, ``G`` the return-to-go, ``C`` the discounted
