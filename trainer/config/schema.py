@@ -38,6 +38,7 @@ MATHEMATICS: dict[str, Any] = {
         "max_grad_norm",
         "max_kl",
         "num_minibatches",
+        "num_epochs",
     },
     "engine": {"dtype"},
     "sft_warmup": True,

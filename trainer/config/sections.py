@@ -125,7 +125,9 @@ class LearnerConfig(Section):
     max_kl: float | None = Field(None, gt=0)
     """Trust region, in nats per token: a step with a larger KL divergence on its tokens is shortened."""
     num_minibatches: int = Field(1, ge=1)
-    """Optimizer steps per batch."""
+    """Optimizer steps per pass over a batch; several are shuffled, and balanced by trained tokens."""
+    num_epochs: int = Field(1, ge=1)
+    """Passes over a batch."""
     max_tokens_per_micro_batch: int = Field(2048, ge=1)
     """Tokens packed into one forward and backward pass."""
     num_threads: int = Field(1, ge=1)

@@ -6,50 +6,35 @@
 * An optimizer step whose loss or gradient is not finite is rejected before it changes the weights.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from random import Random
 
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM
-from transformers.utils import logging
 
 from ...errors import TurnwiseError
 from ..algorithms.groups import TrainSample
-from ..algorithms.losses.base import LossInputs, PolicyLoss
-from ..algorithms.proximal.base import ProximalPolicy
+from ..algorithms.losses.base import Need, PolicyLoss, TokenBatch
+from ..algorithms.proximal.base import ProximalPolicy, ProximalTokens, Weights
 from ..config.sections import LearnerConfig
-from . import packed_attention as attention
-from .packing import MicroBatch, pack, split_micro_batches
+from .forward import entropies, load_model, log_distributions, target_logprobs
+from .metric_reduction import MetricReducer
+from .minibatches import split_minibatches
+from .packing import MicroBatch, Minibatch, pack_minibatch, trained_tokens
 
-STEP_METRICS = ("loss", "grad_norm", "step_scale")
-"""Metrics per optimizer step; the others are sums over trained tokens."""
+STEP_METRICS = {"loss": 0.0, "grad_norm": 0.0, "step_scale": 1.0, "lr_scale": 1.0}
+"""Metrics per optimizer step, with their values in an update without a step. An update reports their means."""
 MAX_BACKTRACKS = 3
 """Most times that one optimizer step is shortened."""
-
-logging.disable_progress_bar()
 
 
 class NonFiniteLoss(TurnwiseError):
     """The loss or its gradient is NaN or infinite."""
-
-
-def token_logprobs(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the log-probabilities of the targets and the entropies, in nats.
-
-    Args:
-        logits: (m, vocabulary).
-        targets: int64 (m,).
-
-    Returns:
-        Two tensors of shape (m,), in float32 or the wider dtype of ``logits``.
-    """
-    logp = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
-    return logp.gather(-1, targets[:, None])[:, 0], -(logp.exp() * logp).sum(-1)
 
 
 class Learner:
@@ -64,10 +49,7 @@ class Learner:
         self.loss = loss
         self.proximal = proximal
         self.temperature = temperature
-        self.model: Any = AutoModelForCausalLM.from_pretrained(
-            model, dtype=torch.float32, attn_implementation=attention.NAME, local_files_only=True
-        ).to(config.device)
-        self.model.eval()
+        self.model = load_model(model, config.device)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=config.learning_rate, betas=config.betas, weight_decay=config.weight_decay
         )
@@ -76,25 +58,26 @@ class Learner:
         """Return the parameters by their names in the Hugging Face checkpoint; a tied matrix appears once."""
         return list(self.model.named_parameters())
 
-    def compute_logprobs(self, micro_batch: MicroBatch, *, gradient: bool = True) -> tuple[Tensor, Tensor]:
-        """Return the log-probabilities of the trained tokens and their entropies, in nats. Shapes (m,)."""
-        context: AbstractContextManager[Any] = nullcontext() if gradient else torch.no_grad()
-        with context, attention.packed(micro_batch.lengths):
-            logits = self.model(
-                input_ids=micro_batch.token_ids,
-                position_ids=micro_batch.position_ids,
-                use_cache=False,
-                logits_to_keep=micro_batch.logit_positions,
-            ).logits[0]
-            return token_logprobs(logits / self.temperature, micro_batch.targets)
+    def compute_logprobs(self, micro_batch: MicroBatch, weights: Weights | None = None) -> Tensor:
+        """Return the log-probabilities of the trained tokens, in nats, without gradient. Shape (m,).
 
-    def update(self, samples: Sequence[TrainSample], lr_progress: float, update: int) -> dict[str, float]:
+        Args:
+            weights: parameters by name to use instead of the present ones.
+        """
+        with torch.no_grad():
+            distributions = log_distributions(self.model, micro_batch, self.temperature, weights)
+            return target_logprobs(distributions, micro_batch.targets)
+
+    def update(
+        self, samples: Sequence[TrainSample], lr_progress: float, update: int, stream: Random
+    ) -> dict[str, float]:
         """Train on a batch and return its metrics by name.
 
         Args:
-            samples: the batch, in ``num_minibatches`` optimizer steps of whole samples, in order.
+            samples: the batch, in ``num_minibatches`` optimizer steps of whole samples, ``num_epochs`` times.
             lr_progress: share of the learning rate schedule that has passed, 0 to 1.
             update: updates done before this one; the rate rises over the first ``lr_warmup_steps``.
+            stream: the random stream that shuffles the minibatches.
 
         Raises:
             NonFiniteLoss: the loss or gradient of an optimizer step is NaN or infinite. That step is not applied; the
@@ -102,27 +85,28 @@ class Learner:
         """
         rate = self._set_learning_rate(lr_progress, update)
         config = self.config
-        minibatches = [
-            [pack(part, config.device) for part in split_micro_batches(minibatch, config.max_tokens_per_micro_batch)]
-            for minibatch in split_minibatches(samples, config.num_minibatches)
-            if minibatch
+        sizes = [len(trained_tokens(one)) for one in samples]
+        trained = [one for one, size in zip(samples, sizes, strict=True) if size]
+        sizes = [size for size in sizes if size]
+        parts = [
+            part for _ in range(config.num_epochs) for part in split_minibatches(sizes, config.num_minibatches, stream)
         ]
-        proximal: list[list[Tensor | None]] = [[None] * len(minibatch) for minibatch in minibatches]
-        if len(minibatches) > 1 and self.proximal.needs_forward_pass:
-            proximal = [[self.compute_logprobs(one, gradient=False)[0] for one in part] for part in minibatches]
-        totals: dict[str, float] = {}
-        for number, (minibatch, logprobs) in enumerate(zip(minibatches, proximal, strict=True), 1):
-            name = f"optimizer step {number} of {len(minibatches)}"
-            for key, value in self._optimizer_step(minibatch, logprobs, name).items():
-                totals[key] = totals.get(key, 0.0) + value
-        tokens = sum(float((one.weights > 0).sum()) for minibatch in minibatches for one in minibatch)
-        means = {key: value / max(tokens, 1.0) for key, value in totals.items() if key not in STEP_METRICS}
-        return {
-            **means,
-            **{key: totals.get(key, 0.0) / max(len(minibatches), 1) for key in STEP_METRICS},
-            "learning_rate": rate,
-            "tokens": tokens,
+        start: list[Tensor] | None = None
+        if len(parts) > 1 and self.proximal.needs_start:
+            start = self._logprobs_by_sample(trained)
+        self.proximal.start_update(dict(self.named_parameters()))
+        metrics = MetricReducer()
+        steps: list[dict[str, float]] = []
+        for number, part in enumerate(parts, 1):
+            chosen = [trained[index] for index in part]
+            start_logprobs = None if start is None else torch.cat([start[index] for index in part])
+            name = f"optimizer step {number} of {len(parts)}"
+            steps.append(self._optimizer_step(chosen, start_logprobs, name, metrics))
+        means = {
+            key: sum(step[key] for step in steps) / len(steps) if steps else empty
+            for key, empty in STEP_METRICS.items()
         }
+        return {**metrics.reduced(), **means, "learning_rate": rate, "tokens": float(sum(sizes))}
 
     def _set_learning_rate(self, lr_progress: float, update: int) -> float:
         """Set and return the learning rate: a linear rise, and a quadratic decay to ``min_learning_rate``."""
@@ -133,56 +117,109 @@ class Learner:
             group["lr"] = rate
         return rate
 
+    def _pack(self, samples: Sequence[TrainSample]) -> Minibatch:
+        return pack_minibatch(samples, self.config.max_tokens_per_micro_batch, self.config.device)
+
+    def _logprobs_by_sample(self, samples: Sequence[TrainSample]) -> list[Tensor]:
+        """Return the present log-probabilities of the trained tokens of each sample."""
+        minibatch = self._pack(samples)
+        logprobs = torch.cat([self.compute_logprobs(one) for one in minibatch.micro_batches])
+        return list(torch.split(logprobs, minibatch.lengths.tolist()))
+
     def _optimizer_step(
-        self, micro_batches: Sequence[MicroBatch], start_logprobs: Sequence[Tensor | None], name: str
+        self, samples: Sequence[TrainSample], start_logprobs: Tensor | None, name: str, metrics: MetricReducer
     ) -> dict[str, float]:
-        """Accumulate the gradient over the micro-batches, apply one optimizer step, and return sums of its metrics.
+        """Accumulate the gradient over the micro-batches, apply one optimizer step, and return its ``STEP_METRICS``.
 
         Args:
-            start_logprobs: per micro-batch, the log-probabilities at the start of the update; None if they are the
-                current ones.
+            samples: the minibatch; every sample has a trained token.
+            start_logprobs: the log-probabilities at the start of the update; None if they are the current ones.
             name: names the step in an error.
+            metrics: the loss's metrics are added here.
 
         Raises:
             NonFiniteLoss: the loss or the gradient is NaN or infinite; the step is not applied.
         """
-        denominator = sum(float(one.weights.sum()) for one in micro_batches)
-        totals: dict[str, float] = {"loss": 0.0}
+        minibatch = self._pack(samples)
+        micro_batches = minibatch.micro_batches
+        starts: Sequence[Tensor | None] = [None] * len(micro_batches)
+        if start_logprobs is not None:
+            starts = torch.split(start_logprobs, [len(one.targets) for one in micro_batches])
+        total = 0.0
+        step_metrics = MetricReducer()
         before: list[Tensor] = []
+        self.loss.prepare(samples)
         self.optimizer.zero_grad(set_to_none=True)
-        for one, start in zip(micro_batches, start_logprobs, strict=True):
-            if not len(one.targets):
-                continue
-            current, entropy = self.compute_logprobs(one)
-            before.append(current.detach())
-            loss, metrics = self.loss(
-                LossInputs(
-                    logprobs=current,
-                    entropy=entropy,
-                    proximal=self.proximal.logprobs(current if start is None else start, one.behavior_logprobs),
-                    behavior=one.behavior_logprobs,
-                    advantages=one.advantages,
-                    weights=one.weights,
-                    denominator=max(denominator, 1e-8),
-                )
-            )
-            loss.backward()  # type: ignore[no-untyped-call]
-            totals["loss"] += float(loss.detach())
-            for key, value in metrics.items():
-                totals[key] = totals.get(key, 0.0) + float(value)
+        for one, start in zip(micro_batches, starts, strict=True):
+            batch = self._token_batch(one, minibatch, start)
+            before.append(batch.logprobs.detach())
+            output = self.loss(batch)
+            output.loss.backward()  # type: ignore[no-untyped-call]
+            total += float(output.loss.detach())
+            for reducer in (metrics, step_metrics):
+                reducer.add(output.metrics)
         norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm))
-        if not (math.isfinite(norm) and math.isfinite(totals["loss"])):
+        if not (math.isfinite(norm) and math.isfinite(total)):
             self.optimizer.zero_grad(set_to_none=True)
             raise NonFiniteLoss(
-                f"loss {totals['loss']} with gradient norm {norm} in {name} of the batch: the step is not applied, and "
+                f"loss {total} with gradient norm {norm} in {name} of the batch: the step is not applied, and "
                 "the run resumes from its last checkpoint; lower `learner.learning_rate` and run again with `--fork`"
             )
-        max_kl = self.config.max_kl if before else None
+        max_kl = self.config.max_kl
         weights = [one.detach().clone() for one in self.model.parameters()] if max_kl else []
-        self.optimizer.step()
-        scale = self._backtrack(micro_batches, before, weights, max_kl) if max_kl else 1.0
-        self.proximal.after_step(self.model)
-        return {**totals, "grad_norm": norm, "step_scale": scale}
+        lr_scale = self.loss.lr_scale(step_metrics.reduced())
+        with self._scaled_learning_rate(lr_scale):
+            self.optimizer.step()
+        step_scale = self._backtrack(micro_batches, before, weights, max_kl) if max_kl else 1.0
+        self.proximal.after_step(dict(self.named_parameters()))
+        return {"loss": total, "grad_norm": norm, "step_scale": step_scale, "lr_scale": lr_scale}
+
+    def _token_batch(self, one: MicroBatch, minibatch: Minibatch, start: Tensor | None) -> TokenBatch:
+        """Return the tokens of a micro-batch with the log-probabilities and entropies that the loss reads."""
+        needs = self.loss.needs
+        distributions = log_distributions(self.model, one, self.temperature)
+        logprobs = target_logprobs(distributions, one.targets)
+        needed: dict[Need, Tensor] = {}
+        if Need.ENTROPY_GRADIENT in needs:
+            needed[Need.ENTROPY_GRADIENT] = entropies(distributions)
+        elif Need.ENTROPY in needs:
+            needed[Need.ENTROPY] = entropies(distributions.detach())
+        current = logprobs.detach()
+        tokens = ProximalTokens(
+            ids=one.targets,
+            versions=one.versions,
+            staleness=one.staleness,
+            behavior=one.behavior_logprobs,
+            current=current,
+            start=current if start is None and self.proximal.needs_start else start,
+        )
+        return TokenBatch(
+            logprobs=logprobs,
+            proximal=self.proximal.logprobs(tokens, lambda weights: self.compute_logprobs(one, weights)),
+            behavior=one.behavior_logprobs,
+            advantages=one.advantages,
+            weights=one.weights,
+            sequence=one.sequences,
+            turn=one.turns,
+            group=one.groups,
+            source=one.sources,
+            staleness=one.staleness,
+            lengths=minibatch.lengths,
+            totals=minibatch.totals,
+            needed=needed,
+        )
+
+    @contextmanager
+    def _scaled_learning_rate(self, scale: float) -> Iterator[None]:
+        """Multiply the learning rate by ``scale`` inside the ``with`` block."""
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate * scale
+        try:
+            yield
+        finally:
+            for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate
 
     def _backtrack(
         self,
@@ -198,17 +235,13 @@ class Learner:
         the square root of ``max_kl / kl``. After a large step one search falls short, so it is repeated.
 
         Args:
-            logprobs: per micro-batch with trained tokens, the log-probabilities before the step.
+            logprobs: per micro-batch, the log-probabilities before the step.
             weights: the parameters before the step.
         """
-        trained = [one for one in micro_batches if len(one.targets)]
         scale = 1.0
         for _ in range(MAX_BACKTRACKS):
             log_ratios = torch.cat(
-                [
-                    self.compute_logprobs(one, gradient=False)[0] - before
-                    for one, before in zip(trained, logprobs, strict=True)
-                ]
+                [self.compute_logprobs(one) - before for one, before in zip(micro_batches, logprobs, strict=True)]
             )
             kl = float((log_ratios.exp() - 1 - log_ratios).mean())
             if kl <= max_kl:
@@ -219,9 +252,3 @@ class Learner:
                 for parameter, before in zip(self.model.parameters(), weights, strict=True):
                     parameter.lerp_(before, 1 - factor)
         return scale
-
-
-def split_minibatches(samples: Sequence[TrainSample], count: int) -> list[list[TrainSample]]:
-    """Return ``count`` lists of nearly equal length, with whole samples in order."""
-    bounds = [round(i * len(samples) / count) for i in range(count + 1)]
-    return [list(samples[start:end]) for start, end in pairwise(bounds)]

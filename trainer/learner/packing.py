@@ -4,7 +4,7 @@ In a causal model the logits at position ``p`` predict token ``p + 1``. A micro-
 *before* each trained token. The first token of a sample has no position before it and is never trained on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..algorithms.groups import TrainSample
+from ..algorithms.losses.base import SOURCES, Totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,53 @@ class MicroBatch:
     """float32 (m,)"""
     weights: Tensor
     """float32 (m,)"""
+    versions: Tensor
+    """int64 (m,): ids of the versions that sampled the trained tokens"""
+    staleness: Tensor
+    """int64 (m,)"""
+    turns: Tensor
+    """int64 (m,)"""
+    sources: Tensor
+    """int64 (m,): indices into ``SOURCES``"""
+    sequences: Tensor
+    """int64 (m,): indices of the samples in the minibatch"""
+    groups: Tensor
+    """int64 (m,): indices of the groups in the minibatch"""
+
+
+@dataclass(frozen=True, slots=True)
+class Minibatch:
+    """The micro-batches of one optimizer step."""
+
+    micro_batches: Sequence[MicroBatch]
+    lengths: Tensor
+    """int64 (samples,): trained tokens per sample"""
+    totals: Totals
+
+
+def trained_tokens(sample: TrainSample) -> NDArray[np.intp]:
+    """Return the positions of the tokens with a weight, except the first token of the sample."""
+    return np.flatnonzero(sample.weights[1:]) + 1
+
+
+def group_indices(samples: Sequence[TrainSample]) -> dict[str, int]:
+    """Return the index of each group by its id, counted from 0 in the order of the samples."""
+    return {group: index for index, group in enumerate(dict.fromkeys(one.group for one in samples))}
+
+
+def pack_minibatch(samples: Sequence[TrainSample], max_tokens: int, device: str = "cpu") -> Minibatch:
+    """Return the samples in micro-batches of at most ``max_tokens`` tokens, in order."""
+    groups = group_indices(samples)
+    micro_batches: list[MicroBatch] = []
+    first = 0
+    for part in split_micro_batches(samples, max_tokens):
+        micro_batches.append(pack(part, device, first=first, groups=groups))
+        first += len(part)
+    counts = [len(trained_tokens(one)) for one in samples]
+    weight = sum(float(one.weights.sum()) for one in micro_batches)
+    trained_groups = {one.group for one, count in zip(samples, counts, strict=True) if count}
+    totals = Totals(weight, sum(count > 0 for count in counts), len(trained_groups))
+    return Minibatch(micro_batches, torch.as_tensor(counts, dtype=torch.int64, device=device), totals)
 
 
 def split_micro_batches(samples: Sequence[TrainSample], max_tokens: int) -> list[list[TrainSample]]:
@@ -52,15 +100,27 @@ def split_micro_batches(samples: Sequence[TrainSample], max_tokens: int) -> list
     return parts
 
 
-def pack(samples: Sequence[TrainSample], device: str = "cpu") -> MicroBatch:
-    """Return the micro-batch of these samples, in order."""
+def pack(
+    samples: Sequence[TrainSample], device: str = "cpu", *, first: int = 0, groups: Mapping[str, int] | None = None
+) -> MicroBatch:
+    """Return the micro-batch of these samples, in order.
+
+    Args:
+        first: index of the first sample in its minibatch.
+        groups: index of each group in the minibatch; by default, groups count from 0 in this micro-batch.
+    """
+    groups = group_indices(samples) if groups is None else groups
     lengths = [len(one.sample.tokens) for one in samples]
     starts = np.cumsum([0, *lengths[:-1]])
-    trained = [np.flatnonzero(one.weights[1:]) + 1 for one in samples]
+    trained = [trained_tokens(one) for one in samples]
+    counts = [len(index) for index in trained]
 
     def column(values: Sequence[NDArray[Any]], dtype: torch.dtype) -> Tensor:
         picked = [value[index] for value, index in zip(values, trained, strict=True)]
         return torch.as_tensor(np.concatenate(picked), dtype=dtype, device=device)
+
+    def repeated(values: Sequence[int]) -> Tensor:
+        return torch.as_tensor(np.repeat(values, counts), dtype=torch.int64, device=device)
 
     before = np.concatenate([start + index - 1 for start, index in zip(starts, trained, strict=True)])
     tokens = [one.sample.tokens for one in samples]
@@ -74,4 +134,10 @@ def pack(samples: Sequence[TrainSample], device: str = "cpu") -> MicroBatch:
         behavior_logprobs=column([one.sample.logprobs for one in samples], torch.float32),
         advantages=column([one.advantages for one in samples], torch.float32),
         weights=column([one.weights for one in samples], torch.float32),
+        versions=column([one.sample.versions for one in samples], torch.int64),
+        staleness=column([one.staleness for one in samples], torch.int64),
+        turns=column([one.sample.turns for one in samples], torch.int64),
+        sources=repeated([SOURCES.index(one.source) for one in samples]),
+        sequences=repeated(range(first, first + len(samples))),
+        groups=repeated([groups[one.group] for one in samples]),
     )

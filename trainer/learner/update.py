@@ -47,6 +47,7 @@ class UpdateStep:
         self._store = context.store
         self.history = history
         self._replay_stream = streams.of("replay_buffer")
+        self._minibatch_stream = streams.of("minibatches")
         self._filter_streams = [streams.of("sample_filters", i) for i in range(len(config.sample_filters))]
         self._needs_texts = any(shaper.needs_texts for shaper in config.rewards)
         self.skip_reason = ""
@@ -100,7 +101,9 @@ class UpdateStep:
             return None
         assembled = monotonic()
         try:
-            learner_metrics = await asyncio.to_thread(self._learner.update, batch.samples, lr_progress, parent.update)
+            learner_metrics = await asyncio.to_thread(
+                self._learner.update, batch.samples, lr_progress, parent.update, self._minibatch_stream
+            )
         except TurnwiseError:
             await self._store.release()
             raise

@@ -31,7 +31,9 @@ from turnwise.records import (
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.sections import LearnerConfig
 from turnwise.trainer.learner.batch import assemble
-from turnwise.trainer.learner.local import Learner, NonFiniteLoss, split_minibatches
+from turnwise.trainer.learner.local import Learner, NonFiniteLoss
+from turnwise.trainer.learner.metric_reduction import MetricReducer
+from turnwise.trainer.learner.minibatches import split_minibatches
 from turnwise.trainer.learner.packing import pack, split_micro_batches
 
 NAN = float("nan")
@@ -137,7 +139,7 @@ def test_three_updates_equal_plain_synchronous_grpo(model: Path) -> None:
     for update in range(3):
         groups = batch(update, reference)
         _, train_batch = assembled(groups, update)
-        learner.update(train_batch.samples, 0.0, update)
+        learner.update(train_batch.samples, 0.0, update, Random(0))
         plain_grpo(reference, optimizer, groups)
         for (name, ours), (_, theirs) in zip(
             learner.model.named_parameters(), reference.named_parameters(), strict=True
@@ -183,7 +185,7 @@ def test_several_optimizer_steps_per_batch_use_the_policy_at_its_start_as_proxim
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     slots, train_batch = assembled(batch(1, policy))
     learner = Learner(model, LEARNER.model_copy(update={"num_minibatches": 3}), slots.loss, slots.proximal, 1.0)
-    metrics = learner.update(train_batch.samples, 0.0, 0)
+    metrics = learner.update(train_batch.samples, 0.0, 0, Random(0))
     assert metrics["behavior_kl"] > 0
     assert metrics["tokens"] == sum(sum(one.sample.mask) for one in train_batch.samples)
 
@@ -198,7 +200,7 @@ def test_a_step_without_trained_tokens_changes_nothing(model: Path) -> None:
     learner = Learner(model, LEARNER.model_copy(update={"max_kl": 1e-3}), slots.loss, slots.proximal, 1.0)
     before = weights(learner)
     filtered = [replace(one, weights=np.zeros_like(one.weights)) for one in train_batch.samples]
-    metrics = learner.update(filtered, 0.0, 0)
+    metrics = learner.update(filtered, 0.0, 0, Random(0))
     assert (metrics["tokens"], metrics["step_scale"]) == (0.0, 1.0)
     assert all(torch.equal(a, b) for a, b in zip(before, weights(learner), strict=True))
 
@@ -207,16 +209,17 @@ def test_a_non_finite_step_is_named_and_not_applied(model: Path) -> None:
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     slots, train_batch = assembled(batch(1, policy))
     config = LEARNER.model_copy(update={"num_minibatches": 2})
-    first, second = split_minibatches(train_batch.samples, 2)
-    broken = [*first, *(replace(one, advantages=np.full_like(one.advantages, np.nan)) for one in second)]
+    sizes = [int(one.sample.mask.sum()) for one in train_batch.samples]
+    first, second = split_minibatches(sizes, 2, Random(0))
+    broken = list(train_batch.samples)
+    for index in second:
+        broken[index] = replace(broken[index], advantages=np.full_like(broken[index].advantages, np.nan))
     learner, reference = (Learner(model, config, slots.loss, slots.proximal, 1.0) for _ in range(2))
     with pytest.raises(NonFiniteLoss, match="in optimizer step 2 of 2 of the batch: the step is not applied"):
-        learner.update(broken, 0.0, 0)
-    micro_batches = [pack(part) for part in split_micro_batches(first, config.max_tokens_per_micro_batch)]
+        learner.update(broken, 0.0, 0, Random(0))
     for group in reference.optimizer.param_groups:
         group["lr"] = LEARNER.learning_rate
-    logprobs = [reference.compute_logprobs(one, gradient=False)[0] for one in micro_batches]
-    reference._optimizer_step(micro_batches, logprobs, "")
+    reference._optimizer_step([train_batch.samples[index] for index in first], None, "", MetricReducer())
     assert any(not torch.equal(a, b) for a, b in zip(policy.parameters(), weights(learner), strict=True))
     assert all(torch.equal(a, b) for a, b in zip(weights(reference), weights(learner), strict=True))
 
@@ -231,9 +234,9 @@ def test_a_step_beyond_the_kl_bound_is_shortened(model: Path) -> None:
         micro_batches = [
             pack(part) for part in split_micro_batches(train_batch.samples, config.max_tokens_per_micro_batch)
         ]
-        before = [learner.compute_logprobs(one, gradient=False)[0] for one in micro_batches]
-        scale = learner.update(train_batch.samples, 0.0, 0)["step_scale"]
-        after = [learner.compute_logprobs(one, gradient=False)[0] for one in micro_batches]
+        before = [learner.compute_logprobs(one) for one in micro_batches]
+        scale = learner.update(train_batch.samples, 0.0, 0, Random(0))["step_scale"]
+        after = [learner.compute_logprobs(one) for one in micro_batches]
         log_ratios = torch.cat(after) - torch.cat(before)
         kl[limit] = float((log_ratios.exp() - 1 - log_ratios).mean())
         assert (scale < 1) is (limit is not None)

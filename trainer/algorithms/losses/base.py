@@ -1,35 +1,124 @@
-"""The base class of policy losses, and the tokens they are computed on."""
+"""The base class of policy losses, the tokens they are computed on, and the metrics they return."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from enum import StrEnum
+from typing import TYPE_CHECKING, ClassVar, Literal
 
+from ....errors import TurnwiseError
 from ....records import Source
 from ..component import Component
+from ..groups import TrainSample
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+SOURCES = tuple(Source)
+"""``TokenBatch.source`` holds indices into this tuple."""
+
+
+class Need(StrEnum):
+    """A tensor that costs time or memory; the learner computes it only for a loss that needs it."""
+
+    ENTROPY = "entropy"
+    """``TokenBatch.entropy``, without gradient."""
+    ENTROPY_GRADIENT = "entropy_gradient"
+    """``TokenBatch.entropy``, with gradient."""
+    REFERENCE = "reference"
+    """``TokenBatch.reference``: one more forward pass, and the weights of the reference policy in memory."""
+
 
 @dataclass(frozen=True, slots=True)
-class LossInputs:
-    """The trained tokens of one micro-batch, flat: every tensor is float32 of shape (tokens,)."""
+class Totals:
+    """Sums over the whole optimizer step, before any rejection by the loss."""
+
+    weight: float
+    """Sum of the token weights."""
+    sequences: int
+    """Sequences with a trained token."""
+    groups: int
+    """Groups with a trained token."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBatch:
+    """The trained tokens of one micro-batch, flat: every tensor has the shape (tokens,) if not said otherwise.
+
+    A sequence is one sample: a root-to-leaf path of a trajectory's messages. A sequence is never split over two
+    micro-batches. ``sequence`` and ``group`` count from 0 over the whole optimizer step, in the order of the samples
+    that ``PolicyLoss.prepare`` receives.
+    """
 
     logprobs: Tensor
-    """Current log-probabilities, with gradient."""
-    entropy: Tensor
-    """Entropy of the current distribution at each token, in nats, with gradient."""
+    """float32: current log-probabilities, with gradient."""
     proximal: Tensor
-    """Log-probabilities under the proximal policy."""
+    """float32: log-probabilities under the proximal policy."""
     behavior: Tensor
-    """Log-probabilities under the policy that sampled the token."""
+    """float32: log-probabilities under the policy that sampled the token; NaN where no policy of this run did."""
     advantages: Tensor
+    """float32"""
     weights: Tensor
-    denominator: float
-    """Sum of the weights over the whole optimizer step, before any rejection."""
+    """float32"""
+    sequence: Tensor
+    """int64: index of the token's sequence."""
+    turn: Tensor
+    """int64: index of the token's turn in its trajectory."""
+    group: Tensor
+    """int64: index of the token's group."""
+    source: Tensor
+    """int64: index of the token's source in ``SOURCES``."""
+    staleness: Tensor
+    """int64: updates between the version that sampled the token and the version being updated; -1 if no version did."""
+    lengths: Tensor
+    """int64 (sequences,): trained tokens per sequence of the whole optimizer step."""
+    totals: Totals
+    needed: Mapping[Need, Tensor]
+    """The tensors that the loss needs; ``entropy`` and ``reference`` read them."""
+
+    @property
+    def entropy(self) -> Tensor:
+        """Return the entropy of the current distribution at each token, in nats. float32 (tokens,)."""
+        return self._read(Need.ENTROPY_GRADIENT if Need.ENTROPY_GRADIENT in self.needed else Need.ENTROPY)
+
+    @property
+    def reference(self) -> Tensor:
+        """Return the log-probabilities under the reference policy, without gradient. float32 (tokens,)."""
+        return self._read(Need.REFERENCE)
+
+    def from_source(self, source: Source) -> Tensor:
+        """Return where a token has this source. bool (tokens,)."""
+        return self.source == SOURCES.index(source)
+
+    def sequence_mean(self, values: Tensor) -> Tensor:
+        """Return at each token the mean of ``values`` (tokens,) over the trained tokens of its sequence. (tokens,)."""
+        sums = values.new_zeros(len(self.lengths)).index_add(0, self.sequence, values)
+        return sums[self.sequence] / self.lengths[self.sequence]
+
+    def _read(self, need: Need) -> Tensor:
+        if need not in self.needed:
+            raise TurnwiseError(f"the loss reads `{need}` without declaring it: add `Need.{need.name}` to its `needs`")
+        return self.needed[need]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """Values of a metric in one micro-batch, and the reduction over all values of the update to one number."""
+
+    values: Tensor
+    """Any shape; detached by the learner."""
+    reduction: Literal["sum", "mean", "max"] = "mean"
+
+
+@dataclass(frozen=True, slots=True)
+class LossOutput:
+    """The result of a loss on one micro-batch."""
+
+    loss: Tensor
+    """Scalar: this micro-batch's share. The sum of all shares is the loss of the optimizer step."""
+    metrics: Mapping[str, Metric]
 
 
 class PolicyLoss(Component, ABC):
@@ -41,9 +130,25 @@ class PolicyLoss(Component, ABC):
     accepts: ClassVar[Collection[Source]] = frozenset({Source.POLICY})
     """Sources of the tokens that this loss is computed on."""
 
-    @abstractmethod
-    def __call__(self, inputs: LossInputs) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return this micro-batch's share of the loss and sums of metrics over its tokens.
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Return the optional tensors that this loss reads; it may depend on the options."""
+        return frozenset()
 
-        The loss is a scalar, already divided by ``inputs.denominator``.
+    def prepare(self, samples: Sequence[TrainSample]) -> None:
+        """Read all samples of an optimizer step before its first micro-batch.
+
+        A loss may keep here the statistics of the batch that its calls use, in private attributes.
         """
+
+    @abstractmethod
+    def __call__(self, batch: TokenBatch) -> LossOutput:
+        """Return this micro-batch's share of the loss, already divided by ``batch.totals``, and metrics."""
+
+    def lr_scale(self, metrics: Mapping[str, float]) -> float:
+        """Return the factor of the learning rate for this optimizer step.
+
+        Args:
+            metrics: this loss's metrics, reduced over the optimizer step.
+        """
+        return 1.0

@@ -1,9 +1,12 @@
-"""Decoupled PPO on tokens (AReaL, Fu et al. 2025), with truncated or masked importance sampling.
+"""Decoupled PPO on tokens (AReaL, Fu et al. 2025, arXiv:2505.24298), with truncated or masked importance sampling.
 
 Three policies take part: the *behavior* policy sampled the token, the *proximal* policy is where the update started,
 and the *current* policy is being updated. The ratio current/proximal is clipped, and the result is weighted by
 proximal/behavior, which is capped. The denominator counts the tokens before any rejection, so a rejected token never
 raises the weight of the others.
+
+Options change the parts that the papers of the field vary: the aggregation over tokens (``_aggregation``), an entropy
+bonus, and a penalty on the KL divergence from a reference policy.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from .base import LossInputs, PolicyLoss
+from ._aggregation import Aggregation, aggregate
+from .base import LossOutput, Metric, Need, PolicyLoss, TokenBatch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,6 +33,15 @@ def importance_weight(proximal: Tensor, behavior: Tensor, cap: float, mode: Lite
     return weight.clamp(max=cap) if mode == "truncate" else weight * (weight <= cap)
 
 
+def k3(log_ratio: Tensor) -> Tensor:
+    """Return Schulman's k3 estimate ``r - 1 - log r`` of KL(p || q) per token; ``log_ratio`` is log q - log p.
+
+    The estimate is never negative, and unbiased for tokens sampled from p (Schulman 2020, "Approximating KL
+    divergence"; GRPO, Shao et al. 2024, equation 4).
+    """
+    return log_ratio.exp() - 1 - log_ratio
+
+
 class DecoupledPPO(PolicyLoss):
     """Clipped ratio current/proximal, weighted by proximal/behavior, with an optional entropy bonus."""
 
@@ -42,23 +55,40 @@ class DecoupledPPO(PolicyLoss):
     """Above ``is_cap``: ``truncate`` lowers the weight to the cap, ``mask`` drops the token."""
     entropy_coef: float = Field(0.0, ge=0)
     """Coefficient of the entropy bonus."""
+    reference_kl_coef: float = Field(0.0, ge=0)
+    """Coefficient of the KL divergence from the reference policy: ``model.reference``, or the run's version 0."""
+    aggregation: Aggregation = "token_mean"
+    """The denominator: ``token_mean``, ``sequence_mean`` (GRPO), or ``constant`` (Dr. GRPO)."""
+    max_tokens: int = Field(1024, ge=1)
+    """The constant per sequence that ``aggregation = "constant"`` divides by."""
 
-    def __call__(self, inputs: LossInputs) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the loss over the denominator, and sums of metrics."""
-        ratio = (inputs.logprobs - inputs.proximal).exp()
-        correction = importance_weight(inputs.proximal, inputs.behavior, self.is_cap, self.is_mode)
-        surrogate = clipped_surrogate(ratio, inputs.advantages, self.clip_ratio_low, self.clip_ratio_high)
-        entropy = (inputs.weights * inputs.entropy).sum()
-        loss = (inputs.weights * correction * surrogate).sum()
-        if self.entropy_coef:
-            loss = loss - self.entropy_coef * entropy
-        trained = (inputs.weights > 0).float()
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Return the entropy, with gradient if there is a bonus, and the reference policy if there is a penalty."""
+        entropy = Need.ENTROPY_GRADIENT if self.entropy_coef else Need.ENTROPY
+        return frozenset({entropy, Need.REFERENCE} if self.reference_kl_coef else {entropy})
+
+    def log_ratio(self, batch: TokenBatch) -> Tensor:
+        """Return the logarithm of the ratio that is clipped, per token, with gradient. Shape (tokens,)."""
+        return batch.logprobs - batch.proximal
+
+    def __call__(self, batch: TokenBatch) -> LossOutput:
+        """Return the loss over the denominator, and metrics."""
+        ratio = self.log_ratio(batch).exp()
+        correction = importance_weight(batch.proximal, batch.behavior, self.is_cap, self.is_mode)
+        values = correction * clipped_surrogate(ratio, batch.advantages, self.clip_ratio_low, self.clip_ratio_high)
+        trained = batch.weights > 0
         clipped = (ratio < 1 - self.clip_ratio_low) | (ratio > 1 + self.clip_ratio_high)
-        gap = inputs.logprobs - inputs.behavior
         metrics = {
-            "entropy": (trained * inputs.entropy).sum(),
-            "clip_fraction": (trained * clipped).sum(),
-            "is_cap_fraction": (trained * ((inputs.proximal - inputs.behavior).exp() > self.is_cap)).sum(),
-            "behavior_kl": (trained * (gap.exp() - 1 - gap)).sum(),
+            "entropy": Metric(batch.entropy[trained]),
+            "clip_fraction": Metric(clipped[trained]),
+            "is_cap_fraction": Metric(((batch.proximal - batch.behavior).exp() > self.is_cap)[trained]),
+            "behavior_kl": Metric(k3(batch.logprobs - batch.behavior)[trained]),
         }
-        return loss / inputs.denominator, {name: value.detach() for name, value in metrics.items()}
+        if self.entropy_coef:
+            values = values - self.entropy_coef * batch.entropy
+        if self.reference_kl_coef:
+            divergence = k3(batch.reference - batch.logprobs)
+            values = values + self.reference_kl_coef * divergence
+            metrics["reference_kl"] = Metric(divergence[trained])
+        return LossOutput(aggregate(batch, values, self.aggregation, self.max_tokens), metrics)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .base import ProximalPolicy
+from .base import ProximalPolicy, ProximalTokens, Score
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 class Behavior(ProximalPolicy):
     """The policy that sampled each token."""
 
-    def logprobs(self, current: Tensor, behavior: Tensor) -> Tensor:
-        """Return the behavior log-probabilities, detached."""
-        return behavior.detach()
+    def logprobs(self, tokens: ProximalTokens, score: Score) -> Tensor:
+        """Return the behavior log-probabilities."""
+        return tokens.behavior

@@ -1,10 +1,10 @@
-"""The learner's policy at the start of the update, as in AReaL's decoupled PPO."""
+"""The learner's policy at the start of the update, as in AReaL's decoupled PPO (Fu et al. 2025, arXiv:2505.24298)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from .base import ProximalPolicy
+from .base import ProximalPolicy, ProximalTokens, Score
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,8 +16,9 @@ class Recompute(ProximalPolicy):
     With one optimizer step per batch, the training pass itself computes it, at no extra cost.
     """
 
-    needs_forward_pass: ClassVar[bool] = True
+    needs_start: ClassVar[bool] = True
 
-    def logprobs(self, current: Tensor, behavior: Tensor) -> Tensor:
-        """Return the current log-probabilities, detached."""
-        return current.detach()
+    def logprobs(self, tokens: ProximalTokens, score: Score) -> Tensor:
+        """Return the log-probabilities at the start of the update."""
+        assert tokens.start is not None  # noqa: S101 - ``needs_start`` is set
+        return tokens.start
