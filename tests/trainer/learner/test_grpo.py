@@ -1,10 +1,11 @@
-"""Compare the learner with plain synchronous GRPO, written out here: equal at staleness 0 with default components.
+"""Compare the learner with plain GRPO and its decoupled PPO loss, written out here: equal with default components.
 
 The comparison runs in float64 (transformers keeps its norms in float32), with rewards that float32 represents exactly:
 AdamW's first steps are nearly the sign of the gradient, which amplifies rounding errors. The tolerance is less than a
 hundredth of the change that the updates make.
 """
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -92,7 +93,11 @@ def batch(seed: int, policy: torch.nn.Module) -> list[Group]:
 
 
 def plain_grpo(model: torch.nn.Module, optimizer: torch.optim.Optimizer, groups: list[Group]) -> None:
-    """Apply one update: token-level loss, the group's mean return as baseline, one sequence per forward pass."""
+    """Apply one update: the decoupled PPO loss per token, the group's mean return as baseline, one sequence per pass.
+
+    Per token ``w max(-A r, -A clip(r, 0.8, 1.2))`` with ``r`` = current / proximal and ``w`` = min(proximal / behavior,
+    2); the proximal policy is the current one before the step. The mean over all tokens is the loss.
+    """
     terms = []
     for group in groups:
         returns = [sum(step.reward for step in one.steps) for one in group.trajectories]
@@ -104,8 +109,10 @@ def plain_grpo(model: torch.nn.Module, optimizer: torch.optim.Optimizer, groups:
             logp = model(torch.tensor([ids])).logits[0].log_softmax(-1)
             for i in range(1, len(ids)):
                 if mask[i]:
-                    ratio = (logp[i - 1, ids[i]] - old[i]).exp()
-                    terms.append(torch.max(-advantage * ratio, -advantage * ratio.clamp(0.8, 1.2)))
+                    current = logp[i - 1, ids[i]]
+                    proximal = current.detach()
+                    ratio, weight = (current - proximal).exp(), (proximal - old[i]).exp().clamp(max=2.0)
+                    terms.append(weight * torch.max(-advantage * ratio, -advantage * ratio.clamp(0.8, 1.2)))
     loss = torch.stack(terms).sum() / len(terms)
     optimizer.zero_grad()
     loss.backward()
@@ -129,17 +136,23 @@ def assembled(groups: list[Group], update: int = 0, **chosen: Any):
     )
 
 
-def test_three_updates_equal_plain_synchronous_grpo(model: Path) -> None:
+@pytest.mark.parametrize("stale", [False, True])
+def test_three_updates_equal_plain_grpo(model: Path, stale: bool) -> None:
+    """Stale batches come from another policy, so that importance weights differ from 1 and some exceed the cap."""
     reference = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32, attn_implementation="eager").double()
     optimizer = torch.optim.AdamW(reference.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.0)
     slots, _ = assembled([])
     learner = Learner(model, LEARNER, slots.loss, slots.proximal, 1.0)
     learner.model.double()
     before = [one.detach().clone() for one in reference.parameters()]
+    other = copy.deepcopy(reference)
+    for parameter in other.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
     for update in range(3):
-        groups = batch(update, reference)
+        groups = batch(update, other if stale else reference)
         _, train_batch = assembled(groups, update)
-        learner.update(train_batch.samples, 0.0, update, Random(0))
+        metrics = learner.update(train_batch.samples, 0.0, update, Random(0))
+        assert (metrics["is_cap_fraction"] > 0.05) is stale
         plain_grpo(reference, optimizer, groups)
         for (name, ours), (_, theirs) in zip(
             learner.model.named_parameters(), reference.named_parameters(), strict=True
