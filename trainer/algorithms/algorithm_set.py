@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field, SerializeAsAny
 
@@ -19,6 +19,9 @@ from .proximal.base import ProximalPolicy
 from .replay.base import ReplayBuffer
 from .rewards.base import RewardShaper
 from .rollout_control.base import RolloutController
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SLOTS: tuple[type[Component], ...] = (
     TaskSampler,
@@ -83,3 +86,13 @@ class AlgorithmSet(BaseModel):
         """Restore the states that ``component_states`` returned."""
         for key, one in self.components():
             one.load_state_dict(states.get(key, {}))
+
+    def component_tensors(self) -> dict[str, Tensor]:
+        """Return the tensors of every component, by ``key/name``."""
+        return {f"{key}/{name}": value for key, one in self.components() for name, value in one.tensors().items()}
+
+    def load_component_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Restore the tensors that ``component_tensors`` returned."""
+        for key, one in self.components():
+            prefix = f"{key}/"
+            one.load_tensors({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})

@@ -4,14 +4,14 @@ A slot is a package with a ``base.py``. That file declares an abstract subclass 
 ``default``; every other module of the package holds one method, and its file name is its name in the configuration.
 
 * Options are fields: the configuration checks them and reports a misspelled one.
-* State is kept in private attributes and leaves through ``state_dict`` only, as JSON values. With the random streams
-  (``random_streams``), it makes a resumed run continue as the uninterrupted run would have.
+* State is kept in private attributes and leaves through ``state_dict``, as JSON values, and ``tensors``. With the
+  random streams (``random_streams``), it makes a resumed run continue as the uninterrupted run would have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import (
     BaseModel,
@@ -26,12 +26,15 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from .registry import UnknownComponent, component_class, component_name
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 NAME_ERROR = "component_name"
 """The type of a pydantic error about a component's name; its message is complete."""
 
 
 class Component(BaseModel):
-    """A method in a slot. Stateless unless it overrides ``state_dict`` and ``load_state_dict``."""
+    """A method in a slot. Stateless unless it overrides ``state_dict`` or ``tensors``, and their counterparts."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -61,11 +64,18 @@ class Component(BaseModel):
         return self.model_dump(mode="json", exclude=set(self.operational), exclude_defaults=True)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all state, as JSON values."""
+        """Return the state, as JSON values; ``tensors`` returns the rest."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state that ``state_dict`` returned."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return the tensors of the state by name, without gradient. A checkpoint holds them in a file of tensors."""
+        return {}
+
+    def load_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Restore the tensors that ``tensors`` returned; they are on the CPU."""
 
     @model_validator(mode="wrap")
     @classmethod

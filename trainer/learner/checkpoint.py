@@ -3,7 +3,8 @@
 ``<run>/checkpoints/<version>/`` contains:
 
 * ``config.json``, ``model.safetensors`` and the tokenizer, which any tool of the field loads;
-* ``training/optimizer.safetensors`` and ``training/state.json``, which a resumed run needs;
+* ``training/optimizer.safetensors`` and ``training/state.json``, which a resumed run needs, and
+  ``training/components.safetensors`` if components of the run keep tensors;
 * ``training/MANIFEST.json``: the run's uid and the hash of every file.
 
 A checkpoint is complete or absent, even if a process dies: it is written to a temporary folder, synced, renamed, and
@@ -32,6 +33,7 @@ from ..failpoints import failpoint
 MANIFEST = "training/MANIFEST.json"
 OPTIMIZER = "training/optimizer.safetensors"
 STATE = "training/state.json"
+COMPONENTS = "training/components.safetensors"
 TOKENIZER_SUFFIXES = frozenset({".json", ".jinja", ".txt", ".model"})
 
 
@@ -119,6 +121,7 @@ def save(
     state: Mapping[str, Any],
     *,
     run_uid: str,
+    component_tensors: Mapping[str, torch.Tensor] | None = None,
 ) -> Path:
     """Write the checkpoint of a version and return its path. An existing folder at that path is replaced.
 
@@ -126,6 +129,7 @@ def save(
         folder: the folder of all checkpoints of the run.
         tokenizer_from: a model folder whose tokenizer files are copied.
         state: JSON values, returned by ``verify`` and ``read_state``.
+        component_tensors: returned by ``read_component_tensors``.
 
     Raises:
         CheckpointFailed: the checkpoint could not be written; earlier checkpoints are unchanged.
@@ -134,7 +138,7 @@ def save(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(temporary, ignore_errors=True)
-        _write(temporary, model, optimizer, tokenizer_from, state, run_uid)
+        _write(temporary, model, optimizer, tokenizer_from, state, component_tensors or {}, run_uid)
         failpoint("checkpoint_written")
         shutil.rmtree(final, ignore_errors=True)
         temporary.rename(final)
@@ -152,7 +156,13 @@ def save(
 
 
 def _write(
-    folder: Path, model: Any, optimizer: Any, tokenizer_from: Path, state: Mapping[str, Any], run_uid: str
+    folder: Path,
+    model: Any,
+    optimizer: Any,
+    tokenizer_from: Path,
+    state: Mapping[str, Any],
+    component_tensors: Mapping[str, torch.Tensor],
+    run_uid: str,
 ) -> None:
     """Write and sync all files of a checkpoint.
 
@@ -165,6 +175,8 @@ def _write(
             shutil.copy2(file, folder / file.name)
     (folder / STATE).parent.mkdir()
     save_file(optimizer_tensors(model, optimizer), folder / OPTIMIZER)
+    if component_tensors:
+        save_file({name: value.contiguous() for name, value in component_tensors.items()}, folder / COMPONENTS)
     (folder / STATE).write_text(json.dumps(state))
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     manifest = {"run": run_uid, "files": {str(file.relative_to(folder)): _digest(file) for file in files}}
@@ -201,6 +213,11 @@ def read_state(path: Path) -> dict[str, Any]:
     """
     state: dict[str, Any] = json.loads((path / STATE).read_text())
     return state
+
+
+def read_component_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """Return the component tensors that were passed to ``save``, on the CPU, from a verified checkpoint."""
+    return load_file(path / COMPONENTS) if (path / COMPONENTS).exists() else {}
 
 
 def load_into(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:

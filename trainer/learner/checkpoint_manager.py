@@ -39,6 +39,7 @@ class CheckpointManager:
         self._learner = learner
         self._store = context.store
         self._uid = run_uid
+        self._component_tensors = context.config.component_tensors
         self._keep_last = context.config.checkpoint.keep_last
         self._engine_model = engine_model.resolve()
         self._state = state
@@ -61,6 +62,7 @@ class CheckpointManager:
                 self._tokenizer,
                 self._state(),
                 run_uid=self._uid,
+                component_tensors=self._component_tensors(),
             )
         await self._store.set_checkpoint(version, str(path))
         failpoint("checkpoint_committed")

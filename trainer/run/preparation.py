@@ -96,6 +96,7 @@ class Preparation:
         self._state.current, self._state.trained_s = version, stored["trained_s"]
         self._evaluator.results = {name: EvalResult(**value) for name, value in stored["evaluations"].items()}
         context.config.load_component_states(stored["components"])
+        context.config.load_component_tensors(checkpoint.read_component_tensors(self._initial.model))
         context.streams.load_state_dict(stored["streams"])
         await self._cluster.engines.publish(weights, version.id)
 
