@@ -1,0 +1,78 @@
+"""Variance Controlled Policy Optimization (VCPO): the step shrinks with the effective sample size of the batch.
+
+Source: the paper's repository (a fork of verl: ``megatron_actor.py``, ``staleness_utils.py``); formulas below.
+
+* The importance weight of sequence ``i`` is ``w_i = exp sum_t (log current - log behavior)``. The objective is the
+  policy gradient with this weight, truncated at ``is_cap`` and without gradient: ``-min(w_i, cap) A_it log
+  current_it``. The proximal policy is not read.
+* The effective sample size of an optimizer step with ``B`` sequences, as a share of B, is ``ess = (sum w)^2 /
+  (B sum w^2)`` with the weights before truncation. The learning rate of the step is multiplied by
+  ``sqrt(min(1, ess / base_ess))`` and restored afterwards. On-policy, ``ess`` is 1.
+
+The paper's second part, a baseline that minimizes the variance of the gradient (OPOB), is not implemented.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from ._aggregation import Aggregation, aggregate
+from .base import LossOutput, Metric, Need, PolicyLoss, TokenBatch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MAX_LOG_WEIGHT = 300.0
+"""Bound of the logarithm of a sequence's weight, so that its square is finite in float64."""
+
+
+def sequence_weights(batch: TokenBatch) -> Tensor:
+    """Return the importance weight current/behavior of every sequence of the step, detached. float64 (sequences,).
+
+    Sequences of other micro-batches have the weight 1.
+    """
+    log_ratio = (batch.logprobs - batch.behavior).detach().double()
+    sums = log_ratio.new_zeros(len(batch.lengths)).index_add(0, batch.sequence, log_ratio)
+    return sums.clamp(-MAX_LOG_WEIGHT, MAX_LOG_WEIGHT).exp()
+
+
+class VCPO(PolicyLoss):
+    """Truncated importance weights per sequence, and a learning rate scaled by the effective sample size."""
+
+    is_cap: float = Field(8.0, ge=1)
+    """Cap of the importance weight of a sequence."""
+    base_ess: float = Field(1.0, gt=0, le=1)
+    """The effective sample size, as a share of the sequences, from which on the learning rate is not reduced."""
+    aggregation: Aggregation = "token_mean"
+    """The denominator: ``token_mean``, ``sequence_mean`` (GRPO), or ``constant`` (Dr. GRPO)."""
+    max_tokens: int = Field(1024, ge=1)
+    """The constant per sequence that ``aggregation = "constant"`` divides by."""
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Return the entropy, for its metric."""
+        return frozenset({Need.ENTROPY})
+
+    def __call__(self, batch: TokenBatch) -> LossOutput:
+        """Return the loss over the denominator, and metrics."""
+        weights = sequence_weights(batch)
+        truncated = weights.clamp(max=self.is_cap).to(batch.logprobs.dtype)[batch.sequence]
+        values = -truncated * batch.advantages * batch.logprobs
+        here = weights[batch.sequence.unique()]  # type: ignore[no-untyped-call]
+        metrics = {
+            "entropy": Metric(batch.entropy),
+            "sequence_weight": Metric(here),
+            "sequence_weight_square": Metric(here.square()),
+            "sequence_weight_max": Metric(here, "max"),
+            "is_cap_fraction": Metric(here > self.is_cap),
+        }
+        return LossOutput(aggregate(batch, values, self.aggregation, self.max_tokens), metrics)
+
+    def lr_scale(self, metrics: Mapping[str, float]) -> float:
+        """Return ``sqrt(min(1, ess / base_ess))`` of the optimizer step."""
+        ess = metrics["sequence_weight"] ** 2 / metrics["sequence_weight_square"]
+        return math.sqrt(min(1.0, ess / self.base_ess))
