@@ -2,7 +2,8 @@
 
 * A version is saved once: a complete checkpoint of this run is not written again.
 * Retained are the newest ``checkpoint.keep_last``, the one just written, the folder from which the engines were started
-  (a restarted engine loads it again), and every checkpoint of another store's run.
+  (a restarted engine loads it again), version 0 if it is the reference policy of the loss, and every checkpoint of
+  another store's run.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..algorithms.losses.base import Need
 from ..context import RunContext
 from ..failpoints import failpoint
 from . import checkpoint
@@ -41,6 +43,7 @@ class CheckpointManager:
         self._uid = run_uid
         self._component_tensors = context.config.component_tensors
         self._keep_last = context.config.checkpoint.keep_last
+        self._keeps_first = Need.REFERENCE in context.config.loss.needs and context.config.model.reference is None
         self._engine_model = engine_model.resolve()
         self._state = state
 
@@ -69,6 +72,8 @@ class CheckpointManager:
         recorded = await self._store.checkpoints()
         newest = [Path(one.checkpoint) for one in recorded][-self._keep_last :]
         names = {one.name for one in (*newest, path)}
+        if self._keeps_first:
+            names.add(Path(recorded[0].checkpoint).name)
         if self._engine_model.parent == self._folder.resolve():
             names.add(self._engine_model.name)
         checkpoint.prune(self._folder, names, self._uid)

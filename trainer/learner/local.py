@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -50,9 +51,23 @@ class Learner:
         self.proximal = proximal
         self.temperature = temperature
         self.model = load_model(model, config.device)
+        self._reference: Any = None
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=config.learning_rate, betas=config.betas, weight_decay=config.weight_decay
         )
+
+    def load_reference(self, folder: str | Path) -> None:
+        """Load the frozen weights of the reference policy, for a loss that needs it.
+
+        Raises:
+            TurnwiseError: ``folder`` is not a model folder.
+        """
+        if not (Path(folder) / "config.json").exists():
+            raise TurnwiseError(
+                f"the reference policy `{folder}` is not a Hugging Face model folder (no config.json): set "
+                "`model.reference` to one"
+            )
+        self._reference = load_model(folder, self.config.device).requires_grad_(False)
 
     def named_parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
         """Return the parameters by their names in the Hugging Face checkpoint; a tied matrix appears once."""
@@ -66,6 +81,14 @@ class Learner:
         """
         with torch.no_grad():
             distributions = log_distributions(self.model, micro_batch, self.temperature, weights)
+            return target_logprobs(distributions, micro_batch.targets)
+
+    def _reference_logprobs(self, micro_batch: MicroBatch) -> Tensor:
+        """Return the log-probabilities of the trained tokens under the reference policy. Shape (m,)."""
+        if self._reference is None:
+            raise TurnwiseError("the loss needs a reference policy: call `load_reference` before the first update")
+        with torch.no_grad():
+            distributions = log_distributions(self._reference, micro_batch, self.temperature)
             return target_logprobs(distributions, micro_batch.targets)
 
     def update(
@@ -184,6 +207,8 @@ class Learner:
             needed[Need.ENTROPY_GRADIENT] = entropies(distributions)
         elif Need.ENTROPY in needs:
             needed[Need.ENTROPY] = entropies(distributions.detach())
+        if Need.REFERENCE in needs:
+            needed[Need.REFERENCE] = self._reference_logprobs(one)
         current = logprobs.detach()
         tokens = ProximalTokens(
             ids=one.targets,

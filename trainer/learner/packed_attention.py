@@ -31,8 +31,11 @@ class AttentionNotSupported(TurnwiseError):
     """A layer of the model does not have full causal attention."""
 
 
-def refuse_unsupported(model: Path) -> None:
+def refuse_unsupported(model: Path, key: str = "model.path") -> None:
     """Raise unless the model in a Hugging Face folder can be trained on packed sequences. Reads no weights.
+
+    Args:
+        key: the configuration key that names the folder, for the error.
 
     Raises:
         AttentionNotSupported: the model has a sliding window, a logit soft cap, layers without full attention, or a
@@ -42,12 +45,12 @@ def refuse_unsupported(model: Path) -> None:
     try:
         whole = AutoConfig.from_pretrained(model, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
-        raise TurnwiseError(f"`model.path`: transformers cannot read {model}/config.json: {error}") from error
+        raise TurnwiseError(f"`{key}`: transformers cannot read {model}/config.json: {error}") from error
     config = whole.get_text_config()
     if feature := _unsupported(config) or _foreign_attention(whole):
         raise AttentionNotSupported(
-            f"`model.path`: {model} ({config.model_type}) cannot be trained: it has {feature}, and the learner "
-            "computes full causal attention only. Set `model.path` to a model with full attention in every layer, such "
+            f"`{key}`: {model} ({config.model_type}) cannot be trained: it has {feature}, and the learner "
+            f"computes full causal attention only. Set `{key}` to a model with full attention in every layer, such "
             "as Qwen3 or Llama 3"
         )
 

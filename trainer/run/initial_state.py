@@ -70,6 +70,8 @@ def initial_state(config: RunConfig, identity: RunIdentity, database: Database, 
     else:
         model = config.model.folder() or _make_model(config, folder / "model")
     refuse_unsupported(model)
+    if config.model.reference is not None:
+        refuse_unsupported(Path(config.model.reference), "model.reference")
     if is_fork:
         model = _link_model(model, folder / "model")
     _copy_tokenizer(model, folder / "tokenizer")

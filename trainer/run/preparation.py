@@ -10,6 +10,7 @@ from time import monotonic
 from ...agents.tokens.conversation import Chat
 from ...agents.weights.shm_writer import WeightWriter
 from ...records import PolicyVersion
+from ..algorithms.losses.base import Need
 from ..cluster.actors import Cluster
 from ..config.schema import RunConfig
 from ..context import RunContext
@@ -86,7 +87,14 @@ class Preparation:
         )
         if not initial.resumes:
             await checkpoints.save(self._state.version.id)
+        if Need.REFERENCE in config.loss.needs:
+            await asyncio.to_thread(learner.load_reference, await self._reference())
         return RunParts(self._cluster, learner, weights, self._evaluator, checkpoints)
+
+    async def _reference(self) -> str:
+        """Return the folder of the reference policy: the configured one, or the checkpoint of version 0."""
+        first = (await self._context.store.checkpoints())[0]
+        return self._context.config.model.reference or first.checkpoint
 
     async def _resume(self, weights: WeightWriter) -> None:
         """Restore the state of the checkpoint and serve its weights."""

@@ -10,10 +10,12 @@ import pytest
 import torch
 from pydantic import PrivateAttr
 from turnwise.agents.tiny_model import new_model
+from turnwise.errors import TurnwiseError
 from turnwise.records import Source
 from turnwise.tests.trainer.learner.train_samples import VOCABULARY, train_samples
 from turnwise.trainer.algorithms.groups import TrainSample
 from turnwise.trainer.algorithms.losses.base import SOURCES, LossOutput, Metric, PolicyLoss, TokenBatch
+from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.sections import LearnerConfig
@@ -128,3 +130,21 @@ def test_an_update_does_not_depend_on_its_split_into_micro_batches(model: Path, 
         assert metrics == pytest.approx(results[0][0], abs=1e-5, rel=1e-4)
         for ours, first in zip(gradients, results[0][1], strict=True):
             assert torch.allclose(ours, first, atol=1e-6)
+
+
+def test_the_reference_policy_is_frozen_and_loaded_only_if_needed(model: Path, tmp_path: Path) -> None:
+    loss = DecoupledPPO(reference_kl_coef=0.1)
+    one = learner(model, loss)
+    with pytest.raises(TurnwiseError, match="needs a reference policy"):
+        one.update(SAMPLES, 0.0, 0, Random(0))
+    with pytest.raises(TurnwiseError, match=r"set `model\.reference`"):
+        one.load_reference(tmp_path)
+    one.load_reference(model)
+    whole = pack(SAMPLES)
+    reference = one.compute_logprobs(whole)
+    for update in range(3):
+        log_ratio = reference - one.compute_logprobs(whole)
+        expected = float((log_ratio.exp() - 1 - log_ratio).mean())
+        metrics = one.update(SAMPLES, 0.0, update, Random(0))
+        assert metrics["reference_kl"] == pytest.approx(expected, rel=1e-3, abs=1e-6)
+    assert expected > 1e-3

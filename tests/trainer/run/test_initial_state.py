@@ -157,3 +157,11 @@ def test_a_model_without_full_attention_is_refused_before_the_run_is_stored(data
     (model / "config.json").write_text("{")
     with pytest.raises(TurnwiseError, match=r"`model\.path`: transformers cannot read .*/config\.json"):
         begin(database, config(model))
+
+
+def test_an_unsuitable_reference_policy_is_refused_before_the_run_is_stored(database: Database, model: Path) -> None:
+    given = config(model)
+    settings = given.model.model_copy(update={"reference": str(model.parent / "absent")})
+    with pytest.raises(TurnwiseError, match=r"`model\.reference`: transformers cannot read .*absent/config\.json"):
+        begin(database, given.model_copy(update={"model": settings}))
+    assert not exists(database, PARENT)

@@ -1,0 +1,43 @@
+"""The checkpoints that are kept: the newest, and version 0 where it is the reference policy of the loss."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from turnwise.agents.tiny_model import new_model
+from turnwise.tests.agents.players import Stage, on_stage
+from turnwise.tests.trainer.playing import run_context
+from turnwise.trainer.algorithms.random_streams import Streams
+from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.learner.checkpoint import tokenizer_files
+from turnwise.trainer.learner.checkpoint_manager import CheckpointManager
+from turnwise.trainer.learner.local import Learner
+
+PENALTY = {"loss": {"reference_kl_coef": 0.1}}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "kept"),
+    [({}, ["3"]), (PENALTY, ["0", "3"]), (PENALTY | {"model": {"reference": "elsewhere"}}, ["3"])],
+    ids=["no reference", "version 0", "a given folder"],
+)
+def test_version_0_is_kept_where_it_is_the_reference_policy(
+    tmp_path: Path, chosen: dict[str, Any], kept: list[str]
+) -> None:
+    model = new_model(tmp_path / "model", ["a", "b"], hidden=16, heads=2)
+    given = {"name": "r", "environments": [{"id": "e"}], "checkpoint": {"keep_last": 1}} | chosen
+    config = parse_config(given)
+
+    async def scenario(stage: Stage) -> list[str]:
+        store = await stage.begin()
+        context = run_context(stage, config, Streams(0))
+        learner = Learner(model, config.learner, config.loss, config.proximal, 1.0)
+        (context.folder / "tokenizer").mkdir(parents=True)
+        for file in tokenizer_files(model):
+            (context.folder / "tokenizer" / file.name).write_bytes(file.read_bytes())
+        manager = CheckpointManager(context, learner, await store.uid(), model, dict)
+        for update in range(4):
+            await manager.save(await store.add_version(update, None))
+        return sorted(one.name for one in (context.folder / "checkpoints").iterdir())
+
+    assert on_stage(tmp_path, scenario) == kept
