@@ -1,4 +1,4 @@
-"""The example site of docs/web.md, unchanged, in a real browser."""
+"""The example site of docs/shipped_environments/web.md, unchanged, in a real browser."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from turnwise.envs import make
 from turnwise.envs.web.custom_site import CustomSiteEnv, FinalState, SiteTask
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "web.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "shipped_environments" / "web.md"
 
 
 class Lamps(CustomSiteEnv):
