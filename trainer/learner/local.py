@@ -20,18 +20,17 @@ from torch import Tensor
 
 from ...errors import TurnwiseError
 from ..algorithms.groups import TrainSample
-from ..algorithms.losses.base import Need, PolicyLoss, TokenBatch
+from ..algorithms.losses.base import Need, PolicyLoss, TokenBatch, k3
 from ..algorithms.proximal.base import ProximalPolicy, ProximalTokens, Weights
 from ..config.sections import LearnerConfig
 from .forward import entropies, load_model, log_distributions, target_logprobs
 from .metric_reduction import MetricReducer
 from .minibatches import split_minibatches
 from .packing import MicroBatch, Minibatch, pack_minibatch, trained_tokens
+from .trust_region import backtrack
 
 STEP_METRICS = {"loss": 0.0, "grad_norm": 0.0, "step_scale": 1.0, "lr_scale": 1.0}
 """Metrics per optimizer step, with their values in an update without a step. An update reports their means."""
-MAX_BACKTRACKS = 3
-"""Most times that one optimizer step is shortened."""
 
 
 class NonFiniteLoss(TurnwiseError):
@@ -189,11 +188,14 @@ class Learner:
                 "the run resumes from its last checkpoint; lower `learner.learning_rate` and run again with `--fork`"
             )
         max_kl = self.config.max_kl
-        weights = [one.detach().clone() for one in self.model.parameters()] if max_kl else []
+        parameters = list(self.model.parameters())
+        weights = [one.detach().clone() for one in parameters] if max_kl else []
         lr_scale = self.loss.lr_scale(step_metrics.reduced())
         with self._scaled_learning_rate(lr_scale):
             self.optimizer.step()
-        step_scale = self._backtrack(micro_batches, before, weights, max_kl) if max_kl else 1.0
+        step_scale = 1.0
+        if max_kl:
+            step_scale = backtrack(parameters, weights, lambda: self._divergence(micro_batches, before), max_kl)
         self.proximal.after_step(dict(self.named_parameters()))
         return {"loss": total, "grad_norm": norm, "step_scale": step_scale, "lr_scale": lr_scale}
 
@@ -246,34 +248,11 @@ class Learner:
             for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate
 
-    def _backtrack(
-        self,
-        micro_batches: Sequence[MicroBatch],
-        logprobs: Sequence[Tensor],
-        weights: Sequence[Tensor],
-        max_kl: float,
-    ) -> float:
-        """Shorten an optimizer step that exceeds the KL bound, and return the scale of the step that remains.
-
-        A backtracking line search as in TRPO (Schulman et al. 2015), on the step's own tokens. The KL divergence is
-        that of Schulman's k3 estimator, in nats per token. It grows with the square of a small step, so the scale is
-        the square root of ``max_kl / kl``. After a large step one search falls short, so it is repeated.
+    def _divergence(self, micro_batches: Sequence[MicroBatch], before: Sequence[Tensor]) -> float:
+        """Return the KL divergence from earlier log-probabilities, by Schulman's k3 estimator, in nats per token.
 
         Args:
-            logprobs: per micro-batch, the log-probabilities before the step.
-            weights: the parameters before the step.
+            before: per micro-batch, the earlier log-probabilities of its trained tokens.
         """
-        scale = 1.0
-        for _ in range(MAX_BACKTRACKS):
-            log_ratios = torch.cat(
-                [self.compute_logprobs(one) - before for one, before in zip(micro_batches, logprobs, strict=True)]
-            )
-            kl = float((log_ratios.exp() - 1 - log_ratios).mean())
-            if kl <= max_kl:
-                break
-            factor = math.sqrt(max_kl / kl)
-            scale *= factor
-            with torch.no_grad():
-                for parameter, before in zip(self.model.parameters(), weights, strict=True):
-                    parameter.lerp_(before, 1 - factor)
-        return scale
+        log_ratios = [self.compute_logprobs(one) - value for one, value in zip(micro_batches, before, strict=True)]
+        return float(k3(torch.cat(log_ratios)).mean())

@@ -148,3 +148,15 @@ def test_the_reference_policy_is_frozen_and_loaded_only_if_needed(model: Path, t
         metrics = one.update(SAMPLES, 0.0, update, Random(0))
         assert metrics["reference_kl"] == pytest.approx(expected, rel=1e-3, abs=1e-6)
     assert expected > 1e-3
+
+
+@pytest.mark.parametrize("tie", [False, True])
+def test_tokens_are_scored_with_other_weights_and_the_models_own_stay(tmp_path: Path, tie: bool) -> None:
+    folders = [new_model(tmp_path / str(n), VOCABULARY, hidden=32, heads=2, seed=n, tie=tie) for n in range(2)]
+    first, second = (learner(folder, Recording()) for folder in folders)
+    tokens = pack(SAMPLES)
+    before = first.compute_logprobs(tokens)
+    expected = second.compute_logprobs(tokens)
+    assert not torch.allclose(before, expected, atol=1e-3)
+    assert torch.equal(first.compute_logprobs(tokens, dict(second.named_parameters())), expected)
+    assert torch.equal(first.compute_logprobs(tokens), before)

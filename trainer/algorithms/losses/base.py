@@ -121,6 +121,15 @@ class LossOutput:
     metrics: Mapping[str, Metric]
 
 
+def k3(log_ratio: Tensor) -> Tensor:
+    """Return Schulman's k3 estimate ``r - 1 - log r`` of KL(p || q) per token; ``log_ratio`` is log q - log p.
+
+    The estimate is never negative, and unbiased for tokens sampled from p (Schulman 2020, "Approximating KL
+    divergence"; GRPO, Shao et al. 2024, equation 4).
+    """
+    return log_ratio.exp() - 1 - log_ratio
+
+
 class PolicyLoss(Component, ABC):
     """The objective of an update."""
 

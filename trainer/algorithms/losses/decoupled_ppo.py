@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from ._aggregation import Aggregation, aggregate
-from .base import LossOutput, Metric, Need, PolicyLoss, TokenBatch
+from .base import LossOutput, Metric, Need, PolicyLoss, TokenBatch, k3
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,15 +31,6 @@ def importance_weight(proximal: Tensor, behavior: Tensor, cap: float, mode: Lite
     """Return ``proximal / behavior`` per token, detached: truncated at ``cap``, or 0 above it. Shapes (tokens,)."""
     weight = (proximal - behavior).exp().detach()
     return weight.clamp(max=cap) if mode == "truncate" else weight * (weight <= cap)
-
-
-def k3(log_ratio: Tensor) -> Tensor:
-    """Return Schulman's k3 estimate ``r - 1 - log r`` of KL(p || q) per token; ``log_ratio`` is log q - log p.
-
-    The estimate is never negative, and unbiased for tokens sampled from p (Schulman 2020, "Approximating KL
-    divergence"; GRPO, Shao et al. 2024, equation 4).
-    """
-    return log_ratio.exp() - 1 - log_ratio
 
 
 class DecoupledPPO(PolicyLoss):

@@ -1,0 +1,36 @@
+"""Shorten an optimizer step that moves the policy too far."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+MAX_BACKTRACKS = 3
+"""Most times that one optimizer step is shortened."""
+
+
+def backtrack(
+    parameters: Sequence[torch.nn.Parameter], before: Sequence[Tensor], kl: Callable[[], float], max_kl: float
+) -> float:
+    """Shorten an optimizer step that exceeds the KL bound, and return the scale of the step that remains.
+
+    A backtracking line search as in TRPO (Schulman et al. 2015, arXiv:1502.05477), on the step's own tokens. The KL
+    divergence grows with the square of a small step, so the scale is the square root of ``max_kl / kl``. After a large
+    step one search falls short, so it is repeated.
+
+    Args:
+        before: the parameters before the step.
+        kl: returns the divergence that the present parameters cause, in nats per token.
+    """
+    scale = 1.0
+    for _ in range(MAX_BACKTRACKS):
+        divergence = kl()
+        if divergence <= max_kl:
+            break
+        factor = math.sqrt(max_kl / divergence)
+        scale *= factor
+        with torch.no_grad():
+            for parameter, value in zip(parameters, before, strict=True):
+                parameter.lerp_(value, 1 - factor)
+    return scale
