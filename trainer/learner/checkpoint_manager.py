@@ -2,8 +2,8 @@
 
 * A version is saved once: a complete checkpoint of this run is not written again.
 * Retained are the newest ``checkpoint.keep_last``, the one just written, the folder from which the engines were started
-  (a restarted engine loads it again), version 0 if it is the reference policy of the loss, and every checkpoint of
-  another store's run.
+  (a restarted engine loads it again), the first one if it is the reference policy of the loss, and every checkpoint
+  of another store's run.
 """
 
 import asyncio

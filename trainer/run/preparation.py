@@ -92,7 +92,7 @@ class Preparation:
         return RunParts(self._cluster, learner, weights, self._evaluator, checkpoints)
 
     async def _reference(self) -> str:
-        """Return the folder of the reference policy: the configured one, or the checkpoint of version 0."""
+        """Return the folder of the reference policy: the configured one, or the checkpoint that training began with."""
         first = (await self._context.store.checkpoints())[0]
         return self._context.config.model.reference or first.checkpoint
 

@@ -1,4 +1,4 @@
-"""The checkpoints that are kept: the newest, and version 0 where it is the reference policy of the loss."""
+"""The checkpoints that are kept: the newest, and the first where it is the reference policy of the loss."""
 
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,9 @@ PENALTY = {"loss": {"reference_kl_coef": 0.1}}
 @pytest.mark.parametrize(
     ("chosen", "kept"),
     [({}, ["3"]), (PENALTY, ["0", "3"]), (PENALTY | {"model": {"reference": "elsewhere"}}, ["3"])],
-    ids=["no reference", "version 0", "a given folder"],
+    ids=["no reference", "the first", "a given folder"],
 )
-def test_version_0_is_kept_where_it_is_the_reference_policy(
+def test_the_first_checkpoint_is_kept_where_it_is_the_reference_policy(
     tmp_path: Path, chosen: dict[str, Any], kept: list[str]
 ) -> None:
     model = new_model(tmp_path / "model", ["a", "b"], hidden=16, heads=2)

@@ -47,7 +47,7 @@ class DecoupledPPO(PolicyLoss):
     entropy_coef: float = Field(0.0, ge=0)
     """Coefficient of the entropy bonus."""
     reference_kl_coef: float = Field(0.0, ge=0)
-    """Coefficient of the KL divergence from the reference policy: ``model.reference``, or the run's version 0."""
+    """Coefficient of the KL divergence from the reference policy (``model.reference``)."""
     aggregation: Aggregation = "token_mean"
     """The denominator: ``token_mean``, ``sequence_mean`` (GRPO), or ``constant`` (Dr. GRPO)."""
     max_tokens: int = Field(1024, ge=1)
