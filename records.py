@@ -45,6 +45,8 @@ class GroupState(StrEnum):
     """The state of a group in the queue; ``store.operations.group_states`` defines the transitions."""
 
     OPEN = "open"
+    SCORING = "scoring"
+    """Every member has ended; reward shapers and group filters have not decided yet."""
     READY = "ready"
     FILTERED = "filtered"
     FAILED = "failed"
@@ -220,6 +222,18 @@ class Group:
     prompt_prefix: str = ""
     state: GroupState = GroupState.OPEN
     trajectories: Sequence[Trajectory] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredGroup:
+    """A closed group with its shaped rewards. Filters, curricula and advantages read this record."""
+
+    group: Group
+    """The group with its scored members only: completed or truncated, and with a reward from every reward shaper."""
+    rewards: Sequence[Sequence[float]]
+    """``rewards[i][t]`` is the shaped reward of turn ``t`` of ``group.trajectories[i]``."""
+    unscored: int = 0
+    """Members that ended as completed or truncated and that a reward shaper could not score; they are left out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
-from ..records import Group, GroupState, Outcome, PolicyVersion, Status
+from ..records import Group, GroupState, Outcome, PolicyVersion, ScoredGroup, Status
 from . import operations, queries
 from .client import StoreClient
 from .database import Database
 from .database_errors import retried
-from .operations import BatchItem
+from .operations import BatchItem, Score
 from .operations.runs import lock_run
 
 P = ParamSpec("P")
@@ -99,8 +99,28 @@ class RunStore:
         await self.client.commit(operations.open_group.bind(group=group))
 
     async def close_group(self, group: str, state: GroupState, reason: str = "") -> None:
-        """Close an open group as ready, filtered or failed. Raises StoreConflict."""
+        """Close an open group, to be scored or as ready, filtered or failed. Raises StoreConflict."""
         await self.client.commit(operations.close_group.bind(group=group, state=state, reason=reason))
+
+    async def score_group(
+        self, group: str, number: int, state: GroupState, reason: str = "", scores: Sequence[Score] = ()
+    ) -> None:
+        """Store the scores of a closed group and move it to ``state``. Raises StoreConflict."""
+        await self.client.commit(
+            operations.score_group.bind(group=group, number=number, state=state, reason=reason, scores=scores)
+        )
+
+    async def unscored_groups(self) -> list[str]:
+        """Return the ids of the closed training groups that are not scored yet, oldest first."""
+        return await self._read(queries.unscored_groups, self.run)
+
+    async def scored_from(self, number: int) -> list[tuple[int, str]]:
+        """Return number and id of the surviving groups whose scoring has ``number`` or a higher one, in that order."""
+        return await self._read(queries.scored_from, self.run, number)
+
+    async def next_scoring(self) -> int:
+        """Return a number above that of every scoring of the run."""
+        return await self._read(queries.next_scoring, self.run)
 
     async def cancel_trajectories(self, group: str, reason: str, status: Status = Status.CANCELLED) -> int:
         """End the running trajectories of a group with ``status``, and return how many those were."""
@@ -113,7 +133,7 @@ class RunStore:
         await cancelled
 
     async def counts(self) -> Mapping[GroupState, int]:
-        """Return how many training groups are open, ready and leased; a state without groups may be missing."""
+        """Return how many training groups are open, scoring, ready and leased; a state may be missing."""
         return await self._read(queries.active_groups, self.run)
 
     async def statuses(self) -> Mapping[str, int]:
@@ -136,6 +156,15 @@ class RunStore:
             StepCorrupt: stored content was altered.
         """
         return await asyncio.to_thread(retried, lambda: queries.load_groups(self._database, groups, texts=texts))
+
+    async def load_scored(self, groups: Sequence[str], *, texts: bool = False) -> list[ScoredGroup]:
+        """Return scored groups with their shaped rewards, in the given order; ``texts`` as in ``load``.
+
+        Raises:
+            NotFound: a group is not in the store.
+            StepCorrupt: stored content was altered.
+        """
+        return await asyncio.to_thread(retried, lambda: queries.load_scored(self._database, groups, texts=texts))
 
     # Leases
 

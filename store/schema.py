@@ -113,12 +113,14 @@ rollout_group = Table(
     Column("abandoned", Boolean, nullable=False, server_default=false()),
     Column("created_at", UtcDateTime, nullable=False),
     Column("closed_at", UtcDateTime),
+    Column("score_no", Integer),
     CheckConstraint("purpose IN ('train', 'eval')", name="purpose"),
     CheckConstraint(
-        "state IN ('open', 'ready', 'filtered', 'failed', 'leased', 'consumed', 'expired')",
+        "state IN ('open', 'scoring', 'ready', 'filtered', 'failed', 'leased', 'consumed', 'expired')",
         name="state",
     ),
     Index(None, "run_id", "purpose", "state", "closed_at"),
+    Index("uq_rollout_group_score_no", "run_id", "score_no", unique=True),
     Index(None, "task_id"),
 )
 
@@ -164,6 +166,15 @@ trajectory = Table(
     Index(None, "run_id", "status"),
     Index(None, "created_at"),
     Index(None, "env_id", "created_at"),
+)
+
+score = Table(
+    "score",
+    metadata,
+    Column("trajectory_id", Text, ForeignKey("trajectory.id"), primary_key=True),
+    Column("rewards", JSON(none_as_null=True)),
+    Column("verdicts", JSON, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 blob = Table(

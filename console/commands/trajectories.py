@@ -1,5 +1,6 @@
 """``turnwise trajectories``: list and show the episodes of a store."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...errors import TurnwiseError
-from ...records import Purpose, Status, Task, Trajectory
+from ...records import Purpose, Status, Step, Task, Trajectory
 from ..options import DEFAULT_STORE, After, Json, Limit, Store
 from ..stores import open_store
 from ..terminal.output import GUTTER, ago, console, empty_message, jsonable, print_fields, print_json, print_table
@@ -16,6 +17,7 @@ from ..terminal.sanitize import indented, sanitize
 
 if TYPE_CHECKING:
     from ...store.database import Database
+    from ...store.queries.scores import StoredScore
 
 app = typer.Typer(help="The episodes of a store.", no_args_is_help=True)
 
@@ -79,7 +81,7 @@ def show(
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
-    """Show one trajectory, turn by turn: observation, action and reward."""
+    """Show one trajectory, turn by turn: observation, action and reward, and what the reward shapers made of it."""
     from ...store import queries
 
     with open_store(store) as database:
@@ -87,12 +89,14 @@ def show(
         last = queries.final_observation(database, trajectory)
         with database.read() as conn:
             group = queries.group_of(conn, trajectory)
+            score = queries.score_of(conn, trajectory)
         written = _write_images(database, found, images) if images else None
     if as_json:
         whole = found if tokens else replace(found, messages=())
-        print_json({**jsonable(whole), "task": group.task, "horizon": group.horizon, "final_observation": last})
+        parts = {"task": group.task, "horizon": group.horizon, "final_observation": last, "score": score}
+        print_json({**jsonable(whole), **parts})
     else:
-        _print_turns(found, group.task, last)
+        _print_turns(found, group.task, last, score)
     if written is not None:
         message = (
             f"images written to {sanitize(str(images))}: {written}" if written else "the trajectory has no stored image"
@@ -100,23 +104,41 @@ def show(
         console(stderr=True).print(message, soft_wrap=True)
 
 
-def _print_turns(found: Trajectory, task: Task, last: str | None) -> None:
+def _print_turns(found: Trajectory, task: Task, last: str | None, score: "StoredScore | None") -> None:
     fields = {"id": found.id, "run": found.run, "group": f"{found.group}, member {found.member}"}
     fields |= {"environment": task.env_id, "seed": f"{task.seed} ({task.split})"}
     fields |= {"status": found.status.value, "success": str(found.success), "reward": f"{found.reward:g}"}
     # The environment chooses the names of its extras; the prefix keeps them apart from turnwise's own lines.
     fields |= {f"extras.{name}": str(value) for name, value in found.extras.items()}
+    fields |= _score_fields(score) if score is not None else {}
     print_fields({**fields, **({"error": found.error} if found.error else {})})
     out = console()
     gutter = "   " + GUTTER
+    shaped = score.rewards if score is not None else None
     for step in found.steps:
         out.print(f"\n{step.index}  {indented(step.observation, gutter)}", soft_wrap=True)
         for image in step.images:
             out.print(f"   [screenshot {image[:6]}…]")
-        verdict = "" if step.action_valid else "  (invalid)"
+        verdict = _change(step, shaped) + ("" if step.action_valid else "  (invalid)")
         out.print(f"   > {indented(step.action, gutter)}  {step.reward:+g}{verdict}", soft_wrap=True)
     if last is not None:
         out.print(f"\n   {indented(last, gutter)}", soft_wrap=True)
+
+
+def _score_fields(score: "StoredScore") -> dict[str, str]:
+    """Return the shaped return and the verdicts; the prefix keeps the names in a verdict apart from other lines."""
+    total = "none" if score.rewards is None else f"{sum(score.rewards):g}"
+    verdicts = {
+        f"verdict.{index}.{name}": str(value)
+        for index, verdict in enumerate(score.verdicts)
+        for name, value in verdict.items()
+    }
+    return {"shaped": total, **verdicts}
+
+
+def _change(step: Step, shaped: Sequence[float] | None) -> str:
+    """Return the shaped reward of a turn where it differs from the environment's."""
+    return "" if shaped is None or shaped[step.index] == step.reward else f"  (shaped {shaped[step.index]:+g})"
 
 
 def _write_images(database: "Database", found: Trajectory, folder: Path) -> int:

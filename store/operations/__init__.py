@@ -9,6 +9,7 @@ from .groups import close_group, open_group
 from .leases import expire_groups, lease_groups, release
 from .resume import rewind
 from .runs import add_metrics, add_version, create_run, finish_run, request_stop, set_checkpoint
+from .scores import Score, score_group
 from .steps import append
 from .trajectories import cancel_trajectories, finish_trajectory, start_trajectory
 from .transaction import OPERATIONS, Operation, Transaction, Write
@@ -17,6 +18,7 @@ __all__ = [
     "OPERATIONS",
     "BatchItem",
     "Operation",
+    "Score",
     "Transaction",
     "Write",
     "acknowledge",
@@ -34,6 +36,7 @@ __all__ = [
     "release",
     "request_stop",
     "rewind",
+    "score_group",
     "set_checkpoint",
     "start_trajectory",
 ]

@@ -1,8 +1,9 @@
 """The state machine of a group, which makes the table of groups the queue between rollout and learner.
 
-``open → ready | filtered | failed`` and ``ready → leased → consumed``. A lease that ends unused returns its group to
-``ready``; a group whose tokens became too old expires. Only a resume (``operations.resume``) moves a group out of
-``consumed``, together with the update that consumed it.
+``open → scoring → ready | filtered | failed`` and ``ready → leased → consumed``. A group whose members are not scored,
+such as one of an evaluation, closes without ``scoring``. A lease that ends unused returns its group to ``ready``; a
+group whose tokens became too old expires. Only a resume (``operations.resume``) moves a group out of ``consumed``,
+together with the update that consumed it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,11 +14,13 @@ from ...records import GroupState
 from ..errors import NotFound, StoreConflict
 from ..schema import rollout_group
 
-OPEN, READY, FILTERED, FAILED = GroupState.OPEN, GroupState.READY, GroupState.FILTERED, GroupState.FAILED
+OPEN, SCORING = GroupState.OPEN, GroupState.SCORING
+READY, FILTERED, FAILED = GroupState.READY, GroupState.FILTERED, GroupState.FAILED
 LEASED, CONSUMED, EXPIRED = GroupState.LEASED, GroupState.CONSUMED, GroupState.EXPIRED
 
 TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
-    OPEN: frozenset({READY, FILTERED, FAILED}),
+    OPEN: frozenset({SCORING, READY, FILTERED, FAILED}),
+    SCORING: frozenset({READY, FILTERED, FAILED}),
     READY: frozenset({LEASED, EXPIRED}),
     FILTERED: frozenset(),
     FAILED: frozenset(),
@@ -29,6 +32,7 @@ TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
 
 RESUME_TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
     OPEN: frozenset({FAILED}),
+    SCORING: frozenset({EXPIRED}),
     READY: frozenset({EXPIRED}),
     LEASED: frozenset({READY, EXPIRED}),
     CONSUMED: frozenset({READY, EXPIRED}),

@@ -1,4 +1,4 @@
-"""Writes about groups: opened with their task, and closed as ready, filtered or failed."""
+"""Writes about groups: opened with their task, and closed. ``scores`` writes the rewards of a closed group."""
 
 from sqlalchemy import func, select
 
@@ -9,7 +9,7 @@ from ..schema import trajectory as trajectory_table
 from .group_states import transition
 from .transaction import Transaction, operation
 
-CLOSED = frozenset({GroupState.READY, GroupState.FILTERED, GroupState.FAILED})
+CLOSED = frozenset({GroupState.SCORING, GroupState.READY, GroupState.FILTERED, GroupState.FAILED})
 
 
 @operation
@@ -49,7 +49,7 @@ def open_group(tx: Transaction, *, group: Group) -> None:
 
 @operation
 def close_group(tx: Transaction, *, group: str, state: GroupState, reason: str = "") -> None:
-    """Close an open group as ready, filtered or failed. The same closing again changes nothing, even after a lease.
+    """Close an open group, to be scored or as ready, filtered or failed. The same closing again changes nothing.
 
     Raises:
         ValueError: ``state`` is none of these.
@@ -57,11 +57,13 @@ def close_group(tx: Transaction, *, group: str, state: GroupState, reason: str =
         NotFound: the group is not in the store.
     """
     if state not in CLOSED:
-        raise ValueError(f"a group closes as ready, filtered or failed, not {state}")
+        raise ValueError(f"a group closes as scoring, ready, filtered or failed, not {state}")
     stored = tx.conn.execute(select(rollout_group).where(rollout_group.c.id == group).with_for_update()).one_or_none()
     if stored is None:
         raise NotFound(f"no group {group} in the store")
     if state is GroupState.READY and stored.state in (GroupState.LEASED, GroupState.CONSUMED, GroupState.EXPIRED):
+        return
+    if state is GroupState.SCORING and stored.score_no is not None:
         return
     alive = select(func.count()).where(
         trajectory_table.c.group_id == group, trajectory_table.c.status == Status.RUNNING.value

@@ -1,7 +1,8 @@
 """A resume: the history continues from a checkpoint. Later rows stay, flagged, and are never trained on.
 
 The versions after the checkpoint are abandoned, with their batches. A group that they consumed is ready again if
-surviving versions sampled all of its tokens; otherwise it expires. The same rule applies to groups in the queue.
+surviving versions sampled all of its tokens; otherwise it expires. The same rule applies to groups in the queue. A
+group that was not scored yet is scored by the resumed run, under the same rule.
 """
 
 from collections.abc import Sequence
@@ -51,9 +52,15 @@ def rewind(tx: Transaction, *, run: str, version: int | None) -> dict[str, int]:
     flagged = _flag_trajectories(tx, run, newest)
     leased = _in_state(tx, run, GroupState.LEASED)
     waiting = set(leased) | set(_in_state(tx, run, GroupState.READY)) | set(_unconsumed(tx, run))
-    stale = waiting & _flagged_groups(tx, run)
+    flagged_groups = _flagged_groups(tx, run)
+    stale = waiting & flagged_groups
+    unscored = flagged_groups & set(_in_state(tx, run, GroupState.SCORING))
     expired = transition(
-        tx.conn, sorted(stale), GroupState.EXPIRED, reason="sampled by an abandoned version", table=RESUME_TRANSITIONS
+        tx.conn,
+        sorted(stale | unscored),
+        GroupState.EXPIRED,
+        reason="sampled by an abandoned version",
+        table=RESUME_TRANSITIONS,
     )
     ready = transition(tx.conn, sorted(waiting - stale), GroupState.READY, table=RESUME_TRANSITIONS)
     for start in range(0, len(leased), _CHUNK):

@@ -5,9 +5,11 @@ from typing import Any
 
 from sqlalchemy import Row, func, insert, select, update
 
+from ...records import GroupState
 from ..errors import NotFound, StoreConflict
-from ..schema import insert_once, metric, policy_version
+from ..schema import insert_once, metric, policy_version, rollout_group
 from ..schema import run as run_table
+from .group_states import RUN_ENDED, transition
 from .transaction import Transaction, operation
 
 END_STATUSES = ("finished", "failed", "stopped")
@@ -54,7 +56,8 @@ def create_run(
 
 @operation
 def finish_run(tx: Transaction, *, run: str, status: str, error: str = "") -> None:
-    """End a run as ``finished``, ``failed`` or ``stopped``.
+    """End a run as ``finished``, ``failed`` or ``stopped``. A finished run is not resumed, so its groups that were not
+    scored yet fail.
 
     Raises:
         ValueError: ``status`` is none of these.
@@ -69,6 +72,10 @@ def finish_run(tx: Transaction, *, run: str, status: str, error: str = "") -> No
     if stored != status:
         statement = update(run_table).where(run_table.c.id == run)
         tx.conn.execute(statement.values(status=status, error=error, ended_at=tx.now))
+        if status == "finished":
+            key = (rollout_group.c.run_id == run) & (rollout_group.c.state == GroupState.SCORING.value)
+            unscored = list(tx.conn.execute(select(rollout_group.c.id).where(key)).scalars())
+            transition(tx.conn, unscored, GroupState.FAILED, reason=RUN_ENDED)
 
 
 @operation

@@ -1,12 +1,14 @@
 """Every read of the store.
 
-``lists`` returns pages of rows, ``load`` whole records with their content verified, ``versions`` the history of a run,
+``lists`` returns pages of rows, ``load`` whole records with their content verified,
+``scores`` those of closed groups with their rewards, ``versions`` the history of a run,
 ``summaries`` its counts. A query takes a connection of ``Database.read`` and changes nothing; to add one, write the
 function in the module of its kind and export it here.
 """
 
 from .lists import list_groups, list_metrics, list_runs, list_trajectories, run_row, run_uid
 from .load import final_observation, group_of, load_group_heads, load_groups, load_trajectory
+from .scores import load_scored, next_scoring, score_of, scored_from, unscored_groups
 from .summaries import (
     accounting,
     active_groups,
@@ -41,13 +43,18 @@ __all__ = [
     "list_trajectories",
     "load_group_heads",
     "load_groups",
+    "load_scored",
     "load_trajectory",
     "members",
     "next_group",
+    "next_scoring",
     "open_at_the_end",
     "run_row",
     "run_totals",
     "run_uid",
+    "score_of",
+    "scored_from",
     "status_counts",
+    "unscored_groups",
     "versions",
 ]

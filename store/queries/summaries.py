@@ -88,8 +88,8 @@ def failed_for_good(conn: Connection, run: str) -> list[RowMapping]:
     return list(conn.execute(which).mappings())
 
 
-ACTIVE = (GroupState.OPEN, GroupState.READY, GroupState.LEASED)
-"""The states of a group that is being played or waits in the queue."""
+ACTIVE = (GroupState.OPEN, GroupState.SCORING, GroupState.READY, GroupState.LEASED)
+"""The states of a group that is being played or scored, or waits in the queue."""
 
 
 def active_groups(conn: Connection, run: str) -> dict[GroupState, int]:
@@ -162,7 +162,7 @@ def group_counts(conn: Connection, run: str) -> dict[GroupState, int]:
 def accounting(conn: Connection, run: str, purpose: Purpose = Purpose.TRAIN) -> dict[str, int]:
     """Return the fate of a run's trajectories: submitted = accepted + filtered + failed + running.
 
-    * ``running``: it plays, or waits for its group to close;
+    * ``running``: it plays, or waits for its group to close and to be scored;
     * ``failed``: it ended without an outcome, or too few members of its group survived;
     * ``filtered``: a filter rejected its group, or the group expired;
     * ``accepted``: every other trajectory.
@@ -185,6 +185,6 @@ def _account(status: Status, state: GroupState) -> str:
         return "running"
     if status not in (Status.COMPLETED, Status.TRUNCATED) or state is GroupState.FAILED:
         return "failed"
-    if state is GroupState.OPEN:
+    if state in (GroupState.OPEN, GroupState.SCORING):
         return "running"
     return "filtered" if state in (GroupState.FILTERED, GroupState.EXPIRED) else "accepted"

@@ -10,7 +10,7 @@ import pytest
 from turnwise.console.commands import doctor
 from turnwise.console.commands.doctor import Part
 from turnwise.envs.runner.observations import png
-from turnwise.records import Status, Step, Trajectory
+from turnwise.records import GroupState, Status, Step, Trajectory
 from turnwise.store import operations
 from turnwise.store.content.blobs import digest
 from turnwise.store.database import open_database
@@ -48,6 +48,24 @@ def test_json_of_a_trajectory_keeps_the_stored_text(turnwise: Turnwise, store: s
     shown = json.loads(turnwise("trajectories", "show", "t1", "--json", "--store", store).out)
     assert shown["steps"][0]["action"].startswith("\x1b[2J")
     assert shown["task"]["env_id"] == ENV
+
+
+def test_shaped_rewards_and_verdicts_are_shown(turnwise: Turnwise, store: str) -> None:
+    verdict = {"reward": "llm_judge", "score": 0.75}
+    database = open_database(store)
+    with database.transaction() as tx:
+        operations.close_group(tx, group="g1", state=GroupState.SCORING)
+        scores = [operations.Score("t0", [0.5], [verdict]), operations.Score("t1", None, [{"error": "no answer"}])]
+        operations.score_group(tx, group="g1", number=0, state=GroupState.FAILED, scores=scores)
+    database.close()
+    lines = turnwise("trajectories", "show", "t0", "--store", store).out.splitlines()
+    assert {"shaped": "0.5", "verdict.0.reward": "llm_judge", "verdict.0.score": "0.75"}.items() <= {
+        tuple(line.split(maxsplit=1)) for line in lines[: lines.index("")] if len(line.split()) > 1
+    }
+    assert any(line.endswith("(shaped +0.5)  (invalid)") for line in lines)
+    assert "shaped" not in turnwise("trajectories", "show", "t1", "--store", store).out.replace("shaped", "", 1)
+    shown = json.loads(turnwise("trajectories", "show", "t0", "--json", "--store", store).out)
+    assert shown["score"] == {"rewards": [0.5], "verdicts": [verdict]}
 
 
 def test_text_of_a_world_or_agent_cannot_pose_as_a_line_of_turnwise(turnwise: Turnwise, store: str) -> None:

@@ -14,14 +14,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from sqlalchemy import func, select
 from turnwise.records import SCORED_STATUSES, GroupState, Status
 from turnwise.store.database import Database, open_database, upgrade
-from turnwise.store.operations import BatchItem
+from turnwise.store.operations import BatchItem, Score
 from turnwise.store.queries import accounting, double_consumed, group_counts, latest_checkpoint, versions
 from turnwise.store.schema import batch_item, step
 from turnwise.tests.store.making import call, create_run, group, trajectory, turn
 from turnwise.tests.store.postgres import Server
 
 ENDS = [Status.COMPLETED, Status.COMPLETED, Status.TRUNCATED, Status.ENV_ERROR, Status.TIMEOUT]
-CLOSINGS = [GroupState.READY, GroupState.READY, GroupState.FILTERED, GroupState.FAILED]
+SCORED = [GroupState.READY, GroupState.READY, GroupState.FILTERED, GroupState.FAILED]
+CLOSINGS = [GroupState.SCORING, GroupState.SCORING, *SCORED]
 
 
 @dataclass
@@ -58,6 +59,7 @@ class Machine(RuleBasedStateMachine):
         self.episodes: dict[str, Episode] = {}
         self.versions: list[Version] = []
         self.held: list[str] = []
+        self.scorings = 0
         create_run(self.database)
         self.first_version()
 
@@ -122,6 +124,16 @@ class Machine(RuleBasedStateMachine):
             self.episodes[left].status = Status.CANCELLED
         self.do("cancel_trajectories", group=name, reason="its deadline came")
         self.do("close_group", group=name, state=state)
+        self.groups[name] = state
+
+    @precondition(lambda self: self.in_state(GroupState.SCORING))
+    @rule(data=st.data(), state=st.sampled_from(SCORED))
+    def score(self, data: st.DataObject, state: GroupState) -> None:
+        name = data.draw(st.sampled_from(self.in_state(GroupState.SCORING)))
+        members = [i for i, e in self.episodes.items() if e.group == name and e.status in SCORED_STATUSES]
+        scores = [Score(one, [0.5] * len(self.episodes[one].sampled_by)) for one in members]
+        self.do("score_group", group=name, number=self.scorings, state=state, scores=scores)
+        self.scorings += 1
         self.groups[name] = state
 
     @rule(turns=st.integers(1, 2), status=st.sampled_from(ENDS))
@@ -221,10 +233,11 @@ class Machine(RuleBasedStateMachine):
                 back |= set(version.groups)
         for name in self.in_state(GroupState.OPEN):
             self.groups[name] = GroupState.FAILED
-        for name in back:
+        for name in back | set(self.in_state(GroupState.SCORING)):
             sampled_by = {v for e in self.episodes.values() if e.group == name for v in e.sampled_by}
             stale = any(self.versions[v].abandoned for v in sampled_by)
-            self.groups[name] = GroupState.EXPIRED if stale else GroupState.READY
+            if name in back or stale:
+                self.groups[name] = GroupState.EXPIRED if stale else GroupState.READY
         self.held = []
         if found is None:
             self.first_version()
