@@ -21,6 +21,7 @@ from turnwise.records import (
     Message,
     PolicyVersion,
     Role,
+    ScoredGroup,
     Source,
     Status,
     Step,
@@ -59,7 +60,7 @@ def stored(tokens: int) -> list[list[list[bytes]]]:
     return [[member() for _ in range(MEMBERS)] for _ in range(GROUPS)]
 
 
-def loaded(blobs: list[list[list[bytes]]]) -> list[Group]:
+def loaded(blobs: list[list[list[bytes]]]) -> list[ScoredGroup]:
     """Return the groups as the store loads them: every message decoded."""
     task, horizon = Task("t", "e", "0", 0, "train"), Horizon(TURNS, 1 << 20, 1 << 30, 1 << 30)
     groups = []
@@ -70,7 +71,8 @@ def loaded(blobs: list[list[list[bytes]]]) -> list[Group]:
             steps = [step(turn, float(m % 2 and turn == TURNS - 1)) for turn in range(TURNS)]
             name = f"{g}-{m}"
             trajectories.append(Trajectory(name, "r", str(g), m, 0, Status.COMPLETED, steps=steps, messages=messages))
-        groups.append(Group(str(g), "r", task, horizon, MEMBERS, trajectories=trajectories))
+        group = Group(str(g), "r", task, horizon, MEMBERS, trajectories=trajectories)
+        groups.append(ScoredGroup(group, [[one.reward for one in member.steps] for member in trajectories]))
     return groups
 
 
@@ -92,7 +94,6 @@ def assembly(blobs: list[list[list[bytes]]]) -> int:
         HISTORY,
         3,
         2,
-        shapers=(),
         advantage=GRPO(),
         filters=(),
         loss=DecoupledPPO(),

@@ -8,6 +8,8 @@ import os
 import signal
 
 FAILPOINTS = (
+    "group_closed",
+    "group_scored",
     "before_lease",
     "after_lease",
     "after_optimizer",

@@ -1,28 +1,33 @@
-"""An OpenAI-compatible HTTP server that counts requests and connections; it replaces a model to check the client."""
+"""An OpenAI-compatible HTTP server that records requests and connections; it replaces a model to check the client."""
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 
 class Counter:
-    """Counts requests in flight, all requests, and connections.
+    """Counts requests in flight, all requests, and connections, and keeps the bodies of the requests.
 
-    A request is answered once its wave of ``together`` requests has arrived, or after ``patience_s``.
+    ``content`` is the text of every answer, or makes it from the number of the request, from 0. A request is answered
+    once its wave of ``together`` requests has arrived, or after ``patience_s``.
     """
 
-    def __init__(self, content: str, together: int, patience_s: float) -> None:
+    def __init__(self, content: str | Callable[[int], str], together: int = 1, patience_s: float = 0.0) -> None:
         self.content = content
+        self.bodies: list[dict[str, Any]] = []
         self.together = together
         self.patience_s = patience_s
         self.changed = threading.Condition()
         self.in_flight = self.most = self.arrived = self.connections = 0
 
-    def handle(self) -> bytes:
+    def handle(self, body: dict[str, Any]) -> bytes:
         """Count a request, wait for its wave, and return the body of the response."""
         with self.changed:
+            self.bodies.append(body)
+            content = self.content if isinstance(self.content, str) else self.content(self.arrived)
             self.arrived += 1
             self.in_flight += 1
             self.most = max(self.most, self.in_flight)
@@ -30,7 +35,7 @@ class Counter:
             self.changed.notify_all()
             self.changed.wait_for(lambda: self.arrived >= wave, self.patience_s)
             self.in_flight -= 1
-        return json.dumps({"choices": [{"message": {"content": self.content}}]}).encode()
+        return json.dumps({"choices": [{"message": {"content": content}}]}).encode()
 
 
 @contextmanager
@@ -46,8 +51,7 @@ def serving(counter: Counter) -> Iterator[str]:
             super().setup()
 
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            answer = counter.handle()
+            answer = counter.handle(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.send_header("Content-Length", str(len(answer)))
             self.end_headers()

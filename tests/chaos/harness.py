@@ -152,6 +152,15 @@ def check_staleness(conn: Connection, run: str, bound: int = 1) -> None:
         assert 0 <= recorded == max(found), (trajectory, recorded, found)
 
 
+def check_scored(conn: Connection, run: str) -> None:
+    """Check that every group of surviving history that was played to its end was scored."""
+    unscored = text(
+        "SELECT id, state, reason FROM rollout_group WHERE run_id = :run AND purpose = 'train' AND NOT abandoned"
+        " AND score_no IS NULL AND state <> 'failed'"
+    )
+    assert conn.execute(unscored, {"run": run}).all() == []
+
+
 def check_finished(folder: Path, run: str = "small", updates_wanted: int = 8) -> None:
     """Check that a run has finished with so many updates, and its history."""
     with open_database(url(folder)).read() as conn:
@@ -177,6 +186,7 @@ def check_history(folder: Path, run: str = "small") -> int:
             "SELECT group_id FROM batch_group WHERE NOT abandoned AND fresh GROUP BY group_id HAVING count(*) > 1"
         )
         assert conn.execute(twice).all() == []
+        check_scored(conn, run)
         check_staleness(conn, run)
         abandoned = text(
             "SELECT count(*) FROM batch_item JOIN trajectory ON trajectory.id = trajectory_id"

@@ -71,10 +71,11 @@ def test_a_run_whose_ray_does_not_answer_ends_in_time(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_the_driver_is_killed_at_every_named_point(tmp_path: Path) -> None:
-    for failpoint in ("after_optimizer:3", "after_acknowledge:2", "checkpoint_renamed:2"):
+    points = ("group_closed:9", "group_scored:9", "after_optimizer:3", "after_acknowledge:2", "checkpoint_renamed:2")
+    for failpoint in points:
         killed_at(tmp_path, failpoint)
     resumes(tmp_path)
-    assert abandoned_batches(tmp_path) <= CHECKPOINT_INTERVAL * 3
+    assert abandoned_batches(tmp_path) <= CHECKPOINT_INTERVAL * 5
 
 
 @pytest.mark.soak

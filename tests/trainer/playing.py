@@ -51,4 +51,4 @@ def update_step(stage: Stage, config: RunConfig, streams: Streams, folder: Path)
 
 def dispatcher(stage: Stage, config: RunConfig, streams: Streams, pool: object) -> Dispatcher:
     """Return the rollout side of run ``r``; ``pool`` plays the groups."""
-    return Dispatcher(run_context(stage, config, streams), cast(WorkerPool, pool), 0)
+    return Dispatcher(run_context(stage, config, streams), cast(WorkerPool, pool), 0, 0)

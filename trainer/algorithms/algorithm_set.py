@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, Field, SerializeAsAny
+from pydantic import BaseModel, Field, PrivateAttr, SerializeAsAny
 
+from ...records import ScoredGroup
 from .advantages.base import AdvantageEstimator
 from .component import Component
 from .curriculum.horizons.base import HorizonSchedule
@@ -69,6 +70,33 @@ class AlgorithmSet(BaseModel):
     replay_buffer: SerializeAsAny[ReplayBuffer] = Field(default_factory=ReplayBuffer.build_default)
     """Selects stored groups that are trained on again."""
 
+    _observed: int = PrivateAttr(0)
+
+    @property
+    def observed(self) -> int:
+        """Number of the scoring after the last one that the components observed; a checkpoint stores it."""
+        return self._observed
+
+    @property
+    def has_observers(self) -> bool:
+        """Whether any component learns from scored groups."""
+        return any(type(one).observe is not Component.observe for _, one in self.components())
+
+    @property
+    def scoring_needs_texts(self) -> bool:
+        """Whether a component reads the texts of observations when a group is scored or observed."""
+        return any(one.needs_texts for _, one in self.components())
+
+    def observe(self, number: int, scored: ScoredGroup) -> None:
+        """Pass a group to every component; ``number`` is that of its scoring, which rises from call to call."""
+        for _, one in self.components():
+            one.observe(scored)
+        self._observed = number + 1
+
+    def component_metrics(self) -> dict[str, float]:
+        """Return the metrics of every component, each under ``<slot>/<name>``, with the index in slots of a list."""
+        return {f"{key}/{name}": value for key, one in self.components() for name, value in one.metrics().items()}
+
     def components(self) -> Iterator[tuple[str, Component]]:
         """Yield every component with its key: the slot, and the index in slots that hold a list."""
         for base in SLOTS:
@@ -82,8 +110,9 @@ class AlgorithmSet(BaseModel):
         """Return the state of every component, as JSON values."""
         return {key: one.state_dict() for key, one in self.components()}
 
-    def load_component_states(self, states: Mapping[str, Any]) -> None:
-        """Restore the states that ``component_states`` returned."""
+    def load_component_states(self, states: Mapping[str, Any], observed: int) -> None:
+        """Restore the states that ``component_states`` returned, and the value of ``observed`` that belongs to them."""
+        self._observed = observed
         for key, one in self.components():
             one.load_state_dict(states.get(key, {}))
 

@@ -4,6 +4,8 @@ A slot is a package with a ``base.py``. That file declares an abstract subclass 
 ``default``; every other module of the package holds one method, and its file name is its name in the configuration.
 
 * Options are fields: the configuration checks them and reports a misspelled one.
+* ``observe`` receives every training group of the run once, after the group closed and was scored.
+* ``metrics`` returns numbers for the record of the next update.
 * State is kept in private attributes and leaves through ``state_dict``, as JSON values, and ``tensors``. With the
   random streams (``random_streams``), it makes a resumed run continue as the uninterrupted run would have.
 """
@@ -24,6 +26,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from ...records import ScoredGroup
 from .registry import UnknownComponent, component_class, component_name
 
 if TYPE_CHECKING:
@@ -44,6 +47,8 @@ class Component(BaseModel):
     """The method that the configuration takes where it names none; empty in slots that hold a list."""
     operational: ClassVar[frozenset[str]] = frozenset()
     """Options that change how the component runs and not what it computes: a resumed run may change them."""
+    needs_texts: ClassVar[bool] = False
+    """Whether the component reads the texts of observations. Without it, they may be empty in the groups it gets."""
 
     @classmethod
     def build(cls, choice: Mapping[str, Any]) -> Self:
@@ -62,6 +67,18 @@ class Component(BaseModel):
     def mathematics(self) -> dict[str, Any]:
         """Return the name and the options that change what is computed and differ from their defaults."""
         return self.model_dump(mode="json", exclude=set(self.operational), exclude_defaults=True)
+
+    def observe(self, scored: ScoredGroup) -> None:
+        """Learn from a group that was scored. Called once per closed training group, filtered and failed ones included,
+        in the order of the scorings; a failed group has fewer than two members.
+
+        Called in the event loop of the run, which it must not block. After a resume, the surviving groups that were
+        scored after the checkpoint follow again: state plus ``observe`` is the state of the uninterrupted run.
+        """
+
+    def metrics(self) -> dict[str, float]:
+        """Return numbers for the metrics of the next update, where they appear as ``<slot>/<name>``."""
+        return {}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state, as JSON values; ``tensors`` returns the rest."""

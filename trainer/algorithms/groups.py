@@ -1,12 +1,12 @@
-"""The values that pass between components: closed groups, per-turn rewards, and training samples."""
+"""The values that pass between components besides ``records.ScoredGroup``: shaped rewards and training samples."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from ...records import Horizon, Outcome, Sample, Source, Task
+from ...records import Sample, Source
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,19 +14,16 @@ if TYPE_CHECKING:
 
 PerTurn = list[list[float]]
 """One number per turn per trajectory of a group: ``values[trajectory][turn]``."""
-ScoredPerTurn = Sequence[list[float] | None]
-"""The same, with None for a trajectory without a score, which is left out of its group."""
 
 
 @dataclass(frozen=True, slots=True)
-class GroupResult:
-    """A closed group, without its turns."""
+class Shaped:
+    """The answer of a reward shaper on one trajectory."""
 
-    group: str
-    task: Task
-    horizon: Horizon
-    episodes: Sequence[Outcome]
-    """The scored episodes; failed members are absent."""
+    rewards: list[float] | None
+    """Shaped reward per turn; None if the trajectory has no score, and is left out of its group."""
+    verdict: Mapping[str, Any] = field(default_factory=dict)
+    """JSON values that explain the rewards; stored with the trajectory. Empty stores nothing."""
 
 
 @dataclass(frozen=True, slots=True)

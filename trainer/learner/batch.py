@@ -1,30 +1,23 @@
-"""Assemble the batch of one update from leased groups: rewards, advantages, staleness sweep, sample filters.
+"""Assemble the batch of one update from leased groups: advantages, staleness sweep, sample filters.
 
-Pure except for the components passed in. Failed members are removed before anything is computed, so they affect the
-advantages of the others only by their absence.
+Pure except for the components passed in. The groups were scored when they closed: they hold their shaped rewards and
+their scored members only.
 """
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...records import SCORED_STATUSES, Group, PolicyVersion, Source
+from ...records import PolicyVersion, ScoredGroup, Source
 from ..algorithms.advantages.base import AdvantageEstimator
 from ..algorithms.filters.samples.base import SampleFilter
-from ..algorithms.groups import PerTurn, TrainSample
+from ..algorithms.groups import TrainSample
 from ..algorithms.losses.base import PolicyLoss
-from ..algorithms.rewards.base import RewardShaper
 from .samples import samples
 from .staleness import staleness, sweep
-
-REWARD_THREADS = 16
-"""Groups whose rewards are shaped concurrently."""
-MIN_SURVIVORS = 2
-"""Scored members that a group needs for a comparison."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +28,7 @@ class Batch:
     groups: Sequence[str]
     """Ids of the groups with at least one token to train on."""
     expired: Sequence[str]
-    """Ids of the groups with nothing to train on: every token is too stale, or too few members have a score."""
+    """Ids of the groups with nothing to train on: every token is too stale."""
     sampled_tokens: int
     swept_tokens: int
     """Sampled tokens with weight 0 because they are too stale."""
@@ -45,41 +38,17 @@ class Batch:
     """Members that a reward could not score; they are left out, like failed members."""
 
 
-def shape_rewards(group: Group, shapers: Sequence[RewardShaper]) -> tuple[Group, PerTurn]:
-    """Apply the components of ``rewards`` in order to the per-turn rewards of the environment.
-
-    Returns:
-        The group without the members that a component could not score, and the rewards of the remaining members.
-    """
-    rewards: PerTurn = [[step.reward for step in member.steps] for member in group.trajectories]
-    for shaper in shapers:
-        scored = [
-            (member, turns)
-            for member, turns in zip(group.trajectories, shaper(group, rewards), strict=True)
-            if turns is not None
-        ]
-        group = replace(group, trajectories=[member for member, _ in scored])
-        rewards = [turns for _, turns in scored]
-    return group, rewards
-
-
-def without_failed(group: Group) -> Group:
-    """Return the group without its failed members."""
-    return replace(group, trajectories=[one for one in group.trajectories if one.status in SCORED_STATUSES])
-
-
 def expand_to_tokens(turns: Sequence[float], turn_of: NDArray[np.int32]) -> NDArray[np.float32]:
     """Return the value of each token's turn, and 0 where ``turn_of`` is -1. Shape (tokens,)."""
     return np.asarray([*turns, 0.0], np.float32)[turn_of]
 
 
 def assemble(
-    groups: Sequence[Group],
+    groups: Sequence[ScoredGroup],
     history: Mapping[int, PolicyVersion],
     update: int,
     max_staleness: int,
     *,
-    shapers: Sequence[RewardShaper],
     advantage: AdvantageEstimator,
     filters: Sequence[SampleFilter],
     loss: PolicyLoss,
@@ -88,7 +57,7 @@ def assemble(
     """Return the batch that trains the version of update number ``update``.
 
     Args:
-        groups: leased groups with trajectories, steps and messages.
+        groups: leased groups with their rewards, steps and messages.
         history: versions by id, abandoned versions included.
         update: updates done so far.
         max_staleness: staleness bound per token, in updates.
@@ -99,17 +68,12 @@ def assemble(
     expired: list[str] = []
     sampled = swept = unscored = 0
     by_turns: dict[int, tuple[int, int]] = {}
-    survivors = [without_failed(group) for group in groups]
-    with ThreadPoolExecutor(REWARD_THREADS if shapers else 1) as threads:
-        # Concurrently, because a reward may wait for a judge's response.
-        scored = list(threads.map(lambda group: shape_rewards(group, shapers), survivors))
-    for complete, (group, rewards) in zip(survivors, scored, strict=True):
-        unscored += len(complete.trajectories) - len(group.trajectories)
-        if len(group.trajectories) < min(MIN_SURVIVORS, len(complete.trajectories)):
-            expired.append(group.id)
-            continue
+    for scored in groups:
+        group = scored.group
+        unscored += scored.unscored
         trainable = False
-        for trajectory, advantages in zip(group.trajectories, advantage(rewards), strict=True):
+        credit = advantage([list(turns) for turns in scored.rewards])
+        for trajectory, advantages in zip(group.trajectories, credit, strict=True):
             if trajectory.source not in loss.accepts:
                 continue
             for sample in samples(trajectory):

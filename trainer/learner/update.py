@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any
 
 from ...errors import TurnwiseError
-from ...records import Group, GroupState, PolicyVersion
+from ...records import GroupState, PolicyVersion, ScoredGroup
 from ..context import RunContext
 from ..failpoints import failpoint
 from ..telemetry.events import UpdateDone
@@ -49,22 +49,21 @@ class UpdateStep:
         self._replay_stream = streams.of("replay_buffer")
         self._minibatch_stream = streams.of("minibatches")
         self._filter_streams = [streams.of("sample_filters", i) for i in range(len(config.sample_filters))]
-        self._needs_texts = any(shaper.needs_texts for shaper in config.rewards)
         self.skip_reason = ""
         """The reason that the last batch had nothing to train on; empty if it had."""
 
-    async def lease(self) -> list[Group]:
-        """Return a batch of groups, or an empty list if too few groups are ready."""
+    async def lease(self) -> list[ScoredGroup]:
+        """Return a batch of groups with their stored rewards, or an empty list if too few groups are ready."""
         count = self._config.rollout.groups_per_batch
         failpoint("before_lease")
         ids = await self._store.lease(count, LEASE_TIMEOUT_S)
         failpoint("after_lease")
         if not ids:
             return []
-        return await self._store.load(ids, texts=self._needs_texts)
+        return await self._store.load_scored(ids, texts=self._config.advantage.needs_texts)
 
     async def update(
-        self, groups: Sequence[Group], parent: PolicyVersion, lr_progress: float, wait_s: float
+        self, groups: Sequence[ScoredGroup], parent: PolicyVersion, lr_progress: float, wait_s: float
     ) -> UpdateResult | None:
         """Train on leased groups and acknowledge them; return None if they contain nothing to train on.
 
@@ -84,19 +83,17 @@ class UpdateStep:
             self.history,
             parent.update,
             config.rollout.max_staleness,
-            shapers=config.rewards,
             advantage=config.advantage,
             filters=config.sample_filters,
             loss=config.loss,
             streams=self._filter_streams,
         )
         if batch.expired:
-            await self._store.expire(list(batch.expired), "no token to train on: all are too stale or unscored")
+            await self._store.expire(list(batch.expired), "no token to train on: all are too stale")
         self.skip_reason = ""
         if not batch.groups:
             self.skip_reason = (
-                f"no trainable tokens ({batch.swept_tokens} of {batch.sampled_tokens} sampled tokens are too stale, "
-                f"{batch.unscored} members are unscored)"
+                f"no trainable tokens ({batch.swept_tokens} of {batch.sampled_tokens} sampled tokens are too stale)"
             )
             return None
         assembled = monotonic()
@@ -110,13 +107,14 @@ class UpdateStep:
         failpoint("after_optimizer")
         metrics = {
             **learner_metrics,
-            **batch_metrics(groups, batch),
+            **batch_metrics([one.group for one in groups], batch),
+            **config.component_metrics(),
             "batch_wait_s": wait_s,
             "assembly_s": assembled - start,
             "update_s": monotonic() - assembled,
         }
         update = parent.update + 1
-        fresh = {group.id for group in groups}
+        fresh = {one.group.id for one in groups}
         version = await self._store.acknowledge(
             [group for group in batch.groups if group in fresh],
             update=update,

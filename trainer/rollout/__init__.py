@@ -1,6 +1,7 @@
-"""Keep groups in flight: admission, dispatcher, group player, worker pool, circuit breaker.
+"""Keep groups in flight: admission, dispatcher, group player, scorer, worker pool, circuit breaker.
 
-Invariant: every group that opens closes exactly once, and rollout waits for learning only in ``admission``.
+Invariant: every group that opens closes exactly once and is scored exactly once, and rollout waits for learning only in
+``admission``.
 
 To add a bound on the groups in flight, add it to ``admission.capacity`` and pass its value in ``Dispatcher.fill``.
 """

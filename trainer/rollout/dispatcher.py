@@ -1,40 +1,45 @@
-"""Open groups as capacity allows, play them, and close them.
+"""Open groups as capacity allows, play them, close them, and have them scored.
 
-Invariant: every group that opens closes exactly once, as ready, filtered or failed. If the process dies first, the
-group is still open, and the resume closes it. The number of running groups is read from the store, never counted here.
+Invariant: every group that opens closes exactly once and is then scored exactly once, as ready, filtered or failed. If
+the process dies first, the resume closes a group that is still open, and scores one that is not scored yet. The number
+of running groups is read from the store, never counted here.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from ...agents.rollout.episode import run_to_completion
 from ...errors import TurnwiseError
-from ...records import SCORED_STATUSES, Group, GroupState, Outcome, Purpose
+from ...records import Group, GroupState, Purpose
 from ...store.operations.group_states import RUN_ENDED
-from ..algorithms.groups import GroupResult
 from ..context import RunContext
-from ..learner.batch import MIN_SURVIVORS
+from ..failpoints import failpoint
 from .admission import capacity
 from .circuit_breaker import RolloutCircuitBreaker
 from .group_player import play_group
+from .scorer import Scorer
 from .worker_pool import WorkerPool
 
 
 class Dispatcher:
     """Keeps the training groups of one run in flight."""
 
-    def __init__(self, context: RunContext, pool: WorkerPool, first_group: int) -> None:
+    def __init__(self, context: RunContext, pool: WorkerPool, first_group: int, first_scoring: int) -> None:
+        """``first_group`` and ``first_scoring`` are numbers that the store has not used for this run."""
         self._context = context
         self._config = context.config
         self._store = context.store
         self._pool = pool
+        self._scorer = Scorer(context, first_scoring)
         self.next_group = first_group
         """Number of the next group; group ids are never used twice."""
         self._task_stream = context.streams.of("task_sampler")
         self._prefix_stream = context.streams.of("prompt_prefix")
         self._tasks: set[asyncio.Task[None]] = set()
         self._open: set[str] = set()
+        self._scoring: set[str] = set()
         self._opening = asyncio.Lock()
         self._cancelled = False
         self.breaker = RolloutCircuitBreaker()
@@ -43,9 +48,9 @@ class Dispatcher:
         self.paused = True
         """Whether no new group may open."""
         self.closed = asyncio.Event()
-        """Set whenever a group closes."""
+        """Set whenever a group is scored."""
         self.tally: Counter[GroupState] = Counter()
-        """Groups closed so far, by the state in which they closed."""
+        """Groups scored so far, by the state that they got."""
         self.consecutive_filtered = 0
         """Groups filtered since the last one that was ready."""
         self.filter_reason = ""
@@ -68,16 +73,22 @@ class Dispatcher:
                 max_staleness=rollout.max_staleness,
                 groups_per_batch=rollout.groups_per_batch,
             )
-            groups = [self._new_group() for _ in range(self.breaker.allowed(room, len(self._open)))]
+            groups = [self._new_group() for _ in range(self.breaker.allowed(room, len(self._open | self._scoring)))]
             await run_to_completion(self._open_in_store(groups))
             for group in [] if self._cancelled else groups:
-                task = asyncio.create_task(self._play(group))
-                self._tasks.add(task)
-                task.add_done_callback(self._on_done)
+                self._start(self._play(group))
             return len(groups)
 
+    async def resume(self) -> None:
+        """Begin to score the groups that an earlier process closed and did not score."""
+        for group in await self._store.unscored_groups():
+            self._scoring.add(group)
+            self._start(self._score(group))
+
     async def cancel(self) -> None:
-        """Close every running group as failed, and its running members as cancelled."""
+        """Close every running group as failed, and its running members as cancelled. A group that waits for a reward
+        shaper stays unscored; a resume scores it.
+        """
         self.paused = self._cancelled = True
         for task in self._tasks:
             task.cancel()
@@ -106,6 +117,11 @@ class Dispatcher:
             prompt_prefix=config.prompt_prefix.apply(task, self._prefix_stream),
         )
 
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_done)
+
     def _on_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -113,33 +129,38 @@ class Dispatcher:
         self.closed.set()
 
     async def _play(self, group: Group) -> None:
-        """Play a group and close it.
+        """Play a group, close it, and have it scored.
 
         Raises:
-            TurnwiseError: the circuit breaker gives up.
+            TurnwiseError: the circuit breaker gives up, or the group cannot be scored.
         """
-        outcomes = await play_group(self._pool, self._store, group, self._config.rollout.group_timeout_s)
-        state, reason = self._closing_state(group, outcomes)
-        await self._store.close_group(group.id, state, reason)
-        self._open.discard(group.id)
+        await play_group(self._pool, self._store, group, self._config.rollout.group_timeout_s)
+        await run_to_completion(self._close(group.id))
+        failpoint("group_closed")
+        if not self._config.rewards:
+            # Nothing waits for a judge, so the scoring is bounded and completes even if the run ends.
+            await run_to_completion(self._score(group.id))
+        elif not self._cancelled:
+            await self.fill()
+            await self._score(group.id)
+
+    async def _close(self, group: str) -> None:
+        await self._store.close_group(group, GroupState.SCORING)
+        self._open.discard(group)
+        self._scoring.add(group)
+
+    async def _score(self, group: str) -> None:
+        """Have a closed group scored, count it, and open further groups.
+
+        Raises:
+            TurnwiseError: the circuit breaker gives up, or the group cannot be scored.
+        """
+        state, reason = await self._scorer.score(group)
+        self._scoring.discard(group)
         self._count(state, reason)
         if reason := self.breaker.give_up_reason():
             raise TurnwiseError(reason)
         await self.fill()
-
-    def _closing_state(self, group: Group, outcomes: Sequence[Outcome]) -> tuple[GroupState, str]:
-        """Return the state in which a group closes, and why it is not ready."""
-        survivors = [one for one in outcomes if one.status in SCORED_STATUSES]
-        result = GroupResult(group.id, group.task, group.horizon, survivors)
-        self._config.task_sampler.update(result)
-        if len(survivors) < MIN_SURVIVORS:
-            errors = [f"{one.status}: {one.error}" for one in outcomes if one.status not in SCORED_STATUSES]
-            last_error = errors[-1] if errors else ""
-            return GroupState.FAILED, f"{len(survivors)} of {group.size} members survived; {last_error}"
-        for group_filter in self._config.group_filters:
-            if reason := group_filter.reject(result):
-                return GroupState.FILTERED, reason
-        return GroupState.READY, ""
 
     def _count(self, state: GroupState, reason: str) -> None:
         self.tally[state] += 1

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from time import monotonic
 
 from ...errors import TurnwiseError
-from ...records import Group, GroupState
+from ...records import GroupState, ScoredGroup
 from ..cluster.actors import Cluster
 from ..context import RunContext
 from ..learner.update import UpdateStep
@@ -39,10 +39,11 @@ class BatchWait:
         self._update_step = update_step
         self._timeout_s = 2 * context.config.rollout.group_timeout_s + BATCH_TIMEOUT_SLACK_S
 
-    async def next_batch(self, since: float) -> list[Group]:
+    async def next_batch(self, since: float) -> list[ScoredGroup]:
         """Return groups to train on, or none if the run is to stop.
 
-        The wait is bounded by progress, not by time: it goes on while episodes start and end and groups become ready.
+        The wait is bounded by progress, not by time: it goes on while episodes start and end, groups are scored, and
+        groups become ready.
 
         Args:
             since: when the wait began, on the monotonic clock.
@@ -52,7 +53,7 @@ class BatchWait:
         """
         dispatcher = self._dispatcher
         logged, deadline, ready_deadline = since, since + self._timeout_s, since + self._timeout_s
-        episodes: Mapping[str, int] = {}
+        progress: tuple[Mapping[str, int], int] = {}, 0
         before = Counter(dispatcher.tally)
         ready = before[GroupState.READY]
         while True:
@@ -71,10 +72,10 @@ class BatchWait:
                 self._check_filtered()
             if now - logged > LOG_INTERVAL_S:
                 logged = now
-                statuses = await self._context.store.statuses()
+                latest = await self._context.store.statuses(), dispatcher.tally.total()
                 # The circuit breaker bounds an outage.
-                if statuses != episodes or dispatcher.breaker.is_open:
-                    episodes, deadline = statuses, now + self._timeout_s
+                if latest != progress or dispatcher.breaker.is_open:
+                    progress, deadline = latest, now + self._timeout_s
                 await self._log_wait(now - since, dispatcher.tally - before)
             if now > deadline:
                 await self._raise_no_progress()
@@ -120,7 +121,8 @@ class BatchWait:
         counts = await self._context.store.counts()
         text = (
             f"the learner waits for groups, {seconds:.0f} s so far: {counts.get(GroupState.READY, 0)} ready, "
-            f"{counts.get(GroupState.OPEN, 0)} running, {closed[GroupState.FILTERED]} filtered, "
+            f"{counts.get(GroupState.OPEN, 0)} running, {counts.get(GroupState.SCORING, 0)} being scored, "
+            f"{closed[GroupState.FILTERED]} filtered, "
             f"{closed[GroupState.FAILED]} failed"
         )
         breaker = self._dispatcher.breaker

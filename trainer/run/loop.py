@@ -33,21 +33,23 @@ class TrainingLoop:
         parts: RunParts,
         history: dict[int, PolicyVersion],
         first_group: int,
+        first_scoring: int,
     ) -> None:
-        """``history`` holds all versions by id, and ``first_group`` numbers the next group."""
+        """``history`` holds all versions by id; ``first_group`` and ``first_scoring`` number what comes next."""
         self._context = context
         self._state = state
         self._parts = parts
-        self._dispatcher = Dispatcher(context, parts.cluster.workers, first_group)
+        self._dispatcher = Dispatcher(context, parts.cluster.workers, first_group, first_scoring)
         self._update_step = UpdateStep(context, parts.learner, history)
         self._batches = BatchWait(context, state, parts.cluster, self._dispatcher, self._update_step)
         self._empty_batches = 0
 
     @classmethod
     async def create(cls, context: RunContext, state: RunState, parts: RunParts) -> Self:
-        """Return the loop of a run, with its history of versions and the number of its next group from the store."""
+        """Return the loop of a run, with its history of versions and its next numbers from the store."""
         history = {**await context.store.versions(), state.version.id: state.version}
-        return cls(context, state, parts, history, await context.store.next_group())
+        store = context.store
+        return cls(context, state, parts, history, await store.next_group(), await store.next_scoring())
 
     async def train(self) -> None:
         """Update until the run's limit is reached or it is to stop, and save the last version.
@@ -60,6 +62,7 @@ class TrainingLoop:
         dispatcher.update = state.version.update
         dispatcher.breaker.has_succeeded = state.version.update > 0
         dispatcher.paused = False
+        await dispatcher.resume()
         await dispatcher.fill()
         last = waiting = monotonic()
         before = await engines.usage()

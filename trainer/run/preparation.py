@@ -27,6 +27,8 @@ from .state import RunState
 
 UPDATE_BEFORE_WARMUP = -1
 """Update number of a new model's weights before the format warm-up; training begins from update 0."""
+OBSERVED_GROUPS_PER_READ = 16
+"""Groups that a resume reads from the store at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +105,10 @@ class Preparation:
         version = PolicyVersion(context.name, stored["version"], None, stored["update"])
         self._state.current, self._state.trained_s = version, stored["trained_s"]
         self._evaluator.results = {name: EvalResult(**value) for name, value in stored["evaluations"].items()}
-        context.config.load_component_states(stored["components"])
+        context.config.load_component_states(stored["components"], stored.get("observed", 0))
         context.config.load_component_tensors(checkpoint.read_component_tensors(self._initial.model))
         context.streams.load_state_dict(stored["streams"])
+        await observe_again(context)
         await self._cluster.engines.publish(weights, version.id)
 
     async def _begin(self, weights: WeightWriter) -> None:
@@ -150,6 +153,19 @@ class Preparation:
         number = await self._context.store.add_version(0, parent)
         self._state.current = PolicyVersion(self._context.name, number, parent, 0)
         await self._cluster.engines.publish(weights, number)
+
+
+async def observe_again(context: RunContext) -> None:
+    """Pass the surviving groups that were scored after the checkpoint to the components, in their order."""
+    config, store = context.config, context.store
+    if not config.has_observers:
+        return
+    scorings = await store.scored_from(config.observed)
+    for start in range(0, len(scorings), OBSERVED_GROUPS_PER_READ):
+        part = scorings[start : start + OBSERVED_GROUPS_PER_READ]
+        loaded = await store.load_scored([group for _, group in part], texts=config.scoring_needs_texts)
+        for (number, _), scored in zip(part, loaded, strict=True):
+            config.observe(number, scored)
 
 
 def load_learner(config: RunConfig, initial: InitialState) -> Learner:

@@ -72,6 +72,7 @@ class RunState:
             "trained_s": self.trained_s,
             "evaluations": {name: one.json() for name, one in evaluations.items()},
             "components": config.component_states(),
+            "observed": config.observed,
             "streams": context.streams.state_dict(),
             "saved_at": time(),
         }

@@ -8,16 +8,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from turnwise.agents.tiny_model import new_model
-from turnwise.records import Group, Horizon, Status, Step, Task, Trajectory
+from turnwise.records import Group, GroupState, Horizon, Status, Step, Task, Trajectory
 from turnwise.tests.agents.servers import Counter, serving
-from turnwise.trainer.algorithms.advantages.grpo import GRPO
-from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.rewards.llm_judge import (
     MAX_EPISODE_CHARS,
     LLMJudge,
@@ -26,7 +25,7 @@ from turnwise.trainer.algorithms.rewards.llm_judge import (
     render_episode,
 )
 from turnwise.trainer.algorithms.rewards.turn_penalty import TurnPenalty
-from turnwise.trainer.learner.batch import assemble, shape_rewards
+from turnwise.trainer.rollout.scoring import score, shape
 
 WORDS = ['{"score":', "0.25}", "0.5}", "0.75}", "1}", '{"environment":', "maybe"]
 START_TIMEOUT_S = 120
@@ -85,7 +84,7 @@ def test_a_local_vllm_judges_every_member(server: str) -> None:
     judge = LLMJudge(url=server, model="judge", rubric="Was it done?", weight=2.0)
     of = group(0.5, -1.0, 0.0)
     answers = judge(of, rewards(of))
-    gained = [turns[-1] - one for turns, one in zip(answers, (0.5, -1.0, 0.0), strict=True) if turns]
+    gained = [answer.rewards[-1] - one for answer, one in zip(answers, (0.5, -1.0, 0.0), strict=True) if answer.rewards]
     assert len(gained) == 3
     assert all(one in (0.5, 1.0, 1.5, 2.0) for one in gained)
 
@@ -94,36 +93,29 @@ def test_a_local_vllm_judges_every_member(server: str) -> None:
 def test_a_request_that_the_server_rejects_gives_no_score(server: str) -> None:
     judge = LLMJudge(url=server, model="another", rubric="x", max_retries=0)
     of = group(0.5, 1.0)
-    assert judge(of, rewards(of)) == [None, None]
+    answers = judge(of, rewards(of))
+    assert [one.rewards for one in answers] == [None, None]
+    assert all("404" in one.verdict["error"] for one in answers)
 
 
 def test_an_unreachable_judge_removes_the_member_and_changes_no_reward() -> None:
     judge = LLMJudge(url="http://127.0.0.1:9/v1", model="judge", rubric="x", max_retries=1, timeout_s=5)
     of = group(0.5, 1.0, 0.0)
-    left, scored = shape_rewards(of, [judge, TurnPenalty()])
-    assert (list(left.trajectories), scored) == ([], [])
-    train_batch = assemble(
-        [of], {}, 0, 0, shapers=[judge], advantage=GRPO(), filters=[], loss=DecoupledPPO(), streams=[]
-    )
-    assert (train_batch.samples, list(train_batch.expired), train_batch.unscored) == ([], ["g"], 3)
+    scored, scores = shape(of, [judge, TurnPenalty()])
+    assert (list(scored.group.trajectories), list(scored.rewards), scored.unscored) == ([], [], 3)
+    assert [one.rewards for one in scores] == [None] * 3
+    failed = score(of, [judge], [])
+    assert failed.state is GroupState.FAILED
+    assert failed.reason.startswith("0 of 3 members got a score; ")
 
 
-def test_concurrent_requests_are_bounded_over_all_groups_of_a_batch() -> None:
+def test_concurrent_requests_are_bounded_over_all_groups() -> None:
     counter = Counter('{"score": 1}', together=5, patience_s=0.2)
     with serving(counter) as url:
         judge = LLMJudge(url=url, model="judge", rubric="x", max_retries=0, max_concurrent_requests=4)
-        train_batch = assemble(
-            [group(0.5, 1.0, 0.0) for _ in range(6)],
-            {},
-            0,
-            0,
-            shapers=[judge],
-            advantage=GRPO(),
-            filters=[],
-            loss=DecoupledPPO(),
-            streams=[],
-        )
-    assert train_batch.unscored == 0
+        with ThreadPoolExecutor(6) as threads:
+            found = list(threads.map(lambda of: shape(of, [judge])[0], [group(0.5, 1.0, 0.0) for _ in range(6)]))
+    assert [one.unscored for one in found] == [0] * 6
     assert (counter.arrived, counter.most, counter.connections) == (18, 4, 4)
 
 

@@ -19,6 +19,7 @@ from turnwise.records import (
     Task,
     Trajectory,
 )
+from turnwise.tests.trainer.scored_groups import scored
 from turnwise.trainer.algorithms.advantages.grpo import GRPO
 from turnwise.trainer.algorithms.filters.samples.negative_advantage_weight import NegativeAdvantageWeight
 from turnwise.trainer.algorithms.groups import TrainSample
@@ -74,11 +75,10 @@ HISTORY = {
 
 def assembled(groups: list[Group], update: int = 2, max_staleness: int = 1, filters=()):
     return assemble(
-        groups,
+        [scored(one) for one in groups],
         HISTORY,
         update,
         max_staleness,
-        shapers=(),
         advantage=GRPO(),
         filters=filters,
         loss=DecoupledPPO(),

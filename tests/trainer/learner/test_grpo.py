@@ -29,6 +29,7 @@ from turnwise.records import (
     Task,
     Trajectory,
 )
+from turnwise.tests.trainer.scored_groups import scored
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.sections import LearnerConfig
 from turnwise.trainer.learner.batch import assemble
@@ -124,11 +125,10 @@ def assembled(groups: list[Group], update: int = 0, **chosen: Any):
     config = parse_config({"name": "t", "environments": [{"id": "e"}], **chosen})
     history = {0: PolicyVersion("r", 0, None, update)}
     return config, assemble(
-        groups,
+        [scored(one) for one in groups],
         history,
         update,
         0,
-        shapers=config.rewards,
         advantage=config.advantage,
         filters=config.sample_filters,
         loss=config.loss,

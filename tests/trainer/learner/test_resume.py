@@ -44,7 +44,7 @@ class Process:
     def load(self, folder: Path) -> None:
         states = json.loads(json.dumps(checkpoint.verify(folder, UID)))
         checkpoint.load_into(folder, self.learner.model, self.learner.optimizer)
-        self.config.load_component_states(states["components"])
+        self.config.load_component_states(states["components"], 0)
         self.config.load_component_tensors(checkpoint.read_component_tensors(folder))
         self.streams.load_state_dict(states["streams"])
 

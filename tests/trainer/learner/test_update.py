@@ -1,19 +1,17 @@
-"""The update step on groups in a real store: observations that rewards receive, metrics, and random streams."""
+"""The update step on groups in a real store: metrics and random streams."""
 
 import asyncio
-import json
 import re
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from turnwise.records import Group, GroupState
-from turnwise.store.queries import load_group_heads, load_trajectory
+from pydantic import PrivateAttr
+from turnwise.records import GroupState, ScoredGroup
+from turnwise.store.queries import load_group_heads
 from turnwise.tests.agents.players import Stage, group, on_stage, oracle, site
 from turnwise.tests.trainer.playing import FIRST, dispatcher, update_step
 from turnwise.trainer.algorithms.filters.samples.base import SampleFilter
@@ -29,40 +27,6 @@ SITE = {"id": "turnwise/TextSite-v0", "options": {"family": "find"}}
 BATCH = {"groups_per_batch": 1, "max_concurrent_groups": 4}
 
 
-class Recorder(ThreadingHTTPServer):
-    """An OpenAI-compatible server that records the episodes it receives, and scores them 1, 0, 1, 0 …"""
-
-    episodes: list[dict[str, Any]]
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Recorder
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.episodes.append(json.loads(body["messages"][1]["content"]))
-        verdict = json.dumps({"score": len(self.server.episodes) % 2})
-        response = json.dumps({"choices": [{"message": {"content": verdict}}]}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(response)))
-        self.end_headers()
-        self.wfile.write(response)
-
-    def log_message(self, *_: Any) -> None:
-        """Log nothing."""
-
-
-@pytest.fixture
-def judge() -> Iterator[Recorder]:
-    with Recorder(("127.0.0.1", 0), Handler) as server:
-        server.episodes = []
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
-
-
 async def played(stage: Stage, size: int = 2) -> None:
     """Play a group of run ``r`` with its first version, and mark it ready."""
     await stage.play(oracle, group(site("find"), size))
@@ -71,27 +35,9 @@ async def played(stage: Stage, size: int = 2) -> None:
     await store.close_group("g", GroupState.READY)
 
 
-async def updated(step: UpdateStep) -> tuple[Sequence[Group], UpdateResult | None]:
+async def updated(step: UpdateStep) -> tuple[Sequence[ScoredGroup], UpdateResult | None]:
     groups = await step.lease()
     return groups, await step.update(groups, FIRST, 0.0, 0.0)
-
-
-def test_a_judge_receives_the_stored_observations(tmp_path: Path, judge: Recorder) -> None:
-    url = f"http://127.0.0.1:{judge.server_address[1]}/v1"
-    shaper = {"name": "llm_judge", "url": url, "model": "m", "rubric": "Was it done?"}
-    config = parse_config({"name": "r", "environments": [SITE], "rollout": BATCH, "rewards": [shaper]})
-
-    async def scenario(stage: Stage) -> list[list[dict[str, str]]]:
-        await played(stage)
-        _, result = await updated(update_step(stage, config, Streams(0), tmp_path / "model"))
-        assert result is not None
-        assert result.metrics["unscored_members"] == 0
-        stored = [load_trajectory(stage.database, f"g-{member}").steps for member in range(2)]
-        return [[{"observation": step.observation, "action": step.action} for step in steps] for steps in stored]
-
-    expected = on_stage(tmp_path, scenario)
-    assert all(turn["observation"] for turns in expected for turn in turns)
-    assert [one["turns"] for one in judge.episodes] == expected
 
 
 def test_every_recorded_metric_is_documented(tmp_path: Path) -> None:
@@ -109,14 +55,28 @@ def test_every_recorded_metric_is_documented(tmp_path: Path) -> None:
     assert recorded - documented == set()
 
 
-def test_texts_that_no_shaper_reads_are_not_loaded(tmp_path: Path) -> None:
-    shaper = {"name": "turn_penalty"}
-    config = parse_config({"name": "r", "environments": [SITE], "rollout": BATCH, "rewards": [shaper]})
+class Measured(SampleFilter):
+    """A sample filter that measures its batches and changes nothing."""
+
+    _samples: int = PrivateAttr(0)
+
+    def __call__(self, batch: Sequence[TrainSample], rng: Random) -> list[TrainSample]:
+        self._samples += len(batch)
+        return list(batch)
+
+    def metrics(self) -> dict[str, float]:
+        return {"samples": self._samples}
+
+
+def test_the_metrics_of_components_are_recorded_with_the_update(tmp_path: Path) -> None:
+    filters = [{"name": f"{Measured.__module__}:Measured"}]
+    config = parse_config({"name": "r", "environments": [SITE], "rollout": BATCH, "sample_filters": filters})
 
     async def scenario(stage: Stage) -> None:
         await played(stage)
-        groups = await update_step(stage, config, Streams(0), tmp_path / "model").lease()
-        assert {step.observation for one in groups[0].trajectories for step in one.steps} == {""}
+        _, result = await updated(update_step(stage, config, Streams(0), tmp_path / "model"))
+        assert result is not None
+        assert result.metrics["sample_filters.0/samples"] == 2
 
     on_stage(tmp_path, scenario)
 

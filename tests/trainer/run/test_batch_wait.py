@@ -12,12 +12,11 @@ from pydantic import PrivateAttr
 from turnwise.agents.rollout.group_runner import env_key
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.errors import TurnwiseError
-from turnwise.records import Group, Status, Trajectory
+from turnwise.records import ScoredGroup, Status, Trajectory
 from turnwise.tests.agents.players import QUICK, Respond, Script, Stage, on_stage, oracle, site
 from turnwise.tests.envs.faulty import FAULTY
 from turnwise.tests.trainer.playing import FIRST, InProcess, run_context
 from turnwise.trainer.algorithms.filters.groups.base import GroupFilter
-from turnwise.trainer.algorithms.groups import GroupResult
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
@@ -29,11 +28,11 @@ from turnwise.trainer.run.batch_wait import BatchWait
 from turnwise.trainer.run.state import RunState
 
 
-async def next_batch(stage: Stage, config: RunConfig, pool: object) -> list[Group]:
+async def next_batch(stage: Stage, config: RunConfig, pool: object) -> list[ScoredGroup]:
     """Return the first batch of run ``r``, without a learner."""
     await stage.begin()
     context = run_context(stage, config, Streams(0))
-    dispatcher = Dispatcher(context, cast(Any, pool), 0)
+    dispatcher = Dispatcher(context, cast(Any, pool), 0, 0)
     update_step = UpdateStep(context, cast(Any, None), {0: FIRST})
     cluster: Any = SimpleNamespace(engines=SimpleNamespace(failure=None))
     wait = BatchWait(context, RunState(current=FIRST), cluster, dispatcher, update_step)
@@ -114,7 +113,7 @@ class OneOf(GroupFilter):
     count: int
     _closed: int = PrivateAttr(0)
 
-    def reject(self, closed: GroupResult) -> str:
+    def reject(self, scored: ScoredGroup) -> str:
         self._closed += 1
         return "" if self._closed % self.count == 0 else "not this one"
 
@@ -131,7 +130,7 @@ def test_a_run_in_which_one_of_a_hundred_groups_becomes_ready_trains(tmp_path: P
             (batch,) = await next_batch(stage, keep_one_of(100), InProcess(runner))
         finally:
             await runner.close()
-        assert batch.id == "r:99"
+        assert batch.group.id == "r:99"
 
     on_stage(tmp_path, scenario)
 
@@ -168,7 +167,7 @@ def test_the_wait_goes_on_while_episodes_end(tmp_path: Path) -> None:
         finally:
             await runner.close()
         assert monotonic() - started > 2 * 2.0
-        assert [one.status for one in batch.trajectories] == [Status.COMPLETED] * 6
+        assert [one.status for one in batch.group.trajectories] == [Status.COMPLETED] * 6
 
     on_stage(tmp_path, scenario)
 

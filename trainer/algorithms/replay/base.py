@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import ClassVar
 
-from ....records import Group
+from ....records import ScoredGroup
 from ..component import Component
 
 
@@ -16,5 +16,5 @@ class ReplayBuffer(Component, ABC):
     default: ClassVar[str] = "none"
 
     @abstractmethod
-    def mix(self, fresh: Sequence[Group], rng: Random) -> list[Group]:
+    def mix(self, fresh: Sequence[ScoredGroup], rng: Random) -> list[ScoredGroup]:
         """Return the groups of the batch: reused groups added to fresh ones or in place of them."""

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from random import Random
 
-from ....records import Group
+from ....records import ScoredGroup
 from .base import ReplayBuffer
 
 
 class NoReplay(ReplayBuffer):
     """Fresh groups only."""
 
-    def mix(self, fresh: Sequence[Group], rng: Random) -> list[Group]:
+    def mix(self, fresh: Sequence[ScoredGroup], rng: Random) -> list[ScoredGroup]:
         """Return the fresh groups."""
         return list(fresh)

@@ -1,11 +1,12 @@
 """The base class of the slot ``rewards``."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar
 
 from ....records import Group
 from ..component import Component
-from ..groups import PerTurn, ScoredPerTurn
+from ..groups import PerTurn, Shaped
 
 
 class RewardShaper(Component, ABC):
@@ -14,12 +15,14 @@ class RewardShaper(Component, ABC):
 
     slot: ClassVar[str] = "rewards"
 
-    needs_texts: ClassVar[bool] = False
-    """Whether it reads the texts of observations. Without it, they are not loaded and each is empty."""
-
     @abstractmethod
-    def __call__(self, group: Group, rewards: PerTurn) -> ScoredPerTurn:
-        """Return shaped rewards of the same shape, with None per trajectory without a score.
+    def __call__(self, group: Group, rewards: PerTurn) -> Sequence[Shaped]:
+        """Return the shaped rewards of each trajectory, one per turn, or no score.
 
-        Called off the event loop: it may wait, with a timeout.
+        Called once per group, when it closes, in a thread of its own: it may wait, with a timeout. Rollouts and updates
+        continue meanwhile.
+
+        Args:
+            group: the scored members of the group.
+            rewards: ``rewards[i][t]`` of turn ``t`` of ``group.trajectories[i]``.
         """

@@ -3,7 +3,7 @@
 The judge reads the episode as JSON: data, never instructions. It must answer with exactly
 ``{"score": number from 0 to 1}``; the request contains this schema, for the server to enforce. Any other answer, or
 none after the retries, counts as no score: the trajectory is left out of its group like a failed one, counted as
-``unscored``, and never gets a reward for it.
+``unscored``, and never gets a reward for it. The score, or the reason for its absence, is stored with the trajectory.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from pydantic import Field, PrivateAttr
 
 from ....errors import TurnwiseError
 from ....records import Group, Trajectory
-from ..groups import PerTurn, ScoredPerTurn
+from ..groups import PerTurn, Shaped
 from ._judge_client import JudgeClient
 from .base import RewardShaper
 
@@ -68,14 +68,16 @@ class LLMJudge(RewardShaper):
     _calls: int = PrivateAttr(0)
     """Calls in progress; the last one closes the client."""
 
-    def __call__(self, group: Group, rewards: PerTurn) -> ScoredPerTurn:
+    def __call__(self, group: Group, rewards: PerTurn) -> list[Shaped]:
         """Return the rewards with the scores added. Thread-safe: all calls share ``max_concurrent_requests``."""
         with self._shared_client() as client:
             scores = client.run(self._scores(client, group))
-        return [
-            None if score is None else [*turns[:-1], turns[-1] + self.weight * score] if turns else turns
-            for turns, score in zip(rewards, scores, strict=True)
-        ]
+        return [self._shaped(turns, score) for turns, score in zip(rewards, scores, strict=True)]
+
+    def _shaped(self, turns: list[float], score: float | str) -> Shaped:
+        if isinstance(score, str):
+            return Shaped(None, {"error": score})
+        return Shaped([*turns[:-1], turns[-1] + self.weight * score] if turns else turns, {"score": score})
 
     def _headers(self) -> dict[str, str]:
         if not self.api_key_env:
@@ -104,8 +106,11 @@ class LLMJudge(RewardShaper):
             if last:
                 client.close()
 
-    async def _scores(self, client: JudgeClient, group: Group) -> list[float | None]:
-        async def score(trajectory: Trajectory) -> float | None:
+    async def _scores(self, client: JudgeClient, group: Group) -> list[float | str]:
+        """Return the score of each trajectory, or the reason why it has none."""
+
+        async def score(trajectory: Trajectory) -> float | str:
+            reason = ""
             for attempt in range(self.max_retries + 1):
                 if attempt:
                     await asyncio.sleep(RETRY_PAUSE_S * 2 ** (attempt - 1))
@@ -113,9 +118,11 @@ class LLMJudge(RewardShaper):
                     try:
                         async with asyncio.timeout(self.timeout_s):
                             return await self._request(client.http, group, trajectory)
-                    except (*client.errors, TimeoutError, NoVerdict):
-                        continue
-            return None
+                    except TimeoutError:
+                        reason = f"no answer within {self.timeout_s:g} s"
+                    except (*client.errors, NoVerdict) as error:
+                        reason = str(error) or type(error).__name__
+            return reason
 
         return list(await asyncio.gather(*(score(trajectory) for trajectory in group.trajectories)))
 

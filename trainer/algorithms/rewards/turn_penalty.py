@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from ....records import Group
-from ..groups import PerTurn
+from ..groups import PerTurn, Shaped
 from .base import RewardShaper
 
 
@@ -13,6 +13,6 @@ class TurnPenalty(RewardShaper):
     per_turn: float = Field(0.01, ge=0)
     """Reward subtracted per turn."""
 
-    def __call__(self, group: Group, rewards: PerTurn) -> PerTurn:
+    def __call__(self, group: Group, rewards: PerTurn) -> list[Shaped]:
         """Return the rewards minus the penalty."""
-        return [[reward - self.per_turn for reward in turns] for turns in rewards]
+        return [Shaped([reward - self.per_turn for reward in turns]) for turns in rewards]

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from .....envs.tasks import make_task
 from .....records import Task
 from ...component import Component
-from ...groups import GroupResult
 
 SEED_RANGE = 2**31
 """Task seeds are drawn below this."""
@@ -38,6 +37,3 @@ class TaskSampler(Component, ABC):
     @abstractmethod
     def propose(self, environments: Sequence[WeightedEnvironment], rng: Random) -> Task:
         """Return the next task; ``rng`` is this sampler's random stream."""
-
-    def update(self, closed: GroupResult) -> None:
-        """Learn from a closed group. A failed group has fewer than two scored episodes."""

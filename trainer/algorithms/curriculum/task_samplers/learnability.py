@@ -11,8 +11,7 @@ from typing import Any
 from pydantic import Field, PrivateAttr
 
 from .....agents.rollout.group_runner import env_key, env_key_of
-from .....records import Task
-from ...groups import GroupResult
+from .....records import ScoredGroup, Task
 from .base import TaskSampler, WeightedEnvironment
 
 MIN_REWARD_RANGE = 1e-6
@@ -37,11 +36,11 @@ class Learnability(TaskSampler):
         ]
         return rng.choices(environments, weights)[0].draw(rng)
 
-    def update(self, closed: GroupResult) -> None:
+    def observe(self, scored: ScoredGroup) -> None:
         """Move the estimate of the group's environment."""
-        returns = [one.reward for one in closed.episodes]
+        returns = [sum(turns) for turns in scored.rewards]
         differs = float(len(returns) > 1 and max(returns) - min(returns) > MIN_REWARD_RANGE)
-        key = env_key(closed.task)
+        key = env_key(scored.group.task)
         old = self._learnability.get(key, 1.0)
         self._learnability[key] = old + self.ema_rate * (differs - old)
 

@@ -3,8 +3,8 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+from .....records import ScoredGroup
 from ...component import Component
-from ...groups import GroupResult
 
 
 class GroupFilter(Component, ABC):
@@ -13,5 +13,7 @@ class GroupFilter(Component, ABC):
     slot: ClassVar[str] = "group_filters"
 
     @abstractmethod
-    def reject(self, closed: GroupResult) -> str:
-        """Return the reason to reject the group; empty to keep it."""
+    def reject(self, scored: ScoredGroup) -> str:
+        """Return the reason to reject a group of at least two scored members; empty to keep it. Called off the event
+        loop, once per group.
+        """

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from ...groups import GroupResult
+from .....records import ScoredGroup
 from .base import GroupFilter
 
 
@@ -12,7 +12,7 @@ class ZeroVariance(GroupFilter):
     min_reward_range: float = Field(1e-6, ge=0)
     """Largest difference of the returns in a group that is rejected."""
 
-    def reject(self, closed: GroupResult) -> str:
+    def reject(self, scored: ScoredGroup) -> str:
         """Return a reason if the returns differ by at most ``min_reward_range``, else an empty string."""
-        returns = [one.reward for one in closed.episodes]
+        returns = [sum(turns) for turns in scored.rewards]
         return "all returns equal" if max(returns) - min(returns) <= self.min_reward_range else ""

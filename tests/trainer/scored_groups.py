@@ -1,0 +1,45 @@
+"""Scored groups for the tests of components and of batch assembly."""
+
+from collections.abc import Sequence
+
+from turnwise.envs.tasks import make_task
+from turnwise.records import Group, Horizon, ScoredGroup, Status, Step, Task, Trajectory
+from turnwise.trainer.rollout.scoring import score
+
+SITE = "turnwise/TextSite-v0"
+
+
+def scored(group: Group) -> ScoredGroup:
+    """Return a closed group with the rewards of its environment."""
+    return score(group, (), ()).scored
+
+
+def step(index: int, reward: float, state_key: str = "") -> Step:
+    return Step(index, "", "", "", reward, {}, False, False, True, state_key, None, 0.0, 0.0)
+
+
+def scored_group(
+    rewards: Sequence[Sequence[float]],
+    *,
+    states: Sequence[Sequence[str]] | None = None,
+    task: Task | None = None,
+    name: str = "g",
+) -> ScoredGroup:
+    """Return a scored group of completed members; ``states`` are the state keys of their turns."""
+    keys = states or [[""] * len(turns) for turns in rewards]
+    members = [
+        Trajectory(
+            f"{name}-{i}",
+            "r",
+            name,
+            i,
+            0,
+            Status.COMPLETED,
+            reward=sum(turns),
+            steps=[step(t, reward, key) for t, (reward, key) in enumerate(zip(turns, keys[i], strict=True))],
+        )
+        for i, turns in enumerate(rewards)
+    ]
+    problem = task or make_task(SITE, 0, "train", {})
+    group = Group(name, "r", problem, Horizon(8, 8, 64, 64), len(members), trajectories=members)
+    return ScoredGroup(group, rewards)
