@@ -3,7 +3,18 @@
 from collections.abc import Sequence
 
 from turnwise.envs.tasks import make_task
-from turnwise.records import Group, Horizon, ScoredGroup, Status, Step, Task, Trajectory
+from turnwise.records import (
+    Group,
+    Horizon,
+    Message,
+    Role,
+    ScoredGroup,
+    Source,
+    Status,
+    Step,
+    Task,
+    Trajectory,
+)
 from turnwise.trainer.rollout.scoring import score
 
 SITE = "turnwise/TextSite-v0"
@@ -15,17 +26,25 @@ def scored(group: Group) -> ScoredGroup:
 
 
 def step(index: int, reward: float, state_key: str = "") -> Step:
-    return Step(index, "", "", "", reward, {}, False, False, True, state_key, None, 0.0, 0.0)
+    return Step(index, "", "", "", reward, {}, False, False, True, state_key, index, 0.0, 0.0)
+
+
+def sampled(index: int, count: int) -> Message:
+    """Return a message of ``count`` sampled tokens."""
+    return Message(index, None, Role.ASSISTANT, Source.POLICY, [3] * count, [1] * count, [-0.5] * count, [0] * count)
 
 
 def scored_group(
     rewards: Sequence[Sequence[float]],
     *,
     states: Sequence[Sequence[str]] | None = None,
+    tokens: int = 1,
     task: Task | None = None,
     name: str = "g",
 ) -> ScoredGroup:
-    """Return a scored group of completed members; ``states`` are the state keys of their turns."""
+    """Return a scored group of completed members; ``states`` are the state keys of their turns, each with ``tokens``
+    sampled tokens.
+    """
     keys = states or [[""] * len(turns) for turns in rewards]
     members = [
         Trajectory(
@@ -37,6 +56,7 @@ def scored_group(
             Status.COMPLETED,
             reward=sum(turns),
             steps=[step(t, reward, key) for t, (reward, key) in enumerate(zip(turns, keys[i], strict=True))],
+            messages=[sampled(t, tokens) for t in range(len(turns))],
         )
         for i, turns in enumerate(rewards)
     ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...records import Sample, Source
+from ...records import Sample, Source, Trajectory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 PerTurn = list[list[float]]
 """One number per turn per trajectory of a group: ``values[trajectory][turn]``."""
+Credit = Sequence["Sequence[float | NDArray[np.float32]]"]
+"""Advantages of a group, ``values[trajectory][turn]``: one number for all sampled tokens of the turn, or an array with
+one number per sampled token of the turn, in the order of the tokens.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +42,9 @@ class TrainSample:
     """0 where the token is not trained on: not sampled, too stale, or filtered."""
     staleness: NDArray[np.int32]
     """Updates between the version that sampled the token and the version being updated; -1 where not sampled."""
+
+
+def sampled_tokens(trajectory: Trajectory) -> list[int]:
+    """Return the number of sampled tokens per turn; 0 for a turn of a policy without tokens."""
+    counts = {message.index: int(sum(message.mask)) for message in trajectory.messages}
+    return [0 if step.message is None else counts.get(step.message, 0) for step in trajectory.steps]

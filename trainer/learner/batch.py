@@ -11,6 +11,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
+from ...errors import TurnwiseError
 from ...records import PolicyVersion, ScoredGroup, Source
 from ..algorithms.advantages.base import AdvantageEstimator
 from ..algorithms.filters.samples.base import SampleFilter
@@ -38,9 +39,28 @@ class Batch:
     """Members that a reward could not score; they are left out, like failed members."""
 
 
-def expand_to_tokens(turns: Sequence[float], turn_of: NDArray[np.int32]) -> NDArray[np.float32]:
-    """Return the value of each token's turn, and 0 where ``turn_of`` is -1. Shape (tokens,)."""
-    return np.asarray([*turns, 0.0], np.float32)[turn_of]
+def expand_to_tokens(turns: Sequence[float | NDArray[np.float32]], turn_of: NDArray[np.int32]) -> NDArray[np.float32]:
+    """Return the value of each token, and 0 where ``turn_of`` is -1. Shape (tokens,).
+
+    Args:
+        turns: per turn, one number for all its sampled tokens, or an array with one number per sampled token.
+        turn_of: (tokens,) turn of each sampled token, -1 elsewhere.
+
+    Raises:
+        TurnwiseError: an array has not as many numbers as its turn has sampled tokens.
+    """
+    whole = [0.0 if isinstance(value, np.ndarray) else value for value in turns]
+    values = np.asarray([*whole, 0.0], np.float32)[turn_of]
+    for turn, value in enumerate(turns):
+        if not isinstance(value, np.ndarray) or not (count := int((turn_of == turn).sum())):
+            continue
+        if value.shape != (count,):
+            raise TurnwiseError(
+                f"the advantage returned an array of shape {value.shape} for turn {turn}, "
+                f"which has {count} sampled tokens"
+            )
+        values[turn_of == turn] = value
+    return values
 
 
 def assemble(
@@ -68,11 +88,10 @@ def assemble(
     expired: list[str] = []
     sampled = swept = unscored = 0
     by_turns: dict[int, tuple[int, int]] = {}
-    for scored in groups:
+    for scored, credit in zip(groups, advantage(groups), strict=True):
         group = scored.group
         unscored += scored.unscored
         trainable = False
-        credit = advantage([list(turns) for turns in scored.rewards])
         for trajectory, advantages in zip(group.trajectories, credit, strict=True):
             if trajectory.source not in loss.accepts:
                 continue

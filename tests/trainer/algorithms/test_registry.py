@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from turnwise.trainer.algorithms.advantages.base import AdvantageEstimator
+from turnwise.records import ScoredGroup
+from turnwise.trainer.algorithms.advantages.base import GroupAdvantage
 from turnwise.trainer.algorithms.algorithm_set import SLOTS, AlgorithmSet
 from turnwise.trainer.algorithms.component import Component
 from turnwise.trainer.algorithms.groups import PerTurn
@@ -19,13 +20,13 @@ REQUIRED = {"llm_judge": {"url": "http://127.0.0.1:1/v1", "model": "m", "rubric"
 """Options without a default."""
 
 
-class Half(AdvantageEstimator):
+class Half(GroupAdvantage):
     """An estimator outside turnwise."""
 
     scale: float = 0.5
 
-    def __call__(self, rewards: PerTurn) -> PerTurn:
-        return [[self.scale * reward for reward in turns] for turns in rewards]
+    def of_group(self, scored: ScoredGroup) -> PerTurn:
+        return [[self.scale * reward for reward in turns] for turns in scored.rewards]
 
 
 class NotAComponent:

@@ -4,8 +4,10 @@ from dataclasses import replace
 from random import Random
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from turnwise.errors import TurnwiseError
 from turnwise.records import (
     NO_VERSION,
     Group,
@@ -13,6 +15,7 @@ from turnwise.records import (
     Message,
     PolicyVersion,
     Role,
+    ScoredGroup,
     Source,
     Status,
     Step,
@@ -20,11 +23,12 @@ from turnwise.records import (
     Trajectory,
 )
 from turnwise.tests.trainer.scored_groups import scored
+from turnwise.trainer.algorithms.advantages.base import GroupAdvantage
 from turnwise.trainer.algorithms.advantages.grpo import GRPO
 from turnwise.trainer.algorithms.filters.samples.negative_advantage_weight import NegativeAdvantageWeight
-from turnwise.trainer.algorithms.groups import TrainSample
+from turnwise.trainer.algorithms.groups import Credit, TrainSample
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
-from turnwise.trainer.learner.batch import assemble
+from turnwise.trainer.learner.batch import assemble, expand_to_tokens
 from turnwise.trainer.learner.batch_stats import batch_items
 from turnwise.trainer.learner.packing import pack, split_micro_batches
 from turnwise.trainer.learner.samples import samples
@@ -73,13 +77,13 @@ HISTORY = {
 }
 
 
-def assembled(groups: list[Group], update: int = 2, max_staleness: int = 1, filters=()):
+def assembled(groups: list[Group], update: int = 2, max_staleness: int = 1, filters=(), advantage=None):
     return assemble(
         [scored(one) for one in groups],
         HISTORY,
         update,
         max_staleness,
-        advantage=GRPO(),
+        advantage=advantage or GRPO(),
         filters=filters,
         loss=DecoupledPPO(),
         streams=[Random(0) for _ in filters],
@@ -155,6 +159,21 @@ def test_a_loss_receives_only_sources_that_it_accepts() -> None:
     expert = replace(trajectory("a", 1.0, versions=(3,)), source=Source.EXPERT)
     train_batch = assembled([group(expert, trajectory("b", 0.0, versions=(3,)))])
     assert [one.sample.trajectory for one in train_batch.samples] == ["b"]
+
+
+class PerToken(GroupAdvantage):
+    """The number of each sampled token in its turn, and one number for later turns."""
+
+    def of_group(self, scored: ScoredGroup) -> Credit:
+        return [[np.arange(2, dtype=np.float32) + 1, *[9.0] * (len(turns) - 1)] for turns in scored.rewards]
+
+
+def test_an_advantage_may_be_given_per_token() -> None:
+    members = trajectory("a", 1.0, 0.0, versions=(3, 3)), trajectory("b", 0.0, versions=(3,))
+    train_batch = assembled([group(*members)], advantage=PerToken())
+    assert [one.advantages.tolist() for one in train_batch.samples] == [[0, 0, 1, 2, 0, 0, 9, 9], [0, 0, 1, 2]]
+    with pytest.raises(TurnwiseError, match=r"shape \(2,\) for turn 0, which has 3 sampled tokens"):
+        expand_to_tokens([np.ones(2, np.float32)], np.array([-1, 0, 0, 0], np.int32))
 
 
 def test_a_sample_filter_changes_weights_only() -> None:

@@ -2,20 +2,13 @@
 
 from pydantic import Field
 
+from ....records import ScoredGroup
 from ..groups import PerTurn
-from .base import AdvantageEstimator
+from ._returns import returns_to_go
+from .base import GroupAdvantage
 
 
-def returns_to_go(rewards: list[float], gamma: float = 1.0) -> list[float]:
-    """Return the discounted sum of the rewards from each turn on."""
-    total, out = 0.0, []
-    for reward in reversed(rewards):
-        total = reward + gamma * total
-        out.append(total)
-    return out[::-1]
-
-
-class TurnReturn(AdvantageEstimator):
+class TurnReturn(GroupAdvantage):
     """Each turn gets its return-to-go minus a leave-one-out baseline: the mean return-to-go of the other members.
 
     Against a member that is still playing at the turn, both returns-to-go count. Against a member whose episode has
@@ -34,8 +27,9 @@ class TurnReturn(AdvantageEstimator):
     gamma: float = Field(1.0, ge=0, le=1)
     """Discount per turn."""
 
-    def __call__(self, rewards: PerTurn) -> PerTurn:
+    def of_group(self, scored: ScoredGroup) -> PerTurn:
         """Return one advantage per turn."""
+        rewards = scored.rewards
         to_go = [returns_to_go(turns, self.gamma) for turns in rewards]
         whole = [turns[0] if turns else 0.0 for turns in to_go]
         others = len(rewards) - 1
