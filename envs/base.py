@@ -16,7 +16,7 @@ enables. The contract:
 * Malformed text from an agent is an outcome (an observation), never an exception.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -68,6 +68,14 @@ class TurnEnv(gymnasium.Env[Obs, str]):
             NotImplementedError: the words are not a closed set.
         """
         raise NotImplementedError(f"{type(self).__name__} has no closed vocabulary")
+
+    def tasks(self, split: str) -> Sequence[int] | None:
+        """Return the seeds of all tasks of ``split``; None if every seed is a task.
+
+        With a finite set, training draws from these seeds only, and a curriculum may learn about each task. ``reset``
+        with one of the seeds and this split draws that task.
+        """
+        return None
 
     def screenshot(self) -> Image | None:
         """Return a picture of the current state for a person who plays; None if the observation is the picture."""
@@ -126,6 +134,11 @@ class Adapted(TurnEnv):
     def vocabulary(self) -> list[str]:
         """Return the vocabulary of the unwrapped environment."""
         return list(self._own("vocabulary")())
+
+    def tasks(self, split: str) -> Sequence[int] | None:
+        """Return the tasks of the unwrapped environment; None if it has no ``tasks``."""
+        found: Sequence[int] | None = self._own("tasks")(split) if hasattr(self._core, "tasks") else None
+        return found
 
     def screenshot(self) -> Image | None:
         """Return the picture of the unwrapped environment; None if it has no ``screenshot``."""

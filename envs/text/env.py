@@ -17,6 +17,7 @@ Reward: 1 for success; -.3 for a wrong answer, or ``done`` anywhere but at the g
 the right password, the login and the goal page; -.05 for an action that does not parse or apply.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..base import Info, Obs, TurnEnv
@@ -35,13 +36,17 @@ _NUMBERS = frozenset(NUMBERS)
 
 
 class TextSiteEnv(TurnEnv):
-    """The site of a seed. ``family`` is ``mix`` or one of ``find``, ``login``, ``open``.
+    """The site of a seed. ``family`` is ``mix`` or one of ``find``, ``login``, ``open``; ``pool_size`` is the number of
+    tasks per split, or 0 for one task per seed.
 
     Raises:
-        ValueError: the family or, at reset, the split is unknown.
+        ValueError: the family or, at reset, the split is unknown; or ``pool_size`` is negative.
     """
 
-    def __init__(self, family: str = "mix") -> None:
+    def __init__(self, family: str = "mix", pool_size: int = 0) -> None:
+        if pool_size < 0:
+            raise ValueError(f"`pool_size` of `turnwise/TextSite-v0` is {pool_size}; choose 0 or more")
+        self.pool_size = pool_size
         if family != "mix" and family not in FAMILIES:
             known = ", ".join(("mix", *FAMILIES))
             raise ValueError(f"unknown family {family!r} of `turnwise/TextSite-v0`; choose from {known}")
@@ -168,6 +173,10 @@ class TextSiteEnv(TurnEnv):
     def _info(self, valid: bool, parts: dict[str, float]) -> Info:
         key = f"{self._page}|{','.join(sorted(self._read))}|{','.join(sorted(self._filled))}|{self._logged_in:d}"
         return {"action_valid": valid, "state_key": key, "env_error": None, "success": False, "reward_parts": parts}
+
+    def tasks(self, split: str) -> Sequence[int] | None:
+        """Return the seeds 0 to ``pool_size`` - 1; None without a limit."""
+        return range(self.pool_size) if self.pool_size else None
 
     def valid_actions(self) -> list[tuple[str, float]]:
         """Return the actions that apply on this page; actions that end the episode have half the weight."""

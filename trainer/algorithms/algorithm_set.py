@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, PrivateAttr, SerializeAsAny
 from ...records import ScoredGroup
 from .advantages.base import AdvantageEstimator
 from .component import Component
+from .curriculum.group_sizes.base import GroupSize
 from .curriculum.horizons.base import HorizonSchedule
 from .curriculum.prompt_prefixes.base import PromptPrefix
 from .curriculum.task_samplers.base import TaskSampler
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 SLOTS: tuple[type[Component], ...] = (
     TaskSampler,
+    GroupSize,
     PromptPrefix,
     HorizonSchedule,
     RolloutController,
@@ -49,6 +51,8 @@ class AlgorithmSet(BaseModel):
 
     task_sampler: SerializeAsAny[TaskSampler] = Field(default_factory=TaskSampler.build_default)
     """Selects the task of each group."""
+    group_size: SerializeAsAny[GroupSize] = Field(default_factory=GroupSize.build_default)
+    """The number of episodes of each group; `rollout.group_size` is the usual one."""
     prompt_prefix: SerializeAsAny[PromptPrefix] = Field(default_factory=PromptPrefix.build_default)
     """The text before the environment's instructions."""
     horizon: SerializeAsAny[HorizonSchedule] = Field(default_factory=HorizonSchedule.build_default)

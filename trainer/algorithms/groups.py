@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...records import Sample, Source, Trajectory
+from ...records import Sample, ScoredGroup, Source, Trajectory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,3 +48,8 @@ def sampled_tokens(trajectory: Trajectory) -> list[int]:
     """Return the number of sampled tokens per turn; 0 for a turn of a policy without tokens."""
     counts = {message.index: int(sum(message.mask)) for message in trajectory.messages}
     return [0 if step.message is None else counts.get(step.message, 0) for step in trajectory.steps]
+
+
+def successes(scored: ScoredGroup, min_return: float) -> list[bool]:
+    """Return per member whether its shaped return reaches ``min_return``."""
+    return [sum(turns) >= min_return for turns in scored.rewards]

@@ -8,12 +8,15 @@ of running groups is read from the store, never counted here.
 import asyncio
 from collections import Counter
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...agents.rollout.episode import run_to_completion
+from ...envs.tasks import enumerated_seeds
 from ...errors import TurnwiseError
 from ...records import Group, GroupState, Purpose
 from ...store.operations.group_states import RUN_ENDED
+from ..algorithms.curriculum.task_samplers.base import WeightedEnvironment
 from ..context import RunContext
 from ..failpoints import failpoint
 from .admission import capacity
@@ -37,6 +40,7 @@ class Dispatcher:
         """Number of the next group; group ids are never used twice."""
         self._task_stream = context.streams.of("task_sampler")
         self._prefix_stream = context.streams.of("prompt_prefix")
+        self._mixture: list[WeightedEnvironment] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._open: set[str] = set()
         self._scoring: set[str] = set()
@@ -64,6 +68,7 @@ class Dispatcher:
             if self.paused:
                 return 0
             rollout = self._config.rollout
+            mixture = await self._enumerated()
             counts = await self._store.counts()
             if self.paused:
                 return 0
@@ -73,7 +78,8 @@ class Dispatcher:
                 max_staleness=rollout.max_staleness,
                 groups_per_batch=rollout.groups_per_batch,
             )
-            groups = [self._new_group() for _ in range(self.breaker.allowed(room, len(self._open | self._scoring)))]
+            allowed = self.breaker.allowed(room, len(self._open | self._scoring))
+            groups = [self._new_group(mixture) for _ in range(allowed)]
             await run_to_completion(self._open_in_store(groups))
             for group in [] if self._cancelled else groups:
                 self._start(self._play(group))
@@ -103,16 +109,24 @@ class Dispatcher:
         await asyncio.gather(*(self._store.open_group(group) for group in groups))
         self._open.update(group.id for group in groups)
 
-    def _new_group(self) -> Group:
+    async def _enumerated(self) -> Sequence[WeightedEnvironment]:
+        """Return the mixture of environments with their tasks, where they enumerate them."""
+        if self._mixture is None:
+            self._mixture = await asyncio.to_thread(
+                lambda: [replace(one, seeds=enumerated_seeds(one.id, one.options)) for one in self._config.mixture]
+            )
+        return self._mixture
+
+    def _new_group(self, mixture: Sequence[WeightedEnvironment]) -> Group:
         config = self._config
-        task = config.task_sampler.propose(config.mixture, self._task_stream)
+        task = config.task_sampler.propose(mixture, self._task_stream)
         number, self.next_group = self.next_group, self.next_group + 1
         return Group(
             id=f"{self._context.name}:{number}",
             run=self._context.name,
             task=task,
             horizon=config.horizon.horizon(task, self.update),
-            size=config.rollout.group_size,
+            size=config.group_size.size(task, config.rollout.group_size),
             purpose=Purpose.TRAIN,
             prompt_prefix=config.prompt_prefix.apply(task, self._prefix_stream),
         )

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from turnwise.envs import make
+from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.runner.observations import observation_hash
+from turnwise.envs.tasks import enumerated_seeds
 from turnwise.envs.text.env import MAX_CHARS, TextSiteEnv
 from turnwise.envs.text.instances import FAMILIES, VOCABULARY, Site, draw
 
@@ -238,3 +240,10 @@ def test_every_valid_action_is_valid(seed: int, choices: list[float]) -> None:
         assert info["action_valid"]
         if terminated:
             return
+
+
+def test_a_pool_enumerates_its_tasks() -> None:
+    assert enumerated_seeds("turnwise/TextSite-v0", {}) is None
+    assert enumerated_seeds("turnwise/TextSite-v0", {"pool_size": 3}) == (0, 1, 2)
+    with pytest.raises(EnvironmentFailed, match="`pool_size` of `turnwise/TextSite-v0` is -1"):
+        enumerated_seeds("turnwise/TextSite-v0", {"pool_size": -1})

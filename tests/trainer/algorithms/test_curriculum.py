@@ -1,12 +1,17 @@
-"""Horizon schedules bound the length of episodes by update."""
+"""Horizons bound the length of episodes by update or task; the size of a group follows the success of its task."""
+
+from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
-from turnwise.records import Task
+from turnwise.records import ScoredGroup, Task
+from turnwise.tests.trainer.scored_groups import scored_group
+from turnwise.trainer.algorithms.curriculum.group_sizes.dart import Dart
 from turnwise.trainer.algorithms.curriculum.horizons.additive import AdditiveHorizon
 from turnwise.trainer.algorithms.curriculum.horizons.base import HorizonSchedule
 from turnwise.trainer.algorithms.curriculum.horizons.multiplicative import MultiplicativeHorizon
 from turnwise.trainer.algorithms.curriculum.horizons.staged import StagedHorizon
+from turnwise.trainer.algorithms.curriculum.horizons.successful_length import SuccessfulLength
 
 TASK = Task("t", "e", "0", 0, "train")
 
@@ -30,3 +35,40 @@ def test_the_number_of_boundaries_must_match_the_stages() -> None:
         StagedHorizon(stages=[4, 8], boundaries=[])
     with pytest.raises(ValidationError, match="max_turns"):
         StagedHorizon(max_turns=12)  # type: ignore[call-arg]
+
+
+def solved(count: int, members: int, turns: int = 1) -> ScoredGroup:
+    """Return a group of ``TASK`` with so many successes, each after ``turns`` turns."""
+    won, lost = [0.0] * (turns - 1) + [1.0], [0.0] * 12
+    return scored_group([won] * count + [lost] * (members - count), task=TASK)
+
+
+@pytest.mark.parametrize(("successes", "size"), [(0, 8), (50, 8), (60, 8), (75, 5), (80, 4), (90, 3), (100, 2)])
+def test_dart_lowers_the_size_with_the_success_rate(successes: int, size: int) -> None:
+    """Golden vector: success rates .6, .75, .8, .9 and 1 give 8, 5, 4, 3 and 2 members."""
+    sizes = Dart()
+    assert sizes.size(TASK, 8) == 8
+    sizes.observe(solved(successes, 100))
+    assert sizes.size(TASK, 8) == size
+    again = Dart()
+    again.load_state_dict(sizes.state_dict())
+    assert again.size(TASK, 8) == size
+
+
+def test_dart_forgets_groups_before_the_latest() -> None:
+    sizes = Dart(latest_groups=2)
+    for won in (8, 8, 0, 0):
+        sizes.observe(solved(won, 8))
+    assert sizes.size(TASK, 8) == 8
+
+
+def test_a_task_that_was_solved_gets_a_horizon_by_its_longest_success() -> None:
+    schedule = SuccessfulLength(max_turns=12, margin=1.5)
+    other = replace(TASK, id="other")
+    schedule.observe(solved(0, 4))
+    assert schedule.horizon(TASK, 0).max_turns == 12
+    schedule.observe(solved(1, 4, turns=3))
+    assert (schedule.horizon(TASK, 9).max_turns, schedule.horizon(other, 9).max_turns) == (5, 12)
+    schedule.observe(solved(1, 4, turns=11))
+    schedule.observe(solved(4, 4, turns=2))
+    assert schedule.horizon(TASK, 9).max_turns == schedule.longest().max_turns == 12

@@ -1,6 +1,6 @@
 """Slot ``horizon``: how many turns and tokens an episode may take (interaction scaling; TTI, Shen et al. 2025).
 
-A schedule moves the limit on turns with the number of updates; the limits on tokens are constant.
+A schedule moves the limit on turns with the number of updates or per task; the limits on tokens are constant.
 
 Invariant: one horizon per group, fixed when the group opens, since its members are compared with one another.
 

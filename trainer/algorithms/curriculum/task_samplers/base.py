@@ -22,10 +22,13 @@ class WeightedEnvironment:
     weight: float = 1.0
     """Share of the groups, relative to the other environments."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    seeds: Sequence[int] | None = None
+    """The seeds of its training tasks; None if every seed is a task."""
 
     def draw(self, rng: Random) -> Task:
         """Draw a task of the training split."""
-        return make_task(self.id, rng.randrange(SEED_RANGE), "train", self.options)
+        seed = rng.randrange(SEED_RANGE) if self.seeds is None else rng.choice(self.seeds)
+        return make_task(self.id, seed, "train", self.options)
 
 
 class TaskSampler(Component, ABC):

@@ -1,0 +1,60 @@
+"""DART's rollout counts (Li et al. 2025, arXiv 2509.23866): fewer episodes for tasks that the policy mostly solves.
+
+With ``N = rollout.group_size`` and the success rate ``s`` of the task's latest groups::
+
+    n(s) = N                          if s < threshold
+         = max(min_size, floor(9 / s - 7))   otherwise, at most N
+
+The formula meets ``N = 8`` at ``s = .6``.
+"""
+
+from collections.abc import Mapping
+from math import floor
+from typing import Any
+
+from pydantic import Field, PrivateAttr
+
+from .....records import ScoredGroup, Task
+from ...groups import successes
+from .base import MIN_SIZE, GroupSize
+
+
+class Dart(GroupSize):
+    """``rollout.group_size`` members for a task that is new or hard, fewer for one that is mostly solved."""
+
+    threshold: float = Field(0.6, gt=0, le=1)
+    """Success rate below which a task keeps all members."""
+    min_size: int = Field(MIN_SIZE, ge=MIN_SIZE)
+    """Members of a task that is always solved, at least."""
+    latest_groups: int = Field(2, ge=1)
+    """Groups of a task over which the success rate is computed."""
+    min_return: float = 0.5
+    """Shaped return from which an episode counts as a success."""
+
+    _latest: dict[str, list[list[int]]] = PrivateAttr(default_factory=dict)
+    """Task -> successes and members of its latest groups, oldest first."""
+
+    def size(self, task: Task, group_size: int) -> int:
+        """Return the members for the success rate of ``task``."""
+        groups = self._latest.get(task.id, [])
+        members = sum(count for _, count in groups)
+        rate = sum(won for won, _ in groups) / members if members else 0.0
+        if rate < self.threshold:
+            return group_size
+        return min(group_size, max(self.min_size, floor(9 / rate - 7 + 1e-9)))
+
+    def observe(self, scored: ScoredGroup) -> None:
+        """Record the successes of the group."""
+        found = successes(scored, self.min_return)
+        if found:
+            groups = self._latest.setdefault(scored.group.task.id, [])
+            groups.append([sum(found), len(found)])
+            del groups[: -self.latest_groups]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the successes and members of the latest groups by task."""
+        return {task: [list(one) for one in groups] for task, groups in self._latest.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the successes and members."""
+        self._latest = {task: [list(one) for one in groups] for task, groups in state.items()}
