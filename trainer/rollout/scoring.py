@@ -75,7 +75,7 @@ def shape(group: Group, shapers: Sequence[RewardShaper]) -> tuple[ScoredGroup, l
         kept: list[tuple[Trajectory, list[float]]] = []
         for one, answer in zip(group.trajectories, _checked(shaper, group, rewards), strict=True):
             if answer.verdict:
-                verdicts[one.id].append({"reward": component_name(type(shaper)), **answer.verdict})
+                verdicts[one.id].append({**answer.verdict, "reward": component_name(type(shaper))})
             if answer.rewards is not None:
                 kept.append((one, answer.rewards))
         group = replace(group, trajectories=[one for one, _ in kept])

@@ -1,0 +1,60 @@
+"""A group opens with the task, size and horizon that the components of the curriculum choose."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from turnwise.store.queries import load_group_heads
+from turnwise.tests.agents.players import Stage, on_stage
+from turnwise.tests.trainer.playing import dispatcher
+from turnwise.tests.trainer.scored_groups import scored_group
+from turnwise.trainer.algorithms.random_streams import Streams
+from turnwise.trainer.config.loading import parse_config
+
+POOL = {"id": "turnwise/TextSite-v0", "options": {"family": "find", "pool_size": 3}}
+
+
+class Never:
+    """Workers whose groups never end."""
+
+    async def play(self, *_: Any) -> Any:
+        await asyncio.get_running_loop().create_future()
+
+    async def cancel(self, timeout_s: float = 30.0) -> None:
+        """Do nothing."""
+
+
+def test_the_curriculum_decides_per_task(tmp_path: Path) -> None:
+    config = parse_config(
+        {
+            "name": "r",
+            "environments": [POOL],
+            "rollout": {"groups_per_batch": 8, "max_concurrent_groups": 12, "group_size": 8},
+            "task_sampler": {"name": "mopps"},
+            "group_size": {"name": "dart"},
+            "horizon": {"name": "successful_length", "max_turns": 10},
+        }
+    )
+
+    async def scenario(stage: Stage) -> None:
+        await stage.begin()
+        rollouts = dispatcher(stage, config, Streams(0), Never())
+        rollouts.paused = False
+        assert await rollouts.fill() == 12
+        names = [f"r:{number}" for number in range(12)]
+        with stage.database.read() as conn:
+            before = load_group_heads(conn, names)
+        assert {head.task.seed for head in before} == {0, 1, 2}
+        assert {(head.size, head.horizon.max_turns) for head in before} == {(8, 10)}
+        for number, task in enumerate({head.task.id: head.task for head in before}.values()):
+            config.observe(number, scored_group([[0, 1]] * 9 + [[0]], task=task))
+        await rollouts.cancel()
+        rollouts = dispatcher(stage, config, Streams(0), Never())
+        rollouts.paused, rollouts.next_group = False, 12
+        await rollouts.fill()
+        with stage.database.read() as conn:
+            (after,) = load_group_heads(conn, ["r:12"])
+        assert (after.size, after.horizon.max_turns) == (3, 3)
+        await rollouts.cancel()
+
+    on_stage(tmp_path, scenario)

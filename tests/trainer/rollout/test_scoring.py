@@ -1,0 +1,71 @@
+"""The scoring of a closed group: shapers in order, filters on shaped rewards, too few members, invalid rewards."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from pydantic import ConfigDict
+from turnwise.errors import TurnwiseError
+from turnwise.records import Group, GroupState, Status
+from turnwise.tests.trainer.scored_groups import scored_group
+from turnwise.trainer.algorithms.filters.groups.zero_variance import ZeroVariance
+from turnwise.trainer.algorithms.groups import PerTurn, Shaped
+from turnwise.trainer.algorithms.rewards.base import RewardShaper
+from turnwise.trainer.algorithms.rewards.turn_penalty import TurnPenalty
+from turnwise.trainer.rollout.scoring import score
+
+
+class Add(RewardShaper):
+    """Adds ``values[i]`` to the last turn of member ``i``; NaN stands for no score."""
+
+    values: list[float]
+
+    model_config = ConfigDict(allow_inf_nan=True)
+
+    def __call__(self, group: Group, rewards: PerTurn) -> Sequence[Shaped]:
+        answers = []
+        for value, turns in zip(self.values, rewards, strict=True):
+            shaped = None if math.isnan(value) else [*turns[:-1], turns[-1] + value]
+            answers.append(Shaped(shaped, {"added": str(value)}))
+        return answers
+
+
+def test_shapers_apply_in_order_and_the_second_sees_only_scored_members() -> None:
+    group = scored_group([[0, 1], [1], [0]]).group
+    result = score(group, [Add(values=[1, math.nan, 2]), Add(values=[10, 20])], [])
+    assert result.scored.rewards == [[0, 12], [22]]
+    assert [one.id for one in result.scored.group.trajectories] == ["g-0", "g-2"]
+    assert (result.state, result.scored.unscored) == (GroupState.READY, 1)
+    assert [one.rewards for one in result.scores] == [[0, 12], None, [22]]
+    assert [[verdict["added"] for verdict in one.verdicts] for one in result.scores] == [
+        ["1.0", "10.0"],
+        ["nan"],
+        ["2.0", "20.0"],
+    ]
+
+
+def test_a_filter_reads_shaped_rewards() -> None:
+    equal, longer = scored_group([[1], [1]]).group, scored_group([[1], [0, 1]]).group
+    assert score(equal, [], [ZeroVariance()]).state is GroupState.FILTERED
+    assert score(equal, [Add(values=[0, 0.5])], [ZeroVariance()]).state is GroupState.READY
+    assert score(longer, [], [ZeroVariance()]).state is GroupState.FILTERED
+    assert score(longer, [TurnPenalty()], [ZeroVariance()]).state is GroupState.READY
+
+
+def test_a_group_with_one_survivor_fails_without_a_call_of_a_shaper() -> None:
+    group = scored_group([[1], [0]]).group
+    failed = replace(group.trajectories[1], status=Status.ENV_ERROR, error="it broke")
+    result = score(replace(group, trajectories=[group.trajectories[0], failed]), [Add(values=[])], [])
+    assert result.reason == "1 of 2 members survived; env_error: it broke"
+    assert (result.state, result.scores, result.scored.rewards) == (GroupState.FAILED, (), [[1]])
+
+
+def test_a_group_with_one_score_fails() -> None:
+    result = score(scored_group([[1], [0]]).group, [Add(values=[0, math.nan])], [])
+    assert (result.state, result.reason) == (GroupState.FAILED, "1 of 2 members got a score")
+
+
+def test_a_reward_that_is_not_finite_is_an_error() -> None:
+    with pytest.raises(TurnwiseError, match="not finite for trajectory g-1"):
+        score(scored_group([[1], [0]]).group, [Add(values=[0, math.inf])], [])
