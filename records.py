@@ -34,7 +34,8 @@ class Status(StrEnum):
     TIMEOUT = "timeout"
     """A reset or a step exceeded its timeout."""
     CANCELLED = "cancelled"
-    """The run ended it: the run stopped or resumed, or the group's timeout was exceeded."""
+    """The run ended it: the run stopped or resumed, the group's timeout was exceeded, or the rollout controller dropped
+    the member."""
 
 
 SCORED_STATUSES = frozenset({Status.COMPLETED, Status.TRUNCATED})

@@ -23,6 +23,8 @@ from ...envs.errors import EnvError, EnvTimeout
 from ...records import Horizon, Message, Outcome, Status, Step, Task, Trajectory
 from ...store.trajectory_writer import TrajectoryWriter
 from ..errors import EngineFailed, HorizonReached, ImagesUnsupported
+from .control import LOSS_WEIGHT
+from .running_group import RunningMember
 
 if TYPE_CHECKING:
     from ...envs.runner.env_thread import EnvThread
@@ -60,14 +62,6 @@ class Player(Protocol):
         """Release what the player holds; the episode has ended."""
 
 
-class Controller(Protocol):
-    """Decides after each turn whether the episode continues; ``trainer.algorithms.rollout_control.base`` is the
-    slot."""
-
-    def stop(self, trajectory: str, turn: int, reward: float) -> str:
-        """Return the reason to end the episode here, or an empty string to continue."""
-
-
 @dataclass(frozen=True, slots=True)
 class Timeouts:
     """Timeouts of the waits in a rollout, in seconds."""
@@ -100,12 +94,13 @@ async def play_episode(
     trajectory: Trajectory,
     client: StoreClient,
     timeouts: Timeouts,
-    controller: Controller,
+    member: RunningMember,
 ) -> Outcome:
     """Play one episode, record it under ``trajectory.id``, and return its outcome.
 
     If the caller is cancelled, the episode is recorded as it is at that point and its outcome is returned; the request
-    to cancel remains visible in ``asyncio.current_task().cancelling()``.
+    to cancel remains visible in ``asyncio.current_task().cancelling()``. ``member`` gets each turn and the end, and
+    decides whether the episode continues.
 
     Raises:
         TurnwiseError: the store lost a part of the episode, or the policy cannot play this environment at all. Every
@@ -116,7 +111,7 @@ async def play_episode(
     progress = _Progress()
     unplayable: ImagesUnsupported | None = None
     try:
-        await _turns(env_thread, player, task, horizon, trajectory.id, record, timeouts, controller, progress)
+        await _turns(env_thread, player, task, horizon, record, timeouts, member, progress)
     except HorizonReached as error:
         progress.status, progress.error = Status.TRUNCATED, str(error)
     except EnvTimeout as error:
@@ -128,7 +123,9 @@ async def play_episode(
     except ImagesUnsupported as error:
         progress.status, progress.error, unplayable = Status.POLICY_ERROR, f"{task.env_id}: {error}", error
     except asyncio.CancelledError:
-        progress.status, progress.error = Status.CANCELLED, "cancelled while it was running"
+        progress.status, progress.error = Status.CANCELLED, member.dropped or "cancelled while it was running"
+    member.end(progress.status)
+    _set_weight(progress.extras, member.weight)
     if env_thread.package:
         progress.extras[ENV_PACKAGE] = env_thread.package
     await run_to_completion(_finish(record, progress))
@@ -174,15 +171,20 @@ async def _finish(record: TrajectoryWriter, progress: _Progress) -> None:
     )
 
 
+def _set_weight(extras: dict[str, Any], weight: float) -> None:
+    extras.pop(LOSS_WEIGHT, None)
+    if weight != 1.0:
+        extras[LOSS_WEIGHT] = weight
+
+
 async def _turns(
     env_thread: EnvThread,
     player: Player,
     task: Task,
     horizon: Horizon,
-    trajectory: str,
     record: TrajectoryWriter,
     timeouts: Timeouts,
-    controller: Controller,
+    member: RunningMember,
     progress: _Progress,
 ) -> None:
     result = await env_thread.reset(task.seed, task.split, timeouts.reset_s)
@@ -218,6 +220,7 @@ async def _turns(
             created_at=datetime.now(UTC),
         )
         record.append([step], played.messages, images)
+        member.add_turn(step, played.messages)
         progress.reward += result.reward
         progress.turns += 1
         progress.tokens += played.tokens
@@ -227,6 +230,9 @@ async def _turns(
         if result.terminated or result.truncated:
             progress.status = Status.COMPLETED if result.terminated else Status.TRUNCATED
             return
-        if reason := controller.stop(trajectory, turn, result.reward):
+        reason = member.stop_reason()
+        if member.dropped:
+            raise asyncio.CancelledError
+        if reason:
             raise HorizonReached(reason)
     raise HorizonReached(f"{horizon.max_turns} turns played")

@@ -21,7 +21,9 @@ from ...envs.runner.env_thread import EnvThread
 from ...records import SCORED_STATUSES, Group, Outcome, Source, Status, Task, Trajectory
 from ...store.client import StoreClient
 from ...store.trajectory_writer import TrajectoryWriter
-from .episode import Controller, Player, Timeouts, play_episode, run_to_completion
+from .control import Controller
+from .episode import Player, Timeouts, play_episode, run_to_completion
+from .running_group import RunningGroup, RunningMember
 
 MAX_RETRIES = 1
 """Retries of a failed member."""
@@ -40,7 +42,6 @@ class GroupRunner:
         player: PlayerFactory,
         timeouts: Timeouts,
         concurrency: Mapping[str, int],
-        controller: Controller,
         policy: str = "",
         source: Source = Source.POLICY,
     ) -> None:
@@ -49,18 +50,33 @@ class GroupRunner:
         self._player = player
         self._timeouts = timeouts
         self._close_timeout_s = min(timeouts.step_s, CLOSE_TIMEOUT_MAX_S)
-        self._controller = controller
         self._policy = policy
         self._source = source
         self._slots = {name: asyncio.Semaphore(count) for name, count in concurrency.items()}
         self._idle: dict[str, list[EnvThread]] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        """Environments of dropped members that are being closed."""
         self._since: dict[tuple[str, int], float] = {}
         """Start time of each member that holds a slot, by group and member."""
 
-    async def play(self, group: Group, members: Sequence[tuple[int, int]]) -> list[Outcome]:
+    async def play(
+        self,
+        group: Group,
+        members: Sequence[tuple[int, int]],
+        controller: Controller | None = None,
+        finished: Sequence[Outcome] = (),
+    ) -> list[Outcome]:
         """Play ``(member, attempt)`` pairs of a group; return the outcome of the last attempt of each, even if it
-        failed."""
-        return list(await asyncio.gather(*(self._member(group, member, attempt) for member, attempt in members)))
+        failed or was dropped.
+
+        Args:
+            controller: decides about the running members; None to play each one to its end.
+            finished: the outcomes of the other members, which another worker played.
+        """
+        running = RunningGroup(group, members, controller, finished)
+        for (_, attempt), member in zip(members, running.members.values(), strict=True):
+            member.task = asyncio.ensure_future(self._member(group, member, attempt))
+        return list(await asyncio.gather(*(one.task for one in running.members.values() if one.task is not None)))
 
     def slot_held_s(self, group: str) -> float:
         """Return the seconds for which the longest-running attempt of a group has held its slot; 0 if all of them
@@ -69,70 +85,85 @@ class GroupRunner:
         return max((now - since for (name, _), since in self._since.items() if name == group), default=0.0)
 
     async def close(self) -> None:
-        """Close the idle environments."""
+        """Close the environments, of which none may be playing."""
         env_threads = [env_thread for waiting in self._idle.values() for env_thread in waiting]
         self._idle.clear()
-        await asyncio.gather(*(env_thread.close(self._close_timeout_s) for env_thread in env_threads))
+        await asyncio.gather(*(env_thread.close(self._close_timeout_s) for env_thread in env_threads), *self._closing)
 
-    async def _member(self, group: Group, member: int, attempt: int) -> Outcome:
+    async def _member(self, group: Group, member: RunningMember, attempt: int) -> Outcome:
+        try:
+            return await self._attempts(group, member, attempt)
+        except asyncio.CancelledError:
+            if not member.dropped or member.cancelled_from_outside():
+                raise
+            # It waited for a slot: no episode began, and the store has no trajectory of it.
+            return self._cancelled(self._trajectory(group, member), member.dropped)
+
+    async def _attempts(self, group: Group, member: RunningMember, attempt: int) -> Outcome:
         last = attempt + MAX_RETRIES
         left = self._timeouts.group_s
+        key = group.id, member.view.member
         while True:
+            member.begin(attempt)
             # The timeouts of the members that hold a slot bound the wait for one.
             async with self._slots.get(env_key(group.task)) or nullcontext():
-                since = self._since[group.id, member] = monotonic()
+                since = self._since[key] = monotonic()
                 try:
-                    outcome = await self._attempt(group, member, attempt, left)
+                    outcome = await self._attempt(group, member, left)
                 finally:
-                    del self._since[group.id, member]
+                    del self._since[key]
                 left -= monotonic() - since
-            if outcome.status in SCORED_STATUSES or attempt >= last or left <= 0:
+            if outcome.status in SCORED_STATUSES or attempt >= last or left <= 0 or member.dropped:
                 return outcome
             attempt += 1
 
-    async def _attempt(self, group: Group, member: int, attempt: int, seconds: float) -> Outcome:
-        trajectory = Trajectory(
-            id=f"{group.id}-{member}" + (f".{attempt}" if attempt else ""),
+    def _trajectory(self, group: Group, member: RunningMember) -> Trajectory:
+        number, attempt = member.view.member, member.view.attempt
+        return Trajectory(
+            id=f"{group.id}-{number}" + (f".{attempt}" if attempt else ""),
             run=group.run,
             group=group.id,
-            member=member,
+            member=number,
             attempt=attempt,
             source=self._source,
             policy=self._policy,
         )
+
+    async def _attempt(self, group: Group, member: RunningMember, seconds: float) -> Outcome:
+        trajectory = self._trajectory(group, member)
         late = f"its group's timeout of {self._timeouts.group_s:g} s expired"
-        outcome = Outcome(trajectory.id, member, attempt, Status.CANCELLED, 0.0, None, 0, 0, late)
         try:
             async with asyncio.timeout(seconds) as limit:
-                outcome = await self._episode(group, trajectory)
+                outcome = await self._episode(group, trajectory, member)
         except TimeoutError:
-            return outcome
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+            member.end(Status.CANCELLED)
+            return self._cancelled(trajectory, late)
+        if member.cancelled_from_outside():
             raise asyncio.CancelledError
         if limit.expired() and outcome.status is Status.CANCELLED:
             return replace(outcome, error=late)
         return outcome
 
-    async def _episode(self, group: Group, trajectory: Trajectory) -> Outcome:
+    async def _episode(self, group: Group, trajectory: Trajectory, member: RunningMember) -> Outcome:
+        # A thread that is cancelled while it makes an environment is lost, so a drop waits for it.
+        member.interruptible = False
         try:
             env_thread = await self._take(group.task)
         except EnvError as error:
+            member.end(Status.ENV_ERROR)
             return await self._record_failed_start(trajectory, str(error))
+        finally:
+            member.interruptible = True
+        if member.dropped:
+            self._idle.setdefault(env_key(group.task), []).append(env_thread)
+            return self._cancelled(trajectory, member.dropped)
         trajectory = replace(trajectory, deterministic=env_thread.deterministic)
         player: Player | None = None
         outcome: Outcome | None = None
         try:
             player = self._player(env_thread, group, trajectory)
             outcome = await play_episode(
-                env_thread,
-                player,
-                group.task,
-                group.horizon,
-                trajectory,
-                self._client,
-                self._timeouts,
-                self._controller,
+                env_thread, player, group.task, group.horizon, trajectory, self._client, self._timeouts, member
             )
         finally:
             if player is not None:
@@ -141,9 +172,23 @@ class GroupRunner:
             reusable = {Status.COMPLETED} if env_thread.holds_sandbox else SCORED_STATUSES
             if outcome is not None and outcome.status in reusable:
                 self._idle.setdefault(env_key(group.task), []).append(env_thread)
+            elif outcome is not None and member.dropped:
+                self._close_later(env_thread)
             else:
                 await run_to_completion(env_thread.close(self._close_timeout_s))
         return outcome
+
+    def _close_later(self, env_thread: EnvThread) -> None:
+        """Close the environment of a dropped member, which may be in a step, without a wait for it."""
+        longest_call_s = max(self._timeouts.reset_s, self._timeouts.step_s)
+        closing = asyncio.ensure_future(env_thread.close(longest_call_s + self._close_timeout_s))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    @staticmethod
+    def _cancelled(trajectory: Trajectory, error: str) -> Outcome:
+        member, attempt = trajectory.member, trajectory.attempt
+        return Outcome(trajectory.id, member, attempt, Status.CANCELLED, 0.0, None, 0, 0, error)
 
     async def _record_failed_start(self, trajectory: Trajectory, error: str) -> Outcome:
         record = TrajectoryWriter(self._client, trajectory)

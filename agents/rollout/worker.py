@@ -22,7 +22,8 @@ from ...store.writer import Writer
 from ..engine.client import PolicyClient
 from ..store_actor import send_to
 from ..tokens.conversation import Chat
-from .episode import Controller, Player, Timeouts
+from .control import Controller
+from .episode import Player, Timeouts
 from .group_runner import GroupRunner
 
 PolicyPlayerFactory = Callable[[PolicyClient, Chat, EnvThread, Group, Trajectory, float], Player]
@@ -40,7 +41,6 @@ class WorkerSpec:
     temperature: float
     timeouts: Timeouts
     concurrency: Mapping[str, int]
-    controller: Controller
     create_player: PolicyPlayerFactory
     sandboxes: str = ""
     """Name of the run whose hosts lease sandboxes to environments; empty if no environment needs one."""
@@ -64,11 +64,17 @@ class RolloutWorker:
         self._store_client: StoreClient | None = None
         self._playing: set[asyncio.Task[list[Outcome]]] = set()
 
-    async def play(self, group: Group, members: Sequence[tuple[int, int]]) -> tuple[list[Outcome], int]:
+    async def play(
+        self,
+        group: Group,
+        members: Sequence[tuple[int, int]],
+        controller: Controller | None = None,
+        finished: Sequence[Outcome] = (),
+    ) -> tuple[list[Outcome], int]:
         """Play ``(member, attempt)`` pairs; return their outcomes and the number of threads abandoned by this
-        process."""
+        process. ``controller`` and ``finished`` are as for ``GroupRunner.play``."""
         runner = self._runner or self._start()
-        task = asyncio.ensure_future(runner.play(group, members))
+        task = asyncio.ensure_future(runner.play(group, members, controller, finished))
         self._playing.add(task)
         try:
             return await task, abandoned_threads()
@@ -105,9 +111,7 @@ class RolloutWorker:
         send = send_to(self._writer) if self._writer else Writer(open_database(self._spec.store_url)).run
         self._engine_client = PolicyClient(list(self._engines), temperature=self._spec.temperature)
         self._store_client = StoreClient(send)
-        self._runner = GroupRunner(
-            self._store_client, self._player, self._spec.timeouts, self._spec.concurrency, self._spec.controller
-        )
+        self._runner = GroupRunner(self._store_client, self._player, self._spec.timeouts, self._spec.concurrency)
         return self._runner
 
     def _player(self, env_thread: EnvThread, group: Group, trajectory: Trajectory) -> Player:

@@ -19,6 +19,8 @@ _GROUP_OF = (
     .join_from(rollout_group, task)
     .where(rollout_group.c.id == bindparam("key"))
 )
+DROPPED = "dropped by the rollout controller"
+"""The beginning of the ``error`` of a cancelled trajectory that its group did not need: it is no failure."""
 _TRAJECTORY = select(trajectory_table).where(trajectory_table.c.id == bindparam("key"))
 
 

@@ -7,10 +7,13 @@ from sqlalchemy import Connection, RowMapping, and_, false, func, select
 
 from ...records import SCORED_STATUSES, GroupState, Outcome, Purpose, Status
 from ..operations.group_states import RUN_ENDED
+from ..operations.trajectories import DROPPED
 from ..schema import batch_item, policy_version, rollout_group, train_batch, trajectory
 
 NO_FAILURES = [status.value for status in (*SCORED_STATUSES, Status.RUNNING)]
 """The statuses that are not failures."""
+_DROPPED = and_(trajectory.c.status == Status.CANCELLED.value, trajectory.c.error.startswith(DROPPED))
+"""Whether the rollout controller dropped a trajectory: its status is cancelled, but it is no failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ def failure_counts(conn: Connection, run: str) -> dict[str, int]:
     counts = (
         select(trajectory.c.status, func.count())
         .where(trajectory.c.run_id == run, trajectory.c.purpose == Purpose.TRAIN.value)
-        .where(trajectory.c.status.not_in(NO_FAILURES))
+        .where(trajectory.c.status.not_in(NO_FAILURES), ~_DROPPED)
         .group_by(trajectory.c.status)
         .order_by(trajectory.c.status)
     )
@@ -82,7 +85,7 @@ def failed_for_good(conn: Connection, run: str) -> list[RowMapping]:
     )
     which = (
         select(trajectory)
-        .where(trajectory.c.run_id == run, trajectory.c.status.not_in(NO_FAILURES), ~again.exists())
+        .where(trajectory.c.run_id == run, trajectory.c.status.not_in(NO_FAILURES), ~_DROPPED, ~again.exists())
         .order_by(trajectory.c.created_at, trajectory.c.id)
     )
     return list(conn.execute(which).mappings())
@@ -164,7 +167,7 @@ def accounting(conn: Connection, run: str, purpose: Purpose = Purpose.TRAIN) -> 
 
     * ``running``: it plays, or waits for its group to close and to be scored;
     * ``failed``: it ended without an outcome, or too few members of its group survived;
-    * ``filtered``: a filter rejected its group, or the group expired;
+    * ``filtered``: a filter rejected its group, the group expired, or the rollout controller dropped the trajectory;
     * ``accepted``: every other trajectory.
     """
     counts = (
@@ -177,6 +180,10 @@ def accounting(conn: Connection, run: str, purpose: Purpose = Purpose.TRAIN) -> 
     for status, state, count in conn.execute(counts):
         total["submitted"] += count
         total[_account(Status(status), GroupState(state))] += count
+    dropped = select(func.count()).where(trajectory.c.run_id == run, trajectory.c.purpose == purpose.value, _DROPPED)
+    count = conn.execute(dropped).scalar_one()
+    total["failed"] -= count
+    total["filtered"] += count
     return total
 
 

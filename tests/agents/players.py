@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from turnwise.agents.rollout.control import Controller
 from turnwise.agents.rollout.episode import PlayerTurn, Timeouts
 from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.envs.runner.env_thread import EnvThread, abandoned_threads
@@ -32,13 +33,6 @@ def group(task: Task, size: int = 1, horizon: Horizon = HORIZON, name: str = "g"
 
 def site(family: str = "open") -> Task:
     return make_task(SITE, 3, "train", {"family": family})
-
-
-class NeverStop:
-    """Never stops an episode."""
-
-    def stop(self, trajectory: str, turn: int, reward: float) -> str:
-        return ""
 
 
 Respond = Callable[[str], Awaitable[str]]
@@ -91,12 +85,14 @@ class Stage:
         script: Script,
         of: Group,
         timeouts: Timeouts = QUICK,
+        controller: Controller | None = None,
     ) -> list[Outcome]:
         store = await self.begin()
         await store.open_group(of)
         runner = self.runner(script, timeouts)
+        opened = controller.members(of.size) if controller else of.size
         try:
-            return await runner.play(of, [(member, 0) for member in range(of.size)])
+            return await runner.play(of, [(member, 0) for member in range(opened)], controller)
         finally:
             await runner.close()
 
@@ -121,7 +117,7 @@ class Stage:
             self.owners.append(owner)
             return scripted
 
-        return GroupRunner(StoreClient(send or self.send), player, timeouts, self.concurrency, NeverStop())
+        return GroupRunner(StoreClient(send or self.send), player, timeouts, self.concurrency)
 
 
 def on_stage(tmp_path: Path, scenario: Callable[[Stage], Awaitable[Any]]) -> Any:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from turnwise.agents.rollout.control import Controller
 from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.tiny_model import new_model
 from turnwise.records import Group, Outcome, PolicyVersion
@@ -28,8 +29,15 @@ class InProcess:
 
     runner: GroupRunner
 
-    async def play(self, group: Group, members: Sequence[tuple[int, int]], timeout_s: float) -> list[Outcome]:
-        return await self.runner.play(group, members)
+    async def play(
+        self,
+        group: Group,
+        members: Sequence[tuple[int, int]],
+        timeout_s: float,
+        controller: Controller | None = None,
+        finished: Sequence[Outcome] = (),
+    ) -> list[Outcome]:
+        return await self.runner.play(group, members, controller, finished)
 
     async def cancel(self, timeout_s: float = 30.0) -> None:
         """Do nothing: the dispatcher has cancelled the episodes of this process."""

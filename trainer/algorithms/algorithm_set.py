@@ -58,7 +58,7 @@ class AlgorithmSet(BaseModel):
     horizon: SerializeAsAny[HorizonSchedule] = Field(default_factory=HorizonSchedule.build_default)
     """The limits of an episode, in turns and tokens."""
     rollout_control: SerializeAsAny[RolloutController] = Field(default_factory=RolloutController.build_default)
-    """Decides after each turn whether the episode continues."""
+    """Decides how many members a group opens, and which of them continue after each turn."""
     rewards: list[SerializeAsAny[RewardShaper]] = Field(default_factory=list)
     """Changes to the per-turn rewards of the environment, applied in order."""
     group_filters: list[SerializeAsAny[GroupFilter]] = Field(default_factory=_default_group_filters)

@@ -100,7 +100,6 @@ class Cluster:
             temperature=config.rollout.temperature,
             timeouts=config.rollout.timeouts,
             concurrency=episode_slots(config),
-            controller=config.rollout_control,
             create_player=policy_player,
             sandboxes=config.name if sandboxes else "",
             logs=logs,

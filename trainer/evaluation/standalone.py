@@ -38,7 +38,6 @@ from ...store.run_lock import hold_evaluation
 from ...store.run_store import RunStore, finish_if_running
 from ...store.writer import Writer
 from ..algorithms.curriculum.horizons.constant import ConstantHorizon
-from ..algorithms.rollout_control.none import NeverStop
 from ..config.schema import RunConfig
 from ..config.sections import EnvironmentConfig
 from ..shutdown import SHUTDOWN
@@ -190,7 +189,7 @@ async def _with_player(
     source = Source.EXPERT if policy == "oracle" else Source.POLICY
     writer = Writer(database)
     store = RunStore(run, database, StoreClient(writer.run))
-    runner = GroupRunner(store.client, player, timeouts, {}, NeverStop(), policy, source)
+    runner = GroupRunner(store.client, player, timeouts, {}, policy, source)
     sandboxed = any_sandboxed(task.env_id for task in problems)
     max_concurrent = SANDBOXED_CONCURRENCY if sandboxed else CONCURRENCY
     try:

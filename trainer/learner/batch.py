@@ -11,6 +11,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
+from ...agents.rollout.control import LOSS_WEIGHT
 from ...errors import TurnwiseError
 from ...records import PolicyVersion, ScoredGroup, Source
 from ..algorithms.advantages.base import AdvantageEstimator
@@ -106,6 +107,7 @@ def assemble(
                 if not left:
                     continue
                 trainable = True
+                weights *= np.float32(trajectory.extras.get(LOSS_WEIGHT, 1.0))
                 values = expand_to_tokens(advantages, sample.turns)
                 kept.append(TrainSample(sample, group.id, Source(trajectory.source), values, weights, ages))
         (trained if trainable else expired).append(group.id)

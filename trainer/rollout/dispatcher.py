@@ -148,7 +148,8 @@ class Dispatcher:
         Raises:
             TurnwiseError: the circuit breaker gives up, or the group cannot be scored.
         """
-        await play_group(self._pool, self._store, group, self._config.rollout.group_timeout_s)
+        timeout_s = self._config.rollout.group_timeout_s
+        await play_group(self._pool, self._store, group, timeout_s, self._config.rollout_control)
         await run_to_completion(self._close(group.id))
         failpoint("group_closed")
         if not self._config.rewards:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ...agents.rollout.control import Controller
 from ...agents.rollout.group_runner import MAX_RETRIES
 from ...records import SCORED_STATUSES, Group, Outcome, Status
 from ...store.run_store import RunStore
@@ -14,7 +15,9 @@ WORKER_GRACE_S = 60.0
 LATE_WRITE = "written by a worker after it was lost"
 
 
-async def play_group(pool: WorkerPool, store: RunStore, group: Group, timeout_s: float) -> Sequence[Outcome]:
+async def play_group(
+    pool: WorkerPool, store: RunStore, group: Group, timeout_s: float, controller: Controller | None = None
+) -> Sequence[Outcome]:
     """Play the members of an open group and return their outcomes.
 
     The finished members of a lost worker are in the store and count. Its unfinished members become ``env_error``, and
@@ -24,12 +27,15 @@ async def play_group(pool: WorkerPool, store: RunStore, group: Group, timeout_s:
 
     Args:
         timeout_s: limit for the play of one member.
+        controller: decides how many members to open and which of them play to their end; None to open the size of the
+            group and to play every member to its end.
     """
-    members = [(member, 0) for member in range(group.size)]
+    opened = controller.members(group.size) if controller else group.size
+    members = [(member, 0) for member in range(opened)]
     finished: list[Outcome] = []
     for lost_workers in range(MAX_WORKERS_PER_GROUP):
         try:
-            outcomes = [*finished, *await pool.play(group, members, timeout_s + WORKER_GRACE_S)]
+            outcomes = [*finished, *await pool.play(group, members, timeout_s + WORKER_GRACE_S, controller, finished)]
         except WorkerLost as error:
             await store.cancel_trajectories(group.id, str(error), Status.ENV_ERROR)
             stored = await store.members(group.id)
@@ -38,7 +44,7 @@ async def play_group(pool: WorkerPool, store: RunStore, group: Group, timeout_s:
                 return stored
             done = {one.member for one in finished}
             first_attempt = (lost_workers + 1) * (MAX_RETRIES + 1)
-            members = [(member, first_attempt) for member in range(group.size) if member not in done]
+            members = [(member, first_attempt) for member in range(opened) if member not in done]
         else:
             if lost_workers:
                 await store.cancel_trajectories(group.id, LATE_WRITE, Status.ENV_ERROR)

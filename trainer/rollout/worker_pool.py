@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...agents.rollout.control import Controller
 from ...errors import TurnwiseError
 from ...records import Group, Outcome
 
@@ -59,8 +60,17 @@ class WorkerPool:
         except ray.exceptions.RayError as error:
             raise TurnwiseError(f"a rollout worker could not start: {str(error).strip().splitlines()[-1]}") from error
 
-    async def play(self, group: Group, members: Sequence[tuple[int, int]], timeout_s: float) -> list[Outcome]:
+    async def play(
+        self,
+        group: Group,
+        members: Sequence[tuple[int, int]],
+        timeout_s: float,
+        controller: Controller | None = None,
+        finished: Sequence[Outcome] = (),
+    ) -> list[Outcome]:
         """Play ``(member, attempt)`` pairs of a group on the least busy worker, and return their outcomes.
+
+        ``controller`` and ``finished`` are as for ``GroupRunner.play``; the worker gets a copy of the controller.
 
         Raises:
             WorkerLost: the worker died, did not answer a check within ``timeout_s``, or has been playing one member
@@ -72,7 +82,9 @@ class WorkerPool:
         worker = min((one for one in self._workers if not one.draining), key=lambda one: one.running)
         worker.running += len(members)
         try:
-            outcomes, abandoned_threads = await _supervised(worker.actor, group, members, timeout_s)
+            outcomes, abandoned_threads = await _supervised(
+                worker.actor, timeout_s, group, members, controller, finished
+            )
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, TurnwiseError):
                 raise error.cause from None
@@ -115,7 +127,12 @@ class WorkerPool:
 
 
 async def _supervised(
-    actor: Any, group: Group, members: Sequence[tuple[int, int]], timeout_s: float
+    actor: Any,
+    timeout_s: float,
+    group: Group,
+    members: Sequence[tuple[int, int]],
+    controller: Controller | None,
+    finished: Sequence[Outcome],
 ) -> tuple[list[Outcome], int]:
     """Return the outcomes of ``members`` and how many threads the worker has abandoned.
 
@@ -124,7 +141,7 @@ async def _supervised(
     """
 
     async def play() -> tuple[list[Outcome], int]:
-        outcomes, abandoned_threads = await actor.play.remote(group, members)
+        outcomes, abandoned_threads = await actor.play.remote(group, members, controller, finished)
         return list(outcomes), abandoned_threads
 
     playing = asyncio.ensure_future(play())

@@ -25,13 +25,15 @@ class LosesFirst:
         self.lost_play: asyncio.Task[list[Outcome]] | None = None
         self.wrote = asyncio.Event()
 
-    async def play(self, of: Group, members: Sequence[tuple[int, int]], timeout_s: float) -> list[Outcome]:
+    async def play(
+        self, of: Group, members: Sequence[tuple[int, int]], timeout_s: float, *control: Any
+    ) -> list[Outcome]:
         if self.lost_play is None:
-            self.lost_play = asyncio.ensure_future(self._first.play(of, members))
+            self.lost_play = asyncio.ensure_future(self._first.play(of, members, *control))
             raise WorkerLost("no answer")
         self._late.set()
         await self.wrote.wait()
-        return await self._second.play(of, members)
+        return await self._second.play(of, members, *control)
 
 
 @pytest.mark.parametrize("ends", [True, False])

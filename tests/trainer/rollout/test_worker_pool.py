@@ -23,7 +23,7 @@ class Slow:
         self._queues_s, self._plays_s, self._blocks = queues_s, plays_s, blocks
         self._since: float | None = None
 
-    async def play(self, of: Group, members: Sequence[tuple[int, int]]) -> tuple[list[Outcome], int]:
+    async def play(self, of: Group, members: Sequence[tuple[int, int]], *_: Any) -> tuple[list[Outcome], int]:
         await asyncio.sleep(self._queues_s)
         self._since = time.monotonic()
         if self._blocks:

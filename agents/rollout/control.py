@@ -1,0 +1,136 @@
+"""What a rollout controller reads and decides: a frozen view of the running group, and decisions about its members.
+
+``trainer.algorithms.rollout_control`` is the slot. The runner of the group calls ``Controller.decide``
+
+* after each turn that did not end its episode, before the member's next turn;
+* after the end of each episode, failed ones included, before the end is stored.
+
+Members that the controller dropped cause no call. Calls never overlap: the whole group plays in one event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol, TypeAlias
+
+from ...records import SCORED_STATUSES, Group, Status
+
+LOSS_WEIGHT = "loss_weight"
+"""Key in a trajectory's ``extras``: the factor on the loss of its tokens; absent if it is 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnView:
+    """One turn of a member."""
+
+    observation: str
+    action: str
+    reward: float
+    logprobs: Sequence[float]
+    """Behavior log-probability of each sampled token; empty for a policy without tokens."""
+    state_key: str
+    """The environment's name of the state in which the action was taken; empty if it reports none."""
+    action_valid: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """One member of the running group: its latest attempt so far."""
+
+    member: int
+    attempt: int
+    status: Status
+    """``running`` also while the member waits to begin. A failed member that is retried is running again."""
+    reward: float
+    """Sum of the rewards so far."""
+    turns: Sequence[TurnView] = ()
+    """Empty for a member that another worker played to its end."""
+    dropped: bool = False
+    """Whether the controller dropped it."""
+
+    @property
+    def running(self) -> bool:
+        """Whether it plays or waits to begin, and was not dropped."""
+        return self.status is Status.RUNNING and not self.dropped
+
+    @property
+    def scored(self) -> bool:
+        """Whether its episode ended with a reward."""
+        return self.status in SCORED_STATUSES
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """A running group, as it is at one call of the controller."""
+
+    group: Group
+    """Task, horizon and wanted size."""
+    latest: MemberView
+    """The member whose turn or end is the reason of the call."""
+    members: Sequence[MemberView]
+    """Every member, in the order of their numbers."""
+
+    @property
+    def scored(self) -> Sequence[MemberView]:
+        """The members whose episodes ended with a reward."""
+        return [one for one in self.members if one.scored]
+
+    @property
+    def running(self) -> Sequence[MemberView]:
+        """The members that play or wait to begin."""
+        return [one for one in self.members if one.running]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End the member's episode as truncated after its current turn. The member counts: its rewards stay in the group.
+
+    ``weight`` is the factor on the loss of its tokens.
+    """
+
+    member: int
+    reason: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Weigh:
+    """Set the factor on the loss of the member's tokens; the episode continues."""
+
+    member: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Cancel the member now and remove it from the group: it is neither trained on nor retried, and no failure."""
+
+    member: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Drop every member without a scored episode: the group is complete as it is."""
+
+    reason: str
+
+
+Decision: TypeAlias = Stop | Weigh | Drop | Close
+"""A member that no decision names continues. A decision about a member that is not running has no effect."""
+
+
+class Controller(Protocol):
+    """The part of ``trainer.algorithms.rollout_control.base.RolloutController`` that the workers call."""
+
+    @property
+    def passive(self) -> bool:
+        """Whether it never decides anything: the runner then builds no view."""
+
+    def members(self, size: int) -> int:
+        """Return how many members to open for a group of which ``size`` are wanted; at least ``size``."""
+
+    def decide(self, view: GroupView, stream: Random) -> Sequence[Decision]:
+        """Return the decisions about the running members; empty to continue with all of them."""

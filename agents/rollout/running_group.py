@@ -1,0 +1,130 @@
+"""The state of a group while it plays: what its members did so far, and what the controller decided about them.
+
+One ``RunningGroup`` per group and worker. Each member's episode reports through its ``RunningMember``. Without a
+controller both only keep the tasks of the members.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from ...records import Group, Message, Outcome, Status, Step
+from ...store.operations.trajectories import DROPPED
+from .control import Close, Controller, Decision, Drop, GroupView, MemberView, Stop, TurnView, Weigh
+
+
+@dataclass(slots=True, eq=False)
+class RunningMember:
+    """One member of a running group, over all of its attempts."""
+
+    group: RunningGroup
+    view: MemberView
+    task: asyncio.Task[Outcome] | None = None
+    interruptible: bool = True
+    """Whether a drop may cancel the task now; otherwise the task checks ``dropped`` afterwards."""
+    weight: float = 1.0
+    """Factor on the loss of the tokens of this attempt."""
+    dropped: str = ""
+    """The reason for which the controller dropped the member; empty if it did not."""
+    cancellations: int = 0
+    """Cancellations of the task that come from the controller."""
+    _stop: Stop | None = None
+
+    def begin(self, attempt: int) -> None:
+        """Begin an attempt, without the turns, the weight and the stop of the one before."""
+        self.view = MemberView(self.view.member, attempt, Status.RUNNING, 0.0, dropped=bool(self.dropped))
+        self.weight, self._stop = 1.0, None
+
+    def add_turn(self, step: Step, messages: Sequence[Message]) -> None:
+        """Add a turn to the view of the controller."""
+        if self.group.controlled:
+            turn = TurnView(
+                step.observation, step.action, step.reward, _logprobs(messages), step.state_key, step.action_valid
+            )
+            self.view = replace(self.view, turns=(*self.view.turns, turn), reward=self.view.reward + step.reward)
+
+    def stop_reason(self) -> str:
+        """Call the controller after a turn; return the reason to end the episode as truncated, empty to continue."""
+        if self.group.controlled:
+            self.group.decide(self)
+        if self._stop is None:
+            return ""
+        self.weight = self._stop.weight
+        return self._stop.reason
+
+    def end(self, status: Status) -> None:
+        """End an attempt and call the controller, unless the attempt was cancelled."""
+        if self.group.controlled:
+            self.view = replace(self.view, status=status)
+            if status is not Status.CANCELLED:
+                self.group.decide(self)
+
+    def stop(self, decision: Stop) -> None:
+        """End the episode after the current turn; the first decision counts."""
+        self._stop = self._stop or decision
+
+    def drop(self, reason: str) -> None:
+        """Cancel the member, unless it has a scored episode or was dropped before."""
+        if self.dropped or self.view.scored:
+            return
+        self.dropped = f"{DROPPED}: {reason}"
+        self.view = replace(self.view, dropped=True)
+        if self.task is not None and self.interruptible and self.task is not asyncio.current_task():
+            self.cancellations += 1
+            self.task.cancel()
+
+    def cancelled_from_outside(self) -> bool:
+        """Whether somebody other than the controller cancelled the member's task."""
+        return self.task is not None and self.task.cancelling() > self.cancellations
+
+
+class RunningGroup:
+    """The members of a group that plays in this worker, with their controller."""
+
+    def __init__(
+        self,
+        group: Group,
+        members: Sequence[tuple[int, int]],
+        controller: Controller | None = None,
+        finished: Sequence[Outcome] = (),
+    ) -> None:
+        """``members`` are ``(member, attempt)`` pairs to play; ``finished`` has the outcomes of the other members."""
+        self.group = group
+        self.controlled = controller is not None and not controller.passive
+        self._controller = controller
+        self._stream = Random(f"rollout_control {group.id}")  # noqa: S311 - reproducible, not secret
+        self._finished = [MemberView(one.member, one.attempt, one.status, one.reward) for one in finished]
+        self.members = {
+            member: RunningMember(self, MemberView(member, attempt, Status.RUNNING, 0.0)) for member, attempt in members
+        }
+
+    def decide(self, latest: RunningMember) -> None:
+        """Call the controller about the group, and apply its decisions."""
+        views = [*self._finished, *(one.view for one in self.members.values())]
+        view = GroupView(self.group, latest.view, tuple(sorted(views, key=lambda one: one.member)))
+        assert self._controller is not None  # noqa: S101
+        for decision in self._controller.decide(view, self._stream):
+            self._apply(decision)
+
+    def _apply(self, decision: Decision) -> None:
+        match decision:
+            case Close(reason):
+                for one in self.members.values():
+                    one.drop(reason)
+            case Drop(member, reason) if member in self.members:
+                self.members[member].drop(reason)
+            case Stop(member) if self._is_running(member):
+                self.members[member].stop(decision)
+            case Weigh(member, weight) if self._is_running(member):
+                self.members[member].weight = weight
+
+    def _is_running(self, member: int) -> bool:
+        return member in self.members and self.members[member].view.running
+
+
+def _logprobs(messages: Sequence[Message]) -> tuple[float, ...]:
+    pairs = (pair for message in messages for pair in zip(message.logprobs, message.mask, strict=True))
+    return tuple(float(logprob) for logprob, sampled in pairs if sampled)

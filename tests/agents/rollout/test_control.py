@@ -1,0 +1,228 @@
+"""A controller sees the running group, and its decisions end, weigh and drop members."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import pytest
+from turnwise.agents.rollout.control import LOSS_WEIGHT, Close, Decision, Drop, GroupView, Stop, Weigh
+from turnwise.agents.rollout.group_runner import env_key
+from turnwise.envs.runner.env_thread import EnvThread, abandoned_threads
+from turnwise.envs.tasks import make_task
+from turnwise.errors import TurnwiseError
+from turnwise.records import Horizon, Status, Trajectory
+from turnwise.store.operations.trajectories import DROPPED
+from turnwise.store.queries import load_trajectory
+from turnwise.tests.agents.players import Respond, Stage, always, group, on_stage, oracle, site
+from turnwise.tests.envs.faulty import FAULTY, HANG
+
+SHORT = Horizon(3, 8, 64, 512)
+
+
+@dataclass
+class Decides:
+    """Decides by a function, and keeps every view."""
+
+    choose: Callable[[GroupView], Sequence[Decision]]
+    views: list[GroupView] = field(default_factory=list)
+    passive: bool = False
+
+    def members(self, size: int) -> int:
+        return size
+
+    def decide(self, view: GroupView, stream: Random) -> Sequence[Decision]:
+        self.views.append(view)
+        return self.choose(view)
+
+
+def test_a_view_holds_the_turns_of_every_member(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        controller = Decides(lambda _: ())
+        outcomes = await stage.play(lambda *_: always("back"), group(site(), 2, SHORT), controller=controller)
+        assert [one.status for one in outcomes] == [Status.TRUNCATED] * 2
+        last = controller.views[-1]
+        assert [one.member for one in last.scored] == [0, 1]
+        assert not last.running
+        for one, outcome in zip(last.members, outcomes, strict=True):
+            stored = load_trajectory(stage.database, outcome.trajectory)
+            assert one.reward == pytest.approx(stored.reward)
+            for turn, step in zip(one.turns, stored.steps, strict=True):
+                assert (turn.observation, turn.action, turn.reward) == (step.observation, step.action, step.reward)
+                assert (turn.state_key, turn.action_valid) == (step.state_key, step.action_valid)
+                assert turn.logprobs == (-0.5,)
+        turns = [view for view in controller.views if view.latest.running]
+        assert len(turns) == 6, "one call per turn; the horizon ends the episode after the last call"
+        assert len(controller.views) == 8, "one more call per end"
+
+    on_stage(tmp_path, scenario)
+
+
+def test_without_a_controller_and_with_a_passive_one_no_view_is_built(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        controller = Decides(lambda _: [Close("never")], passive=True)
+        (outcome,) = await stage.play(oracle, group(site()), controller=controller)
+        assert outcome.status is Status.COMPLETED
+        assert not controller.views
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_stopped_member_counts_with_its_weight(tmp_path: Path) -> None:
+    def choose(view: GroupView) -> Sequence[Decision]:
+        both = view.latest.member == 1 and len(view.latest.turns) == 2
+        return [Stop(1, "hopeless", 0.25), Weigh(0, 2.0)] if both else []
+
+    async def scenario(stage: Stage) -> None:
+        of = group(site(), 2, Horizon(5, 8, 64, 512))
+        kept, stopped = await stage.play(lambda *_: always("back"), of, controller=Decides(choose))
+        assert (stopped.status, stopped.turns, stopped.error) == (Status.TRUNCATED, 2, "hopeless")
+        assert (kept.status, kept.turns) == (Status.TRUNCATED, 5)
+        weights = [load_trajectory(stage.database, one.trajectory).extras[LOSS_WEIGHT] for one in (kept, stopped)]
+        assert weights == [2.0, 0.25]
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_stop_of_another_member_takes_effect_after_its_turn(tmp_path: Path) -> None:
+    def choose(view: GroupView) -> Sequence[Decision]:
+        return [Stop(1, "enough")] if view.latest.member == 0 and view.latest.scored else []
+
+    async def scenario(stage: Stage) -> None:
+        ended = asyncio.Event()
+
+        def script(owner: EnvThread, trajectory: Trajectory) -> Respond:
+            async def respond(observation: str) -> str:
+                if trajectory.member == 1:
+                    await ended.wait()
+                    return "back"
+                return await oracle(owner, trajectory)(observation)
+
+            return respond
+
+        def chosen(view: GroupView) -> Sequence[Decision]:
+            decisions = choose(view)
+            if decisions:
+                ended.set()
+            return decisions
+
+        _, stopped = await stage.play(script, group(site(), 2), controller=Decides(chosen))
+        assert (stopped.status, stopped.turns, stopped.error) == (Status.TRUNCATED, 1, "enough")
+        assert LOSS_WEIGHT not in load_trajectory(stage.database, "g-1").extras
+
+    on_stage(tmp_path, scenario)
+
+
+def failing(owner: EnvThread, trajectory: Trajectory) -> Respond:
+    """Member 0 fails; the others wait without end."""
+
+    async def respond(_: str) -> str:
+        if trajectory.member == 0:
+            raise TimeoutError("the engine is slow")
+        return await asyncio.get_running_loop().create_future()
+
+    return respond
+
+
+def test_a_dropped_member_is_cancelled_at_once_and_not_retried(tmp_path: Path) -> None:
+    def choose(view: GroupView) -> Sequence[Decision]:
+        return [Drop(0, "it failed"), Drop(1, "it waits")] if view.latest.status is Status.POLICY_ERROR else []
+
+    async def scenario(stage: Stage) -> None:
+        failed, waiting = await stage.play(failing, group(site(), 2), controller=Decides(choose))
+        assert (failed.status, failed.attempt) == (Status.POLICY_ERROR, 0)
+        assert (waiting.status, waiting.error) == (Status.CANCELLED, f"{DROPPED}: it waits")
+        stored = load_trajectory(stage.database, "g-1")
+        assert (stored.status, stored.error) == (Status.CANCELLED, f"{DROPPED}: it waits")
+        assert len(stage.players) == 2
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_member_may_be_dropped_after_its_own_turn(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        controller = Decides(lambda view: [Drop(view.latest.member, "one turn is enough")])
+        (outcome,) = await stage.play(lambda *_: always("back"), group(site(), 1, SHORT), controller=controller)
+        assert (outcome.status, outcome.turns) == (Status.CANCELLED, 1)
+        assert len(controller.views) == 1, "a dropped member causes no call"
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_closed_group_keeps_its_scored_members_and_drops_those_without_a_slot(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.concurrency = {env_key(site()): 1}
+        controller = Decides(lambda view: [Close("one is enough")] if view.scored else [])
+        outcomes = await stage.play(oracle, group(site(), 3), controller=controller)
+        assert [one.status for one in outcomes] == [Status.COMPLETED, Status.CANCELLED, Status.CANCELLED]
+        assert len(stage.players) == 1
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_drop_waits_for_an_environment_that_is_being_made(tmp_path: Path) -> None:
+    """Member 0 reuses an environment; that of member 1 is still being made when member 1 is dropped."""
+    slow = make_task(FAULTY, 0, "train", {"fault": "hang", "where": "make"})
+
+    def choose(view: GroupView) -> Sequence[Decision]:
+        asyncio.get_running_loop().call_later(0.2, HANG.set)
+        return [Drop(1, "too slow")]
+
+    async def scenario(stage: Stage) -> None:
+        store = await stage.begin()
+        first, of = group(slow, 1, SHORT, "first"), group(slow, 2, SHORT)
+        for one in (first, of):
+            await store.open_group(one)
+        runner = stage.runner(lambda *_: always("go"))
+        await runner.play(first, [(0, 0)])
+        HANG.clear()
+        played, dropped = await runner.play(of, [(0, 0), (1, 0)], Decides(choose))
+        assert (played.status, dropped.status) == (Status.TRUNCATED, Status.CANCELLED)
+        assert dropped.error == f"{DROPPED}: too slow"
+        assert abandoned_threads() == 0
+        await runner.close()
+
+    HANG.set()
+    try:
+        on_stage(tmp_path, scenario)
+    finally:
+        HANG.set()
+
+
+def test_an_error_of_a_controller_ends_the_run(tmp_path: Path) -> None:
+    def fail(view: GroupView) -> Sequence[Decision]:
+        raise TurnwiseError("a mistake in the controller")
+
+    async def scenario(stage: Stage) -> None:
+        with pytest.raises(TurnwiseError, match="a mistake in the controller"):
+            await stage.play(oracle, group(site()), controller=Decides(fail))
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_cancelled_run_is_not_taken_for_a_drop(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        seen = asyncio.Event()
+
+        def choose(view: GroupView) -> Sequence[Decision]:
+            seen.set()
+            return ()
+
+        def script(owner: EnvThread, trajectory: Trajectory) -> Respond:
+            turns: list[str] = []
+
+            async def respond(observation: str) -> str:
+                turns.append(observation)
+                return "back" if len(turns) == 1 else await asyncio.get_running_loop().create_future()
+
+            return respond
+
+        playing = asyncio.ensure_future(stage.play(script, group(site()), controller=Decides(choose)))
+        await seen.wait()
+        playing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await playing
+        assert load_trajectory(stage.database, "g-0").error == "cancelled while it was running"
+
+    on_stage(tmp_path, scenario)
