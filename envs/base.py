@@ -38,6 +38,8 @@ class TurnEnv(gymnasium.Env[Obs, str]):
     """Whether it leases sandboxes: a run then keeps a sandbox node actor on every node (``envs.sandboxes``)."""
     keeps_sandbox: bool = False
     """Whether the environment keeps its sandbox between episodes, truncated ones included, instead of releasing it."""
+    restorable: bool = False
+    """Whether ``snapshot`` and ``restore`` work: a rollout controller may then branch an episode."""
 
     def instructions(self) -> str:
         """Return the system prompt; empty for none."""
@@ -81,6 +83,25 @@ class TurnEnv(gymnasium.Env[Obs, str]):
         """Return a picture of the current state for a person who plays; None if the observation is the picture."""
         return None
 
+    def snapshot(self) -> Any:
+        """Return the state of the running episode as a value that later steps do not change.
+
+        Raises:
+            NotImplementedError: the environment is not ``restorable``.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no snapshots")
+
+    def restore(self, snapshot: Any) -> None:
+        """Continue the episode of a snapshot, exactly as the environment that took it would have.
+
+        The snapshot comes from this or another instance with the same options, and may be restored any number of
+        times. No reset comes first.
+
+        Raises:
+            NotImplementedError: the environment is not ``restorable``.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no snapshots")
+
     def normalize(self, observation: Obs) -> Obs:
         """Return the observation without its non-reproducible parts (timings, pids), for hashing.
 
@@ -103,6 +124,8 @@ class Adapted(TurnEnv):
         self.observation_space = inner.observation_space
         self.sandboxed = bool(getattr(core, "sandboxed", False))
         self.keeps_sandbox = bool(getattr(core, "keeps_sandbox", False))
+        # A wrapper may hold state of the episode that a snapshot of the environment inside it lacks.
+        self.restorable = inner is core and bool(getattr(core, "restorable", False))
         self.deterministic = bool(getattr(core, "deterministic", not getattr(inner.spec, "nondeterministic", False)))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
@@ -144,6 +167,16 @@ class Adapted(TurnEnv):
         """Return the picture of the unwrapped environment; None if it has no ``screenshot``."""
         found: Image | None = self._own("screenshot")() if hasattr(self._core, "screenshot") else None
         return found
+
+    def snapshot(self) -> Any:
+        """Return a snapshot of the environment; not if it has wrappers."""
+        return self._own("snapshot")() if self.restorable else super().snapshot()
+
+    def restore(self, snapshot: Any) -> None:
+        """Restore a snapshot of the environment; not if it has wrappers."""
+        if not self.restorable:
+            super().restore(snapshot)
+        self._own("restore")(snapshot)
 
     def normalize(self, observation: Obs) -> Obs:
         """Return the observation as the unwrapped environment normalizes it; unchanged if it has no ``normalize``."""

@@ -81,6 +81,8 @@ class EnvThread:
         self.lost = False
         self.deterministic = True
         """Set by ``make``."""
+        self.restorable = False
+        """Whether ``snapshot`` and ``restore`` work; set by ``make``."""
         self.instructions = ""
         """The environment's system prompt, set by ``make``."""
         self.holds_sandbox = False
@@ -109,6 +111,7 @@ class EnvThread:
             thread.env = make(self.env_id, **self.options)
             self.instructions = instructions(thread.env)
             self.package = env_package(self.env_id)
+            self.restorable = bool(thread.env.restorable)
             self.holds_sandbox = bool(thread.env.sandboxed and not thread.env.keeps_sandbox)
             return bool(thread.env.deterministic)
 
@@ -141,6 +144,14 @@ class EnvThread:
             return from_step(env, answer, (time.perf_counter() - began) * 1e3)
 
         return await self.run("step", work, timeout_s)
+
+    async def snapshot(self, timeout_s: float) -> Any:
+        """Return the state of the running episode, for ``restore`` in this process."""
+        return await self.run("snapshot", lambda env: env.snapshot(), timeout_s)
+
+    async def restore(self, snapshot: Any, timeout_s: float) -> None:
+        """Continue the episode of a snapshot, which an environment with the same options took."""
+        await self.run("restore", lambda env: env.restore(snapshot), timeout_s)
 
     async def run(self, what: str, work: Callable[[TurnEnv], T], timeout_s: float) -> T:
         """Run a function of the environment in its thread; ``what`` names it in errors."""

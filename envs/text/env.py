@@ -18,6 +18,7 @@ the right password, the login and the goal page; -.05 for an action that does no
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..base import Info, Obs, TurnEnv
@@ -35,6 +36,20 @@ _VALUES = frozenset(USERS + PASSWORDS)
 _NUMBERS = frozenset(NUMBERS)
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of an episode on the site."""
+
+    site: Site
+    page: str
+    wanted: str
+    read: tuple[str, ...]
+    filled: tuple[str, ...]
+    logged_in: bool
+    earned: frozenset[str]
+    over: bool
+
+
 class TextSiteEnv(TurnEnv):
     """The site of a seed. ``family`` is ``mix`` or one of ``find``, ``login``, ``open``; ``pool_size`` is the number of
     tasks per split, or 0 for one task per seed.
@@ -42,6 +57,8 @@ class TextSiteEnv(TurnEnv):
     Raises:
         ValueError: the family or, at reset, the split is unknown; or ``pool_size`` is negative.
     """
+
+    restorable = True
 
     def __init__(self, family: str = "mix", pool_size: int = 0) -> None:
         if pool_size < 0:
@@ -112,6 +129,30 @@ class TextSiteEnv(TurnEnv):
             parts["invalid"] = INVALID_REWARD
         text = f"{note} {self._view()}" if note else self._view()
         return text, sum(parts.values()), False, False, self._info(note != "invalid", parts)
+
+    def snapshot(self) -> Snapshot:
+        """Return the page, the fields and links used, and the rewards earned."""
+        return Snapshot(
+            self.site,
+            self._page,
+            self._wanted,
+            tuple(self._read),
+            tuple(self._filled),
+            self._logged_in,
+            frozenset(self._earned),
+            self._over,
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Continue the episode of a snapshot."""
+        self._site = snapshot.site
+        self._page = snapshot.page
+        self._wanted = snapshot.wanted
+        self._read = list(snapshot.read)
+        self._filled = list(snapshot.filled)
+        self._logged_in = snapshot.logged_in
+        self._earned = set(snapshot.earned)
+        self._over = snapshot.over
 
     def _links(self) -> tuple[str, ...]:
         links = self.site.links

@@ -167,6 +167,28 @@ async def step_determinism(subject: Subject) -> str:
     return f"{turns} turns replayed"
 
 
+async def restored_episodes(subject: Subject) -> str:
+    """Check that an episode continues equally after a restore in the same environment and in another one."""
+    turns = 0
+    async with subject.made() as one, subject.made() as other:
+        if not (one.restorable and one.deterministic):
+            raise Skipped("declares no snapshots" if one.deterministic else "declares itself not deterministic")
+        for seed in range(EPISODES):
+            actions, seen = await episode(subject, one, seed)
+            half = len(actions) // 2
+            await subject.reset(one, seed)
+            for action in actions[:half]:
+                await subject.step(one, action)
+            snapshot = await one.snapshot(subject.timeout_s)
+            for owner in (one, other, one):
+                await owner.restore(snapshot, subject.timeout_s)
+                for turn, action in enumerate(actions[half:], half + 1):
+                    if _outcome(await subject.step(owner, action)) != _outcome(seen[turn]):
+                        raise CheckFailed(f"seed {seed}, turn {turn}, action {action!r}: differs after a restore")
+            turns += len(actions) - half
+    return f"{turns} turns continued from snapshots"
+
+
 def _outcome(seen: StepResult) -> tuple[object, ...]:
     return seen.hash, seen.reward, seen.terminated, seen.truncated, seen.action_valid, seen.success
 
@@ -316,6 +338,7 @@ CHECKS: dict[str, Check] = {
     "episodes": episodes_play,
     "seed determinism": seed_determinism,
     "step determinism": step_determinism,
+    "restore": restored_episodes,
     "any text": any_text,
     "reset after failure": reset_after_failure,
     "info": info_contract,

@@ -99,6 +99,21 @@ def test_a_wrapped_environment_keeps_its_methods() -> None:
     assert env.normalize("a") == "a"
     assert env.instructions() == ""
     assert env.step(env.oracle())[3]
+    assert not env.restorable, "the wrapper counts steps, which a snapshot lacks"
+    for call in (env.snapshot, lambda: env.restore(None)):
+        with pytest.raises(NotImplementedError, match="has no snapshots"):
+            call()
+
+
+def test_an_adapted_environment_without_wrappers_keeps_its_snapshots() -> None:
+    env = Adapted(TextSiteEnv("open"))
+    env.reset(seed=0)
+    assert env.restorable
+    snapshot = env.snapshot()
+    action = env.oracle()
+    first = env.step(action)
+    env.restore(snapshot)
+    assert env.step(action) == first
 
 
 @pytest.mark.parametrize("env_id", ["turnwise/Sight-v0", "TextSite-v0", "turnwise/TextSite-v1"])

@@ -263,6 +263,37 @@ def test_step_results_are_complete() -> None:
     assert last.ms >= 0
 
 
+def test_a_snapshot_restores_in_another_thread() -> None:
+    async def scenario() -> None:
+        one, other = EnvThread("turnwise/TextSite-v0"), EnvThread("turnwise/TextSite-v0")
+        await asyncio.gather(one.make(5), other.make(5))
+        assert one.restorable
+        await one.reset(3, "train", 5)
+        first = await one.run("oracle", lambda env: env.oracle(), 5)
+        await one.step(first, 5)
+        await other.restore(await one.snapshot(5), 5)
+        action = await other.run("oracle", lambda env: env.oracle(), 5)
+        left, right = await one.step(action, 5), await other.step(action, 5)
+        assert (left.hash, left.reward, left.state_key) == (right.hash, right.reward, right.state_key)
+        await asyncio.gather(one.close(5), other.close(5))
+
+    asyncio.run(scenario())
+
+
+def test_a_snapshot_of_another_environment_is_a_failure() -> None:
+    async def scenario() -> None:
+        owner = EnvThread(FAULTY)
+        await owner.make(5)
+        assert not owner.restorable
+        with pytest.raises(EnvironmentFailed, match="FaultyEnv has no snapshots"):
+            await owner.snapshot(5)
+        with pytest.raises(EnvironmentFailed, match="FaultyEnv has no snapshots"):
+            await owner.restore(None, 5)
+        await owner.close(5)
+
+    asyncio.run(scenario())
+
+
 def test_unknown_id_passes_through() -> None:
     with pytest.raises(UnknownEnvironment, match="did you mean 'turnwise/TextSite-v0'"):
         asyncio.run(EnvThread("turnwise/Sit-v0").make(5))

@@ -247,3 +247,35 @@ def test_a_pool_enumerates_its_tasks() -> None:
     assert enumerated_seeds("turnwise/TextSite-v0", {"pool_size": 3}) == (0, 1, 2)
     with pytest.raises(EnvironmentFailed, match="`pool_size` of `turnwise/TextSite-v0` is -1"):
         enumerated_seeds("turnwise/TextSite-v0", {"pool_size": -1})
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**31 - 1),
+    family=st.sampled_from(("mix", *FAMILIES)),
+    before=st.integers(0, 8),
+    choices=st.lists(st.integers(0, 99), min_size=1, max_size=10),
+    other=st.integers(0, 2**31 - 1),
+)
+def test_a_restored_environment_continues_as_the_original(
+    seed: int, family: str, before: int, choices: list[int], other: int
+) -> None:
+    """``other`` is an episode that the restored environment played before; the snapshot is restored twice."""
+    original, restored = TextSiteEnv(family), TextSiteEnv(family)
+    original.reset(seed=seed)
+    rng = random.Random(seed)
+    for _ in range(before):
+        original.step(rng.choice([*(action for action, _ in original.valid_actions()), "nonsense"]))
+    snapshot = original.snapshot()
+    restored.reset(seed=other)
+    for _ in range(2):
+        restored.restore(snapshot)
+        assert (restored.snapshot(), restored.oracle()) == (snapshot, original.oracle())
+        for choice in choices:
+            actions = [*(action for action, _ in restored.valid_actions()), "nonsense"]
+            restored.step(actions[choice % len(actions)])
+    restored.restore(snapshot)
+    for choice in choices:
+        actions = [*(action for action, _ in original.valid_actions()), "nonsense"]
+        action = actions[choice % len(actions)]
+        assert restored.step(action) == original.step(action)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -9,7 +10,7 @@ import pytest
 from turnwise.envs import TurnEnv, UnknownEnvironment
 from turnwise.envs.base import Info, Obs
 from turnwise.envs.runner.env_thread import abandoned_threads
-from turnwise.envs.text.env import TextSiteEnv
+from turnwise.envs.text.env import Snapshot, TextSiteEnv
 from turnwise.envs.tools.check import Report, Verdict, check
 from turnwise.envs.tools.checks import Skipped, Subject, oracle_succeeds
 from turnwise.tests.envs.faulty import FAULTY, HANG
@@ -91,7 +92,14 @@ class Unguided(TextSiteEnv):
         return super().reset(seed=seed, options=options)
 
 
-KINDS = (Drifting, Moody, Silent, Sticky, Wordy, Wrong, Unweighted, Unguided)
+class Forgetful(TextSiteEnv):
+    """Forgets the page in a restore."""
+
+    def restore(self, snapshot: Snapshot) -> None:
+        super().restore(replace(snapshot, page="home"))
+
+
+KINDS = (Drifting, Moody, Silent, Sticky, Wordy, Wrong, Unweighted, Unguided, Forgetful)
 BAD = {kind.__name__: kind for kind in KINDS}
 
 
@@ -111,18 +119,19 @@ def test_the_site_passes_without_a_warning() -> None:
     report = check("turnwise/TextSite-v0")
     assert failed(report) == {}
     assert report.ok
-    assert [finding.verdict for finding in report.findings] == [Verdict.PASSED] * 11
+    assert [finding.verdict for finding in report.findings] == [Verdict.PASSED] * 12
     assert report.findings[1].detail == "passed"
     assert report.step_ms is not None
     assert report.step_ms.p50 <= report.step_ms.p95 < 5
     assert any(line.startswith("step latency ") for line in report.lines())
-    assert report.lines()[-1] == "11 passed"
+    assert report.lines()[-1] == "12 passed"
 
 
 @pytest.mark.parametrize(
     ("name", "by"),
     [
         ("Drifting", "step determinism"),
+        ("Forgetful", "restore"),
         ("Silent", "info"),
         ("Sticky", "reset after failure"),
         ("Wordy", "vocabulary"),
@@ -154,7 +163,7 @@ def test_the_last_line_names_what_failed() -> None:
     lines = check("bad/Silent-v0").lines()
     assert lines[-1].endswith(" 1 failed: info")
     broken = check(FAULTY, {"fault": "raise", "where": "reset"})
-    assert broken.lines()[-1] == "0 passed, 10 skipped, 1 failed: reset"
+    assert broken.lines()[-1] == "0 passed, 11 skipped, 1 failed: reset"
 
 
 def test_an_environment_that_raises_fails() -> None:
