@@ -192,6 +192,11 @@ class Trajectory:
     """
     steps: Sequence[Step] = ()
     messages: Sequence[Message] = ()
+    branched_from: str | None = None
+    """The trajectory that this one is a branch of; None for a trajectory that began with a reset."""
+    branched_at: int | None = None
+    """The index of the first turn that is not its parent's. The turns before it, and their messages, are equal to those
+    of the parent and are trained on as the parent's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
-from ..rollout.episode import PlayerTurn
+from ..rollout.player import PlayerTurn
 
 if TYPE_CHECKING:
     from ...envs.runner.env_thread import EnvThread

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ...errors import TurnwiseError
 from ..errors import EngineFailed
-from ..rollout.episode import PlayerTurn
+from ..rollout.player import PlayerTurn
 from .policy import refuse_images
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...records import Group, Horizon, Trajectory
 from ..errors import HorizonReached, ImagesUnsupported
-from ..rollout.episode import PlayerTurn
+from ..rollout.player import PlayerTurn
 
 if TYPE_CHECKING:
     from ...envs.runner.env_thread import EnvThread
@@ -74,6 +74,13 @@ class PolicyPlayer:
         self._sampled_tokens += len(completion.tokens)
         message = self._conversation.act(completion.tokens, completion.logprobs, completion.versions)
         return PlayerTurn(self._conversation.text(completion.tokens), (prompt_message, message), len(completion.tokens))
+
+    def fork(self, session: str) -> PolicyPlayer:
+        """Return a player that continues this conversation in another episode."""
+        conversation = self._conversation.fork()
+        forked = PolicyPlayer(self._client, conversation, self._horizon, session, self._turn_timeout_s)
+        forked._sampled_tokens = self._sampled_tokens
+        return forked
 
     def close(self) -> None:
         """Release the session; the client stops routing it."""

@@ -49,6 +49,14 @@ class MemberView:
     """Empty for a member that another worker played to its end."""
     dropped: bool = False
     """Whether the controller dropped it."""
+    parent: int | None = None
+    """The member that this one is a branch of."""
+    branched_at: int | None = None
+    """The number of turns that it shares with its parent; ``turns`` begins with them."""
+    children: int = 0
+    """The members that branch from it, those included that begin after its current turn."""
+    branchable: bool = False
+    """Whether it may be branched: its environment restores snapshots, and its player can be forked."""
 
     @property
     def running(self) -> bool:
@@ -118,7 +126,19 @@ class Close:
     reason: str
 
 
-Decision: TypeAlias = Stop | Weigh | Drop | Close
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Add ``children`` members to the group that continue the member's episode from the end of its current turn.
+
+    A child has its own copy of the environment, restored from a snapshot, and of the conversation. It is not retried.
+    A member that is not ``branchable`` ends the run with an error.
+    """
+
+    member: int
+    children: int
+
+
+Decision: TypeAlias = Stop | Weigh | Drop | Close | Branch
 """A member that no decision names continues. A decision about a member that is not running has no effect."""
 
 

@@ -13,17 +13,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Coroutine
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ...envs.errors import EnvError, EnvTimeout
-from ...records import Horizon, Message, Outcome, Status, Step, Task, Trajectory
+from ...records import Horizon, Outcome, Status, Step, Task, Trajectory
 from ...store.trajectory_writer import TrajectoryWriter
 from ..errors import EngineFailed, HorizonReached, ImagesUnsupported
 from .control import LOSS_WEIGHT
+from .player import Player
+from .progress import BranchPoint, Progress
 from .running_group import RunningMember
 
 if TYPE_CHECKING:
@@ -39,30 +41,6 @@ ENV_PACKAGE = "env_package"
 
 
 @dataclass(frozen=True, slots=True)
-class PlayerTurn:
-    """A player's action in one turn. A player that does not sample tokens has no messages."""
-
-    text: str
-    messages: Sequence[Message] = ()
-    tokens: int = 0
-
-
-class Player(Protocol):
-    """The agent in one episode."""
-
-    async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
-        """Return the action for an observation.
-
-        Raises:
-            HorizonReached: a limit leaves no token for this turn.
-            EngineFailed: the engine returned no tokens.
-        """
-
-    def close(self) -> None:
-        """Release what the player holds; the episode has ended."""
-
-
-@dataclass(frozen=True, slots=True)
 class Timeouts:
     """Timeouts of the waits in a rollout, in seconds."""
 
@@ -71,19 +49,6 @@ class Timeouts:
     turn_s: float = 60.0
     group_s: float = 600.0
     """Timeout of each member of a group, including its retry; the wait for a slot of the environment does not count."""
-
-
-@dataclass(slots=True)
-class _Progress:
-    status: Status = Status.RUNNING
-    error: str = ""
-    reward: float = 0.0
-    success: bool | None = None
-    turns: int = 0
-    tokens: int = 0
-    final_hash: str = ""
-    final_text: str = ""
-    extras: dict[str, Any] = field(default_factory=dict)
 
 
 async def play_episode(
@@ -100,7 +65,7 @@ async def play_episode(
 
     If the caller is cancelled, the episode is recorded as it is at that point and its outcome is returned; the request
     to cancel remains visible in ``asyncio.current_task().cancelling()``. ``member`` gets each turn and the end, and
-    decides whether the episode continues.
+    decides whether the episode continues; the child of a branch begins at ``member.start`` instead of a reset.
 
     Raises:
         TurnwiseError: the store lost a part of the episode, or the policy cannot play this environment at all. Every
@@ -108,10 +73,10 @@ async def play_episode(
     """
     record = TrajectoryWriter(client, trajectory)
     record.start()
-    progress = _Progress()
+    progress = member.start.progress.fork() if member.start else Progress()
     unplayable: ImagesUnsupported | None = None
     try:
-        await _turns(env_thread, player, task, horizon, record, timeouts, member, progress)
+        await _turns(env_thread, player, task, horizon, trajectory.id, record, timeouts, member, progress)
     except HorizonReached as error:
         progress.status, progress.error = Status.TRUNCATED, str(error)
     except EnvTimeout as error:
@@ -159,7 +124,7 @@ async def run_to_completion(work: Coroutine[Any, Any, None]) -> None:
     task.result()
 
 
-async def _finish(record: TrajectoryWriter, progress: _Progress) -> None:
+async def _finish(record: TrajectoryWriter, progress: Progress) -> None:
     await record.finish(
         progress.status,
         reward=progress.reward,
@@ -182,14 +147,20 @@ async def _turns(
     player: Player,
     task: Task,
     horizon: Horizon,
+    trajectory: str,
     record: TrajectoryWriter,
     timeouts: Timeouts,
     member: RunningMember,
-    progress: _Progress,
+    progress: Progress,
 ) -> None:
-    result = await env_thread.reset(task.seed, task.split, timeouts.reset_s)
-    progress.extras.update(result.extras)
-    for turn in range(horizon.max_turns):
+    if member.start is None:
+        result = await env_thread.reset(task.seed, task.split, timeouts.reset_s)
+        progress.extras.update(result.extras)
+    else:
+        record.append(progress.steps, progress.messages, progress.images)
+        await env_thread.restore(member.start.snapshot, timeouts.reset_s)
+        result = member.start.result
+    for turn in range(progress.turns, horizon.max_turns):
         record.check()
         started = perf_counter()
         async with asyncio.timeout(timeouts.turn_s + PLAYER_GRACE_S):
@@ -221,6 +192,10 @@ async def _turns(
         )
         record.append([step], played.messages, images)
         member.add_turn(step, played.messages)
+        if member.view.branchable:
+            progress.steps.append(step)
+            progress.messages.extend(played.messages)
+            progress.images.update(images)
         progress.reward += result.reward
         progress.turns += 1
         progress.tokens += played.tokens
@@ -233,6 +208,9 @@ async def _turns(
         reason = member.stop_reason()
         if member.dropped:
             raise asyncio.CancelledError
+        if children := member.take_children():
+            snapshot = await env_thread.snapshot(timeouts.step_s)
+            member.grow(children, BranchPoint(trajectory, snapshot, result, progress.fork()), player)
         if reason:
             raise HorizonReached(reason)
     raise HorizonReached(f"{horizon.max_turns} turns played")

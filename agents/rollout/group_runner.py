@@ -22,7 +22,8 @@ from ...records import SCORED_STATUSES, Group, Outcome, Source, Status, Task, Tr
 from ...store.client import StoreClient
 from ...store.trajectory_writer import TrajectoryWriter
 from .control import Controller
-from .episode import Player, Timeouts, play_episode, run_to_completion
+from .episode import Timeouts, play_episode, run_to_completion
+from .player import Forkable, Player
 from .running_group import RunningGroup, RunningMember
 
 MAX_RETRIES = 1
@@ -67,16 +68,21 @@ class GroupRunner:
         finished: Sequence[Outcome] = (),
     ) -> list[Outcome]:
         """Play ``(member, attempt)`` pairs of a group; return the outcome of the last attempt of each, even if it
-        failed or was dropped.
+        failed or was dropped, and those of their branches.
 
         Args:
             controller: decides about the running members; None to play each one to its end.
             finished: the outcomes of the other members, which another worker played.
         """
-        running = RunningGroup(group, members, controller, finished)
+
+        def start_child(child: RunningMember, parent: Forkable) -> asyncio.Task[Outcome]:
+            child.player = parent.fork(self._trajectory(group, child).id)
+            return asyncio.create_task(self._member(group, child, child.view.attempt))
+
+        running = RunningGroup(group, members, controller, finished, start_child)
         for (_, attempt), member in zip(members, running.members.values(), strict=True):
-            member.task = asyncio.ensure_future(self._member(group, member, attempt))
-        return list(await asyncio.gather(*(one.task for one in running.members.values() if one.task is not None)))
+            member.task = asyncio.create_task(self._member(group, member, attempt))
+        return await _results(running)
 
     def slot_held_s(self, group: str) -> float:
         """Return the seconds for which the longest-running attempt of a group has held its slot; 0 if all of them
@@ -100,11 +106,12 @@ class GroupRunner:
             return self._cancelled(self._trajectory(group, member), member.dropped)
 
     async def _attempts(self, group: Group, member: RunningMember, attempt: int) -> Outcome:
-        last = attempt + MAX_RETRIES
+        last = attempt + (0 if member.start else MAX_RETRIES)
         left = self._timeouts.group_s
         key = group.id, member.view.member
         while True:
-            member.begin(attempt)
+            if member.start is None:
+                member.begin(attempt)
             # The timeouts of the members that hold a slot bound the wait for one.
             async with self._slots.get(env_key(group.task)) or nullcontext():
                 since = self._since[key] = monotonic()
@@ -127,6 +134,8 @@ class GroupRunner:
             attempt=attempt,
             source=self._source,
             policy=self._policy,
+            branched_from=member.start.parent if member.start else None,
+            branched_at=member.start.progress.turns if member.start else None,
         )
 
     async def _attempt(self, group: Group, member: RunningMember, seconds: float) -> Outcome:
@@ -158,10 +167,11 @@ class GroupRunner:
             self._idle.setdefault(env_key(group.task), []).append(env_thread)
             return self._cancelled(trajectory, member.dropped)
         trajectory = replace(trajectory, deterministic=env_thread.deterministic)
-        player: Player | None = None
+        player = member.player
         outcome: Outcome | None = None
         try:
-            player = self._player(env_thread, group, trajectory)
+            player = player or self._player(env_thread, group, trajectory)
+            member.set_branchable(env_thread.restorable and isinstance(player, Forkable))
             outcome = await play_episode(
                 env_thread, player, group.task, group.horizon, trajectory, self._client, self._timeouts, member
             )
@@ -203,6 +213,25 @@ class GroupRunner:
         env_thread = EnvThread.of(task)
         await env_thread.make(self._timeouts.reset_s)
         return env_thread
+
+
+async def _results(running: RunningGroup) -> list[Outcome]:
+    """Wait for every member, also for those that are added meanwhile, and return their outcomes.
+
+    The first exception of a member is raised at once. A cancellation cancels all members and waits for them.
+    """
+    try:
+        while waiting := [one.task for one in running.members.values() if one.task and not one.task.done()]:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+    except asyncio.CancelledError:
+        tasks = [one.task for one in running.members.values() if one.task]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+    return [one.task.result() for one in running.members.values() if one.task]
 
 
 def env_key(task: Task) -> str:

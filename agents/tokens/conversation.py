@@ -17,6 +17,7 @@ A template that is proven to only append (``template``) costs one short encoding
 
 import secrets
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
@@ -146,6 +147,14 @@ class Conversation:
         marked = encoder.escape_special_tokens(text, f"{self._mark}m{self._count}_", escaped)
         ids = self._answer([*encoder.encode(marked, escaped, start=False), *self._chat.stop_tokens[:1]])
         return self._message(Role.ASSISTANT, ids, source=source)
+
+    def fork(self) -> "Conversation":
+        """Return an independent conversation that continues from here; both keep the messages so far, with their
+        indices."""
+        forked = copy(self)
+        forked._observations, forked._turns = self._observations.copy(), self._turns.copy()
+        forked._escaped, forked._context = self._escaped.copy(), self._context.copy()
+        return forked
 
     def drop_oldest_turns(self, turns: int) -> None:
         """Drop the oldest ``turns`` turns, each with its observation; the next ``observe`` begins a new root.

@@ -51,6 +51,8 @@ def start_trajectory(tx: Transaction, *, trajectory: Trajectory) -> None:
         "source": trajectory.source.value,
         "policy": trajectory.policy,
         "deterministic": trajectory.deterministic,
+        "branched_from": trajectory.branched_from,
+        "branched_at": trajectory.branched_at,
         "created_at": tx.now,
     }
     try:

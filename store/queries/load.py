@@ -227,6 +227,8 @@ def _trajectory(row: Row[Any], steps: Sequence[Step], messages: Sequence[Message
         extras=row.extras,
         steps=tuple(steps),
         messages=tuple(messages),
+        branched_from=row.branched_from,
+        branched_at=row.branched_at,
     )
 
 

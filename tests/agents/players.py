@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 from turnwise.agents.rollout.control import Controller
-from turnwise.agents.rollout.episode import PlayerTurn, Timeouts
+from turnwise.agents.rollout.episode import Timeouts
 from turnwise.agents.rollout.group_runner import GroupRunner
+from turnwise.agents.rollout.player import PlayerTurn
 from turnwise.envs.runner.env_thread import EnvThread, abandoned_threads
 from turnwise.envs.tasks import make_task
 from turnwise.records import Group, Horizon, Message, Outcome, Role, Source, Task, Trajectory

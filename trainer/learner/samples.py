@@ -30,9 +30,12 @@ def paths(messages: Sequence[Message]) -> list[list[Message]]:
 def samples(trajectory: Trajectory) -> list[Sample]:
     """Return the samples of a trajectory that contain a token to train on.
 
+    The messages of the turns before ``branched_at`` are trained on in the parent, and are context here.
+
     Messages after the last sampled one, such as an observation without an answer, are dropped.
     """
-    turn_of = {step.message: step.index for step in trajectory.steps if step.message is not None}
+    own_steps = trajectory.steps[trajectory.branched_at or 0 :]
+    turn_of = {step.message: step.index for step in own_steps if step.message is not None}
     trained: set[int] = set()
     found = []
     for path in paths(trajectory.messages):

@@ -114,23 +114,24 @@ def test_a_stop_of_another_member_takes_effect_after_its_turn(tmp_path: Path) ->
     on_stage(tmp_path, scenario)
 
 
-def failing(owner: EnvThread, trajectory: Trajectory) -> Respond:
-    """Member 0 fails; the others wait without end."""
-
-    async def respond(_: str) -> str:
-        if trajectory.member == 0:
-            raise TimeoutError("the engine is slow")
-        return await asyncio.get_running_loop().create_future()
-
-    return respond
-
-
 def test_a_dropped_member_is_cancelled_at_once_and_not_retried(tmp_path: Path) -> None:
     def choose(view: GroupView) -> Sequence[Decision]:
         return [Drop(0, "it failed"), Drop(1, "it waits")] if view.latest.status is Status.POLICY_ERROR else []
 
     async def scenario(stage: Stage) -> None:
-        failed, waiting = await stage.play(failing, group(site(), 2), controller=Decides(choose))
+        waits = asyncio.Event()
+
+        def script(owner: EnvThread, trajectory: Trajectory) -> Respond:
+            async def respond(_: str) -> str:
+                if trajectory.member == 0:
+                    await waits.wait()
+                    raise TimeoutError("the engine is slow")
+                waits.set()
+                return await asyncio.get_running_loop().create_future()
+
+            return respond
+
+        failed, waiting = await stage.play(script, group(site(), 2), controller=Decides(choose))
         assert (failed.status, failed.attempt) == (Status.POLICY_ERROR, 0)
         assert (waiting.status, waiting.error) == (Status.CANCELLED, f"{DROPPED}: it waits")
         stored = load_trajectory(stage.database, "g-1")

@@ -198,6 +198,32 @@ def test_a_stop_word_in_an_observation_of_the_tiny_model_is_unknown(chats: dict[
     assert raw(chat, conversation.prompt()) == "lamp <unk> lamp <unk> 23"
 
 
+@pytest.mark.parametrize("name", ["chatml", "reasoning", "tiny"])
+def test_a_fork_continues_independently(chats: dict[str, Chat], name: str) -> None:
+    chat = chats[name]
+    original = chat.begin()
+    original.observe("click the lamp")
+    original.act(*_sampled(chat, "answer 23"))
+    fork = original.fork()
+    for conversation, observation in ((original, "why"), (fork, "not"), (original, "the"), (fork, "lamp")):
+        before = conversation.prompt()
+        message = conversation.observe(observation)
+        answer = conversation.act(*_sampled(chat, f"answer {observation}"))
+        assert (message.index, message.parent) == (answer.index - 1, message.index - 1)
+        assert conversation.prompt() == [*before, *message.tokens, *answer.tokens]
+    assert original.prompt() != fork.prompt()
+    alone = chat.begin()
+    for shown, said in (("click the lamp", "answer 23"), ("not", "answer not"), ("lamp", "answer lamp")):
+        alone.observe(shown)
+        alone.act(*_sampled(chat, said))
+    assert fork.prompt() == alone.prompt()
+
+
+def _sampled(chat: Chat, text: str) -> tuple[list[int], list[float], list[int]]:
+    tokens = chat.encode_completion(text)
+    return tokens, [-0.5] * len(tokens), [0] * len(tokens)
+
+
 @pytest.mark.parametrize("name", ["chatml", "tiny"])
 def test_an_external_answer_carries_its_source(chats: dict[str, Chat], name: str) -> None:
     chat = chats[name]

@@ -7,41 +7,56 @@ from random import Random
 
 import pytest
 from pydantic import ValidationError
-from turnwise.agents.rollout.control import Decision, Drop, GroupView, MemberView, Stop, TurnView
+from turnwise.agents.rollout.control import Branch, Decision, Drop, GroupView, MemberView, Stop, TurnView
+from turnwise.agents.tiny_model import new_model
+from turnwise.agents.tokens.conversation import Chat
 from turnwise.envs.runner.env_thread import EnvThread
+from turnwise.envs.text.instances import VOCABULARY
 from turnwise.records import Group, GroupState, Outcome, PolicyVersion, Status, Trajectory
 from turnwise.store.operations.trajectories import DROPPED
 from turnwise.store.queries import accounting, failed_for_good, failure_counts
-from turnwise.tests.agents.players import Respond, Stage, group, on_stage, oracle, site
+from turnwise.tests.agents.players import Respond, Script, Stage, group, on_stage, oracle, site
+from turnwise.tests.agents.rollout.test_branching import LONG, played
 from turnwise.tests.trainer.playing import InProcess
 from turnwise.trainer.algorithms.advantages.base import AdvantageEstimator
 from turnwise.trainer.algorithms.losses.base import PolicyLoss
 from turnwise.trainer.algorithms.rollout_control.april import OverProvision
 from turnwise.trainer.algorithms.rollout_control.arrol import BalancedPruning
 from turnwise.trainer.algorithms.rollout_control.base import RolloutController
+from turnwise.trainer.algorithms.rollout_control.turn_tree import TurnTree
 from turnwise.trainer.learner.batch import Batch, assemble
 from turnwise.trainer.rollout.group_player import play_group
 from turnwise.trainer.rollout.scoring import score
 
 
-def heavy_tailed(owner: EnvThread, trajectory: Trajectory) -> Respond:
-    """Members 1 and 4 never end; the others play the reference solution, member 0 with an error at first."""
+def heavy_tailed() -> Script:
+    """Members 1 and 4 begin and never end. The others then play the reference solution, member 0 with an error at
+    first."""
+    waiting = asyncio.Barrier(5)
 
-    async def respond(observation: str) -> str:
-        if trajectory.member in (1, 4):
-            await asyncio.get_running_loop().create_future()
-        if trajectory.member == 0 and not trajectory.attempt:
-            raise TimeoutError("the engine is slow")
-        return await oracle(owner, trajectory)(observation)
+    def script(owner: EnvThread, trajectory: Trajectory) -> Respond:
+        turns: list[str] = []
 
-    return respond
+        async def respond(observation: str) -> str:
+            turns.append(observation)
+            if len(turns) == 1 and not trajectory.attempt:
+                await waiting.wait()
+            if trajectory.member in (1, 4):
+                await asyncio.get_running_loop().create_future()
+            if trajectory.member == 0 and not trajectory.attempt:
+                raise TimeoutError("the engine is slow")
+            return await oracle(owner, trajectory)(observation)
+
+        return respond
+
+    return script
 
 
-async def played(stage: Stage, of: Group, controller: RolloutController) -> list[Outcome]:
+async def closed(stage: Stage, of: Group, controller: RolloutController) -> list[Outcome]:
     """Play a group as the dispatcher does, score it, and close it as ready."""
     store = await stage.begin()
     await store.open_group(of)
-    runner = stage.runner(heavy_tailed)
+    runner = stage.runner(heavy_tailed())
     try:
         outcomes = list(await play_group(InProcess(runner), store, of, 20.0, controller))  # type: ignore[arg-type]
     finally:
@@ -69,7 +84,7 @@ async def batch_of(stage: Stage, of: Group) -> Batch:
 def test_april_closes_a_group_of_heavy_tailed_episodes(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         of = group(site(), 3)
-        outcomes = await played(stage, of, OverProvision(extra=2))
+        outcomes = await closed(stage, of, OverProvision(extra=2))
         assert sorted(one.member for one in outcomes) == [0, 1, 2, 3, 4]
         ended = {one.member for one in outcomes if one.status is Status.COMPLETED}
         dropped = [one for one in outcomes if one.status is Status.CANCELLED]
@@ -142,6 +157,52 @@ def test_arrol_keeps_both_ends_of_the_ranking(view: GroupView, dropped: list[int
     decisions = controller.decide(view, Random(0))
     assert sorted(one.member for one in decisions if isinstance(one, Drop)) == dropped
     assert len(decisions) == len(dropped)
+
+
+def uncertain(*logprobs: float, children: int = 0, running: bool = True) -> GroupView:
+    """Return a view in which member 0 has taken one turn per entry of ``logprobs``, and has ``children``."""
+    turns = [TurnView("", "go", 0.0, (logprob, logprob), "", True) for logprob in logprobs]
+    status = Status.RUNNING if running else Status.COMPLETED
+    member = MemberView(0, 0, status, 0.0, turns, children=children)
+    return GroupView(group(site()), member, [member])
+
+
+@pytest.mark.parametrize(
+    ("view", "probability"),
+    [
+        (uncertain(-0.5), 0.2),
+        (uncertain(-0.5, -1.5), 0.6),
+        (uncertain(-0.5, -9.0, -0.5), 0.2),
+        (uncertain(-1.5, -0.5), 0.0),
+        (uncertain(-0.5, -9.0), 1.0),
+        (uncertain(-0.5, -9.0, children=2), 1.0),
+        (uncertain(-0.5, -9.0, children=3), 0.0),
+        (uncertain(-0.5, -9.0, running=False), 0.0),
+    ],
+)
+def test_a_turn_tree_branches_with_the_probability_of_its_uncertainty(view: GroupView, probability: float) -> None:
+    controller = TurnTree(budget=3, alpha=0.2, beta=0.4)
+    stream = Random(0)
+    draws = [controller.decide(view, stream) for _ in range(2000)]
+    assert all(one in ([], [Branch(0, 1)]) for one in draws)
+    assert sum(map(bool, draws)) / len(draws) == pytest.approx(probability, abs=0.04 if 0 < probability < 1 else 0)
+
+
+def test_the_tokens_of_a_turn_tree_enter_the_batch_once(tmp_path: Path) -> None:
+    chat = Chat(new_model(tmp_path / "model", VOCABULARY, hidden=16, layers=1, heads=2))
+
+    async def scenario(stage: Stage) -> None:
+        of = group(site("find"), 2, LONG)
+        outcomes, client, _ = await played(stage, chat, of, TurnTree(budget=3, alpha=0.7, beta=0.0))
+        assert len(outcomes) == 5
+        batch = await batch_of(stage, of)
+        assert sum(float(one.weights.sum()) for one in batch.samples) == client.sampled_tokens
+        (loaded,) = await stage.store().load([of.id])
+        parents = {one.id: one.branched_from for one in loaded.trajectories}
+        assert sum(parent is not None for parent in parents.values()) == 3
+        assert {parent for parent in parents.values() if parent} <= parents.keys()
+
+    on_stage(tmp_path, scenario)
 
 
 def test_the_default_plays_every_member_to_its_end() -> None:

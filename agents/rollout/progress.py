@@ -1,0 +1,49 @@
+"""The progress of one episode, and the point at which another episode branches from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ...records import Message, Status, Step
+
+if TYPE_CHECKING:
+    from ...envs.runner.step_result import StepResult
+
+
+@dataclass(slots=True)
+class Progress:
+    """What an episode has reached so far."""
+
+    status: Status = Status.RUNNING
+    error: str = ""
+    reward: float = 0.0
+    success: bool | None = None
+    turns: int = 0
+    tokens: int = 0
+    final_hash: str = ""
+    final_text: str = ""
+    extras: dict[str, Any] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    """The steps and messages so far, and the images they name; kept only if the episode may be branched."""
+    messages: list[Message] = field(default_factory=list)
+    images: dict[str, bytes] = field(default_factory=dict)
+
+    def fork(self) -> Progress:
+        """Return an independent copy."""
+        extras, images = dict(self.extras), dict(self.images)
+        return replace(self, extras=extras, steps=[*self.steps], messages=[*self.messages], images=images)
+
+
+@dataclass(frozen=True, slots=True)
+class BranchPoint:
+    """An episode between two turns: all that a child needs to continue it, except for a player."""
+
+    parent: str
+    """Id of the trajectory."""
+    snapshot: Any
+    """The state of the environment."""
+    result: StepResult
+    """The last result of the environment: the observation that the child acts on."""
+    progress: Progress
+    """A copy; ``progress.turns`` is the index of the child's first turn."""

@@ -1,0 +1,221 @@
+"""Branches of an episode: parent links, a shared prefix that is trained on once, and replay."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from turnwise.agents.engine.completion import Completion
+from turnwise.agents.players.policy import policy_player
+from turnwise.agents.reexecution import replay_stored
+from turnwise.agents.rollout.control import Branch, Close, Controller, Decision, Drop, GroupView
+from turnwise.agents.rollout.group_runner import GroupRunner, env_key
+from turnwise.agents.tiny_model import new_model
+from turnwise.agents.tokens.conversation import Chat
+from turnwise.envs.runner.env_thread import EnvThread
+from turnwise.envs.tasks import make_task
+from turnwise.envs.text.instances import VOCABULARY
+from turnwise.errors import TurnwiseError
+from turnwise.records import Group, Horizon, Outcome, Status, Task, Trajectory
+from turnwise.store.client import StoreClient
+from turnwise.store.queries import load_trajectory
+from turnwise.tests.agents.players import QUICK, Stage, group, on_stage, site
+from turnwise.tests.agents.rollout.test_control import Decides
+from turnwise.tests.agents.worlds import CLOCK
+from turnwise.trainer.learner.samples import samples
+
+LONG = Horizon(max_turns=5, max_tokens_per_turn=3, max_tokens_per_episode=64, max_context=512)
+
+
+class Sampler:
+    """Replaces the engine: samples words by a random stream per session, and keeps every prompt and token."""
+
+    def __init__(self, stop: int) -> None:
+        self.stop = stop
+        self.streams: dict[str, Random] = {}
+        self.requests: dict[str, list[tuple[list[int], list[int]]]] = {}
+
+    async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
+        stream = self.streams.setdefault(session, Random(session))
+        tokens = [stream.randrange(20, 60) for _ in range(max_tokens - 1)] + [self.stop]
+        self.requests.setdefault(session, []).append((prompt, tokens))
+        return Completion(tokens, [-stream.random() for _ in tokens], [0] * len(tokens), "stop")
+
+    def release(self, session: str) -> None:
+        pass
+
+    @property
+    def sampled_tokens(self) -> int:
+        return sum(len(tokens) for turns in self.requests.values() for _, tokens in turns)
+
+
+@pytest.fixture(scope="module")
+def chat(tmp_path_factory: pytest.TempPathFactory) -> Chat:
+    return Chat(new_model(tmp_path_factory.mktemp("model"), VOCABULARY, hidden=16, layers=1, heads=2))
+
+
+async def played(
+    stage: Stage, chat: Chat, of: Group, controller: Controller, client: Any = None
+) -> tuple[list[Outcome], Any, Controller]:
+    """Play a group of policy players over a sampler; return the outcomes, the sampler and the controller."""
+    client = client or Sampler(chat.stop_tokens[0])
+    store = await stage.begin()
+    await store.open_group(of)
+
+    def player(owner: EnvThread, group: Group, trajectory: Trajectory) -> Any:
+        return policy_player(client, chat, owner, group, trajectory, 5.0)
+
+    runner = GroupRunner(StoreClient(stage.send), player, QUICK, stage.concurrency)
+    try:
+        members = [(member, 0) for member in range(of.size)]
+        return await runner.play(of, members, controller), client, controller
+    finally:
+        await runner.close()
+
+
+def twice_after_two_turns(view: GroupView) -> Sequence[Decision]:
+    """Branch member 0 into two children after its second turn, and each child of it once after four turns."""
+    latest = view.latest
+    if not latest.running:
+        return []
+    if latest.member == 0 and len(latest.turns) == 2:
+        return [Branch(0, 2)]
+    if latest.parent == 0 and len(latest.turns) == 4:
+        return [Branch(latest.member, 1)]
+    return []
+
+
+def test_children_continue_their_parent_and_share_its_prefix_once(tmp_path: Path, chat: Chat) -> None:
+    async def scenario(stage: Stage) -> None:
+        controller = Decides(twice_after_two_turns)
+        outcomes, client, _ = await played(stage, chat, group(site("find"), 2, LONG), controller)
+        assert [(one.member, one.status, one.turns) for one in outcomes] == [
+            (member, Status.TRUNCATED, 5) for member in range(6)
+        ]
+        stored = {one.member: load_trajectory(stage.database, one.trajectory) for one in outcomes}
+        links = {member: (one.branched_from, one.branched_at) for member, one in stored.items()}
+        assert links[0] == links[1] == (None, None)
+        assert links[2] == links[3] == ("g-0", 2)
+        assert sorted(str(links[member]) for member in (4, 5)) == ["('g-2', 4)", "('g-3', 4)"]
+        views = {one.member: one for one in controller.views[-1].members}
+        assert [(views[member].parent, views[member].branched_at) for member in (0, 2)] == [(None, None), (0, 2)]
+
+        for child in stored.values():
+            if child.branched_from is None or child.branched_at is None:
+                continue
+            parent = load_trajectory(stage.database, child.branched_from)
+            shared = child.branched_at
+            assert list(child.steps[:shared]) == list(parent.steps[:shared])
+            assert child.steps[shared].observation == parent.steps[shared].observation
+            assert [one.action for one in child.steps[shared:]] != [one.action for one in parent.steps[shared:]]
+            for mine, other in zip(child.messages[: 2 * shared], parent.messages, strict=False):
+                assert (mine.index, mine.parent, list(mine.tokens)) == (other.index, other.parent, list(other.tokens))
+            prompts, tokens = zip(*client.requests[child.id], strict=True)
+            context = [token for message in child.messages[: 2 * shared + 1] for token in message.tokens]
+            assert prompts[0] == context
+            assert len(tokens) == 5 - shared
+            assert len(child.steps) == 5
+            assert views[child.member].reward == pytest.approx(child.reward)
+
+        trained = sum(int(sample.mask.sum()) for one in stored.values() for sample in samples(one))
+        assert trained == client.sampled_tokens, "each sampled token is trained on once"
+        turns = {int(turn) for sample in samples(stored[2]) for turn in sample.turns if turn >= 0}
+        assert turns == {2, 3, 4}
+
+        for one in stored.values():
+            report = await replay_stored(stage.database, one.id)
+            assert report.matches, report.message
+            assert len(report.steps) == 6
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_child_waits_for_a_slot(tmp_path: Path, chat: Chat) -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.concurrency = {env_key(site("find")): 1}
+        outcomes, _, _ = await played(stage, chat, group(site("find"), 1, LONG), Decides(twice_after_two_turns))
+        assert [one.status for one in outcomes] == [Status.TRUNCATED] * 5
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_failed_child_is_not_retried(tmp_path: Path, chat: Chat) -> None:
+    async def scenario(stage: Stage) -> None:
+        failing = "g-2"
+
+        class Fails(Sampler):
+            async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
+                if session == failing:
+                    raise TimeoutError("the engine is slow")
+                return await super().generate(session, prompt, max_tokens, timeout_s)
+
+        controller = Decides(lambda view: [Branch(0, 2)] if _at(view, 2) else [])
+        of, client = group(site("find"), 1, LONG), Fails(chat.stop_tokens[0])
+        parent, first, second = (await played(stage, chat, of, controller, client))[0]
+        assert [one.status for one in (parent, first)] == [Status.TRUNCATED] * 2
+        assert (second.status, second.attempt, second.turns) == (Status.POLICY_ERROR, 0, 2)
+        assert len(load_trajectory(stage.database, failing).steps) == 2, "the shared turns"
+
+    on_stage(tmp_path, scenario)
+
+
+def _at(view: GroupView, turns: int) -> bool:
+    return view.latest.member == 0 and view.latest.running and len(view.latest.turns) == turns
+
+
+def test_children_are_dropped_like_other_members(tmp_path: Path, chat: Chat) -> None:
+    def choose(view: GroupView) -> Sequence[Decision]:
+        if _at(view, 1):
+            return [Branch(0, 2)]
+        return [Close("the parent has ended")] if view.latest.member == 0 and view.latest.scored else []
+
+    async def scenario(stage: Stage) -> None:
+        stage.concurrency = {env_key(site("find")): 1}
+        parent, *children = (await played(stage, chat, group(site("find"), 1, LONG), Decides(choose)))[0]
+        assert parent.status is Status.TRUNCATED
+        assert [one.status for one in children] == [Status.CANCELLED] * 2
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_cancelled_group_cancels_the_children(tmp_path: Path, chat: Chat) -> None:
+    async def scenario(stage: Stage) -> None:
+        branched = asyncio.Event()
+
+        class Waits(Sampler):
+            async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
+                if session != "g-0":
+                    branched.set()
+                    await asyncio.get_running_loop().create_future()
+                return await super().generate(session, prompt, max_tokens, timeout_s)
+
+        controller = Decides(lambda view: [Branch(0, 1)] if _at(view, 1) else [])
+        of, client = group(site("find"), 1, LONG), Waits(chat.stop_tokens[0])
+        playing = asyncio.ensure_future(played(stage, chat, of, controller, client))
+        await branched.wait()
+        playing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await playing
+        assert load_trajectory(stage.database, "g-1").status is Status.CANCELLED
+
+    on_stage(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("task", [make_task(CLOCK, 0, "train", {})])
+def test_a_branch_of_an_environment_without_snapshots_ends_the_run(tmp_path: Path, chat: Chat, task: Task) -> None:
+    async def scenario(stage: Stage) -> None:
+        with pytest.raises(TurnwiseError, match="does not declare `restorable`"):
+            await played(stage, chat, group(task, 1, LONG), Decides(lambda view: [Branch(0, 1)]))
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_dropped_member_does_not_branch(tmp_path: Path, chat: Chat) -> None:
+    async def scenario(stage: Stage) -> None:
+        controller = Decides(lambda _: [Branch(0, 1), Drop(0, "enough")])
+        (outcome,) = (await played(stage, chat, group(site(), 1, LONG), controller))[0]
+        assert (outcome.status, outcome.turns) == (Status.CANCELLED, 1)
+
+    on_stage(tmp_path, scenario)
