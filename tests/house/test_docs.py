@@ -2,17 +2,23 @@
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from sqlalchemy import text
+from turnwise.agents.rollout.control import GroupView, MemberView, TurnView
 from turnwise.console.command_line import app
 from turnwise.envs import TurnEnv
+from turnwise.records import Status
 from turnwise.store.database import open_database
 from turnwise.store.schema import metadata
 from turnwise.tests.store.making import call, create_run, group, play
 from turnwise.trainer.algorithms.algorithm_set import SLOTS
+from turnwise.trainer.algorithms.registry import component_names
+from turnwise.trainer.algorithms.rollout_control.base import RolloutController
 from turnwise.trainer.config.schema import RunConfig
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
@@ -21,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 STORE = (ROOT / "docs" / "store.md").read_text()
 TRAINING = (ROOT / "docs" / "training.md").read_text()
+CONTROL = (ROOT / "docs" / "algorithms.md").read_text().split("## Rollout control\n")[1].split("\n## ")[0]
 ENVIRONMENTS = (ROOT / "docs" / "environments.md").read_text()
 Commands = dict[tuple[str, ...], TyperCommand]
 
@@ -70,6 +77,18 @@ def test_the_python_shown_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert found["trajectory"].id == "quickstart:0-0"
     assert found["trajectory"].steps
     assert found["updates"] == []
+
+
+def test_the_rollout_controller_shown_decides() -> None:
+    (block,) = re.findall(r"^```python\n(.*?)^```$", CONTROL, re.MULTILINE | re.DOTALL)
+    found: dict[str, Any] = {}
+    exec(block, found)  # noqa: S102 - the page's own example
+    controller = found["StopInvalid"](limit=2)
+    invalid = TurnView("", "?", 0.0, (), "", False)
+    for turns, stops in (((invalid,), 0), ((invalid, replace(invalid, action_valid=True)), 0), ((invalid, invalid), 1)):
+        member = MemberView(0, 0, Status.RUNNING, 0.0, turns)
+        assert len(controller.decide(GroupView(group(), member, [member]), Random(0))) == stops
+    assert set(re.findall(r"^\* `(\w+)`:", CONTROL, re.MULTILINE)) == {*component_names(RolloutController)} - {"none"}
 
 
 def test_keys_named_on_the_training_page_exist() -> None:
