@@ -13,6 +13,7 @@ from turnwise.store.operations import Write
 from turnwise.store.queries import load_trajectory
 from turnwise.store.writer import Answer
 from turnwise.tests.agents.players import Respond, Stage, always, group, on_stage, oracle, site
+from turnwise.trainer.algorithms.rollout_control.april import OverProvision
 from turnwise.trainer.rollout.group_player import play_group
 from turnwise.trainer.rollout.worker_pool import WorkerLost
 
@@ -78,5 +79,49 @@ def test_late_writes_of_a_lost_worker_do_not_change_the_members_played_again(tmp
         left = load_trajectory(stage.database, "g-0")
         assert left.status is (Status.TRUNCATED if ends else Status.ENV_ERROR)
         assert {step.action for step in left.steps} == {"click nowhere"}
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_controller_counts_the_members_that_a_lost_worker_finished(tmp_path: Path) -> None:
+    """Members 0 and 1 end on the lost worker; one more end closes the group of three, and member 3 never ends."""
+
+    async def scenario(stage: Stage) -> None:
+        began = asyncio.Event()
+
+        def script(owner: EnvThread, trajectory: Trajectory) -> Respond:
+            async def respond(observation: str) -> str:
+                if trajectory.member == 3:
+                    began.set()
+                    await asyncio.get_running_loop().create_future()
+                if trajectory.member == 2:
+                    await began.wait()
+                return await oracle(owner, trajectory)(observation)
+
+            return respond
+
+        class Pool:
+            lost = False
+
+            async def play(
+                self, of: Group, members: Sequence[tuple[int, int]], timeout_s: float, *control: Any
+            ) -> list[Outcome]:
+                if not self.lost:
+                    self.lost = True
+                    await runner.play(of, members[:2])
+                    raise WorkerLost("no answer")
+                return await runner.play(of, members, *control)
+
+        of, store, runner = group(site(), 3), await stage.begin(), stage.runner(script)
+        await store.open_group(of)
+        pool: Any = Pool()
+        outcomes = await play_group(pool, store, of, 20.0, OverProvision(extra=1))
+        await runner.close()
+        assert {one.member: one.status for one in outcomes} == {
+            0: Status.COMPLETED,
+            1: Status.COMPLETED,
+            2: Status.COMPLETED,
+            3: Status.CANCELLED,
+        }
 
     on_stage(tmp_path, scenario)
