@@ -4,11 +4,12 @@ import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
-from turnwise.records import SCORED_STATUSES, Group
+from turnwise.records import SCORED_STATUSES, Group, ScoredGroup
 from turnwise.store import queries
 from turnwise.store.database import open_database
 from turnwise.tests.chaos.harness import Launch, check_finished, command, updates, url
@@ -81,7 +82,8 @@ def check_members(folder: Path) -> None:
         there = [one for one in group.trajectories if one.status in SCORED_STATUSES]
         assert len(there) >= 2
         assert set(recorded) <= {one.id for one in there}
-        credit = GRPO()([[step.reward for step in one.steps] for one in there])
+        rewards = [[step.reward for step in one.steps] for one in there]
+        credit = GRPO().of_group(ScoredGroup(replace(group, trajectories=there), rewards))
         for one, turns in zip(there, credit, strict=True):
             if one.id in recorded:
                 assert recorded[one.id] == pytest.approx(turns[0], abs=1e-6)
