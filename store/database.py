@@ -17,6 +17,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
+from ..masking import without_secrets
 from . import migrate
 from .content.blobs import BlobStore
 from .database_errors import to_store_error
@@ -28,9 +29,8 @@ BUSY_TIMEOUT_S = 30.0
 """Seconds that a connection waits for the lock of another."""
 
 _WRITE = "turnwise_write"
-_PASSWORD = re.compile(r":(?!//)[^@]*@(?:[^@/?]*@)*")
-"""From the colon after a user to the last ``@`` before the host."""
-_SECRET_PARAMETER = re.compile(r"([?&][^=&]*(?:passw|pwd|secret|token)[^=&]*=)[^&]*", re.IGNORECASE)
+_OTHER_SYNTAX = re.compile(r"[A-Za-z][\w+.-]*:/|(?:host|hostaddr|port|user|password|dbname|service)\s*=")
+"""The beginning of a URL with one slash, or of a connection string of PostgreSQL: not of a path."""
 
 
 class Database:
@@ -54,7 +54,7 @@ class Database:
             with self._writing.begin() as conn:
                 yield Transaction(conn, self.blobs)
         except DBAPIError as error:
-            raise to_store_error(error, without_password(self.url)) from error
+            raise to_store_error(error, without_secrets(self.url)) from error
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -67,7 +67,7 @@ class Database:
             with self.engine.connect() as conn:
                 yield conn
         except DBAPIError as error:
-            raise to_store_error(error, without_password(self.url)) from error
+            raise to_store_error(error, without_secrets(self.url)) from error
 
     def close(self) -> None:
         """Close the connections that are not in use."""
@@ -95,13 +95,13 @@ def open_database(url: str, *, create: bool = False, blobs: str | None = None) -
         elif revision is None:
             raise StoreError(
                 f"{_place(database)} holds no turnwise store; make one with "
-                f"`turnwise db upgrade --store {without_password(url)}`"
+                f"`turnwise db upgrade --store {without_secrets(url)}`"
             )
         elif revision != migrate.head():
             migrate.refuse_unknown(revision, f"the store {_place(database)}")
             raise WrongRevision(
                 f"the store {_place(database)} is at revision {revision}, this turnwise needs {migrate.head()}; "
-                f"run `turnwise db upgrade --store {without_password(url)}`"
+                f"run `turnwise db upgrade --store {without_secrets(url)}`"
             )
     except BaseException:
         database.close()
@@ -155,7 +155,7 @@ def _upgrade(database: Database) -> None:
                 if is_sqlite and (broken := conn.exec_driver_sql("PRAGMA foreign_key_check").fetchall()):
                     raise StoreError(f"the upgrade would break {len(broken)} references; nothing was changed")
         except DBAPIError as error:
-            raise to_store_error(error, without_password(database.url)) from error
+            raise to_store_error(error, without_secrets(database.url)) from error
         finally:
             if is_sqlite:
                 conn.invalidate()
@@ -174,21 +174,22 @@ def _connect(given: str, blobs: str | None, create: bool) -> Database:
             path.parent.mkdir(parents=True, exist_ok=True)
         elif not path.exists():
             raise StoreError(
-                f"there is no store at {path.resolve()}; a run creates it, or "
-                f"`turnwise db upgrade --store {without_password(given)}`"
+                f"there is no store at {without_secrets(str(path.resolve()))}; a run creates it, or "
+                f"`turnwise db upgrade --store {without_secrets(given)}`"
             )
         folder = folder or str(path.parent / "blobs")
         engine = _sqlite(url)
     else:
-        raise StoreError(f"a store is SQLite or PostgreSQL, not {url.get_backend_name()} ({without_password(given)})")
+        raise StoreError(f"a store is SQLite or PostgreSQL, not {url.get_backend_name()} ({without_secrets(given)})")
     return Database(given, engine, BlobStore(folder))
 
 
 def _parse(given: str) -> URL:
     if "://" not in given:
-        if "/" not in given and not given.endswith((".db", ".sqlite")):
+        named = "/" in given or given.endswith((".db", ".sqlite"))
+        if _OTHER_SYNTAX.match(given) or not named:
             raise StoreError(
-                f"{without_password(given)!r} names no store; write sqlite:///FILE or postgresql://USER@HOST/NAME, "
+                f"{without_secrets(given)!r} names no store; write sqlite:///FILE or postgresql://USER@HOST/NAME, "
                 "or a path that ends in .db or .sqlite"
             )
         return URL.create("sqlite", database=given)
@@ -197,7 +198,7 @@ def _parse(given: str) -> URL:
     except (ArgumentError, ValueError):
         # The cause is dropped: it may quote a part of the URL.
         raise StoreError(
-            f"{without_password(given)!r} is not a database URL; write sqlite:///FILE or "
+            f"{without_secrets(given)!r} is not a database URL; write sqlite:///FILE or "
             "postgresql://USER@HOST[:PORT]/NAME, and percent-encode `@`, `:` and `/` in a password"
         ) from None
     if url.drivername in ("postgresql", "postgres"):
@@ -213,15 +214,10 @@ def _sqlite_path(url: URL) -> Path:
     return Path(url.database)
 
 
-def without_password(url: str) -> str:
-    """Return ``url`` with every password and secret replaced by ``***``; it need not be a valid URL."""
-    return _SECRET_PARAMETER.sub(r"\1***", _PASSWORD.sub(":***@", url))
-
-
 def _place(database: Database) -> str:
     """Return the store's location for a message: the absolute path of an SQLite file, else the URL."""
     sqlite = database.engine.dialect.name == "sqlite"
-    return str(_sqlite_path(database.engine.url).resolve()) if sqlite else without_password(database.url)
+    return without_secrets(str(_sqlite_path(database.engine.url).resolve()) if sqlite else database.url)
 
 
 def _postgresql(url: URL) -> Engine:

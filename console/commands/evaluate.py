@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ...errors import TurnwiseError
+from ...masking import without_secrets
 from ..options import DEFAULT_STORE, Json, LogLevel, Split, Store
 from ..stores import open_store
 from ..terminal.output import GUTTER, console, format_value, print_fields, print_json, result_fields
@@ -110,7 +111,5 @@ def _without_traceback(error: str) -> str:
 
 def _store_option(store: str) -> str:
     """Return the ``--store`` option that a printed command needs to read the same store."""
-    from ...store.database import without_password
-
     is_default = store in (DEFAULT_STORE, os.environ.get("TURNWISE_STORE"))
-    return "" if is_default else f" --store {quote(without_password(store))}"
+    return "" if is_default else f" --store {quote(without_secrets(store))}"

@@ -15,6 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, select
 
+from ...masking import without_secrets
 from ..errors import BlobCorrupt, BlobMissing, StoreFull
 from ..schema import blob, insert_once
 
@@ -35,7 +36,7 @@ class BlobStore:
     """Reads and writes blobs. ``folder`` is a local path or an fsspec URL; None keeps all content in the database."""
 
     def __init__(self, folder: str | None) -> None:
-        self.folder = folder
+        self._shown = without_secrets(folder or "")
         self._local: Path | None = None
         self._remote: Any = None
         self._synced: set[str] = set()
@@ -84,7 +85,7 @@ class BlobStore:
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise StoreFull(
-                    f"no room for a blob of {len(data):,} bytes in {self.folder}; committed writes are safe: "
+                    f"no room for a blob of {len(data):,} bytes in {self._shown}; committed writes are safe: "
                     "free some space and run the same command again"
                 ) from error
             raise
@@ -145,7 +146,7 @@ class BlobStore:
                 return bytes(self._remote.cat_file(self._remote_path(name)))
         except FileNotFoundError as error:
             raise BlobMissing(
-                f"blob {name} is missing from `{self.folder}`: restore the folder, or name another with `?blobs=FOLDER`"
+                f"blob {name} is missing from `{self._shown}`: restore the folder, or name another with `?blobs=FOLDER`"
             ) from error
         raise BlobMissing(
             f"blob {name} is in a blob folder, but the store's URL names no blob folder: add `?blobs=FOLDER` to the URL"

@@ -13,13 +13,14 @@ FLOORS = {
     "errors": set[str](),
     "circuit_breaker": set[str](),
     "logs": set[str](),
+    "masking": set[str](),
     "sandbox": {"records", "errors", "circuit_breaker", "logs"},
-    "store": {"records", "errors", "migrations"},
+    "store": {"records", "errors", "masking", "migrations"},
     "migrations": {"records", "errors", "store"},
     "envs": {"records", "errors", "sandbox"},
-    "agents": {"records", "errors", "logs", "envs", "store"},
-    "trainer": {"records", "errors", "circuit_breaker", "logs", "envs", "store", "agents"},
-    "console": {"records", "errors", "logs", "sandbox", "envs", "store", "agents", "trainer"},
+    "agents": {"records", "errors", "logs", "masking", "envs", "store"},
+    "trainer": {"records", "errors", "circuit_breaker", "logs", "masking", "envs", "store", "agents"},
+    "console": {"records", "errors", "logs", "masking", "sandbox", "envs", "store", "agents", "trainer"},
 }
 """The parts that each part may import."""
 INNER_FLOORS = {

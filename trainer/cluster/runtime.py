@@ -7,7 +7,8 @@ from typing import Any
 
 from ...agents.placement import hosts_of_actors
 from ...errors import TurnwiseError
-from ...store.database import Database, without_password
+from ...masking import without_secrets
+from ...store.database import Database
 from .daemons import RayDaemons
 
 LOG = logging.getLogger(__name__)
@@ -93,7 +94,7 @@ def check_store_reach(database: Database) -> None:
     local = {str(node["NodeManagerAddress"]) for node in nodes if node["NodeID"] == own}
     if others := sorted(hosts_of_actors(nodes) - local):
         raise TurnwiseError(
-            f"the store `{without_password(database.url)}` is an SQLite file of this host, and the Ray cluster may "
+            f"the store `{without_secrets(database.url)}` is an SQLite file of this host, and the Ray cluster may "
             f"place actors that write to it on other hosts (`{'`, `'.join(others[:3])}`): use a PostgreSQL store "
             "(`--store postgresql://USER@HOST/NAME`), or train on this host alone, without `--ray-address`"
         )

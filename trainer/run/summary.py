@@ -8,8 +8,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from ...masking import without_secrets
 from ...store import queries
-from ...store.database import without_password
 from ..context import RunContext
 from ..evaluation.heldout import EvalResult
 from ..evaluation.intervals import newcombe
@@ -78,7 +78,7 @@ def summarize(
         max_staleness=totals.max_staleness,
         success_after_by_environment=finite(after.by_environment) if after else {},
         stale_share=round(1 - tokens_by_staleness[0] / tokens, 4) if tokens else 0.0,
-        store=without_password(context.database.url),
+        store=without_secrets(context.database.url),
         folder=str(context.folder),
     )
 

@@ -1,5 +1,6 @@
 """Content is named by its hash, stored once, read completely, and checked for alterations."""
 
+import errno
 import hashlib
 import os
 from pathlib import Path
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select, update
 from turnwise.store.content.blobs import INLINE_BYTES, BlobStore, digest
 from turnwise.store.database import Database, open_database
-from turnwise.store.errors import BlobCorrupt, BlobMissing
+from turnwise.store.errors import BlobCorrupt, BlobMissing, StoreFull
 from turnwise.store.schema import blob
 from turnwise.store.types import escape, unescape
 
@@ -140,3 +141,12 @@ def test_any_text_can_be_stored(text: str) -> None:
     assert "\x00" not in stored
     stored.encode()
     assert unescape(stored) == text
+
+
+def test_the_error_of_a_full_remote_folder_hides_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr("fsspec.implementations.memory.MemoryFileSystem.pipe_file", full)
+    with pytest.raises(StoreFull, match=r"in memory://key:\*\*\*@bucket/y;"):
+        BlobStore("memory://key:secret@bucket/y").write_file(digest(LARGE), LARGE)
