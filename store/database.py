@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from ..masking import without_secrets
 from . import migrate
@@ -145,20 +145,21 @@ def _upgrade(database: Database) -> None:
     checked at the end.
     """
     is_sqlite = database.engine.dialect.name == "sqlite"
-    with database._writing.connect() as conn:
-        try:
-            if is_sqlite:
-                cursor = conn.connection.cursor()
-                cursor.execute("PRAGMA foreign_keys=OFF")
-            with conn.begin():
-                migrate.upgrade_to_head(conn)
-                if is_sqlite and (broken := conn.exec_driver_sql("PRAGMA foreign_key_check").fetchall()):
-                    raise StoreError(f"the upgrade would break {len(broken)} references; nothing was changed")
-        except DBAPIError as error:
-            raise to_store_error(error, without_secrets(database.url)) from error
-        finally:
-            if is_sqlite:
-                conn.invalidate()
+    try:
+        with database._writing.connect() as conn:
+            try:
+                if is_sqlite:
+                    cursor = conn.connection.cursor()
+                    cursor.execute("PRAGMA foreign_keys=OFF")
+                with conn.begin():
+                    migrate.upgrade_to_head(conn)
+                    if is_sqlite and (broken := conn.exec_driver_sql("PRAGMA foreign_key_check").fetchall()):
+                        raise StoreError(f"the upgrade would break {len(broken)} references; nothing was changed")
+            finally:
+                if is_sqlite:
+                    conn.invalidate()
+    except DBAPIError as error:
+        raise to_store_error(error, without_secrets(database.url)) from error
 
 
 def _connect(given: str, blobs: str | None, create: bool) -> Database:
@@ -223,6 +224,8 @@ def _place(database: Database) -> str:
 def _postgresql(url: URL) -> Engine:
     try:
         return create_engine(url, pool_pre_ping=True, json_serializer=dump_json, connect_args={"connect_timeout": 10})
+    except NoSuchModuleError as error:
+        raise StoreError(f"no driver {url.drivername!r} exists; write `postgresql://USER@HOST/NAME`") from error
     except ModuleNotFoundError as error:
         raise StoreError("PostgreSQL needs its driver: pip install 'turnwise[postgres]'") from error
 

@@ -24,6 +24,7 @@ T = TypeVar("T")
 _SQLITE_FULL = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_FSYNC")
 _SQLITE_CLOSED = ("unable to open database file", "file is not a database", "attempt to write a readonly database")
 _SQLITE_BUSY = ("database is locked", "database table is locked", "database schema is locked")
+_POSTGRES_OPTIONS = ("invalid connection option", "invalid uri query parameter")
 _POSTGRES_FULL = ("53100",)
 _POSTGRES_TRANSIENT = ("40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300")
 
@@ -56,6 +57,11 @@ def to_store_error(error: DBAPIError, url: str) -> Exception:
         return StoreFull(
             f"no room left for the store {url}: {error.orig}. Committed writes are safe: "
             "free some space and run the same command again"
+        )
+    if any(phrase in str(error.orig).lower() for phrase in _POSTGRES_OPTIONS):
+        return StoreError(
+            f"the store {url} cannot be used: {str(error.orig).strip()}; correct the parameters after the `?` of its "
+            "URL: PostgreSQL's connection parameters, such as `user`, `password` and `sslmode`"
         )
     if is_transient(error):
         return StoreUnavailable(

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, select
 
 from ...masking import without_secrets
-from ..errors import BlobCorrupt, BlobMissing, StoreFull
+from ..errors import BlobCorrupt, BlobMissing, StoreError, StoreFull
 from ..schema import blob, insert_once
 
 INLINE_BYTES = 16 * 1024
@@ -36,6 +36,7 @@ class BlobStore:
     """Reads and writes blobs. ``folder`` is a local path or an fsspec URL; None keeps all content in the database."""
 
     def __init__(self, folder: str | None) -> None:
+        """Raises StoreError: the URL has an unknown protocol, or the package of its protocol is not installed."""
         self._shown = without_secrets(folder or "")
         self._local: Path | None = None
         self._remote: Any = None
@@ -43,9 +44,7 @@ class BlobStore:
         if folder is None:
             return
         if "://" in folder and not folder.startswith("file://"):
-            import fsspec
-
-            self._remote, self._root = fsspec.core.url_to_fs(folder)
+            self._remote, self._root = _open_remote(folder)
         else:
             self._local = Path(folder.removeprefix("file://"))
 
@@ -160,6 +159,22 @@ def check(name: str, data: bytes) -> None:
     """Raise BlobCorrupt if the hash of ``data`` is not ``name``."""
     if digest(data) != name:
         raise BlobCorrupt(f"blob {name} was altered: its content ({len(data):,} bytes) has another hash")
+
+
+def _open_remote(url: str) -> tuple[Any, str]:
+    """Return the file system of an fsspec URL, and the folder's path in it."""
+    try:
+        import fsspec
+
+        system, root = fsspec.core.url_to_fs(url)
+    except (ImportError, ValueError, TypeError, OSError) as error:
+        # The cause is dropped: it may quote a part of the URL.
+        reason = without_secrets(str(error))
+        raise StoreError(
+            f"the blob folder `{without_secrets(url)}` cannot be used: {reason}; correct its protocol, install the "
+            "package that reads this protocol, or name a local folder with `?blobs=FOLDER`"
+        ) from None
+    return system, root
 
 
 def _write_aside(path: Path, data: bytes) -> None:

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -166,6 +167,7 @@ upgrade(sys.argv[1])
         ("sqlite://", "name a file"),
         ("mysql://host/name", "SQLite or PostgreSQL, not mysql"),
         ("://", "not a database URL"),
+        ("postgresql+foo://h/x", "no driver 'postgresql\\+foo' exists; write `postgresql://USER@HOST/NAME`"),
         ("foo", "'foo' names no store; write sqlite:///FILE"),
         ("foo/bar", f"there is no store at {Path.cwd()}/foo/bar;"),
         ("foo.sqlite", f"there is no store at {Path.cwd()}/foo.sqlite;"),
@@ -189,6 +191,18 @@ def test_the_error_of_an_unreachable_server_hides_its_password(tmp_path: Path, u
     with pytest.raises(StoreUnavailable) as raised:
         open_database(url.format(tmp_path))
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("use", [open_database, upgrade, revisions])
+def test_an_unknown_parameter_of_a_server_is_named(use: Callable[[str], object]) -> None:
+    with pytest.raises(StoreError, match='invalid connection option "pass"; correct the parameters') as raised:
+        use("postgresql://127.0.0.1:1/x?user=me&pass=secret")
+    assert "pass=***" in str(raised.value)
+
+
+def test_an_upgrade_of_an_unreachable_server_is_an_error_of_the_store() -> None:
+    with pytest.raises(StoreUnavailable):
+        upgrade("postgresql://127.0.0.1:1/x")
 
 
 @pytest.mark.parametrize("url", ["me:secret@host", "postgresql://me:secret@host:port/x", "a b://me:secret@host/x"])

@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select, update
 from turnwise.store.content.blobs import INLINE_BYTES, BlobStore, digest
 from turnwise.store.database import Database, open_database
-from turnwise.store.errors import BlobCorrupt, BlobMissing, StoreFull
+from turnwise.store.errors import BlobCorrupt, BlobMissing, StoreError, StoreFull
 from turnwise.store.schema import blob
 from turnwise.store.types import escape, unescape
 
@@ -150,3 +151,13 @@ def test_the_error_of_a_full_remote_folder_hides_its_password(monkeypatch: pytes
     monkeypatch.setattr("fsspec.implementations.memory.MemoryFileSystem.pipe_file", full)
     with pytest.raises(StoreFull, match=r"in memory://key:\*\*\*@bucket/y;"):
         BlobStore("memory://key:secret@bucket/y").write_file(digest(LARGE), LARGE)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "reason"), [("s3", "Install s3fs.*"), ("foo", "Protocol not known: foo")], ids=["package", "protocol"]
+)
+def test_a_protocol_that_cannot_be_read_is_named(protocol: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    expected = rf"`{protocol}://key:\*\*\*@bucket` cannot be used: {reason}; correct its protocol, install"
+    with pytest.raises(StoreError, match=expected):
+        BlobStore(f"{protocol}://key:secret@bucket")
