@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from ...errors import TurnwiseError
+from ...masking import without_secrets
 from ..errors import EngineFailed
 from ..rollout.player import PlayerTurn
 from .policy import refuse_images
@@ -19,22 +20,37 @@ class ChatServer:
     """
 
     def __init__(self, url: str, temperature: float, timeout_s: float) -> None:
-        """``url`` is the base URL, ``http://host:port/v1``, optionally followed by ``#`` and the model's name.
+        """``url`` is the base URL, ``http://[user:password@]host:port/v1``, and optionally ``#`` and the model's name.
+
+        A user and a password are sent as basic authentication. Errors contain neither them nor secrets of the query.
 
         Raises:
-            TurnwiseError: ``httpx`` is not installed.
+            TurnwiseError: ``httpx`` is not installed, or ``url`` is not a URL.
         """
+        shown = without_secrets(url)
         try:
             import httpx
         except ImportError as error:
-            raise TurnwiseError(f"the policy {url} needs httpx, which is not installed: `pip install httpx`") from error
+            raise TurnwiseError(
+                f"the policy {shown} needs httpx, which is not installed: `pip install httpx`"
+            ) from error
         base, _, self._model = url.partition("#")
-        self._url = base.rstrip("/") + "/chat/completions"
+        try:
+            given = httpx.URL(base)
+        except httpx.InvalidURL:
+            # The cause is dropped: it may quote a part of the password.
+            raise TurnwiseError(
+                f"the policy {shown} is not a URL; write http://HOST:PORT/v1, and percent-encode `@`, `:`, `/` and `#` "
+                "in a password"
+            ) from None
+        auth = httpx.BasicAuth(given.username, given.password) if given.userinfo else None
+        self._url = given.copy_with(userinfo=b"", path=given.path.rstrip("/") + "/chat/completions")
+        self._shown = without_secrets(str(self._url))
         self._temperature = temperature
         self._timeout_s = timeout_s
         self._errors = (httpx.HTTPError, ValueError, KeyError, IndexError, TypeError)
         unbounded = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-        self._http = httpx.AsyncClient(timeout=timeout_s, limits=unbounded)
+        self._http = httpx.AsyncClient(auth=auth, timeout=timeout_s, limits=unbounded)
 
     async def complete(self, messages: Sequence[Mapping[str, str]]) -> str:
         """Return the server's next message.
@@ -51,9 +67,10 @@ class ChatServer:
             response.raise_for_status()
             return str(response.json()["choices"][0]["message"]["content"])
         except TimeoutError:
-            raise EngineFailed(f"{self._url} returned no message within {self._timeout_s:g} s") from None
+            raise EngineFailed(f"{self._shown} returned no message within {self._timeout_s:g} s") from None
         except self._errors as error:
-            raise EngineFailed(f"{self._url} returned no message: {type(error).__name__}: {error}") from error
+            reason = without_secrets(str(error))  # The cause is dropped: it quotes the URL.
+            raise EngineFailed(f"{self._shown} returned no message: {type(error).__name__}: {reason}") from None
 
     async def close(self) -> None:
         """Close the connections."""

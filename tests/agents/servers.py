@@ -22,6 +22,8 @@ class Counter:
         self.patience_s = patience_s
         self.changed = threading.Condition()
         self.in_flight = self.most = self.arrived = self.connections = 0
+        self.requested: set[tuple[str, str | None]] = set()
+        """The paths of all requests, each with its ``Authorization``."""
 
     def handle(self, body: dict[str, Any]) -> bytes:
         """Count a request, wait for its wave, and return the body of the response."""
@@ -51,6 +53,7 @@ def serving(counter: Counter) -> Iterator[str]:
             super().setup()
 
         def do_POST(self) -> None:
+            counter.requested.add((self.path, self.headers["Authorization"]))
             answer = counter.handle(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(200)
             self.send_header("Content-Length", str(len(answer)))

@@ -31,6 +31,7 @@ from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import any_sandboxed
 from ...errors import TurnwiseError
 from ...logs import log_errors
+from ...masking import without_secrets
 from ...records import Group, Source, Trajectory
 from ...store.client import StoreClient
 from ...store.database import Database, open_database
@@ -95,8 +96,8 @@ def evaluate(
     database = open_database(store_url, create=True)
     environment = EnvironmentConfig(id=env_id, options=dict(options or {}))
     problems = held_out([environment], tasks, split, first_task(seed))
-    name = Path(policy).name if is_model(policy) else policy
-    short = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:40]
+    shown = policy if is_model(policy) else without_secrets(policy)
+    short = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(policy).name if is_model(policy) else shown)[:40]
     run = f"eval-{short}-{strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:4]}"
     settings = settings_of(policy, turns, temperature)
     SHUTDOWN.hint = "stopping the evaluation (a second signal ends it at once)"
@@ -106,12 +107,12 @@ def evaluate(
     if is_model(policy):
         played = _with_engine(policy, environment, database, run, problems, settings)
     elif policy in ("random", "oracle") or "://" in policy:
-        played = asyncio.run(_until_signal(_with_player(policy, database, run, problems, seed, settings)))
+        played = asyncio.run(_until_signal(_with_player(policy, shown, database, run, problems, seed, settings)))
     else:
         raise TurnwiseError(
-            f"--policy {policy}: neither random, oracle, human, a folder with a model (no config.json there), nor a URL"
+            f"--policy {shown}: neither random, oracle, human, a folder with a model (no config.json there), nor a URL"
         )
-    return summarize(policy, run, [environment], played, tasks, monotonic() - began)
+    return summarize(shown, run, [environment], played, tasks, monotonic() - began)
 
 
 async def _can_be_played(policy: str, environment: EnvironmentConfig, timeouts: Timeouts) -> None:
@@ -173,8 +174,9 @@ async def _recorded(store: RunStore, policy: str, settings: Mapping[str, Any]) -
 
 
 async def _with_player(
-    policy: str, database: Database, run: str, problems: list[Any], seed: int, settings: EvalSettings
+    policy: str, shown: str, database: Database, run: str, problems: list[Any], seed: int, settings: EvalSettings
 ) -> list[Any]:
+    """Play the tasks without an engine; ``shown`` is the policy as it is stored, without secrets."""
     timeouts = settings.timeouts
     server = ChatServer(policy, settings.rollout.temperature, timeouts.turn_s) if "://" in policy else None
 
@@ -189,12 +191,12 @@ async def _with_player(
     source = Source.EXPERT if policy == "oracle" else Source.POLICY
     writer = Writer(database)
     store = RunStore(run, database, StoreClient(writer.run))
-    runner = GroupRunner(store.client, player, timeouts, {}, policy, source)
+    runner = GroupRunner(store.client, player, timeouts, {}, shown, source)
     sandboxed = any_sandboxed(task.env_id for task in problems)
     max_concurrent = SANDBOXED_CONCURRENCY if sandboxed else CONCURRENCY
     try:
         with hold_evaluation(database, run):
-            async with _recorded(store, policy, {"seed": seed, **settings.json()}):
+            async with _recorded(store, shown, {"seed": seed, **settings.json()}):
                 return await play_tasks(
                     store,
                     "eval",
