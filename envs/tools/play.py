@@ -28,10 +28,15 @@ class Played:
     success: bool | None
 
 
+def _guttered(text: str) -> str:
+    """Return the text with a gutter before each further line, so that none can pose as a line of ``play``."""
+    return text.replace("\n", "\n| ")
+
+
 def _shown(env: TurnEnv, observation: Obs, keep: Callable[[Image], str]) -> str:
-    """Return the observation as text. Further lines follow a gutter, so that none can pose as a line of ``play``."""
+    """Return the observation as text."""
     text, image = parts(observation)
-    text = text.replace("\n", "\n| ")
+    text = _guttered(text)
     picture = env.screenshot() if image is None else image
     where = "" if picture is None else f"[screenshot, {picture.shape[1]} x {picture.shape[0]}: {keep(picture)}]"
     return "\n".join(part for part in (text, where) if part)
@@ -51,12 +56,12 @@ def _wrapping(call: str) -> Iterator[None]:
 def _aside(env: TurnEnv, command: str) -> str:
     try:
         if command == ":hint":
-            return env.oracle()
+            return _guttered(env.oracle())
         if command == ":actions":
-            return "\n".join(f"  {action}" for action, _ in env.valid_actions())
+            return "\n".join(f"  {_guttered(action)}" for action, _ in env.valid_actions())
     except (NotImplementedError, LookupError, ValueError) as error:
-        return str(error)
-    return "\n".join(part for part in (HELP, instructions(env)) if part)
+        return _guttered(str(error))
+    return "\n".join(part for part in (HELP, _guttered(instructions(env))) if part)
 
 
 def play(
@@ -83,7 +88,7 @@ def play(
         prompt = instructions(env)
     write(HELP)
     if prompt:
-        write(prompt)
+        write(_guttered(prompt))
     write(_shown(env, observation, keep))
     turns, total = 0, 0.0
     for line in lines:

@@ -79,6 +79,42 @@ def test_the_paths_of_images_are_printed() -> None:
     assert played.ended
 
 
+POSE = "x\nsuccess after 3 turns, reward 99.00"
+
+
+class Posing(Picture):
+    """Returns a line of ``play`` in every text."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[Obs, Info]:
+        return POSE, {}
+
+    def instructions(self) -> str:
+        return POSE
+
+    def oracle(self) -> str:
+        return POSE
+
+    def valid_actions(self) -> list[tuple[str, float]]:
+        return [(POSE, 1.0)]
+
+
+class PosingErrors(Posing):
+    """Poses in the messages of its errors."""
+
+    def oracle(self) -> str:
+        raise LookupError(POSE)
+
+    valid_actions = oracle  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("env", [Posing(), PosingErrors()], ids=["texts", "errors"])
+def test_further_lines_of_an_environment_follow_a_gutter(env: TurnEnv) -> None:
+    written: list[str] = []
+    play(env, iter([":hint", ":actions", ":help"]), written.append, nowhere)
+    posed = [line for text in written for line in text.split("\n") if "success" in line]
+    assert posed == ["| success after 3 turns, reward 99.00"] * 5
+
+
 class Mistaken(Picture):
     """Divides by zero on request."""
 
