@@ -11,8 +11,7 @@ import typer
 
 from ...errors import TurnwiseError
 from ..options import Json, Split
-from ..terminal.output import GUTTER, console, jsonable, print_json, print_table
-from ..terminal.sanitize import indented, sanitize
+from ..terminal.output import console, jsonable, print_json, print_lines, print_table, print_text
 
 if TYPE_CHECKING:
     from ...envs.base import Image
@@ -81,7 +80,7 @@ def check(env_id: EnvId, option: EnvOptions = None, as_json: Json = False) -> No
 
     def print_finding(finding: Finding) -> None:
         if not as_json:
-            console().print(indented(finding.ending(), GUTTER), soft_wrap=True)
+            print_text(finding.ending(), start=len(heading(finding.check)))
 
     report = check_env(env_id, read_options(option), on_start=print_heading, on_result=print_finding)
     if as_json:
@@ -129,13 +128,12 @@ def play_episode(env_id: str, *, seed: int, split: str, options: dict[str, Any])
     from ...envs.registry import make
     from ...envs.tools.play import play
 
-    out = console()
     images = _ImageFolder()
     env = make(env_id, **options)
     try:
-        play(env, _lines(), lambda text: out.print(sanitize(text), soft_wrap=True), images, seed=seed, split=split)
+        play(env, _lines(), print_lines, images, seed=seed, split=split)
     except EnvironmentFailed as failed:
-        console(stderr=True).print(f"turnwise: {env_id} {indented(str(failed), GUTTER)}", soft_wrap=True)
+        print_text(f"turnwise: {env_id} {failed}", out=console(stderr=True))
         raise typer.Exit(1) from None
     finally:
         env.close()

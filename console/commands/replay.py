@@ -10,8 +10,8 @@ from ...errors import TurnwiseError
 from ...records import SCORED_STATUSES
 from ..options import DEFAULT_STORE, Json, Store
 from ..stores import open_store
-from ..terminal.output import GUTTER, console, print_json
-from ..terminal.sanitize import indented, sanitize
+from ..terminal.output import console, print_json, print_text
+from ..terminal.sanitize import sanitize
 
 if TYPE_CHECKING:
     from ...store.database import Database
@@ -46,7 +46,7 @@ def replay(
             report = asyncio.run(replay_stored(database, trajectory))
             reports.append(report)
             if not as_json:
-                console().print(f"{sanitize(trajectory)}: {indented(report.message, GUTTER)}", soft_wrap=True)
+                print_text(f"{sanitize(trajectory)}: {report.message}")
     matching = sum(report.matches for report in reports)
     if as_json:
         print_json(reports)

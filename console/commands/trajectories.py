@@ -12,8 +12,18 @@ from ...errors import TurnwiseError
 from ...records import Purpose, Status, Step, Task, Trajectory
 from ..options import DEFAULT_STORE, After, Json, Limit, Store
 from ..stores import open_store
-from ..terminal.output import GUTTER, ago, console, empty_message, jsonable, print_fields, print_json, print_table
-from ..terminal.sanitize import indented, sanitize
+from ..terminal.output import (
+    GUTTER,
+    ago,
+    console,
+    empty_message,
+    jsonable,
+    print_fields,
+    print_json,
+    print_table,
+    print_text,
+)
+from ..terminal.sanitize import sanitize
 
 if TYPE_CHECKING:
     from ...store.database import Database
@@ -116,13 +126,15 @@ def _print_turns(found: Trajectory, task: Task, last: str | None, score: "Stored
     gutter = "   " + GUTTER
     shaped = score.rewards if score is not None else None
     for step in found.steps:
-        out.print(f"\n{step.index}  {indented(step.observation, gutter)}", soft_wrap=True)
+        out.print()
+        print_text(f"{step.index}  {step.observation}", gutter)
         for image in step.images:
             out.print(f"   [screenshot {image[:6]}…]")
         verdict = _change(step, shaped) + ("" if step.action_valid else "  (invalid)")
-        out.print(f"   > {indented(step.action, gutter)}  {step.reward:+g}{verdict}", soft_wrap=True)
+        print_text(f"   > {step.action}  {step.reward:+g}{verdict}", gutter)
     if last is not None:
-        out.print(f"\n   {indented(last, gutter)}", soft_wrap=True)
+        out.print()
+        print_text(f"   {last}", gutter)
 
 
 def _score_fields(score: "StoredScore") -> dict[str, str]:

@@ -14,8 +14,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from .output import GUTTER, console
-from .sanitize import indented, one_line
+from .output import console, print_text
+from .sanitize import one_line
 
 if TYPE_CHECKING:
     from ...trainer.telemetry.events import Evaluated, Event, UpdateDone
@@ -60,7 +60,7 @@ class LiveView:
                 self._print(_evaluated(event))
             case Note():
                 self._flush_pending()
-                self._print(indented(event.text, GUTTER))
+                print_text(event.text, out=self._out)
 
     def _update(self, event: "UpdateDone") -> None:
         row = _row(event)

@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from .sanitize import cell, indented, one_line
+from .sanitize import cell, indented, one_line, sanitize, wrapped
 
 PIPED_WIDTH = 240
 """Width of a table in a file or a pipe, in characters; wide enough that cells are not folded."""
@@ -28,6 +28,22 @@ GUTTER = "| "
 def console(*, stderr: bool = False) -> Console:
     """Return a console without markup, emoji codes and automatic highlighting."""
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+def print_text(text: str, gutter: str = GUTTER, *, start: int = 0, out: Console | None = None) -> None:
+    """Print sanitized text; each of its lines after the first begins with ``gutter``. See ``print_lines``."""
+    print_lines(indented(text, gutter), gutter, start=start, out=out)
+
+
+def print_lines(text: str, gutter: str = GUTTER, *, start: int = 0, out: Console | None = None) -> None:
+    """Print sanitized text. On a terminal, long lines are wrapped and each wrapped part begins with ``gutter``.
+
+    Args:
+        start: columns of the first line that are already printed.
+    """
+    out = out or console()
+    text = sanitize(text)
+    out.print(wrapped(text, gutter, out.width, start) if out.is_terminal else text, soft_wrap=True)
 
 
 def jsonable(value: Any) -> Any:
@@ -88,11 +104,10 @@ def print_fields(fields: Mapping[str, object]) -> None:
 
     Each line of a value after the first begins with the gutter.
     """
-    out = console()
     shown = [(one_line(name), text) for name, value in fields.items() if (text := format_value(value))]
     width = max((len(name) for name, _ in shown), default=0)
     for name, text in shown:
-        out.print(f"{name:<{width}}  {indented(text, ' ' * width + '  ' + GUTTER)}", soft_wrap=True)
+        print_text(f"{name:<{width}}  {text}", " " * width + "  " + GUTTER)
 
 
 def format_value(value: object) -> str:

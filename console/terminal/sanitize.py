@@ -2,8 +2,8 @@
 
 * Printed text must not move the cursor, change colors, set the title, or hide or reorder other text. ``sanitize``
   removes escape sequences, then all control, format and lone surrogate characters except newline and tab.
-* A newline in such text starts a line that could imitate turnwise's own lines. Print such text with ``indented`` or
-  ``one_line``.
+* A newline in such text starts a line that could imitate turnwise's own lines, and so does a line that the terminal
+  wraps. Print such text with ``output.print_text`` or ``one_line``.
 * Rich markup in such text is never interpreted: ``cell`` wraps the text in ``rich.text.Text``, which parses no markup.
 """
 
@@ -35,6 +35,32 @@ def sanitize(text: str) -> str:
 def indented(text: str, gutter: str = "  ") -> str:
     """Return the sanitized text with ``gutter`` before each line except the first."""
     return sanitize(text).replace("\n", "\n" + gutter)
+
+
+def wrapped(text: str, gutter: str, width: int, start: int = 0) -> str:
+    """Return sanitized text with each line cut to ``width`` columns; ``gutter`` begins each piece after a line's first.
+
+    Args:
+        gutter: replaced by its last two characters if it takes more than half of the width.
+        start: columns of the first line that are already printed.
+    """
+    gutter = gutter if 2 * len(gutter) <= width else gutter[-2:]
+    lines: list[str] = []
+    for line in text.split("\n"):
+        used, piece = 0 if lines else start, ""
+        for char in line.expandtabs():
+            columns = _columns(char)
+            if used + columns > width and used > len(gutter):
+                lines.append(piece)
+                used, piece = len(gutter), gutter
+            used, piece = used + columns, piece + char
+        lines.append(piece)
+    return "\n".join(lines)
+
+
+def _columns(char: str) -> int:
+    """Return the largest number of columns that a terminal uses for a character."""
+    return 1 if char.isascii() or unicodedata.east_asian_width(char) not in "WFA" else 2
 
 
 def one_line(text: str, width: int | None = 80) -> str:

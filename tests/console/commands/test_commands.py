@@ -102,6 +102,38 @@ def test_text_of_a_world_or_agent_cannot_pose_as_a_line_of_turnwise(turnwise: Tu
     assert lines.count("   |    > done  +99  +0") == 1
 
 
+@pytest.mark.parametrize("terminal", ["0", "1"])
+def test_a_terminal_cannot_wrap_a_line_into_one_of_turnwise(
+    turnwise: Turnwise, store: str, terminal: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pose = "go" + " " * 75 + "7  forged turn"
+    database = open_database(store)
+    with database.transaction() as tx:
+        operations.start_trajectory(tx, trajectory=Trajectory("posed", "demo", "g1", 0, 1))
+        step = Step(0, pose, "hash", pose, 0.0, {}, False, True, True, "", None, 0.0, 0.0)
+        operations.append(tx, trajectory="posed", steps=[step], messages=[])
+        operations.finish_trajectory(
+            tx,
+            trajectory="posed",
+            status=Status.TRUNCATED,
+            reward=0.0,
+            success=False,
+            final_observation=pose,
+            extras={"note": pose},
+        )
+    database.close()
+    monkeypatch.setenv("TTY_COMPATIBLE", terminal)
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = turnwise("trajectories", "show", "posed", "--store", store).out.splitlines()
+    parts = [line[at : at + 80] for line in lines for at in range(0, len(line), 80)]
+    if terminal == "1":
+        forged = [part for part in parts if "forged turn" in part]
+        assert len(forged) == 4
+        assert all(part.lstrip().startswith("| ") for part in forged)
+    else:
+        assert sum(pose in line for line in lines) == 4
+
+
 def with_screenshots(store: str, *others: bytes) -> str:
     """Add a trajectory: two turns that show one picture each, then one turn per entry of ``others``. Return the hash of
     the first picture."""

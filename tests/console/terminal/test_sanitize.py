@@ -6,10 +6,11 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from turnwise.console.terminal.output import print_fields
-from turnwise.console.terminal.sanitize import cell, indented, one_line, sanitize
+from turnwise.console.terminal.sanitize import cell, indented, one_line, sanitize, wrapped
 
 TRICKS = [
     *("\x1b[31m", "\x1b]0;title\x07", "\x1b]8;;http://x\x1b\\", "\x1bc", "\x9b2J", "\r", "\x08", "\u202e", "\ud800"),
@@ -73,6 +74,21 @@ def test_further_lines_begin_with_a_gutter(text: str) -> None:
     first, *others = indented(text, "| ").split("\n")
     assert all(line.startswith("| ") for line in others)
     assert "\n".join([first, *(line.removeprefix("| ") for line in others)]) == sanitize(text)
+
+
+@given(HOSTILE, st.sampled_from(["| ", " " * 30 + "  | "]), st.integers(8, 40), st.integers(0, 5))
+def test_a_wrapped_line_fits_the_width_behind_the_gutter(text: str, gutter: str, width: int, start: int) -> None:
+    first, *others = lines = wrapped(indented(text, gutter), gutter, width, start).split("\n")
+    assert all(line.startswith(("| ", "   ")) for line in others)
+    assert cell_len(first) + start <= width
+    assert all(cell_len(line) <= width for line in lines)
+
+
+def test_wrapping_keeps_the_text() -> None:
+    assert wrapped("a\tb", "| ", 80) == "a       b"
+    assert wrapped("abcdefgh", "| ", 5) == "abcde\n| fgh"
+    assert wrapped("abcdefgh", "| ", 5, start=3) == "ab\n| cde\n| fgh"
+    assert wrapped("\u4f60\u597d\u4f60", "| ", 4) == "\u4f60\u597d\n| \u4f60"
 
 
 @pytest.mark.parametrize("name", ["\x1b[2J\x1b]0;owned\x07status", "\u202estatus", "\ud800status", "sta\x9b2Jtus"])
