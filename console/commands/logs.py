@@ -21,7 +21,7 @@ Record = Mapping[str, Any]
 
 
 class NoLogs(TurnwiseError):
-    """The run has no log files on this machine."""
+    """The run keeps no log files, or has none on this machine."""
 
 
 def logs(
@@ -62,11 +62,21 @@ def logs(
 
 
 def _folder(run: str, store: str) -> Path:
+    """Return the folder of a training run.
+
+    Raises:
+        NoLogs: the run is an evaluation.
+    """
     from ...store.queries import lists as queries
     from ...store.run_lock import run_folder
 
     with open_store(store) as database, database.read() as conn:
-        queries.run_row(conn, run)
+        if queries.run_row(conn, run)["kind"] == "eval":
+            raise NoLogs(
+                f"`{run}` is an evaluation, and evaluations keep no log files: `turnwise runs show {run}` prints its "
+                "error, `turnwise trajectories show ID` the error of an episode, and `turnwise eval --log-level info` "
+                "logs to stderr"
+            )
         return run_folder(database, run)
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 from turnwise.console.commands.logs import _Tail
+from turnwise.store import operations
+from turnwise.store.database import open_database
 from turnwise.tests.console.conftest import HOSTILE, Turnwise
 
 
@@ -80,3 +82,14 @@ def test_a_run_without_logs_and_an_unknown_run_are_named(turnwise: Turnwise, sto
     unknown = turnwise("logs", "dem", "--store", store)
     assert unknown.code == 2
     assert "demo" in unknown.err
+
+
+def test_the_logs_of_an_evaluation_are_refused_with_the_reason(turnwise: Turnwise, store: str) -> None:
+    database = open_database(store)
+    with database.transaction() as tx:
+        operations.create_run(tx, run="eval-1", config={}, config_hash="e", kind="eval", code_version="c")
+    database.close()
+    for options in ([], ["--follow"]):
+        refused = turnwise("logs", "eval-1", *options, "--store", store)
+        assert (refused.code, refused.out) == (2, "")
+        assert "`eval-1` is an evaluation, and evaluations keep no log files" in refused.err
