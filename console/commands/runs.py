@@ -29,6 +29,10 @@ class NotRunning(TurnwiseError):
     """The run to stop is not running."""
 
 
+class NotStoppable(TurnwiseError):
+    """The run is not a training run: its process reads no request to stop."""
+
+
 class NotForkable(TurnwiseError):
     """The run is not a training run."""
 
@@ -73,15 +77,19 @@ def show(run: Run, store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
 
 @app.command()
 def stop(run: Run, store: Store = DEFAULT_STORE) -> None:
-    """Request that a run stops. The run writes a checkpoint and ends; the same `turnwise train` resumes the run."""
+    """Request that a training run stops. It writes a checkpoint and ends; the same `turnwise train` resumes it."""
     from ...store import operations, queries
 
     with open_store(store) as database:
         with database.read() as conn:
             row = dict(queries.run_row(conn, run))
         status = _with_driver(database, [row])[0]["status"]
-        if status not in ("running", "interrupted"):
+        if status != "running" and (status != "interrupted" or row["kind"] != "train"):
             raise NotRunning(f"run {run} is {status}; there is nothing to stop")
+        if row["kind"] != "train":
+            raise NotStoppable(
+                f"{run} is an evaluation, which reads no request to stop; press Ctrl-C or send SIGTERM to its process"
+            )
         with database.transaction() as tx:
             operations.request_stop(tx, run=run)
     if status == "interrupted":

@@ -128,3 +128,16 @@ def test_runs_show_separates_groups_open_at_the_end_from_failed_groups(turnwise:
 def test_a_running_run_receives_the_request_to_stop(turnwise: Turnwise, store: str) -> None:
     assert turnwise("runs", "stop", "demo", "--store", store).code == 0
     assert json.loads(turnwise("runs", "show", "demo", "--json", "--store", store).out)["stop_requested"] is True
+
+
+def test_a_request_to_stop_an_evaluation_is_refused(turnwise: Turnwise, store: str) -> None:
+    database = open_database(store)
+    with database.transaction() as tx:
+        operations.create_run(tx, run="eval-1", config={}, config_hash="e", kind="eval", code_version="c")
+    database.close()
+    refused = turnwise("runs", "stop", "eval-1", "--store", store)
+    assert (refused.code, refused.out) == (2, "")
+    assert "eval-1 is an evaluation" in refused.err
+    assert "press Ctrl-C or send SIGTERM to its process" in refused.err
+    shown = json.loads(turnwise("runs", "show", "eval-1", "--json", "--store", store).out)
+    assert shown["stop_requested"] is False
