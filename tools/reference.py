@@ -136,7 +136,7 @@ def command_page() -> str:
         for parameter in command.params:
             label = ", ".join(f"`{opt}`" for opt in (*parameter.opts, *parameter.secondary_opts))
             if parameter.param_type_name == "argument":
-                label = f"`{(parameter.name or '').upper()}`"
+                label = f"`{parameter.metavar or (parameter.name or '').upper()}`"
             if parameter.name != "help":
                 lines.append(f"| {label} | {' '.join((getattr(parameter, 'help', '') or '').split())} |")
         if lines:

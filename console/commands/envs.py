@@ -51,7 +51,7 @@ def read_options(assignments: list[str] | None) -> dict[str, Any]:
 
 @app.command("list")
 def list_envs(
-    containing: Annotated[str, typer.Argument(metavar="[TEXT]", help="List only ids that contain this text.")] = "",
+    containing: Annotated[str, typer.Argument(metavar="TEXT", help="List only ids that contain this text.")] = "",
     as_json: Json = False,
 ) -> None:
     """List the registered environments and the plugins that failed to load."""
@@ -105,7 +105,7 @@ def play(
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(help="Name of the package, such as my_envs.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the package, such as my_envs.")],
     folder: Annotated[Path, typer.Option("--in", help="Parent folder of the package.")] = Path(),
 ) -> None:
     """Create a package with one working environment and its test."""

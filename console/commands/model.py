@@ -21,7 +21,7 @@ def root() -> None:
 
 @app.command()
 def new(
-    path: Annotated[Path, typer.Argument(help="Folder to write; it must not contain a model.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="Folder to write; it must not contain a model.")],
     env: Annotated[
         list[str], typer.Option("--env", help="An environment whose words the tokenizer contains; repeatable.")
     ],

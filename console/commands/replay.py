@@ -25,7 +25,7 @@ class NothingToReplay(TurnwiseError):
 
 
 def replay(
-    trajectories: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="IDs of trajectories.")] = None,
+    trajectories: Annotated[list[str] | None, typer.Argument(metavar="ID", help="IDs of trajectories.")] = None,
     run: Annotated[str | None, typer.Option("--run", help="Replay a sample of this run.")] = None,
     sample: Annotated[int, typer.Option("--sample", min=1, help="With --run: size of the random sample.")] = 10,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the sample.")] = 0,

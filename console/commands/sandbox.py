@@ -102,7 +102,7 @@ def doctor(as_json: Json = False) -> None:
 @app.command()
 def build(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]…", help="code, web or desktop; default: all.")
+        list[str] | None, typer.Argument(metavar="NAME", help="code, web or desktop; default: all.")
     ] = None,
     base: Annotated[str | None, typer.Option("--base", metavar="REF", help="The image to build on.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Build even if nothing changed.")] = False,

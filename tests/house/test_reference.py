@@ -6,6 +6,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from turnwise.console.command_line import app
+from typer import Context
+from typer.main import get_command
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,3 +35,13 @@ def test_page_is_current(name: str) -> None:
 def test_every_key_and_option_is_explained(name: str) -> None:
     page = REFERENCE.markdown(REFERENCE.PAGES[name])
     assert re.findall(r"^\| (`.*`) \|.*\|\s+\|$", page, re.MULTILINE) == []
+
+
+def test_an_argument_has_the_same_name_in_the_page_and_in_its_usage() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text()
+    for path, command in REFERENCE.commands(get_command(app)):
+        section = page.split(f"## `{' '.join(path)}`\n", 1)[1].split("\n## ", 1)[0]
+        usage = command.get_usage(Context(command)).replace("...", "")
+        shown = re.findall(r"\[?([A-Za-z.]+)\]?", usage.partition("[OPTIONS]")[2])
+        assert shown == re.findall(r"^\| `([^-`][^`]*)` \|", section, re.MULTILINE), usage
+        assert "[[" not in usage
