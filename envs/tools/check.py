@@ -38,14 +38,16 @@ class Finding:
     detail: str
     stop_reason: str = ""
     """The reason that no further check starts; empty to continue."""
+    same_as: str = ""
+    """The first check that failed with the same detail; empty if this check is the first."""
 
     def line(self) -> str:
         """Return the check and its result as one line."""
         return heading(self.check) + self.ending()
 
     def ending(self) -> str:
-        """Return the rest of the line that ``heading`` begins."""
-        return f"{self.verdict:<7}  {self.detail}"
+        """Return the rest of the line that ``heading`` begins; a failure like an earlier one names only its check."""
+        return f"{self.verdict:<7}  {f'as {self.same_as}' if self.same_as else self.detail}"
 
 
 def heading(check: str) -> str:
@@ -163,7 +165,7 @@ def check(
                 found = await _run(name, each, subject, left)
                 stop_reason = found.stop_reason
                 if found.verdict is Verdict.FAILED and first.setdefault(found.detail, name) != name:
-                    found = replace(found, detail=f"as {first[found.detail]}")
+                    found = replace(found, same_as=first[found.detail])
             findings.append(found)
             on_result(found)
         return findings
