@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every test but the soak tests, in two phases: first, one after the other, the tests marked `alone`, which need the
-# machine for themselves; then the others in LANES processes (2). Every argument goes to both. Both phases run even if
+# machine for themselves; then the others in LANES processes (3: on two cores, because many tests wait). Every argument goes to both. Both phases run even if
 # the first fails. The last line is pytest's own if both pass. Durations are printed, and kept in build/tests-*.xml.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,5 +17,5 @@ phase() { # phase NAME MARKERS OPTION...
 }
 
 phase alone alone "$@"
-phase lanes "not alone" --numprocesses "${LANES:-2}" --dist loadfile --no-loadscope-reorder "$@"
+phase lanes "not alone" --numprocesses "${LANES:-3}" --dist loadfile --no-loadscope-reorder "$@"
 [ ${#failed[@]} -eq 0 ] || { echo "tests failed in: ${failed[*]}"; exit 1; }

@@ -14,6 +14,7 @@ from turnwise.tests.chaos.endings import (
     GROUP,
     PROCESS,
     ended_after,
+    ended_by_a_second_signal,
     ended_by_the_death_of,
     ended_in_the_first_evaluation,
     ended_in_the_middle,
@@ -66,6 +67,12 @@ def test_a_run_whose_ray_does_not_answer_ends_in_time(tmp_path: Path) -> None:
         program.part(name).suspend()
     program.send(TERM, PROCESS)
     check_ended(program, TERM, time.monotonic(), "stopped")
+    resumes(tmp_path)
+
+
+@pytest.mark.soak
+def test_a_second_signal_ends_the_run_at_once(tmp_path: Path) -> None:
+    ended_by_a_second_signal(tmp_path)
     resumes(tmp_path)
 
 
