@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs every test but the soak tests, in two phases: first, one after the other, the tests marked `alone`, which need the
-# machine for themselves; then the others in LANES processes (3: on two cores, because many tests wait). Every argument goes to both. Both phases run even if
-# the first fails. The last line is pytest's own if both pass. Durations are printed, and kept in build/tests-*.xml.
+# machine for themselves; then the others in LANES processes: 3 on two cores, because many tests wait. Every argument
+# goes to both. Both phases run even if the first fails. The last line is pytest's own if both pass. Durations are
+# printed, and kept in build/tests-*.xml.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p build

@@ -71,6 +71,7 @@ def ended(tmp_path: Path, fault: str, respond: Respond | None = None) -> tuple[T
         HANG.set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "status", "message"),
     [
@@ -101,6 +102,7 @@ def test_a_failed_engine_is_a_status(tmp_path: Path) -> None:
         assert (one.status, one.error, one.steps) == (Status.POLICY_ERROR, "engine 0 died", ())
 
 
+@pytest.mark.slow
 def test_a_policy_that_never_answers_is_a_status(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         async def wait(_: str) -> str:
@@ -130,6 +132,7 @@ class Silent:
         return asyncio.get_running_loop().create_future()
 
 
+@pytest.mark.slow
 def test_the_error_names_a_silent_engine_and_its_state(tmp_path: Path) -> None:
     words = [f"w{number}" for number in range(20)]
     chat = Chat(new_model(tmp_path / "model", words, hidden=16, layers=1, heads=2))

@@ -17,6 +17,8 @@ from turnwise.tests.console.worlds import BROKEN
 
 from ..conftest import ENV, Turnwise
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:

@@ -17,6 +17,8 @@ from turnwise.sandbox.sandbox import Sandbox
 from turnwise.sandbox.spec import SandboxSpec
 from turnwise.tests.sandbox.faulty import Faulty
 
+pytestmark = pytest.mark.slow
+
 SPEC = SandboxSpec(memory_mib=128, disk_mib=8, inodes=1024, pids=32, trusted=True)
 OTHER = SPEC.model_copy(update={"pids": 33})
 

@@ -19,6 +19,8 @@ from turnwise.store.schema import step
 from turnwise.store.writer import Writer
 from turnwise.tests.store.making import call, contents, create_run, group, items, play_group, trajectory, turn
 
+pytestmark = pytest.mark.slow
+
 
 class Broken(Exception):
     """The injected fault."""

@@ -20,6 +20,8 @@ from turnwise.store.schema import batch_item, step
 from turnwise.tests.store.making import call, create_run, group, trajectory, turn
 from turnwise.tests.store.postgres import Server
 
+pytestmark = pytest.mark.slow
+
 ENDS = [Status.COMPLETED, Status.COMPLETED, Status.TRUNCATED, Status.ENV_ERROR, Status.TIMEOUT]
 SCORED = [GroupState.READY, GroupState.READY, GroupState.FILTERED, GroupState.FAILED]
 CLOSINGS = [GroupState.SCORING, GroupState.SCORING, *SCORED]

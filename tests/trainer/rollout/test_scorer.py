@@ -24,6 +24,8 @@ from turnwise.trainer.rollout.dispatcher import Dispatcher
 from turnwise.trainer.rollout.scorer import Scorer
 from turnwise.trainer.run.preparation import observe_again
 
+pytestmark = pytest.mark.slow
+
 SITE = {"id": "turnwise/TextSite-v0", "options": {"family": "find"}}
 BATCH = {"groups_per_batch": 1, "group_size": 2, "max_concurrent_groups": 4, "max_staleness": 2}
 JUDGE_S = 2.0
