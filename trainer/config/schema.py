@@ -63,7 +63,7 @@ class RunConfig(AlgorithmSet):
     preset: str | None = None
     """A bundle of keys from ``trainer/algorithms/presets``; the file's own keys take precedence."""
     seed: int = 0
-    """Seed of the run: initial weights, tasks and every random stream."""
+    """Seed of the initial weights, the tasks and every component's random stream. The engine samples without a seed."""
     max_steps: int | None = Field(None, ge=1)
     """Limit on updates; 100 if ``max_seconds`` is not set either. The run ends at the first limit that it reaches."""
     max_seconds: float | None = Field(None, gt=0)
