@@ -26,7 +26,7 @@ images: install ## install missing system packages and build the sandbox images
 test: images ## run every test, or some: ARGS="tests/store -x"
 	@$(if $(ARGS),$(PYTEST) $(ARGS),bash tools/run_tests.sh)
 
-test-fast: install ## run the tests that need no Docker, PostgreSQL, engine or minutes; under a minute on two cores
+test-fast: install ## run the tests that need no Docker, PostgreSQL, engine or minutes; one to two minutes on two cores
 	$(PYTEST) -m "$(FAST)" --numprocesses 2 --dist loadfile $(ARGS)
 
 soak: images ## run the properties at full counts; hours
