@@ -113,7 +113,7 @@ class Weigh:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Cancel the member now and remove it from the group: it is neither trained on nor retried, and no failure."""
+    """Cancel the member now and remove it from the group: neither trained on nor retried, and not a failure."""
 
     member: int
     reason: str

@@ -216,7 +216,7 @@ class GroupRunner:
 
 
 async def _results(running: RunningGroup) -> list[Outcome]:
-    """Wait for every member, also for those that are added meanwhile, and return their outcomes.
+    """Wait for every member, branches that begin during the wait included, and return their outcomes.
 
     The first exception of a member is raised at once. A cancellation cancels all members and waits for them.
     """

@@ -20,7 +20,7 @@ _GROUP_OF = (
     .where(rollout_group.c.id == bindparam("key"))
 )
 DROPPED = "dropped by the rollout controller"
-"""The beginning of the ``error`` of a cancelled trajectory that its group did not need: it is no failure."""
+"""The beginning of the ``error`` of a cancelled trajectory that its group did not need: not a failure."""
 _TRAJECTORY = select(trajectory_table).where(trajectory_table.c.id == bindparam("key"))
 
 

@@ -13,7 +13,7 @@ from ..schema import batch_item, policy_version, rollout_group, train_batch, tra
 NO_FAILURES = [status.value for status in (*SCORED_STATUSES, Status.RUNNING)]
 """The statuses that are not failures."""
 _DROPPED = and_(trajectory.c.status == Status.CANCELLED.value, trajectory.c.error.startswith(DROPPED))
-"""Whether the rollout controller dropped a trajectory: its status is cancelled, but it is no failure."""
+"""Whether the rollout controller dropped a trajectory: its status is cancelled, but not a failure."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Score closed groups while rollouts and updates continue.
 
-Each group is shaped and filtered in a thread of its own, because a judge may take seconds. The result is stored, and
+Each group is shaped and filtered in its own thread, because a judge may take seconds. The result is stored, and
 then passed to the components, one group after the other: the order of the stored numbers is the order in which the
 components observe the groups. No await lies between the commit and ``observe``, so a checkpoint holds both or neither.
 """

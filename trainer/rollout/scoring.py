@@ -30,7 +30,7 @@ class Scoring:
     state: GroupState
     """``ready``, ``filtered`` or ``failed``."""
     reason: str
-    """Why the group is not ready; empty if it is."""
+    """The reason that the group is not ready; empty if it is."""
 
 
 def score(group: Group, shapers: Sequence[RewardShaper], filters: Sequence[GroupFilter]) -> Scoring:

@@ -19,7 +19,7 @@ class RewardShaper(Component, ABC):
     def __call__(self, group: Group, rewards: PerTurn) -> Sequence[Shaped]:
         """Return the shaped rewards of each trajectory, one per turn, or no score.
 
-        Called once per group, when it closes, in a thread of its own: it may wait, with a timeout. Rollouts and updates
+        Called once per group, when it closes, in its own thread: it may wait, with a timeout. Rollouts and updates
         continue meanwhile.
 
         Args:
