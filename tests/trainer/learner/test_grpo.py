@@ -145,9 +145,9 @@ def test_three_updates_equal_plain_grpo(model: Path, stale: bool) -> None:
     learner = Learner(model, LEARNER, slots.loss, slots.proximal, 1.0)
     learner.model.double()
     before = [one.detach().clone() for one in reference.parameters()]
-    other = copy.deepcopy(reference)
+    other, generator = copy.deepcopy(reference), torch.Generator().manual_seed(1)
     for parameter in other.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
+        torch.nn.init.normal_(parameter, std=0.3, generator=generator)
     for update in range(3):
         groups = batch(update, other if stale else reference)
         _, train_batch = assembled(groups, update)
