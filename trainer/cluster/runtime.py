@@ -10,8 +10,7 @@ from ...errors import TurnwiseError
 from ...masking import without_secrets
 from ...store.database import Database
 from .daemons import RayDaemons
-
-LOG = logging.getLogger(__name__)
+from .ray_patches import log_errors_of_actors, start_fewer_processes
 
 RAY_ENVIRONMENT: Mapping[str, str] = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -43,7 +42,9 @@ def start_ray(address: str | None = None) -> None:
     if ray.is_initialized():
         return
     logging.getLogger("ray").setLevel(logging.ERROR)
-    _log_errors_of_actors()
+    log_errors_of_actors()
+    if not address:
+        start_fewer_processes()
     settings: dict[str, Any] = (
         {"address": address}
         if address
@@ -61,16 +62,6 @@ def start_ray(address: str | None = None) -> None:
         _started.append(RayDaemons(settings, local=not address))
     except Exception as error:
         raise TurnwiseError(f"Ray could not be {'reached at ' + address if address else 'started'}: {error}") from error
-
-
-def _log_errors_of_actors() -> None:
-    """Log what Ray's listener prints to stdout when an actor dies, with or without ``log_to_driver`` (Ray 2.60)."""
-    from ray._private import worker
-
-    def log(data: Mapping[str, Any], *arguments: Any, **options: Any) -> None:
-        LOG.warning("Ray: %s", "\n".join(map(str, data["lines"])))
-
-    worker.print_to_stdstream = log
 
 
 def stop_ray() -> None:

@@ -14,6 +14,7 @@ from turnwise.trainer.cluster import daemons
 from turnwise.trainer.cluster.daemons import DaemonProbe
 
 AGENTS = {"ray::DashboardAgent", "ray::RuntimeEnvAgent"}
+NOT_STARTED = ("dashboard.py", "log_monitor.py", "monitor.py")
 WAIT_S = 60.0
 DRIVER = """
 import threading
@@ -49,7 +50,7 @@ def test_no_process_of_ray_outlives_a_killed_driver(started: set[str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_second_signal_leaves_no_agent_behind() -> None:
+def test_only_what_a_run_needs_is_started_and_a_second_signal_leaves_no_agent_behind() -> None:
     driver = subprocess.Popen(
         [sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
@@ -59,6 +60,7 @@ def test_a_second_signal_leaves_no_agent_behind() -> None:
         below = psutil.Process(driver.pid).children(recursive=True)
         agents = [one for one in below if _names([one]) & AGENTS]
         assert len(agents) == len(AGENTS)
+        assert not [one for one in below if any(name in " ".join(one.cmdline()) for name in NOT_STARTED)]
         for one in below:
             if _names([one]) & (AGENTS | {"raylet"}):
                 one.suspend()  # so that neither Ray's shutdown nor an agent itself ends them

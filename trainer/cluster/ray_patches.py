@@ -1,0 +1,34 @@
+"""Two patches of Ray 2.60, for a driver that starts its own Ray or joins a cluster.
+
+Ray has no setting for either. No other module depends on Ray's private names.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+LOG = logging.getLogger(__name__)
+
+
+def log_errors_of_actors() -> None:
+    """Log what Ray's listener prints to stdout when an actor dies, with or without ``log_to_driver``."""
+    from ray._private import worker
+
+    def log(data: Mapping[str, Any], *arguments: Any, **options: Any) -> None:
+        LOG.warning("Ray: %s", "\n".join(map(str, data["lines"])))
+
+    worker.print_to_stdstream = log
+
+
+def start_fewer_processes() -> None:
+    """Start a local Ray without its log monitor, autoscaler and API server, which no run uses.
+
+    They would take a quarter of Ray's memory, and several seconds of CPU time per start. A cluster has its own.
+    """
+    from ray._private.node import Node
+
+    def skip(self: Any, **options: Any) -> None:
+        """Start nothing."""
+
+    node: Any = Node
+    node.start_log_monitor = node.start_monitor = node.start_api_server = skip
