@@ -82,7 +82,7 @@ def ended_by_the_death_of(folder: Path, daemon: str, survived: tuple[str, ...] =
     program.until_rows("train_batch", count(folder, "train_batch") + 2)
     for actor in survived:
         program.part(f"ray::{actor}").kill()
-        program.until_rows("train_batch", count(folder, "train_batch") + 2)
+        program.until_rows("train_batch", count(folder, "train_batch") + 1)
     program.part(daemon).kill()
     assert program.wait(DIES_WITHIN_S) == 2
     lines = program.err().splitlines()

@@ -39,6 +39,12 @@ def test_a_run_that_was_ended_in_every_way_is_refused_forked_and_resumed(tmp_pat
 
 
 @pytest.mark.soak
+def test_an_evaluation_outlives_the_death_of_its_engine(tmp_path: Path) -> None:
+    ended_in_the_middle(tmp_path, signal.SIGTERM, GROUP)
+    evaluated(tmp_path, kill_engine=True)
+
+
+@pytest.mark.soak
 def test_a_fork_that_was_killed_is_resumed(tmp_path: Path) -> None:
     ended_in_the_middle(tmp_path, signal.SIGTERM, GROUP)
     killed = command(tmp_path, *OTHER, "--fork", "--json", fault="evaluating")
@@ -75,13 +81,15 @@ def forked(folder: Path) -> None:
     assert weights(first.checkpoint) == weights(parent)
 
 
-def evaluated(folder: Path) -> None:
-    """A checkpoint is evaluated with the horizon of its run, and the evaluation outlives the death of its engine."""
-    asked = ["--policy", latest_checkpoint(folder), "--env", "turnwise/TextSite-v0", "--tasks", "200"]
+def evaluated(folder: Path, *, kill_engine: bool = False) -> None:
+    """A checkpoint is evaluated with the horizon of its run."""
+    tasks = "200" if kill_engine else "12"
+    asked = ["--policy", latest_checkpoint(folder), "--env", "turnwise/TextSite-v0", "--tasks", tasks]
     before = count(folder, "step")
     program = Program.of(folder, "eval", *asked, "--json")
-    program.until_rows("step", before + 1)
-    program.part("ray::Engine").kill()
+    if kill_engine:
+        program.until_rows("step", before + 1)
+        program.part("ray::Engine").kill()
     assert program.wait(240) == 0, program.err()
     result = json.loads(program.out())
     assert result["failed"] == 0

@@ -119,16 +119,16 @@ def test_failed_members_change_nothing_else(tmp_path: Path, monkeypatch: pytest.
 def test_some_members_fail_then_all_fail_and_the_run_recovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = launch(tmp_path, monkeypatch, 0.2, 200)
     try:
-        run.until_update(6, 120)
+        run.until_update(3, 120)
         (tmp_path / "rate").write_text("1.0")
         until_log(run, "probing one group at a time")
         until(run, lambda: count(tmp_path, READY) < GROUPS_PER_BATCH, "the batches that were ready are consumed")
         before, opened = updates(tmp_path), count(tmp_path, OPENED)
-        time.sleep(5)
+        time.sleep(4)
         assert updates(tmp_path) == before
         assert count(tmp_path, OPENED) - opened <= 8
         (tmp_path / "rate").write_text("0.0")
-        run.until_update(before + 5, 90)
+        run.until_update(before + 3, 90)
         assert command(tmp_path, "runs", "stop", "small").returncode == 0
         assert run.wait(120) == 0, run.log()
     finally:

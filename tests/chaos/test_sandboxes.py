@@ -20,13 +20,14 @@ GONE_SECONDS = 60
 OVERRIDES = (
     'environments=[{ id = "turnwise/TinyCode-v0" }]',
     "evaluation.tasks=0",
-    'sandboxes={ backend = "docker", max_per_node = 40 }',
+    'sandboxes={ backend = "docker", max_per_node = 24 }',
     "rollout.turn_timeout_s=60",
 )
-LEASES = 16
+UPDATES = 6
+LEASES = 8
 """Sandboxes that must exist when their node actor dies."""
 RUNNING = "SELECT count(*) FROM trajectory WHERE status = 'running'"
-EPISODES = 8
+EPISODES = 4
 """Episodes that must be running then."""
 
 
@@ -57,7 +58,7 @@ def in_database(folder: Path, query: str) -> int:
 @pytest.mark.timeout(500)
 def test_a_host_and_then_the_driver_die_with_leases_out(tmp_path: Path) -> None:
     bystander = docker.from_env().containers.run("turnwise/code:latest", ["sleep", "300"], detach=True)
-    launch = Launch.of(tmp_path, *OVERRIDES, "max_steps=10")
+    launch = Launch.of(tmp_path, *OVERRIDES, f"max_steps={UPDATES}")
     try:
         launch.until_update(2, 180)
         until = time.monotonic() + 60
@@ -69,7 +70,7 @@ def test_a_host_and_then_the_driver_die_with_leases_out(tmp_path: Path) -> None:
             time.sleep(0.02)
         launch.part("SandboxNode").kill()
         until_gone(leased, "small")
-        launch.until_update(5, 180)
+        launch.until_update(4, 180)
         assert in_database(tmp_path, "SELECT count(*) FROM trajectory WHERE status = 'env_error'") > 0
 
         # The updates so far may all come from groups that were ready before the node actor died.
@@ -82,9 +83,9 @@ def test_a_host_and_then_the_driver_die_with_leases_out(tmp_path: Path) -> None:
         bystander.reload()
         assert bystander.status == "running"
 
-        launch = Launch.of(tmp_path, *OVERRIDES, "max_steps=10")
+        launch = Launch.of(tmp_path, *OVERRIDES, f"max_steps={UPDATES}")
         assert launch.wait(240) == 0, launch.log()
-        check_finished(tmp_path, updates_wanted=10)
+        check_finished(tmp_path, updates_wanted=UPDATES)
         extras = in_database(tmp_path, "SELECT count(*) FROM trajectory WHERE extras LIKE '%sha256:%'")
         assert extras > 0
         until_gone(containers("small"), "small")

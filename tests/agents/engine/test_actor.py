@@ -146,38 +146,35 @@ def test_a_session_stays_on_its_replica(run: Any, engine: Any) -> None:
     run(scenario())
 
 
-def test_a_mixture_of_two_writes_is_rejected(run: Any, engine: Any, writer: WeightWriter) -> None:
-    """An engine that is sent a write which the buffer no longer holds ends, and restarts without a version."""
+@pytest.mark.chaos
+@pytest.mark.parametrize("cause", ["a mixture of two writes", pytest.param("kill -9", marks=pytest.mark.soak)])
+def test_the_death_of_an_engine_fails_its_requests_and_it_restarts(
+    run: Any, engine: Any, writer: WeightWriter, cause: str
+) -> None:
+    """An engine that is sent a write which the buffer no longer holds ends, as it does if it is killed."""
 
     async def scenario() -> None:
-        before = await info(engine)
-        stale = writer.write()
-        writer.write()
         from ray.exceptions import RayError
 
-        with pytest.raises(RayError):
-            await engine.update_weights.remote(stale, 9)
-        after = await info(engine)
-        assert after["incarnation"] != before["incarnation"]
-        assert after["version"] is None
-
-    run(scenario())
-
-
-@pytest.mark.chaos
-def test_the_death_of_an_engine_fails_its_requests_and_it_restarts(run: Any, engine: Any, writer: WeightWriter) -> None:
-    async def scenario() -> None:
         client = PolicyClient([engine])
         await engine.update_weights.remote(writer.write(), 1)
         before = await info(engine)
         requests = [asyncio.ensure_future(client.generate(f"s{i}", PROMPT, 450, 60)) for i in range(8)]
         await until(engine, lambda state: state["running"] > 0)
-        os.kill(before["pid"], signal.SIGKILL)
+        if cause == "kill -9":
+            os.kill(before["pid"], signal.SIGKILL)
+        else:
+            stale = writer.write()
+            writer.write()
+            with pytest.raises(RayError):
+                await engine.update_weights.remote(stale, 9)
         async with asyncio.timeout(10):
             results = await asyncio.gather(*requests, return_exceptions=True)
         assert any(isinstance(result, EngineFailed) for result in results)
         later = asyncio.ensure_future(client.generate("s0", PROMPT, 2, 60))
-        assert (await info(engine))["incarnation"] != before["incarnation"]
+        after = await info(engine)
+        assert after["incarnation"] != before["incarnation"]
+        assert after["version"] is None
         await engine.update_weights.remote(writer.write(), 2)
         assert set((await later).versions) == {2}
         await client.close()

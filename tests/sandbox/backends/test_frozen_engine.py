@@ -12,7 +12,7 @@ from turnwise.sandbox.backends.docker import DockerBackend
 from turnwise.sandbox.pool.pool import Pool
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=16)
-FROZEN_S = float(os.environ.get("TURNWISE_FROZEN_S", "12"))
+FROZEN_S = float(os.environ.get("TURNWISE_FROZEN_S", "8"))
 STALL_MAX_S = 1.0
 """Maximum stall of the event loop."""
 

@@ -29,6 +29,8 @@ BREAKING = {
     "names that are no text": "touch $'\\xff\\xfe' $'new\\nline'",
 }
 
+HARD = ("fork bomb", "hangs")
+
 
 @pytest.fixture(scope="module")
 def env(docker: str, tmp_path_factory: pytest.TempPathFactory) -> CodeEnv:
@@ -63,11 +65,11 @@ def test_breaking_gains_nothing(env: CodeEnv, way: str) -> None:
     assert success
 
 
-def test_breaking_the_sandbox_does_not_raise_the_reward(env: CodeEnv) -> None:
+@pytest.mark.parametrize("way", ["kills all it can", *(pytest.param(way, marks=pytest.mark.soak) for way in HARD)])
+def test_breaking_the_sandbox_does_not_raise_the_reward(env: CodeEnv, way: str) -> None:
     repaired, _ = submitted(env, f"write calc.py\n{FIXED}")
-    for way in ("kills all it can", "fork bomb", "hangs"):
-        total, _ = submitted(env, f"bash\n{BREAKING[way]}", f"write calc.py\n{FIXED}")
-        assert total <= repaired + 1e-9
+    total, _ = submitted(env, f"bash\n{BREAKING[way]}", f"write calc.py\n{FIXED}")
+    assert total <= repaired + 1e-9
 
 
 @pytest.mark.parametrize("repaired", [False, True])
