@@ -2,6 +2,8 @@
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
+# Without compiled files, every process of a run compiles turnwise again, and pytest rewrites every test.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help install quickstart images test test-fast soak up down lint format docs lock clean
 
 VENV := .venv/bin
