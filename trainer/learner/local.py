@@ -23,9 +23,9 @@ from ..algorithms.groups import TrainSample
 from ..algorithms.losses.base import Need, PolicyLoss, TokenBatch, k3
 from ..algorithms.proximal.base import ProximalPolicy, ProximalTokens, Weights
 from ..config.sections import LearnerConfig
-from .forward import entropies, load_model, log_distributions, target_logprobs
 from .metric_reduction import MetricReducer
 from .minibatches import split_minibatches
+from .model.forward import entropies, load_model, log_distributions, target_logprobs
 from .packing import MicroBatch, Minibatch, pack_minibatch, trained_tokens
 from .trust_region import backtrack
 

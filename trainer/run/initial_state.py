@@ -12,7 +12,7 @@ from ...store import queries
 from ...store.database import Database
 from ..config.schema import RunConfig
 from ..learner import checkpoint
-from ..learner.packed_attention import refuse_unsupported
+from ..learner.model.packed_attention import refuse_unsupported
 from .identity import RunIdentity
 
 

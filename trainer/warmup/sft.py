@@ -16,7 +16,7 @@ from torch import Tensor
 from ...agents.tokens.conversation import Chat
 from ...records import Horizon
 from ..config.sections import EnvironmentConfig, SftWarmupConfig
-from ..learner import packed_attention as attention
+from ..learner.model import packed_attention as attention
 from .examples import SftExample, random_policy, resampled
 from .random_episodes import random_episodes
 

@@ -23,7 +23,7 @@ from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.context import RunContext
 from turnwise.trainer.learner.checkpoint_manager import CheckpointManager
-from turnwise.trainer.learner.packed_attention import AttentionNotSupported
+from turnwise.trainer.learner.model.packed_attention import AttentionNotSupported
 from turnwise.trainer.run.identity import resolve_run
 from turnwise.trainer.run.initial_state import InitialState, initial_state
 from turnwise.trainer.run.preparation import load_learner

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
-from turnwise.trainer.learner import packed_attention
-from turnwise.trainer.learner.packed_attention import AttentionNotSupported, packed, refuse_unsupported
+from turnwise.trainer.learner.model import packed_attention
+from turnwise.trainer.learner.model.packed_attention import AttentionNotSupported, packed, refuse_unsupported
 
 SMALL = {
     "vocab_size": 16,

@@ -11,9 +11,9 @@ from torch.func import functional_call
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
-from ..algorithms.proximal.base import Weights
+from ...algorithms.proximal.base import Weights
+from ..packing import MicroBatch
 from . import packed_attention as attention
-from .packing import MicroBatch
 
 logging.disable_progress_bar()
 
