@@ -16,7 +16,7 @@ from .curriculum.prompt_prefixes.base import PromptPrefix
 from .curriculum.task_samplers.base import TaskSampler
 from .filters.groups.base import GroupFilter
 from .filters.samples.base import SampleFilter
-from .losses.base import PolicyLoss
+from .losses.base import Need, PolicyLoss
 from .proximal.base import ProximalPolicy
 from .replay.base import ReplayBuffer
 from .rewards.base import RewardShaper
@@ -90,6 +90,11 @@ class AlgorithmSet(BaseModel):
     def scoring_needs_texts(self) -> bool:
         """Whether a component reads the texts of observations when a group is scored or observed."""
         return any(one.needs_texts for _, one in self.components())
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether a component needs the reference policy."""
+        return Need.REFERENCE in self.loss.needs or self.advantage.needs_token_model
 
     def observe(self, number: int, scored: ScoredGroup) -> None:
         """Pass a group to every component; ``number`` is that of its scoring, which rises from call to call."""

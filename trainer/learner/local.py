@@ -26,6 +26,7 @@ from ..config.sections import LearnerConfig
 from .metric_reduction import MetricReducer
 from .minibatches import split_minibatches
 from .model.forward import entropies, load_model, log_distributions, target_logprobs
+from .model.token_model import LocalTokenModel
 from .packing import MicroBatch, Minibatch, pack_minibatch, trained_tokens
 from .trust_region import backtrack
 
@@ -56,7 +57,7 @@ class Learner:
         )
 
     def load_reference(self, folder: str | Path) -> None:
-        """Load the frozen weights of the reference policy, for a loss that needs it.
+        """Load the frozen weights of the reference policy, for a loss or an advantage estimator that needs it.
 
         Raises:
             TurnwiseError: ``folder`` is not a model folder.
@@ -67,6 +68,16 @@ class Learner:
                 "`model.reference` to one"
             )
         self._reference = load_model(folder, self.config.device).requires_grad_(False)
+
+    def token_model(self) -> LocalTokenModel:
+        """Return a new trainable copy of the reference policy, for an advantage estimator that needs it.
+
+        Raises:
+            TurnwiseError: the reference policy is not loaded.
+        """
+        if self._reference is None:
+            raise TurnwiseError("a token model is a copy of the reference policy: call `load_reference` first")
+        return LocalTokenModel(self._reference, self.config, self.temperature)
 
     def named_parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
         """Return the parameters by their names in the Hugging Face checkpoint; a tied matrix appears once."""

@@ -73,21 +73,26 @@ class UpdateStep:
             wait_s: seconds that the learner waited for the batch.
 
         Raises:
-            NonFiniteLoss: an optimizer step was rejected; the lease is released.
+            TurnwiseError: the advantages could not be computed, or an optimizer step was rejected; the lease is
+                released.
         """
         start = monotonic()
         config = self._config
-        batch = await asyncio.to_thread(
-            assemble,
-            config.replay_buffer.mix(groups, self._replay_stream),
-            self.history,
-            parent.update,
-            config.rollout.max_staleness,
-            advantage=config.advantage,
-            filters=config.sample_filters,
-            loss=config.loss,
-            streams=self._filter_streams,
-        )
+        try:
+            batch = await asyncio.to_thread(
+                assemble,
+                config.replay_buffer.mix(groups, self._replay_stream),
+                self.history,
+                parent.update,
+                config.rollout.max_staleness,
+                advantage=config.advantage,
+                filters=config.sample_filters,
+                loss=config.loss,
+                streams=self._filter_streams,
+            )
+        except TurnwiseError:
+            await self._store.release()
+            raise
         if batch.expired:
             await self._store.expire(list(batch.expired), "no token to train on: all are too stale")
         self.skip_reason = ""

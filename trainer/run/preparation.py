@@ -10,7 +10,6 @@ from time import monotonic
 from ...agents.tokens.conversation import Chat
 from ...agents.weights.shm_writer import WeightWriter
 from ...records import PolicyVersion
-from ..algorithms.losses.base import Need
 from ..cluster.actors import Cluster
 from ..config.schema import RunConfig
 from ..context import RunContext
@@ -75,6 +74,7 @@ class Preparation:
         learner = await asyncio.to_thread(load_learner, config, initial)
         weights = WeightWriter(learner.named_parameters())
         if initial.resumes:
+            await self._load_reference(learner)
             await self._resume(weights)
         elif initial.is_new and config.sft_warmup.steps > 0:
             await self._warm_up(learner, weights, started)
@@ -89,14 +89,20 @@ class Preparation:
         )
         if not initial.resumes:
             await checkpoints.save(self._state.version.id)
-        if Need.REFERENCE in config.loss.needs:
-            await asyncio.to_thread(learner.load_reference, await self._reference())
+            await self._load_reference(learner)
         return RunParts(self._cluster, learner, weights, self._evaluator, checkpoints)
 
-    async def _reference(self) -> str:
-        """Return the folder of the reference policy: the configured one, or the checkpoint that training began with."""
+    async def _load_reference(self, learner: Learner) -> None:
+        """Load the reference policy for the components that need it: the configured one, or the checkpoint that
+        training began with.
+        """
+        config = self._context.config
+        if not config.needs_reference:
+            return
         first = (await self._context.store.checkpoints())[0]
-        return self._context.config.model.reference or first.checkpoint
+        await asyncio.to_thread(learner.load_reference, config.model.reference or first.checkpoint)
+        if config.advantage.needs_token_model:
+            config.advantage.bind_token_model(await asyncio.to_thread(learner.token_model))
 
     async def _resume(self, weights: WeightWriter) -> None:
         """Restore the state of the checkpoint and serve its weights."""
