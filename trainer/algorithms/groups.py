@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...records import Sample, ScoredGroup, Source, Trajectory
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 PerTurn = list[list[float]]
 """One number per turn per trajectory of a group: ``values[trajectory][turn]``."""
@@ -53,3 +55,19 @@ def sampled_tokens(trajectory: Trajectory) -> list[int]:
 def successes(scored: ScoredGroup, min_return: float) -> list[bool]:
     """Return per member whether its shaped return reaches ``min_return``."""
     return [sum(turns) >= min_return for turns in scored.rewards]
+
+
+def whole_paths(values: Sequence[Sequence[T]], trajectories: Sequence[Trajectory]) -> list[list[T]]:
+    """Return ``values[trajectory][turn]`` with the turns that a branch shares with its parent taken from the parent.
+
+    If the parent is not among ``trajectories``, because it failed, the branch keeps its own values.
+    """
+    position = {one.id: index for index, one in enumerate(trajectories)}
+
+    def path(index: int) -> list[T]:
+        one = trajectories[index]
+        parent = position.get(one.branched_from or "")
+        shared = 0 if parent is None else one.branched_at or 0
+        return [*([] if parent is None else path(parent)[:shared]), *values[index][shared:]]
+
+    return [path(index) for index in range(len(trajectories))]

@@ -49,7 +49,7 @@ class ModelConfig(Section):
     """A Hugging Face folder with a causal language model and its tokenizer. Without it, a new tiny model is created."""
     new: NewModelConfig = NewModelConfig()
     reference: str | None = None
-    """A Hugging Face folder with the reference policy of the loss. Without it, the policy that training began with."""
+    """A Hugging Face folder with the reference policy. Without it, the policy that training began with."""
 
     def folder(self) -> Path | None:
         """Return ``path``; None if a new model is to be created.
