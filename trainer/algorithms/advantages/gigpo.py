@@ -1,4 +1,4 @@
-"""GiGPO (Feng et al. 2025, arXiv 2505.10978): groups of episodes, and within them groups of turns in the same state.
+"""GiGPO (Feng et al. 2025, arXiv:2505.10978): groups of episodes, and within them groups of turns in the same state.
 
 Members of a group that were in the same state (the environment's ``state_key``) took different actions there, so their
 returns-to-go compare those actions at no extra rollout. With ``R`` the return, ``G`` the discounted return-to-go and

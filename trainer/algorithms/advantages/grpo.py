@@ -1,4 +1,4 @@
-"""GRPO's group-relative advantage (Shao et al. 2024): one number per trajectory."""
+"""GRPO's group-relative advantage (Shao et al. 2024, arXiv:2402.03300): one number per trajectory."""
 
 from math import sqrt
 from statistics import fmean

@@ -1,4 +1,4 @@
-"""REINFORCE++ (Hu 2025, arXiv 2501.03262): returns whitened over all sampled tokens of the batch.
+"""REINFORCE++ (Hu 2025, arXiv:2501.03262): returns whitened over all sampled tokens of the batch.
 
 The baseline and the scale come from the whole batch, so a group whose members all have the same return still has
 advantages: combine it with ``group_filters = []``. ``group_baseline`` subtracts the group's mean return first, which is

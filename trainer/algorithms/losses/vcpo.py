@@ -1,6 +1,7 @@
 """Variance Controlled Policy Optimization (VCPO): the step shrinks with the effective sample size of the batch.
 
-Source: the paper's repository (a fork of verl: ``megatron_actor.py``, ``staleness_utils.py``); formulas below.
+Source: Huang et al. 2026, arXiv:2602.17616, and its repository ``mit-han-lab/vcpo`` (a fork of verl:
+``megatron_actor.py``, ``staleness_utils.py``); formulas below.
 
 * The importance weight of sequence ``i`` is ``w_i = exp sum_t (log current - log behavior)``. The objective is the
   policy gradient with this weight, truncated at ``is_cap`` and without gradient: ``-min(w_i, cap) A_it log

@@ -1,9 +1,10 @@
 """ARRoL's pruning toward a balanced group, with the reward so far in place of its learned quality head.
 
-ARRoL predicts the success of partial rollouts with a head on the hidden states at a detection length, and keeps ``K``
-of them: the ``ceil(target * K)`` most promising ones and, for the rest, the least promising ones. The survivors then
-contain successes and failures, and advantages are computed over them alone. Here the detection length is a number of
-turns, and the prediction is the sum of the rewards so far, so an environment needs rewards before its end.
+ARRoL (Xu et al. 2026, arXiv:2603.24840) predicts the success of partial rollouts with a head on the hidden states at a
+detection length, and keeps ``K`` of them: the ``ceil(target * K)`` most promising ones and, for the rest, the least
+promising ones. The survivors then contain successes and failures, and advantages are computed over them alone. Here the
+detection length is a number of turns, and the prediction is the sum of the rewards so far, so an environment needs
+rewards before its end.
 """
 
 from collections.abc import Sequence

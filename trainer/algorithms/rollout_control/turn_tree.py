@@ -10,8 +10,8 @@ random, else where the policy became uncertain. Three things differ from ARPO:
 * ``P_t`` is a probability, not compared with a threshold;
 * the branch begins after the uncertain turn, and not within it.
 
-A child shares the turns of its parent, which are trained on once. The parent links are in the records, so that an
-advantage estimator can compare siblings; the default compares all members by their whole returns.
+A child shares the turns of its parent, which are trained on once. The parent links are in the records: the advantage
+estimator ``tree`` compares siblings with them, and the default compares all members by their whole returns.
 """
 
 from collections.abc import Sequence

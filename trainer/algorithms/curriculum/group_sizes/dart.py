@@ -1,4 +1,4 @@
-"""DART's rollout counts (Li et al. 2025, arXiv 2509.23866): fewer episodes for tasks that the policy mostly solves.
+"""DART's rollout counts (Li et al. 2025, arXiv:2509.23866): fewer episodes for tasks that the policy mostly solves.
 
 With ``N = rollout.group_size`` and the success rate ``s`` of the task's latest groups::
 

@@ -1,4 +1,5 @@
-"""Slot ``horizon``: how many turns and tokens an episode may take (interaction scaling; TTI, Shen et al. 2025).
+"""Slot ``horizon``: how many turns and tokens an episode may take (interaction scaling; TTI, Shen et al. 2025,
+arXiv:2506.07976).
 
 A schedule moves the limit on turns with the number of updates or per task; the limits on tokens are constant.
 

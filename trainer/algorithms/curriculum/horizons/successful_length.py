@@ -1,4 +1,4 @@
-"""DART's horizon per task (Li et al. 2025, arXiv 2509.23866): the length of its successful episodes, and a margin.
+"""DART's horizon per task (Li et al. 2025, arXiv:2509.23866): the length of its successful episodes, and a margin.
 
 The paper derives the limit of a task from the lengths of its past successes; the margin is ours.
 """

@@ -1,4 +1,4 @@
-"""MoPPS (Qu et al. 2025, arXiv 2507.04632): a posterior over the success rate of each task, sampled to choose tasks.
+"""MoPPS (Qu et al. 2025, arXiv:2507.04632): a posterior over the success rate of each task, sampled to choose tasks.
 
 Every task has a Beta posterior of its success rate. A proposal draws one rate per candidate and takes the task whose
 rate is nearest to ``target``: such a task is expected to give members different returns. After a group with success
