@@ -1,6 +1,7 @@
 """The update step on groups in a real store: metrics and random streams."""
 
 import asyncio
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import fields
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from pydantic import PrivateAttr
+from turnwise.errors import TurnwiseError
 from turnwise.records import GroupState, ScoredGroup
 from turnwise.store.queries import load_group_heads
 from turnwise.tests.agents.players import Stage, group, on_stage, oracle, site
@@ -77,6 +79,26 @@ def test_the_metrics_of_components_are_recorded_with_the_update(tmp_path: Path) 
         _, result = await updated(update_step(stage, config, Streams(0), tmp_path / "model"))
         assert result is not None
         assert result.metrics["sample_filters.0/samples"] == 2
+
+    on_stage(tmp_path, scenario)
+
+
+def test_an_advantage_that_cannot_be_computed_releases_the_batch(tmp_path: Path) -> None:
+    chosen = {"name": "r", "environments": [SITE], "rollout": BATCH, "advantage": {"name": "prime"}}
+    config = parse_config(chosen)
+
+    async def scenario(stage: Stage) -> None:
+        await played(stage)
+        step = update_step(stage, config, Streams(0), tmp_path / "model")
+        with pytest.raises(TurnwiseError, match="no token model"):
+            await updated(step)
+        learner = step._learner
+        await asyncio.to_thread(learner.load_reference, tmp_path / "model")
+        config.advantage.bind_token_model(learner.token_model())
+        groups, result = await updated(step)
+        assert len(groups) == 1, "the batch is leased again"
+        assert result is not None
+        assert result.metrics["advantage/process_reward_loss"] == pytest.approx(math.log(2))
 
     on_stage(tmp_path, scenario)
 

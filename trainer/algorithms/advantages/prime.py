@@ -123,6 +123,6 @@ def _own(turns: Sequence[Values], scored: Sequence[Tensor]) -> list[Values]:
 
 def _whitened(credit: Sequence[Sequence[Sequence[Values]]]) -> list[Credit]:
     """Return the advantages with mean 0 and variance 1 over all tokens."""
-    flat = np.concatenate([turn for members in credit for turns in members for turn in turns])
+    flat = np.concatenate([np.zeros(0), *(turn for members in credit for turns in members for turn in turns)])
     mean, scale = (flat.mean(), np.sqrt(flat.var() + EPSILON)) if len(flat) else (0.0, 1.0)
     return [[[((turn - mean) / scale).astype(np.float32) for turn in turns] for turns in members] for members in credit]

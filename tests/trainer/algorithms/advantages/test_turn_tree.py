@@ -64,8 +64,8 @@ def test_a_stored_tree_is_credited_per_node_and_trained_on_once(tmp_path: Path) 
         batch = _batch(scored)
         assert sum(float(one.weights.sum()) for one in batch.samples) == client.sampled_tokens
         for one in batch.samples:
-            turns = np.asarray([0.0, *credit[one.sample.trajectory]], np.float32)[one.sample.turns + 1]
-            assert one.advantages.tolist() == pytest.approx(turns.tolist())
+            expected = np.asarray([0.0, *credit[one.sample.trajectory]], np.float32)[one.sample.turns + 1]
+            assert one.advantages.tolist() == pytest.approx(expected.tolist())
         for outcome in outcomes:
             report = await replay_stored(stage.database, outcome.trajectory)
             assert report.matches, report.message
