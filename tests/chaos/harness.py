@@ -132,14 +132,20 @@ def abandoned_batches(folder: Path) -> int:
 
 
 def check_staleness(conn: Connection, run: str, bound: int = 1) -> None:
-    """Check the staleness that each batch recorded against the versions that the messages carry."""
+    """Check the staleness that each batch recorded against the versions that the messages carry.
+
+    The turns that a branch shares with its parent are trained on as the parent's.
+    """
     updates_of = {version.id: version.update for version in queries.versions(conn, run).values()}
     rows = conn.execute(
         text(
             "SELECT i.trajectory_id, i.max_staleness, b.update_no, m.min_version, m.max_version FROM batch_item i"
             " JOIN train_batch b ON b.run_id = i.run_id AND b.version_id = i.version_id"
             " JOIN message m ON m.trajectory_id = i.trajectory_id"
+            " JOIN trajectory t ON t.id = i.trajectory_id"
+            " LEFT JOIN step s ON s.trajectory_id = m.trajectory_id AND s.message_idx = m.idx"
             " WHERE i.run_id = :run AND NOT i.abandoned AND m.n_sampled > 0"
+            " AND (t.branched_at IS NULL OR s.idx >= t.branched_at)"
         ),
         {"run": run},
     ).all()
