@@ -5,7 +5,8 @@ A process reward model ``phi``, a copy of the reference policy at first, defines
 
 1. ``phi`` takes one optimizer step on the cross-entropy between ``sigmoid(sum_t r_t)`` and the outcome of the
    trajectory, 0 or 1.
-2. The updated ``phi`` scores the batch.
+2. The updated ``phi`` scores the batch. The process rewards are divided by their largest sum over the end of a
+   trajectory (``prime_norm = "batch_norm"`` in the paper's recipe, verl's ``recipe/prime``).
 3. Leave-one-out baselines (RLOO), one per source of rewards: in a group of ``n`` trajectories, ``r`` becomes
    ``r * n / (n - 1) - sum_j mean_j / (n - 1)``, where ``mean_j`` is the mean over the rewarded tokens of trajectory
    ``j``. The last token alone has the outcome as its reward.
@@ -13,8 +14,7 @@ A process reward model ``phi``, a copy of the reference policy at first, defines
    over all tokens of the batch.
 
 The trajectory of a branch is its whole path, with the turns that it shares; each token is scored and whitened once.
-Differences from the recipe in verl (``recipe/prime``): process rewards are not divided by their largest sum in the
-batch (``prime_norm``), and the last token of a trajectory has a process reward as well.
+Unlike in the recipe, the last token of a trajectory has a process reward as well.
 """
 
 from __future__ import annotations
@@ -23,40 +23,24 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr
 
 from ....records import ScoredGroup
 from ..groups import Credit, successes, whole_paths
+from ._returns import Values, largest_sum, leave_one_out, sums_to_go
 from .base import AdvantageEstimator, TokenLogprobs
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-EPSILON = 1e-8
-"""Added to the variance by whose root the advantages are divided."""
-
-Values = NDArray[np.float64]
+EPSILON = 1e-6
+"""Added to a number by which rewards or advantages are divided."""
 
 
 def outcome_loss(scores: Sequence[Tensor], outcomes: Sequence[bool]) -> Tensor:
     """Return the mean cross-entropy between ``sigmoid(score)`` and the outcome. All are scalars."""
     losses = [s.clamp(min=0) - s * won + (-s.abs()).exp().log1p() for s, won in zip(scores, outcomes, strict=True)]
     return sum(losses[1:], losses[0]) / len(losses)
-
-
-def leave_one_out(rewards: Sequence[Values]) -> list[Values]:
-    """Return the rewards of each trajectory of a group, (tokens,), less their leave-one-out baseline."""
-    n = len(rewards)
-    if n < 2:
-        return [0.0 * values for values in rewards]
-    baseline = sum(float(values.mean()) for values in rewards if len(values)) / (n - 1)
-    return [values * (n / (n - 1)) - baseline for values in rewards]
-
-
-def sums_to_go(rewards: Values) -> Values:
-    """Return the sum of the rewards from each token on. Shape (tokens,)."""
-    return rewards[::-1].cumsum()[::-1]
 
 
 class PRIME(AdvantageEstimator):
@@ -68,6 +52,8 @@ class PRIME(AdvantageEstimator):
     """Learning rate of the process reward model."""
     process_weight: float = Field(1.0, ge=0)
     """Weight of the process reward; that of the outcome is 1."""
+    normalize: bool = True
+    """Divide the process rewards by their largest sum, so that they stay comparable to the outcome."""
     min_return: float = 0.5
     """Shaped return from which an episode counts as a success, for the process reward model."""
 
@@ -97,23 +83,28 @@ class PRIME(AdvantageEstimator):
         right = [float((score > 0) == won) for score, won in zip(scores(logprobs), outcomes, strict=True)]
         self._metrics = {"process_reward_loss": loss, "process_reward_accuracy": sum(right) / len(right)}
 
-        paths = iter([[turn.double().numpy() for turn in turns] for turns in process_rewards(logprobs)])
-        own = iter(logprobs)
-        credit = [self._of_group(scored, [next(paths) for _ in scored.rewards]) for scored in groups]
+        paths = [[turn.double().numpy() for turn in turns] for turns in process_rewards(logprobs)]
+        scale = largest_sum([_flat(turns) for turns in paths]) + EPSILON if self.normalize else 1.0
+        left, own = iter(paths), iter(logprobs)
+        credit = [self._of_group(scored, [next(left) for _ in scored.rewards], scale) for scored in groups]
         return _whitened([[_own(turns, next(own)) for turns in of_group] for of_group in credit])
 
     def metrics(self) -> dict[str, float]:
         """Return the loss of the last step, and the share of trajectories whose outcome the updated model predicts."""
         return dict(self._metrics)
 
-    def _of_group(self, scored: ScoredGroup, process: Sequence[Sequence[Values]]) -> list[list[Values]]:
+    def _of_group(self, scored: ScoredGroup, process: Sequence[Sequence[Values]], scale: float) -> list[list[Values]]:
         """Return the advantages of a group before whitening, per turn of the whole path of each member."""
         outcome = leave_one_out([np.array([float(sum(turns))]) for turns in scored.rewards])
-        flat = leave_one_out([np.concatenate([np.zeros(0), *turns]) for turns in process])
+        flat = leave_one_out([_flat(turns) * (self.process_weight / scale) for turns in process])
         return [
-            np.split(self.process_weight * sums_to_go(values) + last, np.cumsum([len(turn) for turn in turns])[:-1])
+            np.split(sums_to_go(values) + last, np.cumsum([len(turn) for turn in turns])[:-1])
             for values, last, turns in zip(flat, outcome, process, strict=True)
         ]
+
+
+def _flat(turns: Sequence[Values]) -> Values:
+    return np.concatenate([np.zeros(0), *turns])
 
 
 def _own(turns: Sequence[Values], scored: Sequence[Tensor]) -> list[Values]:
@@ -123,6 +114,6 @@ def _own(turns: Sequence[Values], scored: Sequence[Tensor]) -> list[Values]:
 
 def _whitened(credit: Sequence[Sequence[Sequence[Values]]]) -> list[Credit]:
     """Return the advantages with mean 0 and variance 1 over all tokens."""
-    flat = np.concatenate([np.zeros(0), *(turn for members in credit for turns in members for turn in turns)])
-    mean, scale = (flat.mean(), np.sqrt(flat.var() + EPSILON)) if len(flat) else (0.0, 1.0)
+    flat = _flat([turn for members in credit for turns in members for turn in turns])
+    mean, scale = (flat.mean(), flat.std() + EPSILON) if len(flat) else (0.0, 1.0)
     return [[[((turn - mean) / scale).astype(np.float32) for turn in turns] for turns in members] for members in credit]

@@ -7,7 +7,8 @@ import pytest
 import torch
 from turnwise.errors import TurnwiseError
 from turnwise.tests.trainer.scored_groups import scored_group
-from turnwise.trainer.algorithms.advantages.prime import PRIME, leave_one_out, outcome_loss, sums_to_go
+from turnwise.trainer.algorithms.advantages._returns import largest_sum, leave_one_out, sums_to_go
+from turnwise.trainer.algorithms.advantages.prime import PRIME, outcome_loss
 
 
 def test_the_baseline_of_a_process_reward_is_the_mean_of_each_other_trajectory() -> None:
@@ -26,6 +27,12 @@ def test_the_outcome_gets_the_leave_one_out_advantage() -> None:
 
 def test_a_token_gets_the_rewards_from_itself_on() -> None:
     assert sums_to_go(np.array([1.0, 2.0, 3.0])).tolist() == [6, 5, 3]
+
+
+def test_the_largest_sum_is_that_of_the_end_of_a_trajectory() -> None:
+    """By hand: the sums are 3 and 2, then -3 and 1."""
+    assert largest_sum([np.array([1.0, 2.0]), np.array([-4.0, 1.0])]) == 3
+    assert largest_sum([np.zeros(0)]) == 0
 
 
 def test_the_loss_is_the_cross_entropy_of_the_outcome() -> None:
