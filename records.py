@@ -235,11 +235,29 @@ class ScoredGroup:
     """A closed group with its shaped rewards. Filters, curricula and advantages read this record."""
 
     group: Group
-    """The group with its scored members only: completed or truncated, and with a reward from every reward shaper."""
+    """The group with its scored members only: completed or truncated, and with a reward from every reward shaper. A
+    replay buffer may have replaced a member with a trajectory of another group.
+    """
     rewards: Sequence[Sequence[float]]
     """``rewards[i][t]`` is the shaped reward of turn ``t`` of ``group.trajectories[i]``."""
     unscored: int = 0
     """Members that ended as completed or truncated and that a reward shaper could not score; they are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """A scored training group without its trajectories, for a replay buffer to select from."""
+
+    id: str
+    task: str
+    """Id of the task."""
+    state: GroupState
+    score_number: int
+    """Position of the group's scoring in the run; a higher number is newer."""
+    update: int | None
+    """Number of the update that consumed the group in the surviving history; None if no update did."""
+    returns: Sequence[float]
+    """Shaped return of each scored member, in the order of the members."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,6 +166,10 @@ class RunStore:
         """
         return await asyncio.to_thread(retried, lambda: queries.load_scored(self._database, groups, texts=texts))
 
+    def reader(self, *, texts: bool = False) -> queries.RunReader:
+        """Return blocking reads of this run, for use outside the event loop; ``texts`` as in ``load``."""
+        return queries.RunReader(self.run, self._database, texts=texts)
+
     # Leases
 
     async def lease(self, count: int, timeout_s: float) -> list[str]:

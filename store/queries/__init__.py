@@ -2,12 +2,15 @@
 
 ``lists`` returns pages of rows, ``load`` whole records with their content verified,
 ``scores`` those of closed groups with their rewards, ``versions`` the history of a run,
-``summaries`` its counts. A query takes a connection of ``Database.read`` and changes nothing; to add one, write the
-function in the module of its kind and export it here.
+``summaries`` its counts, and ``reuse`` the groups and successes that a replay buffer selects from.
+A query takes a connection of ``Database.read`` and changes nothing; to add one, write the
+function in the module of its kind and export it here. ``run_reader`` offers the reads of one run
+to code outside the event loop.
 """
 
 from .lists import list_groups, list_metrics, list_runs, list_trajectories, run_row, run_uid
 from .load import final_observation, group_of, load_group_heads, load_groups, load_trajectory
+from .run_reader import RunReader
 from .scores import load_scored, next_scoring, score_of, scored_from, unscored_groups
 from .summaries import (
     accounting,
@@ -25,6 +28,7 @@ from .summaries import (
 from .versions import batch_items, checkpoints, double_consumed, latest_checkpoint, versions
 
 __all__ = [
+    "RunReader",
     "accounting",
     "active_groups",
     "batch_items",

@@ -37,6 +37,22 @@ def load_trajectory(database: Database, trajectory_id: str, *, verify: bool = Tr
         return _fill(database, conn, rows, texts=True, verify=verify)[0]
 
 
+def load_trajectories(database: Database, trajectories: Sequence[str], *, texts: bool = False) -> list[Trajectory]:
+    """Return trajectories in the given order, with their steps and messages; ``texts`` as in ``load_groups``.
+
+    Raises:
+        NotFound: a trajectory is not in the store.
+        StepCorrupt: content was altered.
+        BlobMissing: content is missing.
+    """
+    with database.read() as conn:
+        rows = _rows(conn, trajectory, trajectory.c.id, trajectories)
+        found = {one.id: one for one in _fill(database, conn, rows, texts=texts, verify=True)}
+    if missing := [name for name in trajectories if name not in found]:
+        raise NotFound(f"no trajectory {missing[0]} in the store")
+    return [found[name] for name in trajectories]
+
+
 def load_groups(database: Database, groups: Sequence[str], *, texts: bool = False) -> list[Group]:
     """Return groups in the given order, each with the latest attempt of every member.
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, false, func, select
 
-from ...records import SCORED_STATUSES, Group, GroupState, Purpose, ScoredGroup
+from ...records import SCORED_STATUSES, Group, GroupState, Purpose, ScoredGroup, Trajectory
 from ..database import Database
 from ..schema import rollout_group, score, trajectory
-from .load import load_groups
+from .load import load_groups, load_trajectories
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,27 @@ def load_scored(database: Database, groups: Sequence[str], *, texts: bool = Fals
     with database.read() as conn:
         rows = {row.trajectory_id: row for row in conn.execute(statement, {"groups": list(groups)})}
     return [_scored(group, rows) for group in loaded]
+
+
+def load_scored_trajectories(
+    database: Database, trajectories: Sequence[str], *, texts: bool = False
+) -> list[tuple[Trajectory, Sequence[float]]]:
+    """Return trajectories in the given order, each with its shaped rewards per turn.
+
+    A trajectory without stored rewards keeps the environment's rewards.
+
+    Raises:
+        NotFound: a trajectory is not in the store.
+        StepCorrupt: content was altered.
+        BlobMissing: content is missing.
+    """
+    loaded = load_trajectories(database, trajectories, texts=texts)
+    statement = select(score).where(
+        score.c.trajectory_id.in_(bindparam("names", expanding=True)), score.c.rewards.is_not(None)
+    )
+    with database.read() as conn:
+        shaped = {row.trajectory_id: row.rewards for row in conn.execute(statement, {"names": list(trajectories)})}
+    return [(one, shaped.get(one.id, [step.reward for step in one.steps])) for one in loaded]
 
 
 def _scored(group: Group, rows: dict[str, Row[Any]]) -> ScoredGroup:

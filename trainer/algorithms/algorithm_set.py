@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import BaseModel, Field, PrivateAttr, SerializeAsAny
+from pydantic import BaseModel, Field, PrivateAttr, SerializeAsAny, model_validator
 
 from ...records import ScoredGroup
 from .advantages.base import AdvantageEstimator
@@ -75,6 +75,12 @@ class AlgorithmSet(BaseModel):
     """Selects stored groups that are trained on again."""
 
     _observed: int = PrivateAttr(0)
+
+    @model_validator(mode="after")
+    def _check_replay(self) -> Self:
+        if reason := self.replay_buffer.conflict(self.loss, self.group_filters):
+            raise ValueError(reason)
+        return self
 
     @property
     def observed(self) -> int:

@@ -1,4 +1,6 @@
-"""Assemble the batch of one update from leased groups: advantages, staleness sweep, sample filters.
+"""Assemble the batch of one update from its groups: advantages, staleness sweep, sample filters.
+
+Tokens of source ``replay`` have their own staleness bound, and are counted apart from fresh tokens.
 
 Pure except for the components passed in. The groups were scored when they closed: they hold their shaped rewards and
 their scored members only.
@@ -32,12 +34,17 @@ class Batch:
     expired: Sequence[str]
     """Ids of the groups with nothing to train on: every token is too stale."""
     sampled_tokens: int
+    """Fresh sampled tokens."""
     swept_tokens: int
-    """Sampled tokens with weight 0 because they are too stale."""
+    """Fresh sampled tokens with weight 0 because they are too stale."""
     swept_by_turns: Mapping[int, tuple[int, int]]
     """Episode length in turns -> (swept tokens, sampled tokens). Shows whether staleness selects short episodes."""
     unscored: int = 0
     """Members that a reward could not score; they are left out, like failed members."""
+    replayed_tokens: int = 0
+    """Replayed sampled tokens."""
+    swept_replayed_tokens: int = 0
+    """Replayed sampled tokens with weight 0 because they are too stale."""
 
 
 def expand_to_tokens(turns: Sequence[float | NDArray[np.float32]], turn_of: NDArray[np.int32]) -> NDArray[np.float32]:
@@ -74,36 +81,44 @@ def assemble(
     filters: Sequence[SampleFilter],
     loss: PolicyLoss,
     streams: Sequence[Random],
+    replay_max_staleness: int = 0,
 ) -> Batch:
     """Return the batch that trains the version of update number ``update``.
 
     Args:
-        groups: leased groups with their rewards, steps and messages.
+        groups: leased and reused groups with their rewards, steps and messages.
         history: versions by id, abandoned versions included.
         update: updates done so far.
-        max_staleness: staleness bound per token, in updates.
+        max_staleness: staleness bound per fresh token, in updates.
         streams: one random stream per filter.
+        replay_max_staleness: staleness bound per token of source ``replay``, in updates.
     """
     kept: list[TrainSample] = []
     trained: list[str] = []
     expired: list[str] = []
-    sampled = swept = unscored = 0
+    sampled = swept = replayed = swept_replayed = unscored = 0
     by_turns: dict[int, tuple[int, int]] = {}
     for scored, credit in zip(groups, advantage(groups), strict=True):
         group = scored.group
-        unscored += scored.unscored
+        if any(one.source != Source.REPLAY for one in group.trajectories):
+            unscored += scored.unscored
         trainable = False
         for trajectory, advantages in zip(group.trajectories, credit, strict=True):
             if trajectory.source not in loss.accepts:
                 continue
+            is_replay = trajectory.source == Source.REPLAY
             for sample in samples(trajectory):
                 ages = staleness(sample.versions, history, update)
-                weights = sweep(ages, sample.mask, max_staleness)
+                weights = sweep(ages, sample.mask, replay_max_staleness if is_replay else max_staleness)
                 total, left = int(sample.mask.sum()), int(weights.sum())
-                swept_before, sampled_before = by_turns.get(len(trajectory.steps), (0, 0))
-                by_turns[len(trajectory.steps)] = (swept_before + total - left, sampled_before + total)
-                sampled += total
-                swept += total - left
+                if is_replay:
+                    replayed += total
+                    swept_replayed += total - left
+                else:
+                    swept_before, sampled_before = by_turns.get(len(trajectory.steps), (0, 0))
+                    by_turns[len(trajectory.steps)] = (swept_before + total - left, sampled_before + total)
+                    sampled += total
+                    swept += total - left
                 if not left:
                     continue
                 trainable = True
@@ -113,4 +128,4 @@ def assemble(
         (trained if trainable else expired).append(group.id)
     for sample_filter, stream in zip(filters, streams, strict=True):
         kept = sample_filter(kept, stream)
-    return Batch(kept, trained, expired, sampled, swept, by_turns, unscored)
+    return Batch(kept, trained, expired, sampled, swept, by_turns, unscored, replayed, swept_replayed)

@@ -1,5 +1,6 @@
 """Compute the numbers stored with an update: the contribution of each trajectory, and the metrics of the batch."""
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from math import nan
 from statistics import fmean
@@ -7,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...records import SCORED_STATUSES, Group
+from ...records import SCORED_STATUSES, Group, Source
 from ...store.operations import BatchItem
 from .batch import Batch
 
@@ -23,8 +24,8 @@ class _Contribution(NamedTuple):
 def batch_items(batch: Batch, fresh: Collection[str]) -> list[BatchItem]:
     """Return one item per trajectory with a trained token.
 
-    Args:
-        fresh: ids of the groups that are trained on for the first time; items of other groups are marked as reuse.
+    A trajectory counts as reuse if every trained token of it is reused: its source is not ``policy``, or its group is
+    not among ``fresh``, the groups that are trained on for the first time.
     """
     found: dict[str, _Contribution] = {}
     for one in batch.samples:
@@ -33,12 +34,12 @@ def batch_items(batch: Batch, fresh: Collection[str]) -> list[BatchItem]:
         if not count:
             continue
         key = one.sample.trajectory
-        before = found.get(key, _Contribution(0, 0.0, 0, True))
+        before = found.get(key, _Contribution(0, 0.0, 0, False))
         found[key] = _Contribution(
             before.tokens + count,
             before.advantage + float(one.advantages[trained].sum(dtype=np.float64)),
             max(before.max_staleness, int(one.staleness[trained].max())),
-            one.group in fresh,
+            before.fresh or (one.source == Source.POLICY and one.group in fresh),
         )
     return [
         BatchItem(key, one.tokens, one.max_staleness, one.advantage / one.tokens, one.fresh)
@@ -47,10 +48,19 @@ def batch_items(batch: Batch, fresh: Collection[str]) -> list[BatchItem]:
 
 
 def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
-    """Return the metrics of a batch by name; ``docs/metrics.md`` explains each."""
+    """Return the metrics of a batch by name; ``docs/metrics.md`` explains each.
+
+    Args:
+        groups: the leased groups, each trained on for the first time.
+        batch: assembled from these groups and from reused ones.
+    """
     members = [one for group in groups for one in group.trajectories if one.status in SCORED_STATUSES]
     steps = [step for one in members for step in one.steps]
-    ages = np.concatenate([np.empty(0, np.int32), *(one.staleness[one.weights > 0] for one in batch.samples)])
+    fresh = [one for one in batch.samples if one.source == Source.POLICY]
+    ages = np.concatenate([np.empty(0, np.int32), *(one.staleness[one.weights > 0] for one in fresh)])
+    trained: Counter[Source] = Counter()
+    for one in batch.samples:
+        trained[one.source] += int((one.weights > 0).sum())
     values, counts = np.unique(ages, return_counts=True)
     return {
         "success": success_rate([one.success for one in members]),
@@ -66,8 +76,10 @@ def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
         "swept_fraction_by_turns": {
             str(turns): swept / max(sampled, 1) for turns, (swept, sampled) in batch.swept_by_turns.items() if swept
         },
-        "expired_groups": len(batch.expired),
+        "expired_groups": len({group.id for group in groups} - set(batch.groups)),
         "unscored_members": batch.unscored,
+        "replayed_fraction": trained[Source.REPLAY] / max(trained.total(), 1),
+        "replayed_swept_fraction": batch.swept_replayed_tokens / max(batch.replayed_tokens, 1),
     }
 
 

@@ -1,8 +1,8 @@
-"""Run the learner's side of a training step: lease a batch, assemble it, update, acknowledge.
+"""Run the learner's side of a training step: lease a batch, mix in reused groups, assemble it, update, acknowledge.
 
 The acknowledgment consumes the batch and records the new version in one transaction, after the optimizer steps and
 before any engine serves the version. If a process dies, the run therefore loses at most the updates since its last
-checkpoint, and consumes no group twice.
+checkpoint, and consumes no group twice. Only leased groups are consumed or expire; a reused group keeps its state.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from ...records import GroupState, PolicyVersion, ScoredGroup
 from ..context import RunContext
 from ..failpoints import failpoint
 from ..telemetry.events import UpdateDone
-from .batch import assemble
+from .batch import Batch, assemble
 from .batch_stats import batch_items, batch_metrics
 from .local import Learner
 
@@ -46,11 +46,15 @@ class UpdateStep:
         self._learner = learner
         self._store = context.store
         self.history = history
+        self._needs_texts = config.advantage.needs_texts or config.replay_buffer.needs_texts
+        self._reader = context.store.reader(texts=self._needs_texts)
         self._replay_stream = streams.of("replay_buffer")
         self._minibatch_stream = streams.of("minibatches")
         self._filter_streams = [streams.of("sample_filters", i) for i in range(len(config.sample_filters))]
         self.skip_reason = ""
         """The reason that the last batch had nothing to train on; empty if it had."""
+        self.skipped_by_buffer = False
+        """Whether the last batch had nothing to train on because the replay buffer left out every leased group."""
 
     async def lease(self) -> list[ScoredGroup]:
         """Return a batch of groups with their stored rewards, or an empty list if too few groups are ready."""
@@ -60,7 +64,7 @@ class UpdateStep:
         failpoint("after_lease")
         if not ids:
             return []
-        return await self._store.load_scored(ids, texts=self._config.advantage.needs_texts)
+        return await self._store.load_scored(ids, texts=self._needs_texts)
 
     async def update(
         self, groups: Sequence[ScoredGroup], parent: PolicyVersion, lr_progress: float, wait_s: float
@@ -79,27 +83,12 @@ class UpdateStep:
         start = monotonic()
         config = self._config
         try:
-            batch = await asyncio.to_thread(
-                assemble,
-                config.replay_buffer.mix(groups, self._replay_stream),
-                self.history,
-                parent.update,
-                config.rollout.max_staleness,
-                advantage=config.advantage,
-                filters=config.sample_filters,
-                loss=config.loss,
-                streams=self._filter_streams,
-            )
+            batch = await asyncio.to_thread(self._assemble, groups, parent.update)
         except TurnwiseError:
             await self._store.release()
             raise
-        if batch.expired:
-            await self._store.expire(list(batch.expired), "no token to train on: all are too stale")
-        self.skip_reason = ""
+        await self._expire(groups, batch)
         if not batch.groups:
-            self.skip_reason = (
-                f"no trainable tokens ({batch.swept_tokens} of {batch.sampled_tokens} sampled tokens are too stale)"
-            )
             return None
         assembled = monotonic()
         try:
@@ -130,6 +119,41 @@ class UpdateStep:
         failpoint("after_acknowledge")
         self.history[version] = PolicyVersion(self._store.run, version, parent.id, update)
         return UpdateResult(version, update, metrics)
+
+    def _assemble(self, groups: Sequence[ScoredGroup], update: int) -> Batch:
+        """Return the batch of leased and reused groups. Blocks while the replay buffer reads the store."""
+        config = self._config
+        return assemble(
+            config.replay_buffer.batch(groups, self._reader, update, self._replay_stream),
+            self.history,
+            update,
+            config.rollout.max_staleness,
+            advantage=config.advantage,
+            filters=config.sample_filters,
+            loss=config.loss,
+            streams=self._filter_streams,
+            replay_max_staleness=config.replay_buffer.max_staleness,
+        )
+
+    async def _expire(self, groups: Sequence[ScoredGroup], batch: Batch) -> None:
+        """Expire the leased groups with nothing to train on, and set the reason if the whole batch has nothing."""
+        leased = [one.group.id for one in groups]
+        stale = [name for name in leased if name in batch.expired]
+        left_out = [name for name in leased if name not in batch.expired and name not in batch.groups]
+        if stale:
+            await self._store.expire(stale, "no token to train on: all are too stale")
+        if left_out:
+            await self._store.expire(left_out, "left out by the replay buffer")
+        self.skip_reason = ""
+        self.skipped_by_buffer = False
+        if batch.groups:
+            return
+        self.skipped_by_buffer = not stale
+        self.skip_reason = (
+            f"no trainable tokens ({batch.swept_tokens} of {batch.sampled_tokens} sampled tokens are too stale)"
+            if stale
+            else f"the replay buffer left out all {len(left_out)} groups"
+        )
 
 
 def update_event(

@@ -21,6 +21,8 @@ from .state import RunState
 
 MAX_EMPTY_BATCHES = 10
 """Consecutive batches with nothing to train on that end the run."""
+MAX_LEFT_OUT_BATCHES = 100
+"""The same limit for batches of which the replay buffer left out every group, as a group filter does."""
 
 
 class TrainingLoop:
@@ -43,6 +45,7 @@ class TrainingLoop:
         self._update_step = UpdateStep(context, parts.learner, history)
         self._batches = BatchWait(context, state, parts.cluster, self._dispatcher, self._update_step)
         self._empty_batches = 0
+        self._left_out_batches = 0
 
     @classmethod
     async def create(cls, context: RunContext, state: RunState, parts: RunParts) -> Self:
@@ -102,17 +105,21 @@ class TrainingLoop:
         """Log a batch with nothing to train on.
 
         Raises:
-            TurnwiseError: it was the last of ``MAX_EMPTY_BATCHES`` consecutive ones.
+            TurnwiseError: it was the last of ``MAX_EMPTY_BATCHES`` consecutive ones, or of ``MAX_LEFT_OUT_BATCHES``
+                if the replay buffer left out all groups.
         """
         if trained:
-            self._empty_batches = 0
+            self._empty_batches = self._left_out_batches = 0
             return
-        self._empty_batches += 1
+        if self._update_step.skipped_by_buffer:
+            self._left_out_batches += 1
+        else:
+            self._empty_batches += 1
         self._context.report(Note(f"batch skipped: {self._update_step.skip_reason}"))
-        if self._empty_batches >= MAX_EMPTY_BATCHES:
+        if self._empty_batches >= MAX_EMPTY_BATCHES or self._left_out_batches >= MAX_LEFT_OUT_BATCHES:
             raise TurnwiseError(
-                f"{self._empty_batches} consecutive batches had nothing to train on; the last: "
-                f"{self._update_step.skip_reason}"
+                f"{self._empty_batches + self._left_out_batches} consecutive batches had nothing to train on; the "
+                f"last: {self._update_step.skip_reason}"
             )
 
     async def _publish(self, trained: UpdateResult) -> None:

@@ -11,10 +11,12 @@ bonus, and a penalty on the KL divergence from a reference policy.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Collection
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
+from ....records import Source
 from ._aggregation import Aggregation, aggregate
 from .base import LossOutput, Metric, Need, PolicyLoss, TokenBatch, k3
 
@@ -35,6 +37,8 @@ def importance_weight(proximal: Tensor, behavior: Tensor, cap: float, mode: Lite
 
 class DecoupledPPO(PolicyLoss):
     """Clipped ratio current/proximal, weighted by proximal/behavior, with an optional entropy bonus."""
+
+    accepts: ClassVar[Collection[Source]] = frozenset({Source.POLICY, Source.REPLAY})
 
     clip_ratio_low: float = Field(0.2, gt=0)
     """The ratio is clipped below 1 minus this value."""

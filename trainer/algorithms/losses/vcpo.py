@@ -16,11 +16,12 @@ The paper's second part, a baseline that minimizes the variance of the gradient 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
+from ....records import Source
 from ._aggregation import Aggregation, aggregate
 from .base import LossOutput, Metric, Need, PolicyLoss, TokenBatch
 
@@ -43,6 +44,8 @@ def sequence_weights(batch: TokenBatch) -> Tensor:
 
 class VCPO(PolicyLoss):
     """Truncated importance weights per sequence, and a learning rate scaled by the effective sample size."""
+
+    accepts: ClassVar[Collection[Source]] = frozenset({Source.POLICY, Source.REPLAY})
 
     is_cap: float = Field(8.0, ge=1)
     """Cap of the importance weight of a sequence."""

@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from random import Random
+from typing import ClassVar
 
 from ....records import ScoredGroup
-from .base import ReplayBuffer
+from .base import ReplayBuffer, StoreReader
 
 
 class NoReplay(ReplayBuffer):
     """Fresh groups only."""
 
-    def mix(self, fresh: Sequence[ScoredGroup], rng: Random) -> list[ScoredGroup]:
+    passive: ClassVar[bool] = True
+
+    def mix(self, fresh: Sequence[ScoredGroup], reader: StoreReader, update: int, stream: Random) -> list[ScoredGroup]:
         """Return the fresh groups."""
         return list(fresh)

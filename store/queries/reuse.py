@@ -1,0 +1,184 @@
+"""Reads for replay buffers: the earlier groups and successes of a run, and demonstrations.
+
+Only the surviving history is read: trajectories that an abandoned version sampled, and their groups, are left out.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, false, or_, select, true
+
+from ...records import SCORED_STATUSES, GroupState, GroupSummary, Purpose, Source, Status
+from ..schema import batch_group, rollout_group, score, train_batch, trajectory
+
+REUSABLE_STATES = frozenset(
+    {GroupState.READY, GroupState.FILTERED, GroupState.LEASED, GroupState.CONSUMED, GroupState.EXPIRED}
+)
+"""The states of a group that was scored with at least two members."""
+
+_CHUNK = 500
+
+
+def group_summaries(
+    conn: Connection,
+    run: str,
+    *,
+    limit: int,
+    task_id: str | None = None,
+    states: Collection[GroupState] = REUSABLE_STATES,
+    min_update: int | None = None,
+) -> list[GroupSummary]:
+    """Return at most ``limit`` scored training groups of a run, newest first.
+
+    Args:
+        task_id: only groups of this task.
+        states: only groups in these states.
+        min_update: only groups that this update or a later one consumed.
+    """
+    consumed = _consumed(run)
+    statement = (
+        select(
+            rollout_group.c.id,
+            rollout_group.c.task_id,
+            rollout_group.c.state,
+            rollout_group.c.score_no,
+            consumed.c.update_no,
+        )
+        .join(consumed, consumed.c.group_id == rollout_group.c.id, isouter=True)
+        .where(*_scored_groups(run, states))
+        .order_by(rollout_group.c.score_no.desc())
+        .limit(limit)
+    )
+    if task_id is not None:
+        statement = statement.where(rollout_group.c.task_id == task_id)
+    if min_update is not None:
+        statement = statement.where(consumed.c.update_no >= min_update)
+    rows = conn.execute(statement).all()
+    returns = _returns(conn, [row.id for row in rows])
+    return [
+        GroupSummary(row.id, row.task_id, GroupState(row.state), row.score_no, row.update_no, returns[row.id])
+        for row in rows
+    ]
+
+
+def newest_successes(conn: Connection, run: str, task_id: str, min_return: float, limit: int) -> list[str]:
+    """Return the newest trajectories of a task whose shaped return is at least ``min_return``, used or not."""
+    statement = (
+        select(trajectory.c.id, trajectory.c.reward, score.c.rewards)
+        .join(rollout_group, rollout_group.c.id == trajectory.c.group_id)
+        .join(score, score.c.trajectory_id == trajectory.c.id, isouter=True)
+        .where(
+            *_scored_groups(run, REUSABLE_STATES),
+            rollout_group.c.task_id == task_id,
+            trajectory.c.source == Source.POLICY.value,
+            _has_return(),
+            or_(score.c.rewards.is_not(None), trajectory.c.reward >= min_return),
+        )
+        .order_by(rollout_group.c.score_no.desc(), trajectory.c.member)
+    )
+    found: list[str] = []
+    for row in conn.execute(statement):
+        if len(found) == limit:
+            break
+        if _total(row) >= min_return:
+            found.append(row.id)
+    return found
+
+
+def newest_demonstrations(
+    conn: Connection, *, limit: int, env_id: str | None = None, task_id: str | None = None
+) -> list[str]:
+    """Return the newest completed trajectories of source ``expert`` in the store, of any run.
+
+    Args:
+        env_id: only trajectories of this environment.
+        task_id: only trajectories of this task.
+    """
+    statement = (
+        select(trajectory.c.id)
+        .where(
+            trajectory.c.source == Source.EXPERT.value,
+            trajectory.c.status == Status.COMPLETED.value,
+            trajectory.c.abandoned == false(),
+        )
+        .order_by(trajectory.c.created_at.desc(), trajectory.c.id.desc())
+        .limit(limit)
+    )
+    if env_id is not None:
+        statement = statement.where(trajectory.c.env_id == env_id)
+    if task_id is not None:
+        statement = statement.join(rollout_group, rollout_group.c.id == trajectory.c.group_id)
+        statement = statement.where(rollout_group.c.task_id == task_id)
+    return list(conn.execute(statement).scalars())
+
+
+def surviving_groups(conn: Connection, run: str, groups: Sequence[str]) -> list[str]:
+    """Return those of ``groups`` that are in the surviving history of the run, in the given order."""
+    which = select(rollout_group.c.id).where(
+        rollout_group.c.run_id == run, rollout_group.c.abandoned == false(), rollout_group.c.id.in_(_keys())
+    )
+    return _kept(conn, which, groups)
+
+
+def surviving_trajectories(conn: Connection, trajectories: Sequence[str]) -> list[str]:
+    """Return those of ``trajectories`` that no resume abandoned, in the given order."""
+    which = select(trajectory.c.id).where(trajectory.c.abandoned == false(), trajectory.c.id.in_(_keys()))
+    return _kept(conn, which, trajectories)
+
+
+def _consumed(run: str) -> Any:
+    """Return a subquery: the groups that surviving updates consumed, with the number of the update."""
+    same = (train_batch.c.run_id == batch_group.c.run_id) & (train_batch.c.version_id == batch_group.c.version_id)
+    return (
+        select(batch_group.c.group_id, train_batch.c.update_no)
+        .join(train_batch, same)
+        .where(batch_group.c.run_id == run, batch_group.c.fresh == true(), batch_group.c.abandoned == false())
+        .subquery()
+    )
+
+
+def _scored_groups(run: str, states: Collection[GroupState]) -> list[ColumnElement[bool]]:
+    return [
+        rollout_group.c.run_id == run,
+        rollout_group.c.purpose == Purpose.TRAIN.value,
+        rollout_group.c.abandoned == false(),
+        rollout_group.c.score_no.is_not(None),
+        rollout_group.c.state.in_([state.value for state in states]),
+    ]
+
+
+def _has_return() -> ColumnElement[bool]:
+    """Return whether a trajectory ended with a reward that no reward shaper failed to score."""
+    ended = trajectory.c.status.in_([status.value for status in SCORED_STATUSES])
+    return ended & (score.c.trajectory_id.is_(None) | score.c.rewards.is_not(None))
+
+
+def _returns(conn: Connection, groups: Sequence[str]) -> dict[str, list[float]]:
+    """Return the shaped returns of the scored members of each group. A failed attempt of a member has none."""
+    statement = (
+        select(trajectory.c.group_id, trajectory.c.reward, score.c.rewards)
+        .join(score, score.c.trajectory_id == trajectory.c.id, isouter=True)
+        .where(trajectory.c.group_id.in_(_keys()), _has_return())
+        .order_by(trajectory.c.group_id, trajectory.c.member)
+    )
+    found: dict[str, list[float]] = defaultdict(list)
+    for start in range(0, len(groups), _CHUNK):
+        for row in conn.execute(statement, {"keys": groups[start : start + _CHUNK]}):
+            found[row.group_id].append(_total(row))
+    return found
+
+
+def _total(row: Any) -> float:
+    return float(row.reward if row.rewards is None else sum(row.rewards))
+
+
+def _keys() -> Any:
+    return bindparam("keys", expanding=True)
+
+
+def _kept(conn: Connection, which: Select[Any], names: Sequence[str]) -> list[str]:
+    found: set[str] = set()
+    for start in range(0, len(names), _CHUNK):
+        found.update(conn.execute(which, {"keys": list(names[start : start + _CHUNK])}).scalars())
+    return [name for name in names if name in found]

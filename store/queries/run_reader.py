@@ -1,0 +1,84 @@
+"""The blocking reads of one run, for a replay buffer, which is called outside the event loop."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Concatenate, ParamSpec, TypeVar
+
+from sqlalchemy import Connection
+
+from ...records import GroupState, GroupSummary, ScoredGroup, Trajectory
+from ..database import Database
+from ..database_errors import retried
+from .reuse import (
+    REUSABLE_STATES,
+    group_summaries,
+    newest_demonstrations,
+    newest_successes,
+    surviving_groups,
+    surviving_trajectories,
+)
+from .scores import load_scored, load_scored_trajectories
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class RunReader:
+    """Reads the surviving history of one run. A read is retried while the database is locked or away."""
+
+    def __init__(self, run: str, database: Database, *, texts: bool = False) -> None:
+        """With ``texts``, loaded steps have their observation texts."""
+        self._run = run
+        self._database = database
+        self._texts = texts
+
+    def groups(
+        self,
+        *,
+        limit: int,
+        task: str | None = None,
+        states: Collection[GroupState] = REUSABLE_STATES,
+        min_update: int | None = None,
+    ) -> list[GroupSummary]:
+        """Return at most ``limit`` scored training groups of the run, newest first, without their trajectories.
+
+        Args:
+            task: only groups of the task with this id.
+            states: only groups in these states.
+            min_update: only groups that this update or a later one consumed.
+        """
+        return self._read(group_summaries, self._run, limit=limit, task_id=task, states=states, min_update=min_update)
+
+    def successes(self, task: str, *, min_return: float, limit: int) -> list[str]:
+        """Return the ids of the newest trajectories of a task whose shaped return is at least ``min_return``."""
+        return self._read(newest_successes, self._run, task, min_return, limit)
+
+    def demonstrations(self, *, limit: int, environment: str | None = None, task: str | None = None) -> list[str]:
+        """Return the ids of the newest completed trajectories of source ``expert``, of any run in the store."""
+        return self._read(newest_demonstrations, limit=limit, env_id=environment, task_id=task)
+
+    def load(self, groups: Sequence[str]) -> list[ScoredGroup]:
+        """Return groups with tokens and shaped rewards, in the given order, without those that a resume abandoned.
+
+        Raises:
+            StepCorrupt: stored content was altered.
+        """
+        known = self._read(surviving_groups, self._run, groups)
+        return retried(lambda: load_scored(self._database, known, texts=self._texts))
+
+    def load_trajectories(self, trajectories: Sequence[str]) -> list[tuple[Trajectory, Sequence[float]]]:
+        """Return trajectories with tokens, each with its shaped rewards per turn, in the given order.
+
+        Trajectories that a resume abandoned are left out.
+
+        Raises:
+            StepCorrupt: stored content was altered.
+        """
+        known = self._read(surviving_trajectories, trajectories)
+        return retried(lambda: load_scored_trajectories(self._database, known, texts=self._texts))
+
+    def _read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        def once() -> T:
+            with self._database.read() as conn:
+                return query(conn, *args, **kwargs)
+
+        return retried(once)

@@ -1,0 +1,121 @@
+"""The reads of a replay buffer: earlier groups, successes and demonstrations of the surviving history."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import update
+from turnwise.records import GroupState
+from turnwise.store.database import Database
+from turnwise.store.operations import Score
+from turnwise.store.queries import RunReader
+from turnwise.store.schema import trajectory
+from turnwise.tests.store.making import call, create_run, group, play, start, train
+
+CONSUMED, FILTERED, READY = GroupState.CONSUMED, GroupState.FILTERED, GroupState.READY
+
+
+def play_scored(
+    database: Database,
+    name: str,
+    number: int,
+    returns: Sequence[float],
+    state: GroupState = READY,
+    seed: int = 0,
+    version: int = 0,
+    run: str = "r",
+) -> None:
+    """Store a scored group of task ``task-{seed}`` with members of one turn, named ``{name}-0`` and so on."""
+    call(database, "open_group", group=group(name, run, len(returns), seed=seed))
+    for member in range(len(returns)):
+        play(database, f"{name}-{member}", name, member, turns=1, version=version, run=run)
+    call(database, "close_group", group=name, state=GroupState.SCORING)
+    scores = [Score(f"{name}-{member}", [total]) for member, total in enumerate(returns)]
+    call(database, "score_group", group=name, number=number, state=state, scores=scores)
+
+
+def ids(reader: RunReader, **chosen: object) -> list[str]:
+    return [one.id for one in reader.groups(**{"limit": 9, **chosen})]  # type: ignore[arg-type]
+
+
+def test_groups_are_selected_newest_first(database: Database) -> None:
+    start(database)
+    play_scored(database, "a", 0, [0.0, 1.0])
+    train(database, ["a"], 1, 0)
+    play_scored(database, "b", 1, [0.25, 0.5], seed=1)
+    train(database, ["b"], 2, 1)
+    play_scored(database, "c", 2, [0.0, 0.0], FILTERED)
+    create_run(database, "other")
+    play_scored(database, "d", 0, [1.0, 1.0], run="other")
+    reader = RunReader("r", database)
+    found = reader.groups(limit=9)
+    assert [(one.id, one.task, one.state, one.score_number, one.update, list(one.returns)) for one in found] == [
+        ("c", "task-0", FILTERED, 2, None, [0.0, 0.0]),
+        ("b", "task-1", CONSUMED, 1, 2, [0.25, 0.5]),
+        ("a", "task-0", CONSUMED, 0, 1, [0.0, 1.0]),
+    ]
+    assert ids(reader, limit=1) == ["c"]
+    assert ids(reader, task="task-0") == ["c", "a"]
+    assert ids(reader, states={CONSUMED}) == ["b", "a"]
+    assert ids(reader, min_update=2) == ["b"]
+    assert [(one.group.id, one.rewards) for one in reader.load(["b", "a"])] == [
+        ("b", [[0.25], [0.5]]),
+        ("a", [[0.0], [1.0]]),
+    ]
+
+
+def test_a_success_may_be_of_any_scored_group(database: Database) -> None:
+    start(database)
+    play_scored(database, "a", 0, [1.0, 1.0])
+    train(database, ["a"], 1, 0)
+    play_scored(database, "b", 1, [1.0, 0.0], FILTERED)
+    play_scored(database, "c", 2, [0.0, 0.5])
+    play_scored(database, "d", 3, [1.0], seed=1)
+    reader = RunReader("r", database)
+    assert reader.successes("task-0", min_return=1.0, limit=9) == ["b-0", "a-0", "a-1"]
+    assert reader.successes("task-0", min_return=0.5, limit=2) == ["c-1", "b-0"]
+    ((loaded, rewards),) = reader.load_trajectories(["b-0"])
+    assert (loaded.id, loaded.group, list(rewards)) == ("b-0", "b", [1.0])
+    assert [list(message.mask) for message in loaded.messages] == [[0, 0, 0], [1, 1]]
+
+
+def test_a_run_without_shapers_has_the_rewards_of_its_environment(database: Database) -> None:
+    """An episode of the tests has one point per turn as its reward, and half a point as the reward of each turn."""
+    start(database)
+    call(database, "open_group", group=group("a"))
+    play(database, "a-0", "a", 0, turns=3)
+    play(database, "a-1", "a", 1, turns=1)
+    call(database, "close_group", group="a", state=GroupState.SCORING)
+    call(database, "score_group", group="a", number=0, state=READY)
+    reader = RunReader("r", database)
+    assert [one.returns for one in reader.groups(limit=1)] == [[3.0, 1.0]]
+    assert reader.successes("task-0", min_return=2.0, limit=9) == ["a-0"]
+    assert [list(rewards) for _, rewards in reader.load_trajectories(["a-0"])] == [[0.5, 0.5, 0.5]]
+
+
+def test_an_abandoned_history_is_left_out(database: Database) -> None:
+    start(database)
+    play_scored(database, "a", 0, [1.0, 0.0])
+    train(database, ["a"], 1, 0)
+    play_scored(database, "b", 1, [1.0, 0.0], version=1)
+    reader = RunReader("r", database)
+    assert ids(reader, states={CONSUMED}) == ["a"]
+    call(database, "rewind", run="r", version=0)
+    assert [(one.id, one.state, one.update) for one in reader.groups(limit=9)] == [("a", READY, None)]
+    assert reader.successes("task-0", min_return=1.0, limit=9) == ["a-0"]
+    assert [one.group.id for one in reader.load(["b", "a"])] == ["a"]
+    assert [one.id for one, _ in reader.load_trajectories(["b-0", "a-0"])] == ["a-0"]
+
+
+def test_demonstrations_are_of_any_run(database: Database) -> None:
+    start(database)
+    create_run(database, "demonstrations")
+    play_scored(database, "a", 0, [1.0, 1.0], run="demonstrations")
+    play_scored(database, "b", 1, [1.0], seed=1, run="demonstrations")
+    play_scored(database, "c", 0, [1.0])
+    with database.transaction() as tx:
+        tx.conn.execute(update(trajectory).where(trajectory.c.run_id == "demonstrations").values(source="expert"))
+    reader = RunReader("r", database)
+    assert sorted(reader.demonstrations(limit=9)) == ["a-0", "a-1", "b-0"]
+    assert reader.demonstrations(limit=9, task="task-1") == ["b-0"]
+    assert reader.demonstrations(limit=1, task="task-0") == ["a-1"]
+    assert reader.demonstrations(limit=9, environment="another/Site-v0") == []
+    assert len(reader.demonstrations(limit=9, environment="turnwise/TextSite-v0")) == 3

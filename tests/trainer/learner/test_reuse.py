@@ -1,0 +1,207 @@
+"""Updates with reused groups in a real store: only leased groups are consumed or expire, and reuse is recorded."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from turnwise.errors import TurnwiseError
+from turnwise.records import GroupState, PolicyVersion, ScoredGroup, Source
+from turnwise.store import queries
+from turnwise.tests.agents.players import Stage, group, on_stage, oracle, site
+from turnwise.tests.trainer.playing import FIRST, update_step
+from turnwise.trainer.algorithms.losses.base import LossOutput, PolicyLoss, TokenBatch
+from turnwise.trainer.algorithms.random_streams import Streams
+from turnwise.trainer.algorithms.replay.base import ReplayBuffer, StoreReader
+from turnwise.trainer.config.errors import ConfigError
+from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.learner.update import UpdateStep
+
+SITE = {"id": "turnwise/TextSite-v0", "options": {"family": "find"}}
+BATCH = {"groups_per_batch": 1, "max_concurrent_groups": 4, "max_staleness": 1}
+
+
+class Again(ReplayBuffer):
+    """Adds every consumed group to the batch."""
+
+    def mix(self, fresh: Sequence[ScoredGroup], reader: StoreReader, update: int, stream: Random) -> list[ScoredGroup]:
+        consumed = reader.groups(states={GroupState.CONSUMED}, limit=9)
+        return [*fresh, *reader.load([one.id for one in consumed])]
+
+
+class Instead(ReplayBuffer):
+    """Puts the consumed groups in place of the fresh ones."""
+
+    def mix(self, fresh: Sequence[ScoredGroup], reader: StoreReader, update: int, stream: Random) -> list[ScoredGroup]:
+        return reader.load([one.id for one in reader.groups(states={GroupState.CONSUMED}, limit=9)])
+
+
+class Fill(ReplayBuffer):
+    """Puts the first member of the first group in place of the first member of every other group."""
+
+    def mix(self, fresh: Sequence[ScoredGroup], reader: StoreReader, update: int, stream: Random) -> list[ScoredGroup]:
+        (loaded, rewards), *_ = reader.load_trajectories([fresh[0].group.trajectories[0].id])
+        return [fresh[0], *(filled(one, loaded, rewards) for one in fresh[1:])]
+
+
+class Twice(ReplayBuffer):
+    """Returns every fresh group twice."""
+
+    def mix(self, fresh: Sequence[ScoredGroup], reader: StoreReader, update: int, stream: Random) -> list[ScoredGroup]:
+        return [*fresh, *fresh]
+
+
+class PolicyOnly(PolicyLoss):
+    """A loss that does not declare replayed tokens."""
+
+    def __call__(self, batch: TokenBatch) -> LossOutput:
+        return LossOutput(batch.logprobs.sum(), {})
+
+
+def filled(scored: ScoredGroup, member: Any, rewards: Sequence[float]) -> ScoredGroup:
+    members = (member, *scored.group.trajectories[1:])
+    return replace(scored, group=replace(scored.group, trajectories=members), rewards=[rewards, *scored.rewards[1:]])
+
+
+def step_with(stage: Stage, folder: Path, buffer: type[ReplayBuffer], count: int = 1, **options: Any) -> UpdateStep:
+    chosen = {"name": f"{__name__}:{buffer.__name__}", **options}
+    batch = {**BATCH, "groups_per_batch": count}
+    config = parse_config({"name": "r", "environments": [SITE], "rollout": batch, "replay_buffer": chosen})
+    return update_step(stage, config, Streams(0), folder / "model")
+
+
+async def ready(stage: Stage, number: int) -> None:
+    """Play and score the group with this number, whose members are named after it."""
+    await stage.play(oracle, group(site("find"), 2, name=f"g{number}"))
+    store = stage.store()
+    if number == 0:
+        await store.add_version(0, None)
+    await store.close_group(f"g{number}", GroupState.SCORING)
+    await store.score_group(f"g{number}", number, GroupState.READY)
+
+
+async def consume_first(stage: Stage, step: UpdateStep) -> PolicyVersion:
+    """Train on group ``g0`` without reuse, make ``g1`` ready, and return the new version."""
+    await ready(stage, 0)
+    result = await step.update(await step.lease(), FIRST, 0.0, 0.0)
+    assert result is not None
+    assert result.metrics["replayed_fraction"] == 0
+    await ready(stage, 1)
+    return step.history[result.version]
+
+
+def items(stage: Stage, update: int) -> dict[str, bool]:
+    """Return the trajectories of an update, and whether each was fresh."""
+    with stage.database.read() as conn:
+        return {one["trajectory_id"]: one["fresh"] for one in queries.batch_items(conn, "r", update)}
+
+
+def states(stage: Stage) -> dict[str, str]:
+    with stage.database.read() as conn:
+        return {one["id"]: one["state"] for one in queries.list_groups(conn)}
+
+
+def test_reuse_is_recorded_and_consumes_nothing(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        step = step_with(stage, tmp_path, Again)
+        version = await consume_first(stage, step)
+        result = await step.update(await step.lease(), version, 0.0, 0.0)
+        assert result is not None
+        assert items(stage, 2) == {"g0-0": False, "g0-1": False, "g1-0": True, "g1-1": True}
+        assert states(stage) == {"g0": "consumed", "g1": "consumed"}
+        assert result.metrics["replayed_fraction"] == 0.5
+        assert result.metrics["replayed_swept_fraction"] == 0
+        assert result.metrics["trajectories"] == 2
+
+    on_stage(tmp_path, scenario)
+
+
+def test_replayed_tokens_have_a_bound_of_their_own(tmp_path: Path) -> None:
+    """All tokens are of version 0, one update old; fresh ones may be that old, replayed ones may not."""
+
+    async def scenario(stage: Stage) -> None:
+        step = step_with(stage, tmp_path, Again, max_staleness=0)
+        version = await consume_first(stage, step)
+        result = await step.update(await step.lease(), version, 0.0, 0.0)
+        assert result is not None
+        assert items(stage, 2) == {"g1-0": True, "g1-1": True}
+        assert states(stage) == {"g0": "consumed", "g1": "consumed"}
+        assert (result.metrics["replayed_fraction"], result.metrics["replayed_swept_fraction"]) == (0, 1)
+        assert (result.metrics["swept_fraction"], result.metrics["expired_groups"]) == (0, 0)
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_batch_may_consist_of_reused_groups(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        step = step_with(stage, tmp_path, Instead)
+        await ready(stage, 0)
+        assert await step.update(await step.lease(), FIRST, 0.0, 0.0) is None
+        assert step.skipped_by_buffer
+        assert step.skip_reason == "the replay buffer left out all 1 groups"
+        assert states(stage) == {"g0": "expired"}
+
+    on_stage(tmp_path, scenario)
+
+    async def reusing(stage: Stage) -> None:
+        step = step_with(stage, tmp_path / "b", Again)
+        version = await consume_first(stage, step)
+        step = step_with(stage, tmp_path / "c", Instead)
+        step.history[version.id] = version
+        result = await step.update(await step.lease(), version, 0.0, 0.0)
+        assert result is not None
+        assert items(stage, 2) == {"g0-0": False, "g0-1": False}
+        assert states(stage) == {"g0": "consumed", "g1": "expired"}
+        assert result.metrics["expired_groups"] == 1
+
+    (tmp_path / "b").mkdir()
+    on_stage(tmp_path / "b", reusing)
+
+
+def test_only_stale_replayed_tokens_are_no_stale_batch(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        step = step_with(stage, tmp_path, Again)
+        version = await consume_first(stage, step)
+        step = step_with(stage, tmp_path / "b", Instead, max_staleness=0)
+        step.history[version.id] = version
+        assert await step.update(await step.lease(), version, 0.0, 0.0) is None
+        assert step.skipped_by_buffer
+        assert states(stage) == {"g0": "consumed", "g1": "expired"}
+
+    (tmp_path / "b").mkdir()
+    on_stage(tmp_path, scenario)
+
+
+def test_a_trajectory_that_is_fresh_and_reused_in_one_batch_is_recorded_as_fresh(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        step = step_with(stage, tmp_path, Fill, count=2)
+        await ready(stage, 0)
+        await ready(stage, 1)
+        result = await step.update(await step.lease(), FIRST, 0.0, 0.0)
+        assert result is not None
+        assert items(stage, 1) == {"g0-0": True, "g0-1": True, "g1-1": True}
+        assert states(stage) == {"g0": "consumed", "g1": "consumed"}
+        with stage.database.read() as conn:
+            trained = {one["trajectory_id"]: one["tokens_trained"] for one in queries.batch_items(conn, "r", 1)}
+        assert trained["g0-0"] == 2 * trained["g0-1"]
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_group_may_be_in_a_batch_only_once(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        step = step_with(stage, tmp_path, Twice)
+        await ready(stage, 0)
+        with pytest.raises(TurnwiseError, match="returned group g0 2 times"):
+            await step.update(await step.lease(), FIRST, 0.0, 0.0)
+
+    on_stage(tmp_path, scenario)
+
+
+def test_the_loss_must_accept_what_the_buffer_adds() -> None:
+    chosen = {"loss": {"name": f"{__name__}:PolicyOnly"}, "replay_buffer": {"name": f"{__name__}:Again"}}
+    with pytest.raises(ConfigError, match=r"PolicyOnly` does not train on tokens of the source `replay`"):
+        parse_config({"name": "r", "environments": [SITE], **chosen})
+    assert Source.REPLAY in parse_config({"name": "r", "environments": [SITE]}).loss.accepts
