@@ -21,7 +21,7 @@ from turnwise.records import (
     Trajectory,
 )
 from turnwise.store.database import Database
-from turnwise.store.operations import OPERATIONS, BatchItem
+from turnwise.store.operations import OPERATIONS, BatchItem, Score
 from turnwise.store.queries import group_counts
 from turnwise.store.schema import metadata
 
@@ -139,6 +139,25 @@ def play_group(
     for member in range(2):
         play(database, f"{name}-{member}", name, member, version=version, run=run)
     call(database, "close_group", group=name, state=state)
+
+
+def play_scored(
+    database: Database,
+    name: str,
+    number: int,
+    returns: Sequence[float],
+    state: GroupState = GroupState.READY,
+    seed: int = 0,
+    version: int = 0,
+    run: str = "r",
+) -> None:
+    """Store a scored group of task ``task-{seed}`` with members of one turn, named ``{name}-0`` and so on."""
+    call(database, "open_group", group=group(name, run, len(returns), seed=seed))
+    for member in range(len(returns)):
+        play(database, f"{name}-{member}", name, member, turns=1, version=version, run=run)
+    call(database, "close_group", group=name, state=GroupState.SCORING)
+    scores = [Score(f"{name}-{member}", [total]) for member, total in enumerate(returns)]
+    call(database, "score_group", group=name, number=number, state=state, scores=scores)
 
 
 def items(groups: Sequence[str]) -> list[BatchItem]:

@@ -1,35 +1,13 @@
 """The reads of a replay buffer: earlier groups, successes and demonstrations of the surviving history."""
 
-from collections.abc import Sequence
-
 from sqlalchemy import update
 from turnwise.records import GroupState
 from turnwise.store.database import Database
-from turnwise.store.operations import Score
 from turnwise.store.queries import RunReader
 from turnwise.store.schema import trajectory
-from turnwise.tests.store.making import call, create_run, group, play, start, train
+from turnwise.tests.store.making import call, create_run, group, play, play_scored, start, train
 
 CONSUMED, FILTERED, READY = GroupState.CONSUMED, GroupState.FILTERED, GroupState.READY
-
-
-def play_scored(
-    database: Database,
-    name: str,
-    number: int,
-    returns: Sequence[float],
-    state: GroupState = READY,
-    seed: int = 0,
-    version: int = 0,
-    run: str = "r",
-) -> None:
-    """Store a scored group of task ``task-{seed}`` with members of one turn, named ``{name}-0`` and so on."""
-    call(database, "open_group", group=group(name, run, len(returns), seed=seed))
-    for member in range(len(returns)):
-        play(database, f"{name}-{member}", name, member, turns=1, version=version, run=run)
-    call(database, "close_group", group=name, state=GroupState.SCORING)
-    scores = [Score(f"{name}-{member}", [total]) for member, total in enumerate(returns)]
-    call(database, "score_group", group=name, number=number, state=state, scores=scores)
 
 
 def ids(reader: RunReader, **chosen: object) -> list[str]:

@@ -1,0 +1,63 @@
+"""DART's positive back-fill: golden vectors by hand, over a real store."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from turnwise.records import GroupState
+from turnwise.tests.store.making import play_scored, train
+from turnwise.tests.trainer.algorithms.replay.replay_stores import replay_store, shown
+from turnwise.trainer.algorithms.advantages.grpo import GRPO
+from turnwise.trainer.algorithms.replay.success_backfill import SuccessBackfill
+from turnwise.trainer.config.errors import ConfigError
+from turnwise.trainer.config.loading import parse_config
+
+FILTERED = GroupState.FILTERED
+CHOSEN = {"name": "t", "environments": [{"id": "e"}], "replay_buffer": {"name": "success_backfill"}}
+
+
+def test_the_newest_success_replaces_the_first_member(tmp_path: Path) -> None:
+    with replay_store(tmp_path) as (database, reader):
+        play_scored(database, "old", 0, [1.0, 0.0])
+        train(database, ["old"], 1, 0)
+        play_scored(database, "new", 1, [0.0, 1.0], FILTERED)
+        play_scored(database, "failed", 2, [0.0, 0.0, 0.0, 0.0])
+        play_scored(database, "mixed", 3, [1.0, 0.0], seed=1)
+        buffer = SuccessBackfill()
+        batch = buffer.batch(reader.load(["failed", "mixed"]), reader, 1, Random(0))
+    assert shown(batch) == {
+        "failed": [("new-1", "replay"), ("failed-1", "policy"), ("failed-2", "policy"), ("failed-3", "policy")],
+        "mixed": [("mixed-0", "policy"), ("mixed-1", "policy")],
+    }
+    assert GRPO()(batch) == [[[0.75], [-0.25], [-0.25], [-0.25]], [[0.5], [-0.5]]]
+    assert list(batch[0].group.trajectories[0].messages[1].logprobs) == [-0.5, -0.25]
+    assert buffer.metrics() == {"filled_groups": 1, "left_out_groups": 0}
+
+
+def test_groups_without_a_difference_are_left_out(tmp_path: Path) -> None:
+    """Task 0 was never solved, every member of task 1 succeeded, and the members of task 2 failed differently."""
+    with replay_store(tmp_path) as (database, reader):
+        play_scored(database, "failed", 0, [0.0, 0.0])
+        play_scored(database, "solved", 1, [1.0, 1.0], seed=1)
+        play_scored(database, "partial", 2, [0.0, 0.25], seed=2)
+        buffer = SuccessBackfill()
+        batch = buffer.batch(reader.load(["failed", "solved", "partial"]), reader, 0, Random(0))
+    assert shown(batch) == {"partial": [("partial-0", "policy"), ("partial-1", "policy")]}
+    assert buffer.metrics() == {"filled_groups": 0, "left_out_groups": 2}
+
+
+def test_min_return_separates_successes_from_failures(tmp_path: Path) -> None:
+    with replay_store(tmp_path) as (database, reader):
+        play_scored(database, "half", 0, [0.5, 0.5], FILTERED)
+        play_scored(database, "failed", 1, [0.0, 0.25])
+        fresh = reader.load(["failed"])
+        assert SuccessBackfill(min_return=0.75).mix(fresh, reader, 0, Random(0)) == fresh
+        assert SuccessBackfill(min_return=0.25).mix(fresh, reader, 0, Random(0)) == fresh
+        (filled,) = SuccessBackfill().mix(fresh, reader, 0, Random(0))
+    assert [list(turns) for turns in filled.rewards] == [[0.5], [0.25]]
+
+
+def test_the_filter_that_hides_failed_groups_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"set `group_filters = \[\]`"):
+        parse_config(CHOSEN)
+    assert parse_config(CHOSEN | {"group_filters": []}).replay_buffer.max_staleness == 32
