@@ -256,6 +256,8 @@ class GroupSummary:
     """Position of the group's scoring in the run; a higher number is newer."""
     update: int | None
     """Number of the update that consumed the group in the surviving history; None if no update did."""
+    oldest_policy: int | None
+    """Update number of the oldest policy version that sampled a token of a scored member; None without tokens."""
     returns: Sequence[float]
     """Shaped return of each scored member, in the order of the members."""
 

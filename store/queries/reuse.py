@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, false, or_, select, true
 
 from ...records import SCORED_STATUSES, GroupState, GroupSummary, Purpose, Source, Status
-from ..schema import batch_group, rollout_group, score, train_batch, trajectory
+from ..schema import batch_group, policy_version, rollout_group, score, train_batch, trajectory
 
 REUSABLE_STATES = frozenset(
     {GroupState.READY, GroupState.FILTERED, GroupState.LEASED, GroupState.CONSUMED, GroupState.EXPIRED}
@@ -55,9 +55,17 @@ def group_summaries(
     if min_update is not None:
         statement = statement.where(consumed.c.update_no >= min_update)
     rows = conn.execute(statement).all()
-    returns = _returns(conn, [row.id for row in rows])
+    members = _members(conn, [row.id for row in rows])
     return [
-        GroupSummary(row.id, row.task_id, GroupState(row.state), row.score_no, row.update_no, returns[row.id])
+        GroupSummary(
+            id=row.id,
+            task=row.task_id,
+            state=GroupState(row.state),
+            score_number=row.score_no,
+            update=row.update_no,
+            oldest_policy=min((one.update_no for one in members[row.id] if one.update_no is not None), default=None),
+            returns=[_total(one) for one in members[row.id]],
+        )
         for row in rows
     ]
 
@@ -154,18 +162,20 @@ def _has_return() -> ColumnElement[bool]:
     return ended & (score.c.trajectory_id.is_(None) | score.c.rewards.is_not(None))
 
 
-def _returns(conn: Connection, groups: Sequence[str]) -> dict[str, list[float]]:
-    """Return the shaped returns of the scored members of each group. A failed attempt of a member has none."""
+def _members(conn: Connection, groups: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the scored members of each group: rewards, and the update number of their oldest policy version."""
+    sampled_by = (policy_version.c.run_id == trajectory.c.run_id) & (policy_version.c.id == trajectory.c.min_version)
     statement = (
-        select(trajectory.c.group_id, trajectory.c.reward, score.c.rewards)
+        select(trajectory.c.group_id, trajectory.c.reward, score.c.rewards, policy_version.c.update_no)
         .join(score, score.c.trajectory_id == trajectory.c.id, isouter=True)
+        .join(policy_version, sampled_by, isouter=True)
         .where(trajectory.c.group_id.in_(_keys()), _has_return())
         .order_by(trajectory.c.group_id, trajectory.c.member)
     )
-    found: dict[str, list[float]] = defaultdict(list)
+    found: dict[str, list[Any]] = defaultdict(list)
     for start in range(0, len(groups), _CHUNK):
         for row in conn.execute(statement, {"keys": groups[start : start + _CHUNK]}):
-            found[row.group_id].append(_total(row))
+            found[row.group_id].append(row)
     return found
 
 

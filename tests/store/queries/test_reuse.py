@@ -1,7 +1,7 @@
 """The reads of a replay buffer: earlier groups, successes and demonstrations of the surviving history."""
 
 from sqlalchemy import update
-from turnwise.records import GroupState
+from turnwise.records import GroupState, GroupSummary
 from turnwise.store.database import Database
 from turnwise.store.queries import RunReader
 from turnwise.store.schema import trajectory
@@ -20,15 +20,15 @@ def test_groups_are_selected_newest_first(database: Database) -> None:
     train(database, ["a"], 1, 0)
     play_scored(database, "b", 1, [0.25, 0.5], seed=1)
     train(database, ["b"], 2, 1)
-    play_scored(database, "c", 2, [0.0, 0.0], FILTERED)
+    play_scored(database, "c", 2, [0.0, 0.0], FILTERED, version=2)
     create_run(database, "other")
     play_scored(database, "d", 0, [1.0, 1.0], run="other")
     reader = RunReader("r", database)
     found = reader.groups(limit=9)
-    assert [(one.id, one.task, one.state, one.score_number, one.update, list(one.returns)) for one in found] == [
-        ("c", "task-0", FILTERED, 2, None, [0.0, 0.0]),
-        ("b", "task-1", CONSUMED, 1, 2, [0.25, 0.5]),
-        ("a", "task-0", CONSUMED, 0, 1, [0.0, 1.0]),
+    assert found == [
+        GroupSummary("c", "task-0", FILTERED, 2, None, 2, [0.0, 0.0]),
+        GroupSummary("b", "task-1", CONSUMED, 1, 2, 0, [0.25, 0.5]),
+        GroupSummary("a", "task-0", CONSUMED, 0, 1, 0, [0.0, 1.0]),
     ]
     assert ids(reader, limit=1) == ["c"]
     assert ids(reader, task="task-0") == ["c", "a"]

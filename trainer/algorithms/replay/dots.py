@@ -1,8 +1,8 @@
 """Rollout replay of DOTS (Sun et al. 2025, arXiv:2506.05316): a share of each batch comes from a buffer of old groups.
 
 * The buffer holds the ``capacity`` groups that were trained on last (first in, first out).
-* Eligible are the groups whose members have different returns (with rewards 0 and 1: a mean return other than 0 and 1),
-  of each task the newest one.
+* Eligible are the groups without a token older than ``max_staleness`` whose members have different returns (with
+  rewards 0 and 1: a mean return other than 0 and 1), of each task the newest one.
 * A batch of ``n`` leased groups gets ``round(n (1 - fresh_share) / fresh_share)`` eligible groups, drawn without
   replacement; fewer, as long as fewer are eligible.
 
@@ -35,10 +35,10 @@ class Dots(ReplayBuffer):
 
     def mix(self, fresh: Sequence[ScoredGroup], reader: StoreReader, update: int, stream: Random) -> list[ScoredGroup]:
         """Return the fresh groups, followed by groups of the buffer."""
-        # A group that update k consumed is at least (update - k + 1) updates old.
-        oldest = update + 1 - self.max_staleness
-        buffer = reader.groups(states={GroupState.CONSUMED}, min_update=oldest, limit=self.capacity)
-        found = eligible(buffer)
+        oldest = update - self.max_staleness
+        # Update k trained a version that k - 1 updates or fewer had made.
+        buffer = reader.groups(states={GroupState.CONSUMED}, min_update=oldest + 1, limit=self.capacity)
+        found = eligible(buffer, oldest)
         wanted = round(len(fresh) * (1 - self.fresh_share) / self.fresh_share)
         chosen = stream.sample(found, min(wanted, len(found)))
         self._eligible, self._reused = len(found), len(chosen)
@@ -49,10 +49,16 @@ class Dots(ReplayBuffer):
         return {"eligible_groups": self._eligible, "reused_groups": self._reused}
 
 
-def eligible(buffer: Sequence[GroupSummary]) -> list[GroupSummary]:
-    """Return the newest group of each task with different returns, newest first; ``buffer`` is in that order."""
+def eligible(buffer: Sequence[GroupSummary], oldest_policy: int) -> list[GroupSummary]:
+    """Return the newest group of each task with different returns, newest first.
+
+    Args:
+        buffer: groups, newest first.
+        oldest_policy: lowest update number of a policy version whose tokens are reused.
+    """
     newest: dict[str, GroupSummary] = {}
     for one in buffer:
-        if max(one.returns) - min(one.returns) > MIN_RETURN_RANGE:
+        is_young = one.oldest_policy is not None and one.oldest_policy >= oldest_policy
+        if is_young and max(one.returns) - min(one.returns) > MIN_RETURN_RANGE:
             newest.setdefault(one.task, one)
     return list(newest.values())

@@ -19,8 +19,8 @@ def consume(database: Database, update: int, returns: tuple[float, ...] = (0.0, 
     train(database, [name], update, update - 1)
 
 
-def summary(name: str, task: str, *returns: float) -> GroupSummary:
-    return GroupSummary(name, task, GroupState.CONSUMED, 0, 1, returns)
+def summary(name: str, task: str, *returns: float, oldest: int = 1) -> GroupSummary:
+    return GroupSummary(name, task, GroupState.CONSUMED, 0, 2, oldest, returns)
 
 
 def test_the_newest_group_of_each_task_is_eligible_if_its_returns_differ() -> None:
@@ -30,8 +30,10 @@ def test_the_newest_group_of_each_task_is_eligible_if_its_returns_differ() -> No
         summary("c", "t1", 1.0, 0.0),
         summary("b", "t0", 0.0, 1.0),
         summary("a", "t2", 0.0, 0.0),
+        summary("0", "t3", 0.0, 1.0, oldest=0),
     ]
-    assert [one.id for one in eligible(buffer)] == ["d", "c"]
+    assert [one.id for one in eligible(buffer, 1)] == ["d", "c"]
+    assert [one.id for one in eligible(buffer, 0)] == ["d", "c", "0"]
 
 
 @pytest.mark.parametrize(("fresh_share", "reused"), [(1.0, 0), (0.75, 1), (0.5, 2), (0.4, 3), (0.1, 4)])
