@@ -8,7 +8,6 @@ from dataclasses import asdict
 from time import monotonic
 from typing import Self
 
-from ...errors import TurnwiseError
 from ...records import PolicyVersion
 from ..context import RunContext
 from ..failpoints import failpoint
@@ -16,13 +15,9 @@ from ..learner.update import UpdateResult, UpdateStep, update_event
 from ..rollout.dispatcher import Dispatcher
 from ..telemetry.events import Note
 from .batch_wait import BatchWait
+from .empty_batches import EmptyBatches
 from .preparation import RunParts
 from .state import RunState
-
-MAX_EMPTY_BATCHES = 10
-"""Consecutive batches with nothing to train on that end the run."""
-MAX_LEFT_OUT_BATCHES = 100
-"""The same limit for batches of which the replay buffer left out every group, as a group filter does."""
 
 
 class TrainingLoop:
@@ -44,8 +39,7 @@ class TrainingLoop:
         self._dispatcher = Dispatcher(context, parts.cluster.workers, first_group, first_scoring)
         self._update_step = UpdateStep(context, parts.learner, history)
         self._batches = BatchWait(context, state, parts.cluster, self._dispatcher, self._update_step)
-        self._empty_batches = 0
-        self._left_out_batches = 0
+        self._empty_batches = EmptyBatches()
 
     @classmethod
     async def create(cls, context: RunContext, state: RunState, parts: RunParts) -> Self:
@@ -84,7 +78,7 @@ class TrainingLoop:
                     last = now
                     if await self._evaluate_and_save(trained.update):
                         last = monotonic()
-                self._check_empty_batch(trained is not None)
+                self._count_empty_batch(trained is not None)
                 await dispatcher.fill()
                 waiting = monotonic()
             after = await engines.usage()
@@ -101,26 +95,14 @@ class TrainingLoop:
             return True
         return False
 
-    def _check_empty_batch(self, trained: bool) -> None:
-        """Log a batch with nothing to train on.
-
-        Raises:
-            TurnwiseError: it was the last of ``MAX_EMPTY_BATCHES`` consecutive ones, or of ``MAX_LEFT_OUT_BATCHES``
-                if the replay buffer left out all groups.
-        """
+    def _count_empty_batch(self, trained: bool) -> None:
+        """Report a batch with nothing to train on. Raises TurnwiseError if there were too many in a row."""
         if trained:
-            self._empty_batches = self._left_out_batches = 0
+            self._empty_batches.reset()
             return
-        if self._update_step.skipped_by_buffer:
-            self._left_out_batches += 1
-        else:
-            self._empty_batches += 1
-        self._context.report(Note(f"batch skipped: {self._update_step.skip_reason}"))
-        if self._empty_batches >= MAX_EMPTY_BATCHES or self._left_out_batches >= MAX_LEFT_OUT_BATCHES:
-            raise TurnwiseError(
-                f"{self._empty_batches + self._left_out_batches} consecutive batches had nothing to train on; the "
-                f"last: {self._update_step.skip_reason}"
-            )
+        step = self._update_step
+        self._context.report(Note(f"batch skipped: {step.skip_reason}"))
+        self._empty_batches.add(step.skip_reason, left_out=step.skipped_by_buffer)
 
     async def _publish(self, trained: UpdateResult) -> None:
         """Load the new weights into the engines before another group opens."""

@@ -17,7 +17,7 @@ from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.algorithms.replay.base import ReplayBuffer, StoreReader
 from turnwise.trainer.config.errors import ConfigError
 from turnwise.trainer.config.loading import parse_config
-from turnwise.trainer.learner.update import UpdateStep
+from turnwise.trainer.learner.update import UpdateResult, UpdateStep
 
 SITE = {"id": "turnwise/TextSite-v0", "options": {"family": "find"}}
 BATCH = {"groups_per_batch": 1, "max_concurrent_groups": 4, "max_staleness": 1}
@@ -82,14 +82,14 @@ async def ready(stage: Stage, number: int) -> None:
     await store.score_group(f"g{number}", number, GroupState.READY)
 
 
-async def consume_first(stage: Stage, step: UpdateStep) -> PolicyVersion:
-    """Train on group ``g0`` without reuse, make ``g1`` ready, and return the new version."""
+async def next_update(stage: Stage, step: UpdateStep) -> UpdateResult | None:
+    """Make ``g0`` a group of update 1, train on ``g1``, and return the result of update 2."""
     await ready(stage, 0)
-    result = await step.update(await step.lease(), FIRST, 0.0, 0.0)
-    assert result is not None
-    assert result.metrics["replayed_fraction"] == 0
     await ready(stage, 1)
-    return step.history[result.version]
+    store = stage.store()
+    assert await store.lease(1, 60.0) == ["g0"]
+    await store.acknowledge(["g0"], update=1, parent=0, items=[], metrics={})
+    return await step.update(await step.lease(), PolicyVersion("r", 1, 0, 1), 0.0, 0.0)
 
 
 def items(stage: Stage, update: int) -> dict[str, bool]:
@@ -106,8 +106,7 @@ def states(stage: Stage) -> dict[str, str]:
 def test_reuse_is_recorded_and_consumes_nothing(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         step = step_with(stage, tmp_path, Again)
-        version = await consume_first(stage, step)
-        result = await step.update(await step.lease(), version, 0.0, 0.0)
+        result = await next_update(stage, step)
         assert result is not None
         assert items(stage, 2) == {"g0-0": False, "g0-1": False, "g1-0": True, "g1-1": True}
         assert states(stage) == {"g0": "consumed", "g1": "consumed"}
@@ -123,8 +122,7 @@ def test_replayed_tokens_have_a_bound_of_their_own(tmp_path: Path) -> None:
 
     async def scenario(stage: Stage) -> None:
         step = step_with(stage, tmp_path, Again, max_staleness=0)
-        version = await consume_first(stage, step)
-        result = await step.update(await step.lease(), version, 0.0, 0.0)
+        result = await next_update(stage, step)
         assert result is not None
         assert items(stage, 2) == {"g1-0": True, "g1-1": True}
         assert states(stage) == {"g0": "consumed", "g1": "consumed"}
@@ -134,7 +132,7 @@ def test_replayed_tokens_have_a_bound_of_their_own(tmp_path: Path) -> None:
     on_stage(tmp_path, scenario)
 
 
-def test_a_batch_may_consist_of_reused_groups(tmp_path: Path) -> None:
+def test_a_fresh_group_that_is_left_out_expires(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         step = step_with(stage, tmp_path, Instead)
         await ready(stage, 0)
@@ -145,32 +143,20 @@ def test_a_batch_may_consist_of_reused_groups(tmp_path: Path) -> None:
 
     on_stage(tmp_path, scenario)
 
-    async def reusing(stage: Stage) -> None:
-        step = step_with(stage, tmp_path / "b", Again)
-        version = await consume_first(stage, step)
-        step = step_with(stage, tmp_path / "c", Instead)
-        step.history[version.id] = version
-        result = await step.update(await step.lease(), version, 0.0, 0.0)
-        assert result is not None
-        assert items(stage, 2) == {"g0-0": False, "g0-1": False}
-        assert states(stage) == {"g0": "consumed", "g1": "expired"}
-        assert result.metrics["expired_groups"] == 1
 
-    (tmp_path / "b").mkdir()
-    on_stage(tmp_path / "b", reusing)
+@pytest.mark.parametrize("max_staleness", [0, 1])
+def test_a_batch_may_consist_of_reused_groups(tmp_path: Path, max_staleness: int) -> None:
+    """All tokens are one update old. If the replayed ones are too stale, the batch is not a stale one."""
 
-
-def test_only_stale_replayed_tokens_are_no_stale_batch(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
-        step = step_with(stage, tmp_path, Again)
-        version = await consume_first(stage, step)
-        step = step_with(stage, tmp_path / "b", Instead, max_staleness=0)
-        step.history[version.id] = version
-        assert await step.update(await step.lease(), version, 0.0, 0.0) is None
-        assert step.skipped_by_buffer
+        step = step_with(stage, tmp_path, Instead, max_staleness=max_staleness)
+        result = await next_update(stage, step)
+        assert step.skipped_by_buffer == (result is None) == (max_staleness == 0)
+        assert items(stage, 2) == ({} if result is None else {"g0-0": False, "g0-1": False})
         assert states(stage) == {"g0": "consumed", "g1": "expired"}
+        if result is not None:
+            assert (result.metrics["expired_groups"], result.metrics["replayed_fraction"]) == (1, 1)
 
-    (tmp_path / "b").mkdir()
     on_stage(tmp_path, scenario)
 
 
