@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, and_, false, func, select
+from sqlalchemy import Connection, RowMapping, and_, false, func, select, true
 
 from ...records import SCORED_STATUSES, GroupState, Outcome, Purpose, Status
 from ..operations.group_states import RUN_ENDED
@@ -18,7 +18,7 @@ _DROPPED = and_(trajectory.c.status == Status.CANCELLED.value, trajectory.c.erro
 
 @dataclass(frozen=True, slots=True)
 class RunTotals:
-    """Totals of a run."""
+    """Totals of a run. Trajectories that a replay buffer reused count once, in the batch in which they were fresh."""
 
     trajectories: int
     """Trajectories for training, with any status."""
@@ -36,7 +36,7 @@ def run_totals(conn: Connection, run: str) -> RunTotals:
             policy_version,
             and_(policy_version.c.run_id == batch_item.c.run_id, policy_version.c.id == batch_item.c.version_id),
         )
-        .where(batch_item.c.run_id == run, policy_version.c.abandoned == false())
+        .where(batch_item.c.run_id == run, batch_item.c.fresh == true(), policy_version.c.abandoned == false())
     )
     consumed, oldest = conn.execute(used).one()
     return RunTotals(conn.execute(played).scalar_one(), consumed, oldest)

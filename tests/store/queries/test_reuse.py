@@ -3,7 +3,8 @@
 from sqlalchemy import update
 from turnwise.records import GroupState, GroupSummary
 from turnwise.store.database import Database
-from turnwise.store.queries import RunReader
+from turnwise.store.operations import BatchItem
+from turnwise.store.queries import RunReader, run_totals
 from turnwise.store.schema import trajectory
 from turnwise.tests.store.making import call, create_run, group, play, play_scored, start, train
 
@@ -97,3 +98,14 @@ def test_demonstrations_are_of_any_run(database: Database) -> None:
     assert reader.demonstrations(limit=1, task="task-0") == ["a-1"]
     assert reader.demonstrations(limit=9, environment="another/Site-v0") == []
     assert len(reader.demonstrations(limit=9, environment="turnwise/TextSite-v0")) == 3
+
+
+def test_reuse_counts_in_no_total(database: Database) -> None:
+    start(database)
+    play_scored(database, "a", 0, [0.0, 1.0])
+    train(database, ["a"], 1, 0)
+    reused = {"groups": [], "items": [BatchItem("a-0", 4, 7, 0.5, fresh=False)], "metrics": {}}
+    call(database, "acknowledge", run="r", owner="learner", update=2, parent=1, **reused)
+    with database.read() as conn:
+        totals = run_totals(conn, "r")
+    assert (totals.trajectories, totals.consumed, totals.max_staleness) == (2, 2, 0)

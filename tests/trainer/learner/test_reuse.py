@@ -117,7 +117,7 @@ def test_reuse_is_recorded_and_consumes_nothing(tmp_path: Path) -> None:
     on_stage(tmp_path, scenario)
 
 
-def test_replayed_tokens_have_a_bound_of_their_own(tmp_path: Path) -> None:
+def test_replayed_tokens_have_another_bound(tmp_path: Path) -> None:
     """All tokens are of version 0, one update old; fresh ones may be that old, replayed ones may not."""
 
     async def scenario(stage: Stage) -> None:
@@ -186,7 +186,7 @@ def test_a_group_may_be_in_a_batch_only_once(tmp_path: Path) -> None:
     on_stage(tmp_path, scenario)
 
 
-def test_the_loss_must_accept_what_the_buffer_adds() -> None:
+def test_the_loss_must_accept_the_sources_that_the_buffer_adds() -> None:
     chosen = {"loss": {"name": f"{__name__}:PolicyOnly"}, "replay_buffer": {"name": f"{__name__}:Again"}}
     with pytest.raises(ConfigError, match=r"PolicyOnly` does not train on tokens of the source `replay`"):
         parse_config({"name": "r", "environments": [SITE], **chosen})

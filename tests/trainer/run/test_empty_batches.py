@@ -1,4 +1,4 @@
-"""A run ends after ten batches of stale tokens; batches that a replay buffer left out have a limit of their own."""
+"""A run ends after ten batches of stale tokens; for batches that a replay buffer left out, the limit is higher."""
 
 import pytest
 from turnwise.errors import TurnwiseError

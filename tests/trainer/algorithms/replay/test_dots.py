@@ -13,7 +13,7 @@ from turnwise.trainer.algorithms.replay.dots import Dots, eligible
 
 
 def consume(database: Database, update: int, returns: tuple[float, ...] = (0.0, 1.0), seed: int | None = None) -> None:
-    """Store the group ``g{update}`` of a task of its own and train on it."""
+    """Store the group ``g{update}`` and train on it; each is of another task without a ``seed``."""
     name = f"g{update}"
     play_scored(database, name, update, returns, seed=update if seed is None else seed, version=update - 1)
     train(database, [name], update, update - 1)
