@@ -1,5 +1,6 @@
 """Updates with reused groups in a real store: only leased groups are consumed or expire, and reuse is recorded."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,9 +25,11 @@ BATCH = {"groups_per_batch": 1, "max_concurrent_groups": 4, "max_staleness": 1}
 
 
 class Again(ReplayBuffer):
-    """Adds every consumed group to the batch."""
+    """Adds every consumed group to the batch, outside the event loop."""
 
     def mix(self, fresh: Sequence[ScoredGroup], reader: StoreReader, update: int, stream: Random) -> list[ScoredGroup]:
+        with pytest.raises(RuntimeError, match="no running event loop"):
+            asyncio.get_running_loop()
         consumed = reader.groups(states={GroupState.CONSUMED}, limit=9)
         return [*fresh, *reader.load([one.id for one in consumed])]
 
