@@ -77,8 +77,7 @@ class UpdateStep:
             wait_s: seconds that the learner waited for the batch.
 
         Raises:
-            TurnwiseError: the advantages could not be computed, or an optimizer step was rejected; the lease is
-                released.
+            TurnwiseError: the batch could not be assembled, or an optimizer step was rejected; the lease is released.
         """
         start = monotonic()
         config = self._config

@@ -185,6 +185,7 @@ def test_a_group_may_be_in_a_batch_only_once(tmp_path: Path) -> None:
         await ready(stage, 0)
         with pytest.raises(TurnwiseError, match="returned group g0 2 times"):
             await step.update(await step.lease(), FIRST, 0.0, 0.0)
+        assert states(stage) == {"g0": "ready"}
 
     on_stage(tmp_path, scenario)
 
