@@ -98,6 +98,10 @@ class RunStore:
         """Store an open group and its task."""
         await self.client.commit(operations.open_group.bind(group=group))
 
+    async def grow_group(self, group: str, size: int) -> None:
+        """Raise the size of an open group, before members are added. Raises StoreConflict."""
+        await self.client.commit(operations.grow_group.bind(group=group, size=size))
+
     async def close_group(self, group: str, state: GroupState, reason: str = "") -> None:
         """Close an open group, to be scored or as ready, filtered or failed. Raises StoreConflict."""
         await self.client.commit(operations.close_group.bind(group=group, state=state, reason=reason))

@@ -5,7 +5,7 @@ write, add a function under ``@operation`` here, and a method to ``RunStore`` if
 """
 
 from .acknowledge import BatchItem, acknowledge
-from .groups import close_group, open_group
+from .groups import close_group, grow_group, open_group
 from .leases import expire_groups, lease_groups, release
 from .resume import rewind
 from .runs import add_metrics, add_version, create_run, finish_run, request_stop, set_checkpoint
@@ -31,6 +31,7 @@ __all__ = [
     "expire_groups",
     "finish_run",
     "finish_trajectory",
+    "grow_group",
     "lease_groups",
     "open_group",
     "release",

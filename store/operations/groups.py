@@ -1,6 +1,6 @@
-"""Writes about groups: opened with their task, and closed. ``scores`` writes the rewards of a closed group."""
+"""Writes about groups: opened, enlarged and closed. ``scores`` writes the rewards of a closed group."""
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from ...records import Group, GroupState, Status
 from ..errors import NotFound, StoreConflict
@@ -45,6 +45,27 @@ def open_group(tx: Transaction, *, group: Group) -> None:
             "created_at": tx.now,
         },
     )
+
+
+@operation
+def grow_group(tx: Transaction, *, group: str, size: int) -> None:
+    """Raise the size of an open group to ``size``, before members are added. The same size again changes nothing.
+
+    Raises:
+        ValueError: the group is larger.
+        StoreConflict: the group is closed.
+        NotFound: the group is not in the store.
+    """
+    stored = tx.conn.execute(select(rollout_group).where(rollout_group.c.id == group).with_for_update()).one_or_none()
+    if stored is None:
+        raise NotFound(f"no group {group} in the store")
+    if stored.size == size:
+        return
+    if stored.size > size:
+        raise ValueError(f"group {group} has {stored.size} members; it cannot grow to {size}")
+    if stored.state != GroupState.OPEN:
+        raise StoreConflict(f"group {group} is {stored.state}, so it cannot grow")
+    tx.conn.execute(update(rollout_group).where(rollout_group.c.id == group).values(size=size))
 
 
 @operation

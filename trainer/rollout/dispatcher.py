@@ -23,6 +23,7 @@ from .admission import capacity
 from .circuit_breaker import RolloutCircuitBreaker
 from .group_player import play_group
 from .scorer import Scorer
+from .second_stage import grown
 from .worker_pool import WorkerPool
 
 
@@ -148,16 +149,27 @@ class Dispatcher:
         Raises:
             TurnwiseError: the circuit breaker gives up, or the group cannot be scored.
         """
-        timeout_s = self._config.rollout.group_timeout_s
-        await play_group(self._pool, self._store, group, timeout_s, self._config.rollout_control)
+        config = self._config
+        grow = self._grow if config.group_size.has_second_stage else None
+        timeout_s = config.rollout.group_timeout_s
+        await play_group(self._pool, self._store, group, timeout_s, config.rollout_control, grow)
         await run_to_completion(self._close(group.id))
         failpoint("group_closed")
-        if not self._config.rewards:
+        if not config.rewards:
             # Nothing waits for a judge, so the scoring is bounded and completes even if the run ends.
             await run_to_completion(self._score(group.id))
         elif not self._cancelled:
             await self.fill()
             await self._score(group.id)
+
+    async def _grow(self, group: Group) -> Group:
+        """Return a group with its size after the second stage; that size is in the store before a member plays."""
+        larger = await grown(self._store, group, self._config.group_size)
+        if larger.size > group.size:
+            await run_to_completion(self._store.grow_group(group.id, larger.size))
+        if self._cancelled:
+            raise asyncio.CancelledError
+        return larger
 
     async def _close(self, group: str) -> None:
         await self._store.close_group(group, GroupState.SCORING)

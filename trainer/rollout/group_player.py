@@ -1,6 +1,8 @@
-"""Play one group to its end, even if the worker that plays it dies."""
+"""Play one group to its end, in one or two stages, even if the worker that plays it dies."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from ...agents.rollout.control import Controller
 from ...agents.rollout.group_runner import MAX_RETRIES
@@ -14,9 +16,17 @@ WORKER_GRACE_S = 60.0
 """Seconds beyond a member's timeout before its worker counts as lost."""
 LATE_WRITE = "written by a worker after it was lost"
 
+Grow: TypeAlias = Callable[[Group], Awaitable[Group]]
+"""Called once, when every member of an open group has ended: returns the group with the size that it shall have."""
+
 
 async def play_group(
-    pool: WorkerPool, store: RunStore, group: Group, timeout_s: float, controller: Controller | None = None
+    pool: WorkerPool,
+    store: RunStore,
+    group: Group,
+    timeout_s: float,
+    controller: Controller | None = None,
+    grow: Grow | None = None,
 ) -> Sequence[Outcome]:
     """Play the members of an open group and return their outcomes.
 
@@ -26,27 +36,65 @@ async def play_group(
     to one trajectory.
 
     Args:
-        timeout_s: limit for the play of one member.
+        timeout_s: limit for the play of one member, in either stage.
         controller: decides how many members to open and which of them play to their end; None to open the size of the
             group and to play every member to its end.
+        grow: decides how many members a second stage adds; None to play one stage.
     """
-    opened = controller.members(group.size) if controller else group.size
-    members = [(member, 0) for member in range(opened)]
-    finished: list[Outcome] = []
-    for lost_workers in range(MAX_WORKERS_PER_GROUP):
-        try:
-            outcomes = [*finished, *await pool.play(group, members, timeout_s + WORKER_GRACE_S, controller, finished)]
-        except WorkerLost as error:
-            await store.cancel_trajectories(group.id, str(error), Status.ENV_ERROR)
-            stored = await store.members(group.id)
-            finished = [one for one in stored if one.status in SCORED_STATUSES]
-            if lost_workers == MAX_WORKERS_PER_GROUP - 1:
-                return stored
-            done = {one.member for one in finished}
-            first_attempt = (lost_workers + 1) * (MAX_RETRIES + 1)
-            members = [(member, first_attempt) for member in range(opened) if member not in done]
-        else:
-            if lost_workers:
-                await store.cancel_trajectories(group.id, LATE_WRITE, Status.ENV_ERROR)
-            return outcomes
-    return finished
+    play = _Play(pool, store, timeout_s, controller)
+    await play.stage(group, group.size)
+    if grow is not None and play.lost_workers < MAX_WORKERS_PER_GROUP:
+        grown = await grow(group)
+        if grown.size > group.size:
+            await play.stage(grown, grown.size - group.size)
+    return play.outcomes
+
+
+@dataclass(slots=True)
+class _Play:
+    """One group that is being played: the outcomes of its members, and the workers lost so far."""
+
+    pool: WorkerPool
+    store: RunStore
+    timeout_s: float
+    controller: Controller | None
+    outcomes: list[Outcome] = field(default_factory=list)
+    """The outcomes of the members of the stages before, and then of this one."""
+    lost_workers: int = 0
+    _next_member: int = 0
+
+    async def stage(self, group: Group, wanted: int) -> None:
+        """Play ``wanted`` new members of the group, and the further ones that the controller opens."""
+        opened = self.controller.members(wanted) if self.controller else wanted
+        left: Sequence[int] = range(self._next_member, self._next_member + opened)
+        finished, failed = _scored(self.outcomes), [one for one in self.outcomes if one.status not in SCORED_STATUSES]
+        while True:
+            first_attempt = self.lost_workers * (MAX_RETRIES + 1)
+            members = [(member, first_attempt) for member in left]
+            timeout_s = self.timeout_s + WORKER_GRACE_S
+            try:
+                played = await self.pool.play(group, members, timeout_s, self.controller, finished)
+            except WorkerLost as error:
+                self.lost_workers += 1
+                await self.store.cancel_trajectories(group.id, str(error), Status.ENV_ERROR)
+                stored = await self.store.members(group.id)
+                if self.lost_workers == MAX_WORKERS_PER_GROUP:
+                    self._end(stored)
+                    return
+                finished = _scored(stored)
+                done = {one.member for one in finished}
+                left = [member for member in left if member not in done]
+            else:
+                if self.lost_workers:
+                    await self.store.cancel_trajectories(group.id, LATE_WRITE, Status.ENV_ERROR)
+                self._end([*failed, *finished, *played])
+                return
+
+    def _end(self, outcomes: Iterable[Outcome]) -> None:
+        """Keep the outcomes, and number the members of the next stage above all of this one, branches included."""
+        self.outcomes = list(outcomes)
+        self._next_member = 1 + max((one.member for one in self.outcomes), default=-1)
+
+
+def _scored(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    return [one for one in outcomes if one.status in SCORED_STATUSES]

@@ -16,6 +16,7 @@ from turnwise.store.queries import (
     latest_checkpoint,
     list_metrics,
     list_trajectories,
+    load_group_heads,
     load_groups,
     load_trajectory,
     run_row,
@@ -71,6 +72,7 @@ def test_every_write_may_be_repeated(database: Database) -> None:
         ("add_version", {"run": "r", "update": 0, "parent": None}),
         ("open_group", {"group": group()}),
         ("start_trajectory", {"trajectory": trajectory("g-0")}),
+        ("grow_group", {"group": "g", "size": 3}),
         ("start_trajectory", {"trajectory": trajectory("g-1", member=1)}),
         ("append", {"trajectory": "g-0", **turn(0)}),
         ("append", {"trajectory": "g-1", **turn(0)}),
@@ -361,3 +363,18 @@ def test_reuse_is_declared_and_unique_in_an_update(database: Database) -> None:
     with database.read() as conn:
         assert double_consumed(conn, "r") == []
         assert len(batch_items(conn, "r", 2)) == 4
+
+
+def test_only_an_open_group_grows(database: Database) -> None:
+    start(database)
+    call(database, "open_group", group=group(size=2))
+    call(database, "grow_group", group="g", size=5)
+    with database.read() as conn:
+        assert [one.size for one in load_group_heads(conn, ["g"])] == [5]
+    with pytest.raises(ValueError, match="has 5 members; it cannot grow to 4"):
+        call(database, "grow_group", group="g", size=4)
+    with pytest.raises(NotFound, match="no group none"):
+        call(database, "grow_group", group="none", size=4)
+    call(database, "close_group", group="g", state=GroupState.FAILED)
+    with pytest.raises(StoreConflict, match="group g is failed, so it cannot grow"):
+        call(database, "grow_group", group="g", size=6)

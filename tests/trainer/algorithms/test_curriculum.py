@@ -1,11 +1,14 @@
 """Horizons bound the length of episodes by update or task; the size of a group follows the success of its task."""
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 from pydantic import ValidationError
 from turnwise.records import ScoredGroup, Task
 from turnwise.tests.trainer.scored_groups import scored_group
+from turnwise.trainer.algorithms.curriculum.group_sizes.constant import ConstantSize
+from turnwise.trainer.algorithms.curriculum.group_sizes.dars import Dars
 from turnwise.trainer.algorithms.curriculum.group_sizes.dart import Dart
 from turnwise.trainer.algorithms.curriculum.horizons.additive import AdditiveHorizon
 from turnwise.trainer.algorithms.curriculum.horizons.base import HorizonSchedule
@@ -60,6 +63,27 @@ def test_dart_forgets_groups_before_the_latest() -> None:
     for won in (8, 8, 0, 0):
         sizes.observe(solved(won, 8))
     assert sizes.size(TASK, 8) == 8
+
+
+@pytest.mark.parametrize(
+    ("schedule", "added"), [("et", (27, 11, 3, 1, 0, 0, 0, 0, 0)), ("hw", (56, 24, 8, 3, 0, 0, 0, 0, 0))]
+)
+def test_dars_adds_members_to_hard_tasks(schedule: Literal["et", "hw"], added: tuple[int, ...]) -> None:
+    """Golden vector: 8 members, at most 64; 0, 1, 2, 3 and 4 successes add 27, 11, 3, 1, 0 or 56, 24, 8, 3, 0."""
+    sizes = Dars(schedule=schedule)
+    assert tuple(sizes.additional(solved(won, 8)) for won in range(9)) == added
+    assert sizes.size(TASK, 8) == 8
+    assert [sizes.has_second_stage, ConstantSize().has_second_stage] == [True, False]
+
+
+def test_dars_stays_below_its_largest_group() -> None:
+    assert [Dars(max_size=limit).additional(solved(0, 8)) for limit in (12, 8, 4)] == [4, 0, 0]
+
+
+def test_dars_lifts_advantages_that_are_divided_by_the_standard_deviation() -> None:
+    """By hand: 1 of 8 gives S = 2 * sqrt(7) / 8, and 8 / S - 8 = 4.09 members."""
+    assert Dars(normalize_std=True).additional(solved(1, 8)) == 5
+    assert Dars(normalize_std=True, schedule="hw").additional(solved(1, 8)) == 14
 
 
 def test_a_task_that_was_solved_gets_a_horizon_by_its_longest_success() -> None:

@@ -2,18 +2,29 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from turnwise.agents.players.policy import policy_player
 from turnwise.agents.rollout.group_runner import MAX_RETRIES, GroupRunner
+from turnwise.agents.tiny_model import new_model
+from turnwise.agents.tokens.conversation import Chat
 from turnwise.envs.runner.env_thread import EnvThread
+from turnwise.envs.text.instances import VOCABULARY
 from turnwise.records import Group, GroupState, Outcome, Status, Trajectory
+from turnwise.store.client import StoreClient
 from turnwise.store.operations import Write
+from turnwise.store.operations.trajectories import DROPPED
 from turnwise.store.queries import load_trajectory
 from turnwise.store.writer import Answer
-from turnwise.tests.agents.players import Respond, Stage, always, group, on_stage, oracle, site
+from turnwise.tests.agents.players import QUICK, Respond, Stage, always, group, on_stage, oracle, site
+from turnwise.tests.agents.rollout.test_branching import LONG, Sampler
+from turnwise.tests.trainer.playing import InProcess
 from turnwise.trainer.algorithms.rollout_control.april import OverProvision
+from turnwise.trainer.algorithms.rollout_control.turn_tree import TurnTree
+from turnwise.trainer.learner.samples import samples
 from turnwise.trainer.rollout.group_player import play_group
 from turnwise.trainer.rollout.worker_pool import WorkerLost
 
@@ -123,5 +134,116 @@ def test_a_controller_counts_the_members_that_a_lost_worker_finished(tmp_path: P
             2: Status.COMPLETED,
             3: Status.CANCELLED,
         }
+
+    on_stage(tmp_path, scenario)
+
+
+async def grown_by_two(of: Group) -> Group:
+    """Add two members in a second stage."""
+    return replace(of, size=of.size + 2)
+
+
+def test_a_second_stage_numbers_its_members_and_attempts_above_those_before(tmp_path: Path) -> None:
+    """A worker is lost in each stage: first before member 1 ends, then before member 3 ends."""
+
+    async def scenario(stage: Stage) -> None:
+        calls: list[Sequence[tuple[int, int]]] = []
+
+        class Pool:
+            async def play(
+                self, of: Group, members: Sequence[tuple[int, int]], timeout_s: float, *control: Any
+            ) -> list[Outcome]:
+                calls.append(members)
+                if len(calls) in (1, 3):
+                    await runner.play(of, members[:1])
+                    raise WorkerLost("no answer")
+                return await runner.play(of, members, *control)
+
+        of, store, runner = group(site(), 2), await stage.begin(), stage.runner(oracle)
+        await store.open_group(of)
+        pool: Any = Pool()
+        outcomes = await play_group(pool, store, of, 20.0, None, grown_by_two)
+        await store.close_group(of.id, GroupState.READY)
+        await runner.close()
+        again, later = MAX_RETRIES + 1, 2 * (MAX_RETRIES + 1)
+        assert calls == [[(0, 0), (1, 0)], [(1, again)], [(2, again), (3, again)], [(3, later)]]
+        assert sorted((one.member, one.attempt, one.status) for one in outcomes) == [
+            (0, 0, Status.COMPLETED),
+            (1, again, Status.COMPLETED),
+            (2, again, Status.COMPLETED),
+            (3, later, Status.COMPLETED),
+        ]
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_group_without_a_worker_left_gets_no_second_stage(tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        class Pool:
+            async def play(self, *_: Any) -> list[Outcome]:
+                raise WorkerLost("no answer")
+
+        async def never(of: Group) -> Group:
+            raise AssertionError("the group lost all of its workers")
+
+        of, store = group(site(), 2), await stage.begin()
+        await store.open_group(of)
+        pool: Any = Pool()
+        assert await play_group(pool, store, of, 20.0, None, never) == []
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_controller_counts_the_members_of_both_stages(tmp_path: Path) -> None:
+    """Each stage opens one member more than it wants, and that member never ends."""
+
+    async def scenario(stage: Stage) -> None:
+        began = {2: asyncio.Event(), 5: asyncio.Event()}
+
+        def script(owner: EnvThread, trajectory: Trajectory) -> Respond:
+            async def respond(observation: str) -> str:
+                last = 2 if trajectory.member <= 2 else 5
+                if trajectory.member == last:
+                    began[last].set()
+                    await asyncio.get_running_loop().create_future()
+                await began[last].wait()
+                return await oracle(owner, trajectory)(observation)
+
+            return respond
+
+        of, store, runner = group(site(), 2), await stage.begin(), stage.runner(script)
+        await store.open_group(of)
+        pool: Any = InProcess(runner)
+        outcomes = await play_group(pool, store, of, 20.0, OverProvision(extra=1), grown_by_two)
+        await store.close_group(of.id, GroupState.READY)
+        await runner.close()
+        statuses = {one.member: (one.status, one.error) for one in outcomes}
+        dropped = [f"{DROPPED}: {size} members have ended" for size in (2, 4)]
+        assert {statuses.pop(member) for member in (0, 1, 3, 4)} == {(Status.COMPLETED, "")}
+        assert statuses == {2: (Status.CANCELLED, dropped[0]), 5: (Status.CANCELLED, dropped[1])}
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_second_stage_begins_after_the_branches_of_the_first(tmp_path: Path) -> None:
+    chat = Chat(new_model(tmp_path / "model", VOCABULARY, hidden=16, layers=1, heads=2))
+    client: Any = Sampler(chat.stop_tokens[0])
+
+    def player(owner: EnvThread, of: Group, trajectory: Trajectory) -> Any:
+        return policy_player(client, chat, owner, of, trajectory, 5.0)
+
+    async def scenario(stage: Stage) -> None:
+        of, store = group(site("find"), 2, LONG), await stage.begin()
+        await store.open_group(of)
+        runner = GroupRunner(StoreClient(stage.send), player, QUICK, {})
+        pool: Any = InProcess(runner)
+        outcomes = await play_group(pool, store, of, 20.0, TurnTree(budget=3, alpha=1.0, beta=0.0), grown_by_two)
+        await runner.close()
+        assert [one.member for one in outcomes] == list(range(10))
+        (loaded,) = await store.load([of.id])
+        began = [one.member for one in loaded.trajectories if one.branched_from is None]
+        assert began == [0, 1, 5, 6], "three branches per stage"
+        trained = sum(int(sample.mask.sum()) for one in loaded.trajectories for sample in samples(one))
+        assert trained == client.sampled_tokens
 
     on_stage(tmp_path, scenario)

@@ -1,9 +1,9 @@
-"""The base class of decisions on the size of a group."""
+"""The base class of decisions on the size of a group, before it opens and before it closes."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from .....records import Task
+from .....records import ScoredGroup, Task
 from ...component import Component
 
 MIN_SIZE = 2
@@ -11,7 +11,7 @@ MIN_SIZE = 2
 
 
 class GroupSize(Component, ABC):
-    """Chooses how many episodes a new group plays."""
+    """Chooses how many episodes a new group plays, and how many a second stage adds."""
 
     slot: ClassVar[str] = "group_size"
     default: ClassVar[str] = "constant"
@@ -23,3 +23,20 @@ class GroupSize(Component, ABC):
         Args:
             group_size: the configured size, ``rollout.group_size``.
         """
+
+    @property
+    def has_second_stage(self) -> bool:
+        """Whether ``additional`` is overridden; otherwise a group closes when its members have ended."""
+        return type(self).additional is not GroupSize.additional
+
+    def additional(self, scored: ScoredGroup) -> int:
+        """Return how many members to add to a group whose members have all ended; 0 to close it.
+
+        Called once per group with at least ``MIN_SIZE`` scored members, in the event loop of the run, which it must not
+        block. The new members share task, horizon and prompt prefix. The group then closes and is scored, once.
+
+        Args:
+            scored: the members that completed or were truncated, with the rewards of the environment: the reward
+                shapers are called later, once, with the members of both stages.
+        """
+        return 0
