@@ -156,7 +156,9 @@ class Step:
     state_key: str
     """The environment's name of the state in which the action was taken; empty if it reports none."""
     message: int | None
-    """Index of the message that holds the action's tokens; None for a policy without tokens."""
+    """Index of the last message of the turn, which holds the action's tokens; None for a policy without tokens. The
+    messages since the one of the step before are of this turn too: the observation, and what else the policy sampled.
+    """
     model_ms: float
     env_ms: float
     images: Sequence[str] = ()
@@ -280,7 +282,8 @@ class PolicyVersion:
 class Sample:
     """A root-to-leaf path of messages: what the learner trains on. All sequences have one length, that of the path.
 
-    ``turns`` is the step index a sampled token belongs to, -1 elsewhere.
+    ``turns`` is the step index a sampled token belongs to, and ``positions`` its position among all sampled tokens of
+    that turn, which may be spread over several messages and samples; both are -1 elsewhere.
     """
 
     trajectory: str
@@ -289,4 +292,5 @@ class Sample:
     logprobs: NDArray[np.float32]
     versions: NDArray[np.int32]
     turns: NDArray[np.int32]
+    positions: NDArray[np.int32]
     images: Sequence[str] = ()

@@ -1,6 +1,9 @@
 """Errors that end an episode on the policy's side."""
 
+from collections.abc import Sequence
+
 from ..errors import TurnwiseError
+from ..records import Message
 
 
 class EngineFailed(TurnwiseError):
@@ -12,4 +15,12 @@ class ImagesUnsupported(TurnwiseError):
 
 
 class HorizonReached(Exception):
-    """The limit on turns, tokens or context was reached: the episode ends as ``truncated``."""
+    """The limit on turns, tokens or context was reached: the episode ends as ``truncated``.
+
+    ``messages`` are those of a turn that the limit ended before its action. They are stored, but belong to no step and
+    are not trained on.
+    """
+
+    def __init__(self, reason: str, messages: Sequence[Message] = ()) -> None:
+        super().__init__(reason)
+        self.messages = messages

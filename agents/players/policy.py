@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from copy import copy
+from typing import TYPE_CHECKING, Self
 
-from ...records import Group, Horizon, Trajectory
+from ...records import Group, Horizon, Message, Trajectory
 from ..errors import HorizonReached, ImagesUnsupported
 from ..rollout.player import PlayerTurn
 
@@ -18,10 +19,13 @@ if TYPE_CHECKING:
 def policy_player(
     client: PolicyClient, chat: Chat, env_thread: EnvThread, group: Group, trajectory: Trajectory, turn_timeout_s: float
 ) -> PolicyPlayer:
-    """Create the player of one episode. Its system message joins the prompt prefix and the environment's
-    instructions."""
-    system = "\n\n".join(part for part in (group.prompt_prefix, env_thread.instructions) if part)
-    return PolicyPlayer(client, chat.begin(system), group.horizon, trajectory.id, turn_timeout_s)
+    """Create the player of one episode."""
+    return PolicyPlayer(client, begin(chat, env_thread, group), group.horizon, trajectory.id, turn_timeout_s)
+
+
+def begin(chat: Chat, env_thread: EnvThread, group: Group) -> Conversation:
+    """Begin a conversation whose system message joins the prompt prefix and the environment's instructions."""
+    return chat.begin("\n\n".join(part for part in (group.prompt_prefix, env_thread.instructions) if part))
 
 
 def refuse_images(images: Sequence[bytes]) -> None:
@@ -60,26 +64,42 @@ class PolicyPlayer:
             ImagesUnsupported: the observation contains images.
         """
         refuse_images(images)
-        prompt_message = self._conversation.observe(observation)
+        messages: list[Message] = []
+        tokens = await self._answer(messages, observation, self._horizon.max_tokens_per_turn, self._turn_timeout_s)
+        return PlayerTurn(self._conversation.text(tokens), messages, len(tokens))
+
+    async def _answer(
+        self, messages: list[Message], text: str, max_tokens: int, timeout_s: float, reserve: int = 0
+    ) -> Sequence[int]:
+        """Sample an answer to ``text``, add both messages to ``messages``, and return the sampled token ids.
+
+        Args:
+            max_tokens: limit on the answer, besides the limits on the episode and on the context.
+            reserve: tokens of the limit on the episode that the answer must leave.
+
+        Raises:
+            HorizonReached: a limit leaves no token for the answer.
+            EngineFailed: the engine returned no tokens.
+        """
+        question = self._conversation.observe(text)
         prompt = self._conversation.prompt()
         limits = {
-            "tokens per turn": self._horizon.max_tokens_per_turn,
-            "tokens per episode": self._horizon.max_tokens_per_episode - self._sampled_tokens,
+            "tokens per turn": max_tokens,
+            "tokens per episode": self._horizon.max_tokens_per_episode - self._sampled_tokens - reserve,
             "context": self._horizon.max_context - len(prompt),
         }
         limit = min(limits, key=lambda name: limits[name])
         if limits[limit] <= 0:
-            raise HorizonReached(f"the limit on {limit} was reached")
-        completion = await self._client.generate(self._session, prompt, limits[limit], self._turn_timeout_s)
+            raise HorizonReached(f"the limit on {limit} was reached", messages)
+        completion = await self._client.generate(self._session, prompt, limits[limit], timeout_s)
         self._sampled_tokens += len(completion.tokens)
-        message = self._conversation.act(completion.tokens, completion.logprobs, completion.versions)
-        return PlayerTurn(self._conversation.text(completion.tokens), (prompt_message, message), len(completion.tokens))
+        messages += [question, self._conversation.act(completion.tokens, completion.logprobs, completion.versions)]
+        return completion.tokens
 
-    def fork(self, session: str) -> PolicyPlayer:
+    def fork(self, session: str) -> Self:
         """Return a player that continues this conversation in another episode."""
-        conversation = self._conversation.fork()
-        forked = PolicyPlayer(self._client, conversation, self._horizon, session, self._turn_timeout_s)
-        forked._sampled_tokens = self._sampled_tokens
+        forked = copy(self)
+        forked._conversation, forked._session = self._conversation.fork(), session
         return forked
 
     def close(self) -> None:

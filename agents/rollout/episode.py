@@ -79,6 +79,9 @@ async def play_episode(
         await _turns(env_thread, player, task, horizon, trajectory.id, record, timeouts, member, progress)
     except HorizonReached as error:
         progress.status, progress.error = Status.TRUNCATED, str(error)
+        if error.messages:
+            progress.tokens += sum(int(sum(message.mask)) for message in error.messages)
+            record.append([], error.messages)
     except EnvTimeout as error:
         progress.status, progress.error = Status.TIMEOUT, str(error)
     except EnvError as error:

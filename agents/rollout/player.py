@@ -11,11 +11,14 @@ from ...records import Message
 
 @dataclass(frozen=True, slots=True)
 class PlayerTurn:
-    """A player's action in one turn. A player that does not sample tokens has no messages."""
+    """A player's action in one turn."""
 
     text: str
     messages: Sequence[Message] = ()
+    """All messages since the turn before, in the order of their indices; the last one is the action. Any number of them
+    may be sampled, and all of these are trained on. Empty for a player that does not sample tokens."""
     tokens: int = 0
+    """Tokens that were sampled in this turn."""
 
 
 class Player(Protocol):
@@ -25,7 +28,7 @@ class Player(Protocol):
         """Return the action for an observation.
 
         Raises:
-            HorizonReached: a limit leaves no token for this turn.
+            HorizonReached: a limit leaves no token for this turn, or for the rest of it.
             EngineFailed: the engine returned no tokens.
         """
 

@@ -29,7 +29,7 @@ from .player import Player
 
 PolicyPlayerFactory = Callable[[PolicyClient, Chat, EnvThread, Group, Trajectory, float], Player]
 """Creates the player of one episode; the last argument is the timeout of a turn in seconds. It must be a top-level
-function, because Ray pickles it."""
+function or a ``partial`` of one, because Ray pickles it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ...records import Sample, ScoredGroup, Source, Trajectory
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 T = TypeVar("T")
 
@@ -18,7 +19,7 @@ PerTurn = list[list[float]]
 """One number per turn per trajectory of a group: ``values[trajectory][turn]``."""
 Credit = Sequence["Sequence[float | NDArray[np.float32]]"]
 """Advantages of a group, ``values[trajectory][turn]``: one number for all sampled tokens of the turn, or an array with
-one number per sampled token of the turn, in the order of the tokens.
+one number per sampled token of the turn, in the order of its messages and their tokens.
 """
 
 
@@ -46,10 +47,28 @@ class TrainSample:
     """Updates between the version that sampled the token and the version being updated; -1 where not sampled."""
 
 
+def turn_of_messages(trajectory: Trajectory) -> dict[int, int]:
+    """Return the turn of each message, by the message's index.
+
+    A step names the last message of its turn. The messages between that of the step before and its own, observations
+    included, belong to the same turn, on whatever path of the tree. Messages after the last step belong to no turn.
+    """
+    ends = [(step.message, step.index) for step in trajectory.steps if step.message is not None]
+    last = [message for message, _ in ends]
+    found = {}
+    for message in trajectory.messages:
+        if (place := bisect_left(last, message.index)) < len(ends):
+            found[message.index] = ends[place][1]
+    return found
+
+
 def sampled_tokens(trajectory: Trajectory) -> list[int]:
-    """Return the number of sampled tokens per turn; 0 for a turn of a policy without tokens."""
-    counts = {message.index: int(sum(message.mask)) for message in trajectory.messages}
-    return [0 if step.message is None else counts.get(step.message, 0) for step in trajectory.steps]
+    """Return the number of sampled tokens per turn, in all messages of the turn; 0 for a policy without tokens."""
+    turns, counts = turn_of_messages(trajectory), Counter[int]()
+    for message in trajectory.messages:
+        if (turn := turns.get(message.index)) is not None:
+            counts[turn] += int(np.count_nonzero(message.mask))
+    return [counts[step.index] for step in trajectory.steps]
 
 
 def successes(scored: ScoredGroup, min_return: float) -> list[bool]:

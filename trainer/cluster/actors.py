@@ -6,14 +6,16 @@ thread per process keeps them from competing.
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from ...agents.engine.actor import start_engine
 from ...agents.placement import OFF_SANDBOX_NODES
 from ...agents.players.policy import policy_player
+from ...agents.players.thinking import thinking_player
 from ...agents.rollout.group_runner import env_key_of
-from ...agents.rollout.worker import RolloutWorker, WorkerSpec
+from ...agents.rollout.worker import PolicyPlayerFactory, RolloutWorker, WorkerSpec
 from ...agents.store_actor import StoreWriter, send_to
 from ...envs.sandboxes import NodeSupervisor, any_sandboxed, lease_from_run
 from ...errors import TurnwiseError
@@ -22,6 +24,7 @@ from ...store.client import StoreClient
 from ...store.database import Database
 from ...store.writer import Writer
 from ..config.schema import RunConfig
+from ..config.sections import RolloutConfig
 from ..rollout.worker_pool import WorkerPool
 from .engines import EngineGroup
 
@@ -100,7 +103,7 @@ class Cluster:
             temperature=config.rollout.temperature,
             timeouts=config.rollout.timeouts,
             concurrency=episode_slots(config),
-            create_player=policy_player,
+            create_player=player_factory(config.rollout),
             sandboxes=config.name if sandboxes else "",
             logs=logs,
         )
@@ -140,6 +143,13 @@ class Cluster:
             await self.sandboxes.close()
         await self.engines.close()
         await self.store.close()
+
+
+def player_factory(rollout: RolloutConfig) -> PolicyPlayerFactory:
+    """Return the factory of the policy's players: with thoughts, if the configuration allows tokens for them."""
+    if not rollout.max_thought_tokens:
+        return policy_player
+    return partial(thinking_player, max_thought_tokens=rollout.max_thought_tokens, request=rollout.action_request)
 
 
 def episode_slots(config: RunConfig) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -28,7 +28,14 @@ MATHEMATICS: dict[str, Any] = {
     "seed": True,
     "model": True,
     "environments": {"__all__": {"id", "weight", "options"}},
-    "rollout": {"groups_per_batch", "group_size", "max_staleness", "temperature"},
+    "rollout": {
+        "groups_per_batch",
+        "group_size",
+        "max_staleness",
+        "temperature",
+        "max_thought_tokens",
+        "action_request",
+    },
     "learner": {
         "learning_rate",
         "min_learning_rate",
@@ -90,6 +97,15 @@ class RunConfig(AlgorithmSet):
         if isinstance(raw, dict) and raw.get("max_steps") is None and raw.get("max_seconds") is None:
             return {**raw, "max_steps": DEFAULT_MAX_STEPS}
         return raw
+
+    @model_validator(mode="after")
+    def _has_room_for_actions(self) -> Self:
+        if self.rollout.max_thought_tokens >= self.horizon.max_tokens_per_turn:
+            raise ValueError(
+                f"`rollout.max_thought_tokens` {self.rollout.max_thought_tokens} leaves no token for the action: it "
+                f"must be less than `horizon.max_tokens_per_turn` {self.horizon.max_tokens_per_turn}"
+            )
+        return self
 
     @property
     def max_context(self) -> int:

@@ -90,6 +90,11 @@ class RolloutConfig(Section):
     """Maximum staleness of a trained token, in updates; 0 is synchronous training."""
     temperature: float = Field(1.0, gt=0)
     """Sampling temperature; the learner divides its logits by the same value."""
+    max_thought_tokens: int = Field(0, ge=0)
+    """Tokens of the thought that the policy samples before each action, at most; they count as tokens of the turn, and
+    are trained on. 0 samples no thoughts."""
+    action_request: str = "Now give the action."
+    """The text between a thought and its action."""
     num_workers: int = Field(1, ge=1)
     """Rollout worker processes."""
     num_engines: int = Field(1, ge=1)

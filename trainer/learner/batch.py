@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from ...agents.rollout.control import LOSS_WEIGHT
 from ...errors import TurnwiseError
-from ...records import PolicyVersion, ScoredGroup, Source
+from ...records import PolicyVersion, ScoredGroup, Source, Trajectory
 from ..algorithms.advantages.base import AdvantageEstimator
 from ..algorithms.filters.samples.base import SampleFilter
-from ..algorithms.groups import TrainSample
+from ..algorithms.groups import TrainSample, sampled_tokens
 from ..algorithms.losses.base import PolicyLoss
 from .samples import samples
 from .staleness import staleness, sweep
@@ -47,28 +47,42 @@ class Batch:
     """Replayed sampled tokens with weight 0 because they are too stale."""
 
 
-def expand_to_tokens(turns: Sequence[float | NDArray[np.float32]], turn_of: NDArray[np.int32]) -> NDArray[np.float32]:
-    """Return the value of each token, and 0 where ``turn_of`` is -1. Shape (tokens,).
+def expand_to_tokens(
+    turns: Sequence[float | NDArray[np.float32]], turn_of: NDArray[np.int32], positions: NDArray[np.int32]
+) -> NDArray[np.float32]:
+    """Return the value of each token of a sample, and 0 where ``turn_of`` is -1. Shape (tokens,).
 
     Args:
         turns: per turn, one number for all its sampled tokens, or an array with one number per sampled token.
         turn_of: (tokens,) turn of each sampled token, -1 elsewhere.
-
-    Raises:
-        TurnwiseError: an array has not as many numbers as its turn has sampled tokens.
+        positions: (tokens,) position of each sampled token among those of its turn, -1 elsewhere.
     """
     whole = [0.0 if isinstance(value, np.ndarray) else value for value in turns]
     values = np.asarray([*whole, 0.0], np.float32)[turn_of]
     for turn, value in enumerate(turns):
-        if not isinstance(value, np.ndarray) or not (count := int((turn_of == turn).sum())):
-            continue
-        if value.shape != (count,):
+        if isinstance(value, np.ndarray):
+            here = turn_of == turn
+            values[here] = value[positions[here]]
+    return values
+
+
+def check_lengths(turns: Sequence[float | NDArray[np.float32]], trajectory: Trajectory) -> None:
+    """Check that an array of advantages has one number per sampled token of its turn.
+
+    The turns that a branch shares with its parent are not checked: they are trained on in the parent.
+
+    Raises:
+        TurnwiseError: it has not.
+    """
+    if not any(isinstance(value, np.ndarray) for value in turns):
+        return
+    counts, own = sampled_tokens(trajectory), trajectory.branched_at or 0
+    for turn, (value, count) in enumerate(zip(turns, counts, strict=True)):
+        if turn >= own and isinstance(value, np.ndarray) and value.shape != (count,):
             raise TurnwiseError(
                 f"the advantage returned an array of shape {value.shape} for turn {turn}, "
                 f"which has {count} sampled tokens"
             )
-        values[turn_of == turn] = value
-    return values
 
 
 def assemble(
@@ -106,6 +120,7 @@ def assemble(
         for trajectory, advantages in zip(group.trajectories, credit, strict=True):
             if trajectory.source not in loss.accepts:
                 continue
+            check_lengths(advantages, trajectory)
             is_replay = trajectory.source == Source.REPLAY
             for sample in samples(trajectory):
                 ages = staleness(sample.versions, history, update)
@@ -123,7 +138,7 @@ def assemble(
                     continue
                 trainable = True
                 weights *= np.float32(trajectory.extras.get(LOSS_WEIGHT, 1.0))
-                values = expand_to_tokens(advantages, sample.turns)
+                values = expand_to_tokens(advantages, sample.turns, sample.positions)
                 kept.append(TrainSample(sample, group.id, Source(trajectory.source), values, weights, ages))
         (trained if trainable else expired).append(group.id)
     for sample_filter, stream in zip(filters, streams, strict=True):

@@ -1,14 +1,17 @@
 """Build the training samples of a trajectory: one per root-to-leaf path of its message tree.
 
 Pure. A message on several paths (before a branch point) is trained on once, in the first path that contains it. In the
-other paths its tokens are context with mask 0.
+other paths its tokens are context with mask 0. All messages of a turn are trained on (``turn_of_messages``).
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...records import Message, Sample, Trajectory
+from ..algorithms.groups import turn_of_messages
 
 
 def paths(messages: Sequence[Message]) -> list[list[Message]]:
@@ -34,8 +37,9 @@ def samples(trajectory: Trajectory) -> list[Sample]:
 
     Messages after the last sampled one, such as an observation without an answer, are dropped.
     """
-    own_steps = trajectory.steps[trajectory.branched_at or 0 :]
-    turn_of = {step.message: step.index for step in own_steps if step.message is not None}
+    first_turn = trajectory.branched_at or 0
+    turn_of = {index: turn for index, turn in turn_of_messages(trajectory).items() if turn >= first_turn}
+    positions = _positions(trajectory.messages, turn_of)
     trained: set[int] = set()
     found = []
     for path in paths(trajectory.messages):
@@ -58,7 +62,19 @@ def samples(trajectory: Trajectory) -> list[Sample]:
                     np.concatenate([np.asarray(message.logprobs, np.float32) for message in path]),
                     np.concatenate([np.asarray(message.versions, np.int32) for message in path]),
                     np.where(sampled, np.repeat(np.asarray(turns, np.int32), sizes), np.int32(-1)),
+                    np.concatenate([positions[message.index] for message in path]),
                     [image for message in path for image in message.images],
                 )
             )
+    return found
+
+
+def _positions(messages: Sequence[Message], turn_of: Mapping[int, int]) -> dict[int, NDArray[np.int32]]:
+    """Return per message the positions of its sampled tokens among those of its turn, -1 for its other tokens."""
+    counts, found = Counter[int](), {}
+    for message in messages:
+        turn, sampled = turn_of.get(message.index, -1), np.asarray(message.mask, np.bool_)
+        places = counts[turn] + np.cumsum(sampled, dtype=np.int32) - 1
+        found[message.index] = np.where(sampled & (turn >= 0), places, -1).astype(np.int32)
+        counts[turn] += int(np.count_nonzero(sampled))
     return found

@@ -28,7 +28,7 @@ from turnwise.trainer.algorithms.advantages.grpo import GRPO
 from turnwise.trainer.algorithms.filters.samples.negative_advantage_weight import NegativeAdvantageWeight
 from turnwise.trainer.algorithms.groups import Credit, TrainSample
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
-from turnwise.trainer.learner.batch import assemble, expand_to_tokens
+from turnwise.trainer.learner.batch import assemble
 from turnwise.trainer.learner.batch_stats import batch_items
 from turnwise.trainer.learner.packing import pack, split_micro_batches
 from turnwise.trainer.learner.samples import samples
@@ -172,8 +172,9 @@ def test_an_advantage_may_be_given_per_token() -> None:
     members = trajectory("a", 1.0, 0.0, versions=(3, 3)), trajectory("b", 0.0, versions=(3,))
     train_batch = assembled([group(*members)], advantage=PerToken())
     assert [one.advantages.tolist() for one in train_batch.samples] == [[0, 0, 1, 2, 0, 0, 9, 9], [0, 0, 1, 2]]
+    longer = replace(members[1], messages=[observed(0, None, 1), sampled(1, 0, 3, 3, 4, 5)])
     with pytest.raises(TurnwiseError, match=r"shape \(2,\) for turn 0, which has 3 sampled tokens"):
-        expand_to_tokens([np.ones(2, np.float32)], np.array([-1, 0, 0, 0], np.int32))
+        assembled([group(members[0], longer)], advantage=PerToken())
 
 
 def test_a_sample_filter_changes_weights_only() -> None:

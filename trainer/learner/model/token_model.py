@@ -38,7 +38,7 @@ class _Packed:
     counts: Sequence[Sequence[int]]
     """Scored tokens per trajectory and turn."""
     order: Tensor
-    """int64 (tokens,): position of each token in the micro-batches, in the order of trajectory and turn."""
+    """int64 (tokens,): position of each token in the micro-batches, in the order of trajectory, turn and message."""
 
     def by_turn(self, flat: Tensor) -> list[list[Tensor]]:
         """Return values (tokens,) in the order of the micro-batches by trajectory and turn."""
@@ -144,7 +144,8 @@ class LocalTokenModel:
         flat_turns = np.concatenate([np.zeros(0, np.int64), *turns])
         sizes = [int(np.count_nonzero(one.weights[1:])) for one in made]
         flat_owners = np.repeat(np.asarray(owners, np.int64), sizes)
-        order = np.lexsort((np.arange(len(flat_turns)), flat_turns, flat_owners))
+        positions = [one.sample.positions[1:][one.weights[1:] != 0] for one in made]
+        order = np.lexsort((np.concatenate([np.zeros(0, np.int32), *positions]), flat_turns, flat_owners))
         counts = [
             np.bincount(flat_turns[flat_owners == owner], minlength=len(trajectory.steps)).tolist()
             for owner, trajectory in enumerate(trajectories)

@@ -1,0 +1,74 @@
+"""The policy under training, which samples a thought before each action: two calls of the engine per turn.
+
+The turn of such a player has four messages: the observation, the thought, a fixed text that requests the action, and
+the action. The policy sampled the thought and the action, so both are trained on, with the advantage of the turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from ...records import Group, Horizon, Message, Trajectory
+from ..rollout.player import PlayerTurn
+from .policy import PolicyPlayer, begin, refuse_images
+
+if TYPE_CHECKING:
+    from ...envs.runner.env_thread import EnvThread
+    from ..engine.client import PolicyClient
+    from ..tokens.conversation import Chat, Conversation
+
+
+def thinking_player(
+    client: PolicyClient,
+    chat: Chat,
+    env_thread: EnvThread,
+    group: Group,
+    trajectory: Trajectory,
+    turn_timeout_s: float,
+    *,
+    max_thought_tokens: int,
+    request: str,
+) -> ThinkingPlayer:
+    """Create the player of one episode."""
+    conversation = begin(chat, env_thread, group)
+    return ThinkingPlayer(
+        client, conversation, group.horizon, trajectory.id, turn_timeout_s, max_thought_tokens, request
+    )
+
+
+class ThinkingPlayer(PolicyPlayer):
+    """The policy with a thought of at most ``max_thought_tokens`` before each action, which ``request`` asks for."""
+
+    def __init__(
+        self,
+        client: PolicyClient,
+        conversation: Conversation,
+        horizon: Horizon,
+        session: str,
+        turn_timeout_s: float,
+        max_thought_tokens: int,
+        request: str,
+    ) -> None:
+        super().__init__(client, conversation, horizon, session, turn_timeout_s)
+        self._max_thought_tokens = max_thought_tokens
+        self._request = request
+
+    async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
+        """Sample a thought and an action within the limits of the horizon; both calls share the timeout of the turn.
+
+        Raises:
+            HorizonReached: a limit leaves no token for the thought or for the action.
+            EngineFailed: the engine returned no tokens.
+            ImagesUnsupported: the observation contains images.
+        """
+        refuse_images(images)
+        deadline = monotonic() + self._turn_timeout_s
+        messages: list[Message] = []
+        most = self._horizon.max_tokens_per_turn
+        limit = min(self._max_thought_tokens, most - 1)
+        thought = await self._answer(messages, observation, limit, self._turn_timeout_s, reserve=1)
+        left_s = max(0.0, deadline - monotonic())
+        action = await self._answer(messages, self._request, most - len(thought), left_s)
+        return PlayerTurn(self._conversation.text(action), messages, len(thought) + len(action))
