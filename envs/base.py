@@ -86,6 +86,9 @@ class TurnEnv(gymnasium.Env[Obs, str]):
     def snapshot(self) -> Any:
         """Return the state of the running episode as a value that later steps do not change.
 
+        None if the state cannot be restored now, for example because a process of the agent runs: no episode branches
+        from it.
+
         Raises:
             NotImplementedError: the environment is not ``restorable``.
         """

@@ -131,7 +131,8 @@ class Branch:
     """Add ``children`` members to the group that continue the member's episode from the end of its current turn.
 
     A child has its own copy of the environment, restored from a snapshot, and of the conversation. It is not retried.
-    A member that is not ``branchable`` ends the run with an error.
+    A member that is not ``branchable`` ends the run with an error. If the environment has no snapshot of its state
+    after that turn, no child begins, and ``MemberView.children`` does not count it.
     """
 
     member: int

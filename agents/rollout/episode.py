@@ -213,7 +213,10 @@ async def _turns(
             raise asyncio.CancelledError
         if children := member.take_children():
             snapshot = await env_thread.snapshot(timeouts.step_s)
-            member.grow(children, BranchPoint(trajectory, snapshot, result, progress.fork()), player)
+            if snapshot is None:
+                member.forget_children(children)
+            else:
+                member.grow(children, BranchPoint(trajectory, snapshot, result, progress.fork()), player)
         if reason:
             raise HorizonReached(reason)
     raise HorizonReached(f"{horizon.max_turns} turns played")

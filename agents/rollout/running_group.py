@@ -66,6 +66,10 @@ class RunningMember:
             )
         return count
 
+    def forget_children(self, count: int) -> None:
+        """Take back ``count`` children, because the state of the environment cannot be restored."""
+        self.view = replace(self.view, children=self.view.children - count)
+
     def grow(self, children: int, point: BranchPoint, player: Player) -> None:
         """Add ``children`` members that continue from ``point``, each with a fork of ``player``, and start them."""
         assert isinstance(player, Forkable)  # noqa: S101

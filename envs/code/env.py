@@ -7,10 +7,13 @@ reach the grader.
 
 If the agent breaks its sandbox, the episode ends and the files last read are graded. A sandbox that cannot be leased,
 or fails in grading, raises ``SandboxError``.
+
+A snapshot holds the files of the sandbox, not its processes (``workspace_snapshot``): a state in which a process of the
+agent runs has no snapshot.
 """
 
 import hashlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...sandbox import FileError, SandboxLease, SandboxLost
@@ -23,6 +26,7 @@ from .grading.grade import Verdict, grade
 from .instances import MIX, Instances
 from .submission import Submission, collect_submission
 from .task import CodeTask, Files, changed
+from .workspace_snapshot import pack, unpack
 
 INSTRUCTIONS = """You work in a repository, through one tool call a turn. The first line of your answer names the tool:
 bash COMMAND            run a command, or the script on the lines below it
@@ -40,6 +44,18 @@ WORDS = ("bash", "ls", "cat", "view", ".", "README.md", "submit", "echo", "pytho
 MAX_TAMPER_LINES = 20
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of a running episode."""
+
+    task: CodeTask
+    files: Files
+    judged: Files
+    share: float
+    archive: bytes
+    """The files of the sandbox."""
+
+
 class CodeEnv(TurnEnv):
     """A repository with a shell. ``family``: ``mix`` or one of ``families.FAMILIES``; ``folder``: custom tasks instead.
 
@@ -54,6 +70,7 @@ class CodeEnv(TurnEnv):
 
     deterministic = False
     sandboxed = True
+    restorable = True
 
     def __init__(
         self,
@@ -131,6 +148,25 @@ class CodeEnv(TurnEnv):
         if lost:
             return self._end(lost, "the sandbox broke")
         return self._end(left, "submitted") if isinstance(asked, Submit) else self._turn(done.text, done.applied)
+
+    def snapshot(self) -> Snapshot | None:
+        """Return the files of the sandbox and the progress; None if the episode is over or has no snapshot now."""
+        archive = pack(self._box) if self._box is not None else None
+        if archive is None:
+            return None
+        return Snapshot(self.task, self._files, self._judged, self._share, archive)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Continue the episode of a snapshot in a fresh sandbox.
+
+        Raises:
+            SandboxError: no sandbox can be leased, or it fails.
+        """
+        self.close()
+        self._task, self._files, self._judged = snapshot.task, snapshot.files, snapshot.judged
+        self._share = snapshot.share
+        self._box = unpack(snapshot.task.spec, snapshot.archive)
+        self._over = False
 
     def close(self) -> None:
         """Release the sandbox."""

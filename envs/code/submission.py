@@ -11,7 +11,7 @@ from .fresh_sandbox import FILE_TIMEOUT_S
 from .grading.forbidden import tampering_outside
 from .task import Files
 
-HALT = """
+RUNNING = """
 mine=$$; found=""
 for process in /proc/[0-9]*; do
   number=${process#/proc/}
@@ -19,6 +19,9 @@ for process in /proc/[0-9]*; do
     read -r name < "$process/comm" 2>/dev/null && found="$found $name"
   fi
 done
+"""
+"""Shell: set ``found`` to the names of the agent's running processes."""
+HALT = f"""{RUNNING}
 kill -9 -1
 echo $found
 """

@@ -179,7 +179,8 @@ async def restored_episodes(subject: Subject) -> str:
             await subject.reset(one, seed)
             for action in actions[:half]:
                 await subject.step(one, action)
-            snapshot = await one.snapshot(subject.timeout_s)
+            if (snapshot := await one.snapshot(subject.timeout_s)) is None:
+                continue
             for owner in (one, other, one):
                 await owner.restore(snapshot, subject.timeout_s)
                 for turn, action in enumerate(actions[half:], half + 1):

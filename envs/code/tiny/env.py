@@ -19,6 +19,7 @@ Reward: 1 for success, determined by the hidden case in a fresh sandbox; -.3 for
 for opening a faulty part and for each correct word put there; -.05 for an action that does not parse or apply.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from ....sandbox import SandboxError, SandboxLease
@@ -26,6 +27,7 @@ from ...base import Info, Obs, TurnEnv
 from ...spaces import FreeText
 from ..fresh_sandbox import FILE_TIMEOUT_S, open_sandbox, sandbox_extras
 from ..grading.grade import grade
+from ..workspace_snapshot import pack, unpack
 from .instances import CALLS, FAMILIES, FIELDS, SPLITS, VALUES, VOCABULARY, TinyTask, draw
 
 STEP_REWARD = 0.2
@@ -44,6 +46,21 @@ say"""
 _WORDS = {"call": frozenset(CALLS), "value": frozenset(VALUES)}
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of a running episode."""
+
+    task: TinyTask
+    view: str
+    open: str
+    left: tuple[str, ...]
+    failing: str | None
+    earned: frozenset[str]
+    parts: tuple[tuple[str, str], ...]
+    archive: bytes
+    """The files of the sandbox."""
+
+
 class TinyCodeEnv(TurnEnv):
     """A small program with faults. ``family``: ``mix``, or one of ``repair``, ``set``, ``write``.
 
@@ -53,6 +70,7 @@ class TinyCodeEnv(TurnEnv):
     """
 
     sandboxed = True
+    restorable = True
 
     def __init__(self, family: str = "mix") -> None:
         if family != "mix" and family not in FAMILIES:
@@ -114,6 +132,26 @@ class TinyCodeEnv(TurnEnv):
         valid = "invalid" not in parts
         text = self._view if valid else f"invalid {self._view}"
         return text, sum(parts.values()), False, False, self._info(valid, parts)
+
+    def snapshot(self) -> Snapshot | None:
+        """Return the files of the sandbox and the progress; None if the episode is over."""
+        archive = pack(self._box) if self._box is not None else None
+        if archive is None:
+            return None
+        left, earned, parts = tuple(self._left), frozenset(self._earned), tuple(self._parts.items())
+        return Snapshot(self.task, self._view, self._open, left, self._failing, earned, parts, archive)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Continue the episode of a snapshot in a fresh sandbox.
+
+        Raises:
+            SandboxError: no sandbox can be leased, or it fails.
+        """
+        self.close()
+        self._task, self._view, self._open = snapshot.task, snapshot.view, snapshot.open
+        self._left, self._failing = list(snapshot.left), snapshot.failing
+        self._earned, self._parts = set(snapshot.earned), dict(snapshot.parts)
+        self._box = unpack(snapshot.task.code.spec, snapshot.archive)
 
     def close(self) -> None:
         """Release the sandbox."""

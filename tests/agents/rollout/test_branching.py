@@ -16,6 +16,7 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import make_task
+from turnwise.envs.text.env import TextSiteEnv
 from turnwise.envs.text.instances import VOCABULARY
 from turnwise.errors import TurnwiseError
 from turnwise.records import Group, Horizon, Outcome, Status, Task, Trajectory
@@ -217,5 +218,28 @@ def test_a_dropped_member_does_not_branch(tmp_path: Path, chat: Chat) -> None:
         controller = Decides(lambda _: [Branch(0, 1), Drop(0, "enough")])
         (outcome,) = (await played(stage, chat, group(site(), 1, LONG), controller))[0]
         assert (outcome.status, outcome.turns) == (Status.CANCELLED, 1)
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_state_without_a_snapshot_has_no_children(
+    tmp_path: Path, chat: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment of member 0 has no snapshot after its first turn, and has one after the second."""
+    taken: list[object] = []
+    snapshot = TextSiteEnv.snapshot
+
+    def second_only(env: TextSiteEnv) -> Any:
+        taken.append(snapshot(env))
+        return taken[-1] if len(taken) == 2 else None
+
+    monkeypatch.setattr(TextSiteEnv, "snapshot", second_only)
+
+    async def scenario(stage: Stage) -> None:
+        controller = Decides(lambda view: [Branch(0, 2)] if _at(view, 1) or _at(view, 2) else [])
+        outcomes, _, _ = await played(stage, chat, group(site("find"), 1, LONG), controller)
+        assert [one.member for one in outcomes] == [0, 1, 2]
+        children = {len(view.latest.turns): view.latest.children for view in controller.views if not view.latest.member}
+        assert [children[turns] for turns in (1, 2, 3)] == [0, 0, 2]
 
     on_stage(tmp_path, scenario)

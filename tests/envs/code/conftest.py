@@ -47,6 +47,12 @@ def docker() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
+def local() -> Iterator[str]:
+    """Yield the local backend."""
+    yield from _sandboxes("local")
+
+
+@pytest.fixture(scope="module")
 def any_sandboxes() -> Iterator[str]:
     """Yield one backend, for tests that run on either."""
     yield from _sandboxes("docker")

@@ -1,0 +1,57 @@
+"""Snapshots of the files in a sandbox: an archive that another sandbox of the same spec unpacks.
+
+An archive holds everything below the folders that the agent can write to, with modes, links and modification times. It
+does not hold processes, so it is only taken while none of the agent's processes runs. The archive leaves and enters a
+sandbox as bytes; nothing outside a sandbox unpacks it.
+"""
+
+from ...sandbox import SandboxError, SandboxLease, SandboxLost, SandboxSpec
+from .fresh_sandbox import FILE_TIMEOUT_S, open_sandbox
+from .submission import RUNNING
+
+FOLDERS = "workspace tmp dev/shm"
+"""The writable folders of a sandbox, relative to its root."""
+PACK = f"""{RUNNING}
+[ -z "$found" ] || exit 9
+cd / || exit 8
+set --
+for folder in {FOLDERS}; do
+  for file in "$folder"/* "$folder"/.[!.]* "$folder"/..?*; do
+    if [ -e "$file" ] || [ -L "$file" ]; then set -- "$@" "$file"; fi
+  done
+done
+[ $# -eq 0 ] || exec tar -cf - -- "$@"
+"""
+UNPACK = ["tar", "-xpf", "-", "-C", "/"]
+
+
+def pack(box: SandboxLease) -> bytes | None:
+    """Return an archive of the files of a sandbox, at most ``read_mib`` of its spec; empty if it has no file.
+
+    None if the files alone are not the state of the sandbox (a process of the agent runs), or if they cannot be
+    archived: too large, not readable, or the sandbox is lost. All of these are outcomes of the agent's actions.
+    """
+    try:
+        done = box.exec(["sh", "-c", PACK], timeout_s=FILE_TIMEOUT_S, output_kib=box.spec.read_mib << 10)
+    except SandboxLost:
+        return None
+    return done.stdout if done.exit_code == 0 and not (done.timed_out or done.output_limit_exceeded) else None
+
+
+def unpack(spec: SandboxSpec, archive: bytes) -> SandboxLease:
+    """Lease a fresh sandbox with the files of an archive.
+
+    Raises:
+        SandboxError: no sandbox can be leased, it fails, or the files do not fit; no lease is held then.
+    """
+    box = open_sandbox(spec, {})
+    try:
+        if archive:
+            done = box.exec(UNPACK, timeout_s=FILE_TIMEOUT_S, stdin=archive)
+            if done.exit_code:
+                why = done.stderr.decode(errors="replace").strip()
+                raise SandboxError(f"the files of a snapshot could not be restored: {why[:300]}")
+    except BaseException:
+        box.release()
+        raise
+    return box

@@ -1,0 +1,108 @@
+"""A snapshot of a code environment is restored in another sandbox: files, modes, links and deletions, no processes."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from turnwise.envs.code.env import CodeEnv
+from turnwise.sandbox import SandboxError
+from turnwise.tests.envs.code.small_task import FIXED, small_task
+from turnwise.tests.envs.code.test_env import BY_CASES
+
+LISTING = "bash cd /; ls -lAR --time-style=+%s workspace tmp dev/shm | sed 's/^total.*//'; cat */*.py tmp/.config"
+CHANGES = (
+    "bash rm -r tests; mkdir -p empty 'a b'; printf '\\0\\377' > 'a b/-f'; chmod 751 'a b/-f'; chmod 700 empty",
+    "bash ln -s ../calc.py 'a b/link'; ln calc.py hard; echo set > /tmp/.config; echo x > /dev/shm/kept",
+    "bash touch -d '2001-02-03 04:05:06' calc.py; : > .hidden; : > -- -dash",
+)
+
+
+@pytest.fixture
+def make(local: str, tmp_path: Path) -> Iterator[Callable[[], CodeEnv]]:
+    """Return a factory of environments of one task, and close them at the end."""
+    made: list[CodeEnv] = []
+    folder = small_task(tmp_path / "add", toml=BY_CASES, hidden="")
+
+    def make_one() -> CodeEnv:
+        made.append(CodeEnv(folder=str(folder), trusted=True))
+        return made[-1]
+
+    yield make_one
+    for env in made:
+        env.close()
+
+
+@pytest.fixture
+def env(make: Callable[[], CodeEnv]) -> CodeEnv:
+    """Return an environment at the beginning of an episode."""
+    made = make()
+    made.reset(seed=0)
+    return made
+
+
+def seen(env: CodeEnv, action: str) -> str:
+    return str(env.step(action)[0])
+
+
+def test_files_modes_links_and_deletions_are_restored(env: CodeEnv, make: Callable[[], CodeEnv]) -> None:
+    for action in CHANGES:
+        assert seen(env, action) == "exit 0"
+    before, snapshot = seen(env, LISTING), env.snapshot()
+    assert snapshot is not None
+    assert seen(env, "bash rm -r ./* .hidden /tmp/.config /dev/shm/*").startswith("exit 0")
+    for owner in (env, make(), env):
+        owner.restore(snapshot)
+        assert seen(owner, LISTING) == before
+        assert seen(owner, "bash cat calc.py > copy; rm calc.py").startswith("exit 0")
+
+
+def test_a_restored_episode_is_graded_as_the_original(env: CodeEnv, make: Callable[[], CodeEnv]) -> None:
+    snapshot = env.snapshot()
+    assert seen(env, f"write calc.py\n{FIXED}") == "wrote calc.py"
+    solved, other = env.snapshot(), make()
+    for state, success in ((snapshot, False), (solved, True), (snapshot, False)):
+        assert state is not None
+        other.restore(state)
+        *_, terminated, _, info = other.step("submit")
+        assert (terminated, info["success"], info["extras"]) == (True, success, {})
+        assert other.snapshot() is None, "the episode is over"
+    assert env.step("submit")[-1]["success"]
+
+
+@pytest.mark.parametrize(
+    ("action", "undo"),
+    [
+        pytest.param(
+            "bash sleep 60 > /dev/null 2>&1 & echo $! > /tmp/pid", "bash kill $(cat /tmp/pid)", id="a process"
+        ),
+        pytest.param("bash : > secret; chmod 0 secret", "bash rm -f secret", id="not readable"),
+        pytest.param("bash truncate -s 15M a b", "bash rm a b", id="too large"),
+    ],
+)
+def test_a_state_that_files_do_not_describe_has_no_snapshot(env: CodeEnv, action: str, undo: str) -> None:
+    seen(env, action)
+    assert env.snapshot() is None
+    for _ in range(50):  # A process that was killed ends a little later.
+        seen(env, undo)
+        if env.snapshot() is not None:
+            return
+    pytest.fail("there is still no snapshot")
+
+
+def test_an_empty_workspace_is_restored(env: CodeEnv) -> None:
+    seen(env, "bash rm -r ./*")
+    snapshot = env.snapshot()
+    assert snapshot is not None
+    assert snapshot.archive == b""
+    env.restore(snapshot)
+    assert seen(env, "view .") == ". holds no files"
+
+
+def test_files_that_cannot_be_restored_are_a_failure_of_the_sandbox(env: CodeEnv) -> None:
+    snapshot = env.snapshot()
+    assert snapshot is not None
+    with pytest.raises(SandboxError, match="could not be restored"):
+        env.restore(replace(snapshot, archive=b"no archive" * 100))
+    env.restore(snapshot)
+    assert "calc.py" in seen(env, "view .")

@@ -1,0 +1,67 @@
+"""Episodes of ``turnwise/TinyCode-v0`` branch into other sandboxes, and a branch re-executes from its first turn."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import nan
+from pathlib import Path
+from random import Random
+
+from turnwise.agents.reexecution import replay_stored
+from turnwise.agents.rollout.episode import Timeouts
+from turnwise.agents.rollout.group_runner import GroupRunner
+from turnwise.agents.rollout.player import PlayerTurn
+from turnwise.envs.code.tiny.instances import PARTS
+from turnwise.envs.tasks import make_task
+from turnwise.records import NO_VERSION, Message, Role, Source, Status
+from turnwise.store.client import StoreClient
+from turnwise.store.queries import load_trajectory
+from turnwise.tests.agents.players import HORIZON, Stage, group, on_stage
+from turnwise.tests.agents.rollout.test_branching import twice_after_two_turns
+from turnwise.tests.agents.rollout.test_control import Decides
+
+SLOW = Timeouts(reset_s=30.0, step_s=10.0, turn_s=10.0, group_s=60.0)
+PUTS = ("put call plus", "put call minus", "put value 12")
+
+
+@dataclass
+class Repairs:
+    """Opens parts that an observation named, changes them, and runs the program, at random."""
+
+    stream: Random
+    names: frozenset[str] = field(default_factory=frozenset)
+    messages: int = 0
+
+    async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
+        self.names |= set(PARTS).intersection(observation.split())
+        action = self.stream.choice(["run", *PUTS, *PUTS, *(f"open {name}" for name in sorted(self.names))])
+        index, self.messages = self.messages, self.messages + 2
+        prompt = Message(index, index - 1 if index else None, Role.USER, Source.POLICY, [1], [0], [nan], [NO_VERSION])
+        answer = Message(index + 1, index, Role.ASSISTANT, Source.POLICY, [2], [1], [-0.5], [0])
+        return PlayerTurn(action, (prompt, answer), 1)
+
+    def fork(self, session: str) -> "Repairs":
+        return replace(self, stream=Random(session))
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
+def test_branches_continue_in_their_own_sandbox_and_re_execute(local: str, tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        of, store = group(make_task("turnwise/TinyCode-v0", 5, "train", {}), 2), await stage.begin()
+        await store.open_group(of)
+        runner = GroupRunner(
+            StoreClient(stage.send), lambda owner, group, trajectory: Repairs(Random(trajectory.id)), SLOW, {}
+        )
+        outcomes = await runner.play(of, [(0, 0), (1, 0)], Decides(twice_after_two_turns))
+        await runner.close()
+        assert [(one.status, one.turns) for one in outcomes] == [(Status.TRUNCATED, HORIZON.max_turns)] * 6
+        stored = [load_trajectory(stage.database, one.trajectory) for one in outcomes]
+        assert sorted(one.branched_at or 0 for one in stored) == [0, 0, 2, 2, 4, 4]
+        changed = [step for one in stored for step in one.steps if step.action.startswith("put") and step.action_valid]
+        assert len(changed) >= 4
+        for one in stored:
+            report = await replay_stored(stage.database, one.id)
+            assert report.matches, report.message
+
+    on_stage(tmp_path, scenario)
