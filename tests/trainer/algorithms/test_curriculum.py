@@ -76,6 +76,18 @@ def test_dars_adds_members_to_hard_tasks(schedule: Literal["et", "hw"], added: t
     assert [sizes.has_second_stage, ConstantSize().has_second_stage] == [True, False]
 
 
+def test_dars_reports_the_size_of_both_stages() -> None:
+    sizes = Dars()
+    assert sizes.metrics() == {}
+    for members in (8, 20):
+        sizes.observe(solved(1, members))
+    again = Dars()
+    again.load_state_dict(sizes.state_dict())
+    assert again.metrics() == {"mean_size": 14}
+    again.load_state_dict({})
+    assert again.metrics() == {}
+
+
 def test_dars_stays_below_its_largest_group() -> None:
     assert [Dars(max_size=limit).additional(solved(0, 8)) for limit in (12, 8, 4)] == [4, 0, 0]
 

@@ -13,15 +13,19 @@ group: it is closed, scored and filtered once. A group that never or always succ
 formulas with rounding and ``.5/N`` are those of the authors' code.
 """
 
+from collections.abc import Mapping
 from math import ceil, sqrt
-from typing import Literal
+from statistics import fmean
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from .....records import ScoredGroup, Task
 from ...groups import successes
 from .base import GroupSize
 
+METRIC_GROUPS = 32
+"""Latest groups that the metric covers."""
 ROUNDING = 1e-9
 """Subtracted before rounding up, so that a whole number stays as it is."""
 
@@ -37,6 +41,9 @@ class Dars(GroupSize):
     """Whether the advantage is divided by the group's standard deviation, as by ``advantage.normalize_std``."""
     min_return: float = 0.5
     """Return of the environment's rewards from which an episode counts as a success."""
+
+    _sizes: list[int] = PrivateAttr(default_factory=list)
+    """Sizes of the latest groups, oldest first."""
 
     def size(self, task: Task, group_size: int) -> int:
         """Return ``group_size``."""
@@ -54,3 +61,19 @@ class Dars(GroupSize):
             share, peak = 2 * sqrt(accuracy * (1 - accuracy)), count
         wanted = peak if self.schedule == "et" else 2 * (1 - accuracy) * peak
         return max(0, min(ceil((wanted - count * share) / share - ROUNDING), self.max_size - count))
+
+    def observe(self, scored: ScoredGroup) -> None:
+        """Record the size of the group after both stages."""
+        self._sizes = [*self._sizes, scored.group.size][-METRIC_GROUPS:]
+
+    def metrics(self) -> dict[str, float]:
+        """Return the mean size of the latest groups."""
+        return {"mean_size": fmean(self._sizes)} if self._sizes else {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the sizes of the latest groups."""
+        return {"sizes": list(self._sizes)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the sizes."""
+        self._sizes = list(state.get("sizes", []))
