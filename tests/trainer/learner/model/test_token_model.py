@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 from turnwise.agents.tiny_model import new_model
 from turnwise.errors import TurnwiseError
+from turnwise.records import Trajectory
 from turnwise.tests.trainer.episodes import tree_group
+from turnwise.tests.trainer.learner.test_batch import observed, sampled, step
 from turnwise.tests.trainer.learner.train_samples import VOCABULARY
 from turnwise.trainer.algorithms.advantages.base import TokenLogprobs
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
@@ -68,6 +70,20 @@ def test_each_sampled_token_is_scored_once_and_at_first_as_the_reference(model: 
                 found = [float(logits[start + i - 1, token]) for i, token in enumerate(message.tokens)]
                 assert turns[turn].tolist() == pytest.approx(found, abs=1e-5)
             start += len(message.tokens)
+
+
+def test_the_tokens_of_a_turn_are_in_the_order_of_its_messages(model: Path) -> None:
+    """Turn 0 has a thought in one context and its action in another; turn 1 continues the context of the thought."""
+    messages = [observed(0, None, 3, 4), sampled(1, 0, 0, 5, 6), observed(2, None, 7), sampled(3, 2, 0, 8)]
+    messages += [observed(4, 1, 9), sampled(5, 4, 0, 10)]
+    one = Trajectory("a", "r", "g", 0, 0, steps=[step(0, 3), step(1, 5)], messages=messages)
+    made = learner(model)
+    thought_and_action, last = made.token_model().logprobs([one])[0]
+    with torch.no_grad():
+        first, second = _whole(made.model, [3, 4, 5, 6, 9, 10]), _whole(made.model, [7, 8])
+    expected = [float(first[1, 5]), float(first[2, 6]), float(second[0, 8])]
+    assert thought_and_action.tolist() == pytest.approx(expected, abs=1e-5)
+    assert last.tolist() == pytest.approx([float(first[4, 10])], abs=1e-5)
 
 
 def _whole(model: Any, tokens: list[int]) -> Tensor:
