@@ -1,11 +1,15 @@
-"""Write docs/configuration.md and docs/commands.md from the code: ``python tools/reference.py``.
+"""Write docs/configuration.md, docs/commands.md and the catalogue in docs/algorithms.md: ``python tools/reference.py``.
 
 ``tests/house/test_reference.py`` fails while a page differs from the code.
 """
 
 import ast
 import inspect
+import json
+import re
+import sys
 import textwrap
+import tomllib
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +19,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from turnwise.console.command_line import app
 from turnwise.trainer.algorithms.algorithm_set import SLOTS, AlgorithmSet
+from turnwise.trainer.algorithms.component import Component
 from turnwise.trainer.algorithms.registry import component_class, component_names
+from turnwise.trainer.config.presets import FOLDER as PRESETS
+from turnwise.trainer.config.presets import preset_names
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.config.sections import EnvironmentConfig
 from typer.core import TyperCommand, TyperGroup
@@ -24,6 +31,11 @@ from typer.main import get_command
 Commands = Iterator[tuple[tuple[str, ...], TyperCommand]]
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 NOTE = "<!-- Written by tools/reference.py; edit the docstrings in the code, then run `make docs`. -->\n"
+CATALOGUE = (
+    "<!-- From here on written by tools/reference.py; edit the docstrings in the code, then run `make docs`. -->\n"
+)
+CITATION = re.compile(r"(?:\(|Source: )([A-Z][^()]*? (?:19|20)\d\d(?:, arXiv:\d{4}\.\d{5})?)(?=[,);:. ])")
+"""A paper as docstrings cite it: ``(Hu 2025, arXiv:2501.03262)``, also after ``Source:`` instead of in parentheses."""
 
 
 def docs_of(model: type[BaseModel]) -> dict[str, str]:
@@ -109,6 +121,64 @@ def configuration() -> str:
     return "\n".join(parts)
 
 
+def sources_of(text: str) -> str:
+    """Return the papers that a docstring or comment cites, with a link for each arXiv id; ``ours`` if it says so."""
+    text = " ".join(text.split())
+    cited = dict.fromkeys(CITATION.findall(text)) or (["ours"] if "Source: ours." in text else [])
+    return re.sub(r"arXiv:([\d.]+)", r"[arXiv:\1](https://arxiv.org/abs/\1)", "; ".join(cited))
+
+
+def without_sources(text: str) -> str:
+    """Return the first paragraph of a docstring or comment on one line, without what it cites in parentheses."""
+    first = " ".join(text.split("\n\n")[0].partition("Source: ")[0].split())
+    return re.sub(r" \(" + CITATION.pattern.partition("Source: )")[2] + r"\)", "", first)
+
+
+def method_row(base: type[Component], name: str) -> str:
+    """Return the table row of a method: its name, the first paragraph of its file, its sources, and its options."""
+    kind = component_class(base, name)
+    text = inspect.getdoc(sys.modules[kind.__module__]) or ""
+    default = " (default)" if name == base.default else ""
+    options = ", ".join(f"`{key}` = {default_of(field)}" for key, field in kind.model_fields.items())
+    return f"| `{name}`{default} | {without_sources(text)} | {sources_of(text) or '–'} | {options or '–'} |"
+
+
+def preset_row(name: str) -> str:
+    """Return the table row of a preset: its name, the comment at its top, its sources, and the keys that it sets."""
+    text = (PRESETS / f"{name}.toml").read_text()
+    about = comment(text)
+    keys = (f"`{key} = {value}`" for key, value in preset_keys(tomllib.loads(text)))
+    return f"| `{name}` | {without_sources(about)} | {sources_of(about)} | {', '.join(keys)} |"
+
+
+def comment(text: str) -> str:
+    """Return the lines of a TOML file that are comments, without their marks."""
+    return "\n".join(line[2:] for line in text.splitlines() if line.startswith("# "))
+
+
+def preset_keys(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the dotted keys of a preset with their values as TOML shows them."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from preset_keys(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", json.dumps(value)
+
+
+def algorithms() -> str:
+    """Return docs/algorithms.md: the page as it is up to the catalogue, then the catalogue."""
+    parts = [(DOCS / "algorithms.md").read_text().partition(CATALOGUE)[0] + CATALOGUE, "## Catalogue\n"]
+    parts.append("[configuration.md](configuration.md) explains the options.\n")
+    head = ["| name | method | source | options |", "|---|---|---|---|"]
+    for base in SLOTS:
+        parts.append(f"### `{base.slot}`\n\n{docs_of(AlgorithmSet).get(base.slot, '')}\n")
+        parts.append("\n".join([*head, *(method_row(base, name) for name in component_names(base))]) + "\n")
+    parts.append('### Presets\n\n`preset = "grpo"` sets these keys; keys of your own take precedence.\n')
+    head = ["| preset | about | source | keys |", "|---|---|---|---|"]
+    parts.append("\n".join([*head, *map(preset_row, preset_names())]) + "\n")
+    return "\n".join(parts)
+
+
 def top_level() -> list[tuple[str, FieldInfo]]:
     """Return the keys of a configuration that are neither a section nor a slot."""
     found = RunConfig.model_fields.items()
@@ -146,10 +216,10 @@ def command_page() -> str:
 
 def markdown(page: Callable[[], str]) -> str:
     """Return a page with the code marks of docstrings as Markdown has them."""
-    return page().replace("``", "`")
+    return re.sub("(?<!`)``(?!`)", "`", page())
 
 
-PAGES = {"configuration.md": configuration, "commands.md": command_page}
+PAGES = {"configuration.md": configuration, "commands.md": command_page, "algorithms.md": algorithms}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

@@ -1,4 +1,4 @@
-"""Return-to-go per turn with a leave-one-out baseline."""
+"""Return-to-go per turn with a leave-one-out baseline (RLOO, Kool et al. 2019)."""
 
 from pydantic import Field
 

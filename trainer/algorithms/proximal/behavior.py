@@ -1,4 +1,4 @@
-"""The behavior policy as the proximal policy: the objective becomes plain PPO's."""
+"""The behavior policy as the proximal policy: plain PPO (Schulman et al. 2017, arXiv:1707.06347)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """AReaL's log-linear approximation of the proximal policy, without a forward pass (``prox_logp_method: loglinear``).
 
-Source: AReaL, Fu et al. 2025 (arXiv:2505.24298), ``compute_prox_logp_approximations`` in its repository.
+Source: AReaL, Fu et al. 2025, arXiv:2505.24298, ``compute_prox_logp_approximations`` in its repository.
 
 The log-probabilities of the behavior and the current policy are interpolated by versions: ``log prox = log behavior +
 alpha (log current - log behavior)`` with ``alpha = (v_prox - v_behavior) / (v_current - v_behavior)``. The update

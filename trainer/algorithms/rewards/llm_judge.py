@@ -1,5 +1,7 @@
 """Scores by a language model behind an OpenAI-compatible API, many episodes at a time, while rollouts continue.
 
+Source: ours.
+
 The judge reads the episode as JSON: data, never instructions. It must answer with exactly
 ``{"score": number from 0 to 1}``; the request contains this schema, for the server to enforce. Any other answer, or
 none after the retries, counts as no score: the trajectory is left out of its group like a failed one, counted as

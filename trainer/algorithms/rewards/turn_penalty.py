@@ -1,4 +1,7 @@
-"""A fixed cost per turn."""
+"""A fixed cost per turn.
+
+Source: ours.
+"""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""Linear growth of the number of turns."""
+"""Linear growth of the number of turns (TTI, Shen et al. 2025, arXiv:2506.07976)."""
 
 from pydantic import Field
 

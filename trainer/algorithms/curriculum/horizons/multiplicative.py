@@ -1,4 +1,4 @@
-"""Growth of the number of turns by multiples of the first."""
+"""Growth of the number of turns by multiples of the first (TTI, Shen et al. 2025, arXiv:2506.07976)."""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""A few stages of constant length."""
+"""A few stages of constant length (TTI, Shen et al. 2025, arXiv:2506.07976)."""
 
 from typing import Annotated, Self
 

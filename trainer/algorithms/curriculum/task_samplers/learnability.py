@@ -1,5 +1,7 @@
 """A mixture that prefers environments whose groups still have different returns.
 
+Source: ours.
+
 A group whose members all earn the same carries no signal, whether all fail or all succeed. Each environment's share is
 its weight times a running estimate of the share of its groups with different returns (variance-based curriculum).
 """

@@ -1,4 +1,4 @@
-"""DAPO's dynamic sampling: reject groups whose members all have the same return."""
+"""DAPO's dynamic sampling (Yu et al. 2025, arXiv:2503.14476): reject groups whose members all have the same return."""
 
 from pydantic import Field
 

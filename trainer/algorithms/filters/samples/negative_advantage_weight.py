@@ -1,4 +1,7 @@
-"""Learn less from failure than from success."""
+"""Learn less from failure than from success.
+
+Source: ours.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
