@@ -84,7 +84,5 @@ def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
 
 
 def success_rate(verdicts: Sequence[bool | None]) -> float:
-    """Return the share of True, or NaN if no episode has a verdict. A missing verdict among others counts as False."""
-    if not any(verdict is not None for verdict in verdicts):
-        return nan
-    return sum(verdict is True for verdict in verdicts) / len(verdicts)
+    """Return the share of True; a missing verdict counts as False, as in the intervals. NaN without an episode."""
+    return sum(verdict is True for verdict in verdicts) / len(verdicts) if verdicts else nan

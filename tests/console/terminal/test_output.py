@@ -88,8 +88,7 @@ def test_a_result_has_its_shares_in_per_cent_and_success_with_its_interval() -> 
         "gain": "25.0% [15.1%, 34.3%] (95% interval)",
         "stale_share": "95.9%",
     }
-    # No episode reported whether it succeeded.
-    assert result_fields({"success": math.nan, "low": 0.0, "high": 0.16}) == {"success": None}
+    # No episode was scored.
     untold = dict.fromkeys(("gain", "gain_low", "gain_high"))
     assert result_fields(untold) == {"gain": None}
     assert result_fields(dict.fromkeys(("success", "low", "high"), math.nan)) == {"success": None}

@@ -1,10 +1,11 @@
-"""An evaluation labels the environments of its mixture with short, distinct names."""
+"""An evaluation labels the environments of its mixture, and counts an episode without a verdict as a failure."""
 
 from typing import Any
 
 import pytest
+from turnwise.records import Outcome, Status
 from turnwise.trainer.config.sections import EnvironmentConfig
-from turnwise.trainer.evaluation.heldout import labels
+from turnwise.trainer.evaluation.heldout import held_out, labels, summarize
 
 SITE, TINY = "turnwise/TextSite-v0", "turnwise/TinyWeb-v0"
 
@@ -28,3 +29,15 @@ def test_labels_are_families_then_other_options_then_all_options(
     mixture: list[tuple[str, dict[str, Any]]], expected: list[str]
 ) -> None:
     assert labels([EnvironmentConfig(id=env, options=options) for env, options in mixture]) == expected
+
+
+def test_truncated_episodes_without_a_verdict_are_failures() -> None:
+    mixture = [EnvironmentConfig(id=SITE, options={"family": family}) for family in ("find", "open")]
+    played = [
+        (task, Outcome(f"t{index}", 0, 0, Status.TRUNCATED, 0.0, None, 4, 8, ""))
+        for index, task in enumerate(held_out(mixture, 4))
+    ]
+    result = summarize("after", "r", mixture, played, 4, 1.0)
+    assert (result.success, result.by_environment) == (0.0, {"find": 0.0, "open": 0.0})
+    assert (result.tasks, result.failed) == (4, 0)
+    assert 0.0 <= result.low < result.high < 1.0
