@@ -68,7 +68,7 @@ class LiveView:
         self._rows.append(row)
         if self._live.is_started:
             return
-        line = "  ".join(f"{name} {value}" for name, value in zip(COLUMNS, row, strict=True))
+        line = "  ".join(f"{name} {value}" for name, value in zip(COLUMNS, row, strict=True) if value)
         self._held_back = f"{line}  waiting on {one_line(event.waiting)}" if event.waiting else line
         if (now := time.monotonic()) >= self._next_line:
             self._flush_pending()
@@ -103,7 +103,7 @@ def _row(event: "UpdateDone") -> tuple[str, ...]:
         f"{event.staleness_mean:.1f}/{event.staleness_max:g}",
         f"{event.tokens_per_s:.0f}",
         f"{event.turns_per_s:.0f}",
-        f"{event.entropy:.2f}",
+        "" if event.entropy is None else f"{event.entropy:.2f}",
         groups,
     )
 

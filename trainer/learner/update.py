@@ -180,6 +180,6 @@ def update_event(
         groups=groups,
         waiting="rollouts" if metrics["batch_wait_s"] > learner_s else "learner",
         loss=metrics["loss"],
-        entropy=metrics.get("entropy", float("nan")),
+        entropy=metrics.get("entropy"),
         seconds=training_s,
     )

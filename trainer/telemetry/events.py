@@ -20,7 +20,7 @@ class UpdateDone:
     update: int
     version: int
     success: float
-    """Share of the batch's episodes that succeeded; NaN where the environments report no success."""
+    """Share of the batch's episodes whose environment reported success."""
     reward: float
     """Mean return of the batch's episodes."""
     horizon_turns: int
@@ -36,7 +36,8 @@ class UpdateDone:
     waiting: str
     """``rollouts`` or ``learner``: the part that took longer since the last update."""
     loss: float
-    entropy: float
+    entropy: float | None
+    """Mean entropy of the policy in nats; None if the loss does not compute it."""
     seconds: float
     """Training time so far."""
 

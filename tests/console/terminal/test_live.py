@@ -1,6 +1,7 @@
 """The live view: a table on a terminal, plain lines elsewhere, and nothing beyond the events."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -43,6 +44,11 @@ def test_plain_lines_are_throttled_but_the_last_update_is_printed() -> None:
     assert lines[0].startswith("update 1  success 0.25  reward -0.50  horizon 8  staleness 0.8/2  tokens/s 1234")
     assert lines[1].startswith("update 50 ")
     assert lines[1].endswith("groups ready 3 open 12  waiting on rollouts")
+
+
+def test_a_line_leaves_out_the_entropy_that_the_loss_does_not_compute() -> None:
+    assert "turns/s 500  entropy 1.50  groups" in watch(update(1))
+    assert "turns/s 500  groups" in watch(replace(update(1), entropy=None))
 
 
 def test_lines_keep_the_order_of_events() -> None:
