@@ -19,6 +19,8 @@ def not_found(conn: Connection, table: Any, noun: str, wanted: str) -> NotFound:
 
     Reads at most twice ``CANDIDATES`` ids, however many ``table`` holds. ``table`` has the columns id and created_at.
     """
+    if not wanted:
+        return NotFound(f"the id of the {noun} is empty; `turnwise {plural(noun)} list` lists all ids")
     newest = select(table.c.id).order_by(table.c.created_at.desc()).limit(CANDIDATES)
     known = {*_alike(conn, table.c.id, wanted), *conn.execute(newest).scalars()}
     near = max(sorted(known), key=lambda one: _similarity(one, wanted), default="")

@@ -25,5 +25,10 @@ def test_the_error_names_the_nearest_of_many_ids(database: Database, wanted: str
     assert near is None or near in str(refused.value)
 
 
+def test_an_empty_id_is_named_as_such(database: Database) -> None:
+    with database.read() as conn, pytest.raises(NotFound, match=r"id of the run is empty; `turnwise runs list` lists"):
+        queries.run_row(conn, "")
+
+
 def test_the_commands_of_each_noun_exist() -> None:
     assert [plural(noun) for noun in ("run", "trajectory")] == ["runs", "trajectories"]
