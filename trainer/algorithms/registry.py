@@ -83,10 +83,20 @@ def _outside(base: type[T], name: str) -> type[T]:
     try:
         found: Any = getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise UnknownComponent(f"{name!r} cannot be imported: {error}") from error
+        raise UnknownComponent(f"{name!r} cannot be imported: {error}{_where_to_look(error, module)}") from error
     if not inspect.isclass(found) or not issubclass(found, base) or inspect.isabstract(found):
         raise UnknownComponent(
             f"{name!r} is not a `{base.__name__}`: subclass `{base.__module__}.{base.__name__}` and implement its"
             " abstract methods"
         )
     return found
+
+
+def _where_to_look(error: Exception, module: str) -> str:
+    """Return how to make ``module`` importable if it is not found; empty for other errors."""
+    if not isinstance(error, ModuleNotFoundError) or not f"{module}.".startswith(f"{error.name}."):
+        return ""
+    return (
+        "; modules are found in installed packages and the folders of PYTHONPATH: for a file in the working directory, "
+        "run `PYTHONPATH=. turnwise …`"
+    )

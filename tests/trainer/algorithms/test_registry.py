@@ -73,7 +73,7 @@ def test_a_class_outside_turnwise_is_found_by_its_import_path() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("no.such.module:Thing", "cannot be imported"),
+        ("no.such.module:Thing", "for a file in the working directory, run `PYTHONPATH=. turnwise …`"),
         (f"{__name__}:Absent", "cannot be imported"),
         (":Half", "cannot be imported"),
         (f"{__name__}:NotAComponent", "is not a `AdvantageEstimator`: subclass"),
