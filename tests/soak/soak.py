@@ -1,6 +1,9 @@
 """Run every property at full counts, one after another; the last line is a JSON summary. `make soak` calls this.
 
 python tests/soak/soak.py --kills 80 --seeds 10
+python tests/soak/soak.py --parts proofs --methods gspo,mopps
+
+Each proof of a method prints a JSON line of its own before the summary.
 """
 
 import argparse
@@ -10,12 +13,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from turnwise.tests.soak.kills import soak_kills
+from turnwise.tests.soak.proofs import NAMES, prove
 from turnwise.tests.soak.quickstarts import quickstart
 
 ROOT = Path(__file__).parents[2]
+PARTS = ("kills", "quickstart", "proofs", "tests")
 TESTS: dict[str, tuple[list[str], dict[str, str]]] = {
     "tests": (["-m", "soak", "--ignore=tests/envs/web"], {}),
     "web": (
@@ -38,36 +44,37 @@ TESTS: dict[str, tuple[list[str], dict[str, str]]] = {
 
 def main() -> int:
     """Run the selected parts and return 0 if all of them passed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--kills", type=int, default=80, help="number of random kills; new runs start until it is reached"
-    )
-    parser.add_argument("--seeds", type=int, default=10, help="number of seeds of the quickstart")
-    parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--no-tests", action="store_true", help="skip the tests at full counts")
-    parser.add_argument("--folder", type=Path, help="folder of the runs; default: a temporary folder")
-    chosen = parser.parse_args()
+    chosen = arguments()
     began = time.monotonic()
     folder = (chosen.folder or Path(tempfile.mkdtemp(prefix="turnwise-soak-"))).resolve()
     summary: dict[str, object] = {"folder": str(folder)}
     passed = True
 
-    if chosen.kills:
+    if "kills" in chosen.parts:
         tally = soak_kills(folder / "kills", chosen.kills, chosen.first_seed)
         passed &= not tally.problems and tally.kills.total() >= chosen.kills
         summary["kills"] = tally.kills.total()
         summary["kills_by"] = dict(tally.kills)
         summary |= {"runs": tally.runs, "updates_repeated": tally.repeated, "problems": tally.problems}
         report(f"{tally.kills.total()} kills in {tally.runs} runs, {len(tally.problems)} problems", began)
-    rows = []
-    for seed in range(chosen.first_seed, chosen.first_seed + chosen.seeds):
-        rows.append(quickstart(folder, seed))
-        passed &= not rows[-1]["misses"]
-        report(
-            f"quickstart, seed {seed}: {rows[-1].get('success_after')}, misses {rows[-1]['misses'] or 'nothing'}", began
-        )
-    summary["quickstart"] = rows
-    if not chosen.no_tests:
+    if "quickstart" in chosen.parts:
+        rows = []
+        for seed in range(chosen.first_seed, chosen.first_seed + chosen.seeds):
+            rows.append(row := quickstart(folder, seed))
+            passed &= not row["misses"]
+            report(f"quickstart, seed {seed}: {row.get('success_after')}, misses {row['misses'] or 'nothing'}", began)
+        summary["quickstart"] = rows
+    if "proofs" in chosen.parts:
+        problems = {}
+        for name in chosen.methods:
+            found = prove(folder / "proofs" / name, name)
+            print(json.dumps(found), flush=True)
+            if found["problem"]:
+                problems[name] = found["problem"]
+            report(f"proof of {name}: {'failed' if found['problem'] else 'ok'}", began)
+        passed &= not problems
+        summary["proofs"] = {"methods": len(chosen.methods), "problems": problems}
+    if "tests" in chosen.parts:
         for name, (chosen_tests, settings) in TESTS.items():
             tests = [sys.executable, "-m", "pytest", "--timeout=0", "-q", *chosen_tests]
             environment = {**os.environ, **settings}
@@ -78,6 +85,34 @@ def main() -> int:
     summary |= {"ok": passed, "wall_s": round(time.monotonic() - began, 1)}
     print(json.dumps(summary))
     return 0 if passed else 1
+
+
+def arguments() -> argparse.Namespace:
+    """Return the checked arguments of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", default=PARTS, type=names(PARTS), help=f"some of {','.join(PARTS)}; default: all")
+    parser.add_argument(
+        "--kills", type=int, default=80, help="number of random kills; new runs start until it is reached"
+    )
+    parser.add_argument("--seeds", type=int, default=10, help="number of seeds of the quickstart")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument(
+        "--methods", default=NAMES, type=names(NAMES), help=f"methods to prove, some of {','.join(NAMES)}; default: all"
+    )
+    parser.add_argument("--folder", type=Path, help="folder of the runs; default: a temporary folder")
+    return parser.parse_args()
+
+
+def names(known: Sequence[str]) -> Callable[[str], list[str]]:
+    """Return a parser of comma-separated names, each of which must be one of ``known``."""
+
+    def parse(text: str) -> list[str]:
+        found = text.split(",")
+        if unknown := [name for name in found if name not in known]:
+            raise argparse.ArgumentTypeError(f"{', '.join(unknown)} not in {', '.join(known)}")
+        return found
+
+    return parse
 
 
 def report(text: str, began: float) -> None:

@@ -1,0 +1,51 @@
+"""The published methods that are proven by a run each: their configuration, and the traces that they must leave."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method, and the evidence in its run that it took part."""
+
+    keys: tuple[str, ...]
+    """Assignments of the configuration that select the method."""
+    metrics: tuple[str, ...] = ()
+    """Metrics in the record of every update."""
+    state: str = ""
+    """The key of the component whose state must not be empty."""
+    effect: str = ""
+    """A number of rows, as SQL on the store, that must not be 0."""
+    last: Mapping[str, float] = field(default_factory=dict)
+    """Values of metrics in the last record."""
+
+
+LOSS = ("loss", "entropy", "grad_norm")
+POOL = ("environments.0.options.pool_size=8",)
+"""A few tasks, so that each is played several times."""
+DROPPED = "SELECT count(*) FROM trajectory WHERE error LIKE 'dropped by the rollout controller%'"
+SOLVED = "SELECT count(*) FROM trajectory WHERE success"
+
+METHODS: dict[str, Method] = {
+    "gspo": Method(('preset="gspo"',), (*LOSS, "clip_fraction")),
+    "dr_grpo": Method(('preset="dr_grpo"',), (*LOSS, "clip_fraction")),
+    "reference_kl": Method(("loss.reference_kl_coef=0.01",), (*LOSS, "reference_kl")),
+    "vcpo": Method(('loss.name="vcpo"',), (*LOSS, "lr_scale", "sequence_weight", "sequence_weight_square")),
+    "ewma": Method(('proximal.name="ewma"', "learner.num_minibatches=2"), (*LOSS, "clip_fraction"), "proximal"),
+    "log_linear": Method(('proximal.name="log_linear"',), (*LOSS, "clip_fraction")),
+    "gigpo": Method(('advantage.name="gigpo"',), (*LOSS, "advantage/shared_state_fraction")),
+    "reinforce_pp": Method(('advantage.name="reinforce_pp"',), LOSS),
+    "mopps": Method((*POOL, 'task_sampler.name="mopps"'), (*LOSS, "task_sampler/tasks"), "task_sampler"),
+    "dart": Method((*POOL, 'group_size.name="dart"'), LOSS, "group_size", SOLVED),
+    "successful_length": Method(
+        (*POOL, 'horizon.name="successful_length"'), (*LOSS, "horizon_turns"), "horizon", SOLVED
+    ),
+    "april": Method(("rollout_control={name='april',extra=2}",), LOSS, effect=DROPPED),
+    "arrol": Method(("rollout_control={name='arrol',keep=2,after_turns=1}",), LOSS, effect=DROPPED),
+    "turn_tree": Method(
+        ('rollout_control.name="turn_tree"',),
+        LOSS,
+        effect="SELECT count(*) FROM trajectory WHERE branched_from IS NOT NULL",
+    ),
+}
+"""By name. ``proofs`` adds the components of ``dropped_files``, which are written for the run."""
