@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ...errors import TurnwiseError
+from ...records import GroupState
 from ..options import DEFAULT_STORE, After, Json, Limit, LogLevel, Overrides, Store
 from ..stores import open_store
 from ..terminal.output import ago, empty_message, format_value, print_fields, print_json, print_table
@@ -174,8 +175,8 @@ def _gather(run: str, store: str) -> dict[str, Any]:
         newest = queries.latest_checkpoint(conn, run)
         row["checkpoint"] = newest.checkpoint if newest else ""
         row["checkpoint_version"] = newest.id if newest else None
-        row["groups"] = queries.group_counts(conn, run)
-        row["open_at_the_end"] = queries.open_at_the_end(conn, run)
+        groups, cancelled = queries.group_counts(conn, run), queries.cancelled_groups(conn, run)
+        row["groups"] = {**groups, GroupState.FAILED: groups[GroupState.FAILED] - cancelled, "cancelled": cancelled}
         row["statuses"] = queries.status_counts(conn, run)
         row["accounting"] = queries.accounting(conn, run)
         row["failures"] = queries.failure_counts(conn, run)
@@ -188,8 +189,7 @@ def _training_fields(found: Mapping[str, Any]) -> dict[str, Any]:
     fields: dict[str, Any] = {"updates": found["updates"]}
     at = f"version {found['checkpoint_version']}: {found['checkpoint']}"
     fields["checkpoint"] = at if found["checkpoint"] else "none"
-    left = found["open_at_the_end"]
-    fields["groups"] = _counts(found["groups"] | {"failed": found["groups"]["failed"] - left, "open at the end": left})
+    fields["groups"] = _counts(found["groups"])
     fields["trajectories"] = _counts(found["accounting"] | {"failed": _failed(found)})
     last = found["last_metrics"] or {}
     fields["last update"] = {name: last[name] for name in LAST_METRICS if last.get(name) is not None}

@@ -109,8 +109,8 @@ def active_groups(conn: Connection, run: str) -> dict[GroupState, int]:
     return {GroupState(state): count for state, count in conn.execute(counts)}
 
 
-def open_at_the_end(conn: Connection, run: str) -> int:
-    """Return how many training groups failed only because the run ended."""
+def cancelled_groups(conn: Connection, run: str) -> int:
+    """Return how many training groups are stored as failed only because the run ended."""
     which = select(func.count()).where(
         rollout_group.c.run_id == run,
         rollout_group.c.purpose == Purpose.TRAIN.value,

@@ -112,7 +112,7 @@ def test_runs_show_splits_failures_by_reason(turnwise: Turnwise, store: str) -> 
     assert "submitted 3, failed 3 (cancelled 1, members of failed or unfinished groups 2)" in output
 
 
-def test_runs_show_separates_groups_open_at_the_end_from_failed_groups(turnwise: Turnwise, store: str) -> None:
+def test_runs_show_counts_groups_that_the_end_of_the_run_cancelled_apart(turnwise: Turnwise, store: str) -> None:
     database = open_database(store)
     with database.transaction() as tx:
         operations.close_group(tx, group="g1", state=GroupState.FAILED, reason="0 of 2 members survived")
@@ -120,9 +120,9 @@ def test_runs_show_separates_groups_open_at_the_end_from_failed_groups(turnwise:
             operations.open_group(tx, group=Group(name, "demo", make_task(ENV, seed=5), Horizon(12, 8, 96, 256), 2))
             operations.close_group(tx, group=name, state=GroupState.FAILED, reason=RUN_ENDED)
     database.close()
-    assert "groups        failed 1, open at the end 2\n" in turnwise("runs", "show", "demo", "--store", store).out
+    assert "groups        failed 1, cancelled 2\n" in turnwise("runs", "show", "demo", "--store", store).out
     shown = json.loads(turnwise("runs", "show", "demo", "--json", "--store", store).out)
-    assert (shown["groups"]["failed"], shown["open_at_the_end"]) == (3, 2)
+    assert (shown["groups"]["failed"], shown["groups"]["cancelled"]) == (1, 2)
 
 
 def test_a_running_run_receives_the_request_to_stop(turnwise: Turnwise, store: str) -> None:
