@@ -45,14 +45,17 @@ class GroupRunner:
         concurrency: Mapping[str, int],
         policy: str = "",
         source: Source = Source.POLICY,
+        seed: int = 0,
     ) -> None:
-        """``concurrency`` bounds the number of episodes per environment key; a key that is missing is unbounded."""
+        """``concurrency`` bounds the number of episodes per environment key; a key that is missing is unbounded.
+        ``seed`` is that of the run; the streams of rollout controllers depend on it."""
         self._client = client
         self._player = player
         self._timeouts = timeouts
         self._close_timeout_s = min(timeouts.step_s, CLOSE_TIMEOUT_MAX_S)
         self._policy = policy
         self._source = source
+        self._seed = seed
         self._slots = {name: asyncio.Semaphore(count) for name, count in concurrency.items()}
         self._idle: dict[str, list[EnvThread]] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -79,7 +82,7 @@ class GroupRunner:
             child.player = parent.fork(self._trajectory(group, child).id)
             return asyncio.create_task(self._member(group, child, child.view.attempt))
 
-        running = RunningGroup(group, members, controller, finished, start_child)
+        running = RunningGroup(group, members, controller, finished, start_child, self._seed)
         for (_, attempt), member in zip(members, running.members.values(), strict=True):
             member.task = asyncio.create_task(self._member(group, member, attempt))
         return await _results(running)

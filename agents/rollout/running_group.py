@@ -134,14 +134,17 @@ class RunningGroup:
         controller: Controller | None = None,
         finished: Sequence[Outcome] = (),
         start_child: Callable[[RunningMember, Forkable], asyncio.Task[Outcome]] | None = None,
+        seed: int = 0,
     ) -> None:
         """``members`` are ``(member, attempt)`` pairs to play; ``finished`` has the outcomes of the other members.
-        ``start_child`` starts the episode of a branch, with a fork of its parent's player."""
+        ``start_child`` starts the episode of a branch, with a fork of its parent's player. ``seed`` is the run's."""
         self.group = group
         self.controlled = controller is not None and not controller.passive
         self._controller = controller
         self._start_child = start_child
-        self._stream = Random(f"rollout_control {group.id}")  # noqa: S311 - reproducible, not secret
+        # Named as the streams of the driver are: seed, slot and, in place of an index, the number of the group.
+        number = group.id.rpartition(":")[2]
+        self._stream = Random(f"{seed} rollout_control.{number}")  # noqa: S311 - reproducible, not secret
         self._finished = [MemberView(one.member, one.attempt, one.status, one.reward) for one in finished]
         self.members = {
             member: RunningMember(self, MemberView(member, attempt, Status.RUNNING, 0.0)) for member, attempt in members

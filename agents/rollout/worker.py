@@ -43,6 +43,8 @@ class WorkerSpec:
     timeouts: Timeouts
     concurrency: Mapping[str, int]
     create_player: PolicyPlayerFactory
+    seed: int
+    """The seed of the run, for the random streams of rollout controllers."""
     sandboxes: str = ""
     """Name of the run whose hosts lease sandboxes to environments; empty if no environment needs one."""
     logs: LogFolder | None = None
@@ -112,7 +114,8 @@ class RolloutWorker:
         send = send_to(self._writer) if self._writer else Writer(open_database(self._spec.store_url)).run
         self._engine_client = PolicyClient(list(self._engines), temperature=self._spec.temperature)
         self._store_client = StoreClient(send)
-        self._runner = GroupRunner(self._store_client, self._player, self._spec.timeouts, self._spec.concurrency)
+        spec = self._spec
+        self._runner = GroupRunner(self._store_client, self._player, spec.timeouts, spec.concurrency, seed=spec.seed)
         return self._runner
 
     def _player(self, env_thread: EnvThread, group: Group, trajectory: Trajectory) -> Player:

@@ -100,6 +100,7 @@ class Cluster:
         spec = WorkerSpec(
             store_url=database.url,
             model=str(model),
+            seed=config.seed,
             temperature=config.rollout.temperature,
             timeouts=config.rollout.timeouts,
             concurrency=episode_slots(config),

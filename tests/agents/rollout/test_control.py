@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from turnwise.agents.rollout.control import LOSS_WEIGHT, Close, Decision, Drop, GroupView, Stop, Weigh
 from turnwise.agents.rollout.group_runner import env_key
+from turnwise.agents.rollout.running_group import RunningGroup
 from turnwise.envs.runner.env_thread import EnvThread, abandoned_threads
 from turnwise.envs.tasks import make_task
 from turnwise.errors import TurnwiseError
@@ -35,6 +36,26 @@ class Decides:
     def decide(self, view: GroupView, stream: Random) -> Sequence[Decision]:
         self.views.append(view)
         return self.choose(view)
+
+
+@pytest.mark.parametrize(
+    ("run", "seed", "number", "same"), [("r", 5, 7, True), ("s", 5, 7, True), ("r", 6, 7, False), ("r", 5, 8, False)]
+)
+def test_the_stream_of_a_group_follows_from_seed_and_number(run: str, seed: int, number: int, same: bool) -> None:
+    def draw(run: str, seed: int, number: int) -> float:
+        drawn: list[float] = []
+
+        class Draws(Decides):
+            def decide(self, view: GroupView, stream: Random) -> Sequence[Decision]:
+                drawn.append(stream.random())
+                return ()
+
+        of = group(site(), 1, SHORT, name=f"{run}:{number}")
+        running = RunningGroup(of, [(0, 0)], Draws(lambda _: ()), seed=seed)
+        running.decide(running.members[0])
+        return drawn[0]
+
+    assert (draw(run, seed, number) == draw("r", 5, 7)) is same
 
 
 def test_a_view_holds_the_turns_of_every_member(tmp_path: Path) -> None:

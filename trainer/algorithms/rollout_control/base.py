@@ -30,5 +30,5 @@ class RolloutController(Component, ABC):
 
         Args:
             view: the group so far; ``view.latest`` is the member that took the turn or ended.
-            stream: the random stream of this group, seeded by the group's id.
+            stream: the random stream of this group, seeded by the run's seed and the group's number.
         """
