@@ -19,6 +19,7 @@ from turnwise.trainer.algorithms.component import Component
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.learner.checkpoint import read_component_tensors, read_state
+from turnwise.trainer.learner.local import Learner
 
 
 def check_states(folder: Path, run: str, config: RunConfig, state: str) -> dict[str, Any]:
@@ -31,6 +32,10 @@ def check_states(folder: Path, run: str, config: RunConfig, state: str) -> dict[
     with database.read() as conn:
         saved = [Path(one.checkpoint) for one in queries.checkpoints(conn, run)]
     assert len(saved) > 2, f"checkpoints: {saved}"
+    if config.advantage.needs_token_model:
+        learner = Learner(saved[0], config.learner, config.loss, config.proximal, config.rollout.temperature)
+        learner.load_reference(saved[0])
+        config.advantage.bind_token_model(learner.token_model())
     compared: dict[str, int] = {}
     for earlier, later in pairwise(saved):
         check_load(config, earlier)

@@ -25,6 +25,7 @@ POOL = ("environments.0.options.pool_size=8",)
 """A few tasks, so that each is played several times."""
 DROPPED = "SELECT count(*) FROM trajectory WHERE error LIKE 'dropped by the rollout controller%'"
 SOLVED = "SELECT count(*) FROM trajectory WHERE success"
+BRANCHED = "SELECT count(*) FROM trajectory WHERE branched_from IS NOT NULL"
 
 METHODS: dict[str, Method] = {
     "gspo": Method(('preset="gspo"',), (*LOSS, "clip_fraction")),
@@ -42,10 +43,16 @@ METHODS: dict[str, Method] = {
     ),
     "april": Method(("rollout_control={name='april',extra=2}",), LOSS, effect=DROPPED),
     "arrol": Method(("rollout_control={name='arrol',keep=2,after_turns=1}",), LOSS, effect=DROPPED),
-    "turn_tree": Method(
-        ('rollout_control.name="turn_tree"',),
-        LOSS,
-        effect="SELECT count(*) FROM trajectory WHERE branched_from IS NOT NULL",
+    "turn_tree": Method(('rollout_control.name="turn_tree"',), LOSS, effect=BRANCHED),
+    "tree": Method(
+        ('rollout_control.name="turn_tree"', 'advantage.name="tree"'),
+        (*LOSS, "advantage/shared_turn_fraction"),
+        effect=BRANCHED,
+    ),
+    "prime": Method(
+        ('advantage.name="prime"',),
+        (*LOSS, "advantage/process_reward_loss", "advantage/process_reward_accuracy"),
+        "advantage",
     ),
 }
 """By name. ``proofs`` adds the components of ``dropped_files``, which are written for the run."""
