@@ -7,7 +7,7 @@ import pytest
 from turnwise.tests.trainer.scored_groups import scored_group
 from turnwise.trainer.config.loading import parse_config
 
-PAGE = Path(__file__).parents[3] / "docs" / "algorithms.md"
+PAGE = Path(__file__).parents[4] / "docs" / "algorithms.md"
 SECTION = PAGE.read_text().split("\n## Advantage\n")[1].split("\n## ")[0]
 
 
