@@ -1,4 +1,4 @@
-"""The quickstart, for less than half of its time: it learns, keeps its staleness bound, and what it stored replays.
+"""The quickstart, for a few of its updates: it learns, keeps its staleness bound, and what it stored replays.
 
 The whole of it, over ten seeds and with its thresholds, is ``make soak``'s.
 """
@@ -17,7 +17,7 @@ from turnwise.store.database import Database, open_database
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = str(Path(sys.executable).with_name("turnwise"))
-SECONDS = 45
+UPDATES = 40
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -35,7 +35,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def said(url: str) -> dict[str, Any]:
-    smaller = ["--set", f"max_seconds={SECONDS}", "--set", "evaluation.tasks=102"]
+    smaller = ["--set", f"max_steps={UPDATES}", "--set", "evaluation.tasks=102"]
     out = turnwise("train", str(ROOT / "examples" / "quickstart.toml"), "--json", "--store", url, *smaller)
     return json.loads(out.splitlines()[-1])
 

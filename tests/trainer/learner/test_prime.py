@@ -56,8 +56,8 @@ def test_the_model_learns_which_tokens_lead_to_success(model: Path) -> None:
         assert [[len(turn) for turn in turns] for turns in members] == [[1, 2, 3], [1, 2, 3], [0, 2, 3], [0, 0, 3]]
         assert len({round(value, 4) for value in members[0][2]}) == 3, "each token of a turn has its own advantage"
     values = np.concatenate([turn for members in arrays(credit) for turns in members for turn in turns])
-    members = tree_group("new", 99).group.trajectories
-    both = estimator.token_model.logprobs(members), estimator.token_model.reference_logprobs(members)
+    unseen = tree_group("new", 99).group.trajectories
+    both = estimator.token_model.logprobs(unseen), estimator.token_model.reference_logprobs(unseen)
     rewards = [float((torch.cat([*new]) - torch.cat([*old])).mean()) for new, old in zip(*both, strict=True)]
     assert rewards[0] > 0 > max(rewards[1:3]), "the rewards of an unseen success and of unseen failures"
     assert len(values) == 40, "each token counts once"
