@@ -282,15 +282,23 @@ class PolicyVersion:
 class Sample:
     """A root-to-leaf path of messages: what the learner trains on. All sequences have one length, that of the path.
 
-    ``turns`` is the step index a sampled token belongs to, and ``positions`` its position among all sampled tokens of
-    that turn, which may be spread over several messages and samples; both are -1 elsewhere.
+    ``sources`` decides which tokens can be trained on, and a loss accepts some of these sources. ``mask``, ``logprobs``
+    and ``versions`` only describe tokens that the policy sampled.
     """
 
     trajectory: str
     tokens: NDArray[np.int32]
     mask: NDArray[np.uint8]
+    """1 where the policy sampled the token and this sample trains on it."""
     logprobs: NDArray[np.float32]
+    """Behavior log-probability; NaN where the policy did not sample the token."""
     versions: NDArray[np.int32]
+    """Policy version; ``NO_VERSION`` where the policy did not sample the token."""
     turns: NDArray[np.int32]
+    """Index of the step that the token is an action of; -1 elsewhere."""
     positions: NDArray[np.int32]
+    """Position of the token among all action tokens of its turn, which may be spread over several messages and samples;
+    -1 elsewhere."""
+    sources: NDArray[np.int8]
+    """Index in ``tuple(Source)`` of the author of an action's token; -1 for context, which is never trained on."""
     images: Sequence[str] = ()

@@ -6,12 +6,13 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import nan
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...records import Sample, ScoredGroup, Source, Trajectory
+from ...records import Message, Role, Sample, ScoredGroup, Source, Trajectory
 
 T = TypeVar("T")
 
@@ -39,12 +40,26 @@ class TrainSample:
 
     sample: Sample
     group: str
-    source: Source
     advantages: NDArray[np.float32]
     weights: NDArray[np.float32]
-    """0 where the token is not trained on: not sampled, too stale, or filtered."""
+    """0 where the token is not trained on: context, of a source that the loss does not accept, too stale, filtered."""
     staleness: NDArray[np.int32]
     """Updates between the version that sampled the token and the version being updated; -1 where not sampled."""
+    task_return: float = nan
+    """Mean shaped return of the policy's trajectories of the same task in this batch; NaN if there is none."""
+
+
+def action_tokens(message: Message) -> NDArray[np.bool_]:
+    """Return where a token was sampled by the policy, or belongs to a turn from elsewhere. Shape (tokens,)."""
+    if message.role is Role.ASSISTANT and message.source is not Source.POLICY:
+        return np.ones(len(message.tokens), np.bool_)
+    return np.asarray(message.mask, np.bool_)
+
+
+def is_demonstration(scored: ScoredGroup) -> bool:
+    """Return whether all trajectories of a group come from an expert: the group has no advantages."""
+    members = scored.group.trajectories
+    return bool(members) and all(one.source is Source.EXPERT for one in members)
 
 
 def turn_of_messages(trajectory: Trajectory) -> dict[int, int]:
@@ -63,11 +78,11 @@ def turn_of_messages(trajectory: Trajectory) -> dict[int, int]:
 
 
 def sampled_tokens(trajectory: Trajectory) -> list[int]:
-    """Return the number of sampled tokens per turn, in all messages of the turn; 0 for a policy without tokens."""
+    """Return the number of action tokens per turn, in all messages of the turn; 0 for a policy without tokens."""
     turns, counts = turn_of_messages(trajectory), Counter[int]()
     for message in trajectory.messages:
         if (turn := turns.get(message.index)) is not None:
-            counts[turn] += int(np.count_nonzero(message.mask))
+            counts[turn] += int(np.count_nonzero(action_tokens(message)))
     return [counts[step.index] for step in trajectory.steps]
 
 

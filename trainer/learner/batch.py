@@ -3,12 +3,16 @@
 Tokens of source ``replay`` have their own staleness bound, and are counted apart from fresh tokens.
 
 Pure except for the components passed in. The groups were scored when they closed: they hold their shaped rewards and
-their scored members only.
+their scored members only. The column ``sources`` of a sample and the loss's ``accepts`` decide which tokens are trained
+on. Demonstrations have no rewards to compare: the advantage estimator does not see them, and their advantages are 0.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import nan
 from random import Random
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +22,8 @@ from ...errors import TurnwiseError
 from ...records import PolicyVersion, ScoredGroup, Source, Trajectory
 from ..algorithms.advantages.base import AdvantageEstimator
 from ..algorithms.filters.samples.base import SampleFilter
-from ..algorithms.groups import TrainSample, sampled_tokens
-from ..algorithms.losses.base import PolicyLoss
+from ..algorithms.groups import Credit, TrainSample, is_demonstration, sampled_tokens
+from ..algorithms.losses.base import SOURCES, PolicyLoss
 from .samples import samples
 from .staleness import staleness, sweep
 
@@ -30,13 +34,14 @@ class Batch:
 
     samples: Sequence[TrainSample]
     groups: Sequence[str]
-    """Ids of the groups with at least one token to train on."""
+    """Ids of the groups that the update consumes: those with a token to train on. In a batch with such a group, also
+    those whose sources the loss does not accept."""
     expired: Sequence[str]
-    """Ids of the groups with nothing to train on: every token is too stale."""
+    """Ids of the other groups: every token is too stale, or nothing in the batch can be trained on."""
     sampled_tokens: int
-    """Fresh sampled tokens."""
+    """Fresh tokens that the policy sampled, of sources that the loss accepts."""
     swept_tokens: int
-    """Fresh sampled tokens with weight 0 because they are too stale."""
+    """Of these, tokens with weight 0 because they are too stale."""
     swept_by_turns: Mapping[int, tuple[int, int]]
     """Episode length in turns -> (swept tokens, sampled tokens). Shows whether staleness selects short episodes."""
     unscored: int = 0
@@ -107,25 +112,29 @@ def assemble(
         streams: one random stream per filter.
         replay_max_staleness: staleness bound per token of source ``replay``, in updates.
     """
+    accepted = np.asarray([*(source in loss.accepts for source in SOURCES), False])  # the last is context, source -1
+    returns = _task_returns(groups)
     kept: list[TrainSample] = []
     trained: list[str] = []
     expired: list[str] = []
+    unread: list[str] = []
     sampled = swept = replayed = swept_replayed = unscored = 0
     by_turns: dict[int, tuple[int, int]] = {}
-    for scored, credit in zip(groups, advantage(groups), strict=True):
+    for scored, credit in zip(groups, _credits(groups, advantage), strict=True):
         group = scored.group
         if any(one.source != Source.REPLAY for one in group.trajectories):
             unscored += scored.unscored
-        trainable = False
+        trainable = stale = False
         for trajectory, advantages in zip(group.trajectories, credit, strict=True):
-            if trajectory.source not in loss.accepts:
-                continue
             check_lengths(advantages, trajectory)
             is_replay = trajectory.source == Source.REPLAY
             for sample in samples(trajectory):
                 ages = staleness(sample.versions, history, update)
-                weights = sweep(ages, sample.mask, replay_max_staleness if is_replay else max_staleness)
-                total, left = int(sample.mask.sum()), int(weights.sum())
+                accepts = accepted[sample.sources]
+                weights = sweep(ages, accepts, replay_max_staleness if is_replay else max_staleness)
+                read = accepts & (sample.mask != 0)
+                total, left = int(read.sum()), int(weights[read].sum())
+                stale |= left < total
                 if is_replay:
                     replayed += total
                     swept_replayed += total - left
@@ -134,13 +143,31 @@ def assemble(
                     by_turns[len(trajectory.steps)] = (swept_before + total - left, sampled_before + total)
                     sampled += total
                     swept += total - left
-                if not left:
+                if not weights.any():
                     continue
                 trainable = True
                 weights *= np.float32(trajectory.extras.get(LOSS_WEIGHT, 1.0))
                 values = expand_to_tokens(advantages, sample.turns, sample.positions)
-                kept.append(TrainSample(sample, group.id, Source(trajectory.source), values, weights, ages))
-        (trained if trainable else expired).append(group.id)
+                kept.append(TrainSample(sample, group.id, values, weights, ages, returns.get(group.task.id, nan)))
+        (trained if trainable else expired if stale else unread).append(group.id)
+    (trained if trained else expired).extend(unread)
     for sample_filter, stream in zip(filters, streams, strict=True):
         kept = sample_filter(kept, stream)
     return Batch(kept, trained, expired, sampled, swept, by_turns, unscored, replayed, swept_replayed)
+
+
+def _credits(groups: Sequence[ScoredGroup], advantage: AdvantageEstimator) -> Iterator[Credit]:
+    """Yield the advantages of each group; those of demonstrations are 0."""
+    compared = iter(advantage([one for one in groups if not is_demonstration(one)]))
+    for one in groups:
+        yield [[0.0] * len(turns) for turns in one.rewards] if is_demonstration(one) else next(compared)
+
+
+def _task_returns(groups: Sequence[ScoredGroup]) -> dict[str, float]:
+    """Return per task the mean shaped return of the policy's trajectories."""
+    returns: dict[str, list[float]] = defaultdict(list)
+    for scored in groups:
+        for trajectory, rewards in zip(scored.group.trajectories, scored.rewards, strict=True):
+            if trajectory.source is Source.POLICY:
+                returns[scored.group.task.id].append(sum(rewards))
+    return {task: fmean(values) for task, values in returns.items()}

@@ -1,6 +1,5 @@
 """Compute the numbers stored with an update: the contribution of each trajectory, and the metrics of the batch."""
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from math import nan
 from statistics import fmean
@@ -10,7 +9,12 @@ import numpy as np
 
 from ...records import SCORED_STATUSES, Group, Source
 from ...store.operations import BatchItem
+from ..algorithms.losses.base import SOURCES
 from .batch import Batch
+
+POLICY = SOURCES.index(Source.POLICY)
+OWN = (POLICY, SOURCES.index(Source.PATCH))
+"""Sources of the tokens of the policy's own trajectories, as indices in ``SOURCES``."""
 
 
 class _Contribution(NamedTuple):
@@ -24,8 +28,8 @@ class _Contribution(NamedTuple):
 def batch_items(batch: Batch, fresh: Collection[str]) -> list[BatchItem]:
     """Return one item per trajectory with a trained token.
 
-    A trajectory counts as reuse if every trained token of it is reused: its source is not ``policy``, or its group is
-    not among ``fresh``, the groups that are trained on for the first time.
+    A trajectory counts as reuse if every trained token of it is reused: its source is neither ``policy`` nor ``patch``,
+    or its group is not among ``fresh``, the groups that are trained on for the first time.
     """
     found: dict[str, _Contribution] = {}
     for one in batch.samples:
@@ -39,7 +43,7 @@ def batch_items(batch: Batch, fresh: Collection[str]) -> list[BatchItem]:
             before.tokens + count,
             before.advantage + float(one.advantages[trained].sum(dtype=np.float64)),
             max(before.max_staleness, int(one.staleness[trained].max())),
-            before.fresh or (one.source == Source.POLICY and one.group in fresh),
+            before.fresh or (one.group in fresh and bool(np.isin(one.sample.sources[trained], OWN).any())),
         )
     return [
         BatchItem(key, one.tokens, one.max_staleness, one.advantage / one.tokens, one.fresh)
@@ -56,12 +60,13 @@ def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
     """
     members = [one for group in groups for one in group.trajectories if one.status in SCORED_STATUSES]
     steps = [step for one in members for step in one.steps]
-    fresh = [one for one in batch.samples if one.source == Source.POLICY]
-    ages = np.concatenate([np.empty(0, np.int32), *(one.staleness[one.weights > 0] for one in fresh)])
-    trained: Counter[Source] = Counter()
-    for one in batch.samples:
-        trained[one.source] += int((one.weights > 0).sum())
+    trained = [(one, one.weights > 0) for one in batch.samples]
+    ages = np.concatenate(
+        [np.empty(0, np.int32), *(one.staleness[kept & (one.sample.sources == POLICY)] for one, kept in trained)]
+    )
     values, counts = np.unique(ages, return_counts=True)
+    sources = np.concatenate([np.empty(0, np.int8), *(one.sample.sources[kept] for one, kept in trained)])
+    authors = {SOURCES[index].value: int(count) for index, count in enumerate(np.bincount(sources)) if count}
     return {
         "success": success_rate([one.success for one in members]),
         "reward": fmean([one.reward for one in members]) if members else 0.0,
@@ -72,13 +77,14 @@ def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
         "staleness_mean": float(ages.mean()) if len(ages) else 0.0,
         "staleness_max": int(ages.max(initial=0)),
         "tokens_by_staleness": {str(age): int(count) for age, count in zip(values, counts, strict=True)},
+        "tokens_by_source": authors,
         "swept_fraction": batch.swept_tokens / max(batch.sampled_tokens, 1),
         "swept_fraction_by_turns": {
             str(turns): swept / max(sampled, 1) for turns, (swept, sampled) in batch.swept_by_turns.items() if swept
         },
         "expired_groups": len({group.id for group in groups} - set(batch.groups)),
         "unscored_members": batch.unscored,
-        "replayed_fraction": trained[Source.REPLAY] / max(trained.total(), 1),
+        "replayed_fraction": authors.get(Source.REPLAY.value, 0) / max(len(sources), 1),
         "replayed_swept_fraction": batch.swept_replayed_tokens / max(batch.replayed_tokens, 1),
     }
 

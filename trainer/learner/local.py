@@ -223,18 +223,19 @@ class Learner:
         if Need.REFERENCE in needs:
             needed[Need.REFERENCE] = self._reference_logprobs(one)
         current = logprobs.detach()
+        behavior = torch.where(one.sampled, one.behavior_logprobs, current)
         tokens = ProximalTokens(
             ids=one.targets,
             versions=one.versions,
             staleness=one.staleness,
-            behavior=one.behavior_logprobs,
+            behavior=behavior,
             current=current,
             start=current if start is None and self.proximal.needs_start else start,
         )
         return TokenBatch(
             logprobs=logprobs,
             proximal=self.proximal.logprobs(tokens, lambda weights: self.compute_logprobs(one, weights)),
-            behavior=one.behavior_logprobs,
+            behavior=behavior,
             advantages=one.advantages,
             weights=one.weights,
             sequence=one.sequences,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..algorithms.groups import TrainSample
-from ..algorithms.losses.base import SOURCES, Totals
+from ..algorithms.losses.base import Totals
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,9 @@ class MicroBatch:
     targets: Tensor
     """int64 (m,): ids of the trained tokens"""
     behavior_logprobs: Tensor
-    """float32 (m,)"""
+    """float32 (m,); NaN where ``sampled`` is False"""
+    sampled: Tensor
+    """bool (m,): whether the policy sampled the token"""
     advantages: Tensor
     """float32 (m,)"""
     weights: Tensor
@@ -40,7 +42,7 @@ class MicroBatch:
     versions: Tensor
     """int64 (m,): ids of the versions that sampled the trained tokens"""
     staleness: Tensor
-    """int64 (m,)"""
+    """int64 (m,); 0 where ``sampled`` is False"""
     turns: Tensor
     """int64 (m,)"""
     sources: Tensor
@@ -133,11 +135,12 @@ def pack(
         targets=column(tokens, torch.int64),
         behavior_logprobs=column([one.sample.logprobs for one in samples], torch.float32),
         advantages=column([one.advantages for one in samples], torch.float32),
+        sampled=column([one.sample.mask for one in samples], torch.bool),
         weights=column([one.weights for one in samples], torch.float32),
         versions=column([one.sample.versions for one in samples], torch.int64),
-        staleness=column([one.staleness for one in samples], torch.int64),
+        staleness=column([one.staleness for one in samples], torch.int64).clamp(min=0),
         turns=column([one.sample.turns for one in samples], torch.int64),
-        sources=repeated([SOURCES.index(one.source) for one in samples]),
+        sources=column([one.sample.sources for one in samples], torch.int64),
         sequences=repeated(range(first, first + len(samples))),
         groups=repeated([groups[one.group] for one in samples]),
     )

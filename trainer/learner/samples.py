@@ -1,7 +1,8 @@
 """Build the training samples of a trajectory: one per root-to-leaf path of its message tree.
 
-Pure. A message on several paths (before a branch point) is trained on once, in the first path that contains it. In the
-other paths its tokens are context with mask 0. All messages of a turn are trained on (``turn_of_messages``).
+Pure. The tokens to train on are those of actions: tokens that the policy sampled, and whole turns from elsewhere (an
+expert, a patch). A message on several paths (before a branch point) is trained on once, in the first path that contains
+it. In the other paths its tokens are context. All messages of a turn are trained on (``turn_of_messages``).
 """
 
 from collections import Counter
@@ -10,8 +11,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ...records import Message, Sample, Trajectory
-from ..algorithms.groups import turn_of_messages
+from ...records import Message, Sample, Source, Trajectory
+from ..algorithms.groups import action_tokens, turn_of_messages
+from ..algorithms.losses.base import SOURCES
 
 
 def paths(messages: Sequence[Message]) -> list[list[Message]]:
@@ -30,12 +32,17 @@ def paths(messages: Sequence[Message]) -> list[list[Message]]:
     return found
 
 
+def _source(message: Message, trajectory: Trajectory) -> int:
+    """Return the index of a message's source: its own, or that of the trajectory if its own is the policy."""
+    return SOURCES.index(trajectory.source if message.source is Source.POLICY else message.source)
+
+
 def samples(trajectory: Trajectory) -> list[Sample]:
     """Return the samples of a trajectory that contain a token to train on.
 
     The messages of the turns before ``branched_at`` are trained on in the parent, and are context here.
 
-    Messages after the last sampled one, such as an observation without an answer, are dropped.
+    Messages after the last action, such as an observation without an answer, are dropped.
     """
     first_turn = trajectory.branched_at or 0
     turn_of = {index: turn for index, turn in turn_of_messages(trajectory).items() if turn >= first_turn}
@@ -43,7 +50,7 @@ def samples(trajectory: Trajectory) -> list[Sample]:
     trained: set[int] = set()
     found = []
     for path in paths(trajectory.messages):
-        while path and not np.any(path[-1].mask):
+        while path and not np.any(action_tokens(path[-1])):
             path = path[:-1]
         if not path:
             continue
@@ -51,18 +58,21 @@ def samples(trajectory: Trajectory) -> list[Sample]:
         turns = [turn_of.get(message.index, -1) for message in path]
         fresh = [turn >= 0 and message.index not in trained for turn, message in zip(turns, path, strict=True)]
         trained.update(message.index for message in path)
-        sampled = np.concatenate([np.asarray(message.mask, np.uint8) for message in path])
-        mask = sampled * np.repeat(np.asarray(fresh, np.uint8), sizes)
-        if mask.any():
+        acted = np.concatenate([action_tokens(message) for message in path])
+        trained_here = acted & np.repeat(np.asarray(fresh, np.bool_), sizes)
+        if trained_here.any():
+            sampled = np.concatenate([np.asarray(message.mask, np.uint8) for message in path])
+            authors = np.repeat([_source(message, trajectory) for message in path], sizes)
             found.append(
                 Sample(
                     trajectory.id,
                     np.concatenate([np.asarray(message.tokens, np.int32) for message in path]),
-                    mask,
+                    sampled * trained_here,
                     np.concatenate([np.asarray(message.logprobs, np.float32) for message in path]),
                     np.concatenate([np.asarray(message.versions, np.int32) for message in path]),
-                    np.where(sampled, np.repeat(np.asarray(turns, np.int32), sizes), np.int32(-1)),
+                    np.where(acted, np.repeat(np.asarray(turns, np.int32), sizes), np.int32(-1)),
                     np.concatenate([positions[message.index] for message in path]),
+                    np.where(trained_here, authors, -1).astype(np.int8),
                     [image for message in path for image in message.images],
                 )
             )
@@ -70,11 +80,11 @@ def samples(trajectory: Trajectory) -> list[Sample]:
 
 
 def _positions(messages: Sequence[Message], turn_of: Mapping[int, int]) -> dict[int, NDArray[np.int32]]:
-    """Return per message the positions of its sampled tokens among those of its turn, -1 for its other tokens."""
+    """Return per message the positions of its action tokens among those of its turn, -1 for its other tokens."""
     counts, found = Counter[int](), {}
     for message in messages:
-        turn, sampled = turn_of.get(message.index, -1), np.asarray(message.mask, np.bool_)
-        places = counts[turn] + np.cumsum(sampled, dtype=np.int32) - 1
-        found[message.index] = np.where(sampled & (turn >= 0), places, -1).astype(np.int32)
-        counts[turn] += int(np.count_nonzero(sampled))
+        turn, acted = turn_of.get(message.index, -1), action_tokens(message)
+        places = counts[turn] + np.cumsum(acted, dtype=np.int32) - 1
+        found[message.index] = np.where(acted & (turn >= 0), places, -1).astype(np.int32)
+        counts[turn] += int(np.count_nonzero(acted))
     return found

@@ -4,6 +4,7 @@ Admission bounds the mean lag only: a token of a long episode may be older. When
 each token is therefore compared with the bound:
 
 * A token beyond the bound gets weight 0.
+* A token that no version sampled, such as an expert's, is never stale.
 * Its trajectory stays in the baseline of its group.
 * A group without a token to train on expires.
 """
@@ -42,7 +43,9 @@ def _age(version: int, history: Mapping[int, PolicyVersion], update: int) -> int
     return UNKNOWN_VERSION_STALENESS if found is None or found.abandoned else update - found.update
 
 
-def sweep(ages: NDArray[np.int32], mask: NDArray[np.uint8], max_staleness: int) -> NDArray[np.float32]:
-    """Return 1 per sampled token of at most ``max_staleness`` updates, and 0 per other token. Shape (tokens,)."""
-    kept: NDArray[np.bool_] = (mask != 0) & (ages >= 0) & (ages <= max_staleness)
+def sweep(
+    ages: NDArray[np.int32], trainable: NDArray[np.bool_] | NDArray[np.uint8], max_staleness: int
+) -> NDArray[np.float32]:
+    """Return 1 per trainable token of at most ``max_staleness`` updates, and 0 per other token. Shape (tokens,)."""
+    kept: NDArray[np.bool_] = (trainable != 0) & (ages <= max_staleness)
     return kept.astype(np.float32)

@@ -95,6 +95,7 @@ def test_a_path_of_messages_is_one_sample() -> None:
     assert one.tokens.tolist() == [1, 2, 3, 4, 1, 2, 3, 4]
     assert one.mask.tolist() == [0, 0, 1, 1, 0, 0, 1, 1]
     assert one.turns.tolist() == [-1, -1, 0, 0, -1, -1, 1, 1]
+    assert one.sources.tolist() == [-1, -1, 0, 0, -1, -1, 0, 0]
 
 
 def test_an_observation_without_an_answer_is_left_out() -> None:
@@ -130,6 +131,7 @@ def test_staleness_counts_updates_of_the_surviving_history() -> None:
     assert ages[2] > 1000
     assert ages[3:].tolist() == [0, -1]
     assert sweep(ages, np.array([1, 1, 1, 1, 0], np.uint8), 1).tolist() == [0, 1, 0, 1, 0]
+    assert sweep(ages, np.ones(5, np.bool_), 0).tolist() == [0, 0, 0, 1, 1]
 
 
 def test_old_tokens_are_masked_and_their_trajectory_stays_in_the_baseline() -> None:
@@ -190,8 +192,7 @@ LENGTHS = st.lists(st.integers(1, 30), max_size=20)
 @given(LENGTHS, st.integers(1, 40))
 def test_micro_batches_keep_every_sample_in_order_within_the_limit(lengths: list[int], limit: int) -> None:
     train_samples = [
-        TrainSample(samples(trajectory("a", *[0.0] * length))[0], "g", Source.POLICY, NONE, NONE, AGES)
-        for length in lengths
+        TrainSample(samples(trajectory("a", *[0.0] * length))[0], "g", NONE, NONE, AGES) for length in lengths
     ]
     parts = split_micro_batches(train_samples, limit)
     assert [one for part in parts for one in part] == train_samples

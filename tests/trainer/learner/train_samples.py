@@ -3,7 +3,7 @@
 from random import Random
 
 import numpy as np
-from turnwise.records import Sample, Source
+from turnwise.records import Sample
 from turnwise.trainer.algorithms.groups import TrainSample
 
 VOCABULARY = [f"w{i}" for i in range(20)]
@@ -22,8 +22,10 @@ def train_samples(seed: int, count: int = 8) -> list[TrainSample]:
         staleness = np.array([rng.randrange(3) for _ in range(size)], np.int32)
         turns = np.where(np.arange(size) < size // 2, 0, 1).astype(np.int32)
         positions = (np.arange(size) % (size // 2)).astype(np.int32)
-        sample = Sample(f"t{number}", tokens, mask.astype(np.uint8), logprobs, 7 - staleness, turns, positions)
+        sources = (mask - 1).astype(np.int8)
+        columns = tokens, mask.astype(np.uint8), logprobs, 7 - staleness, turns, positions, sources
+        sample = Sample(f"t{number}", *columns)
         advantages = np.full(size, rng.choice([-1.0, -0.5, 0.5, 1.0]), np.float32)
         weights = mask.astype(np.float32)
-        made.append(TrainSample(sample, f"g{number // 2}", Source.POLICY, advantages, weights, staleness))
+        made.append(TrainSample(sample, f"g{number // 2}", advantages, weights, staleness))
     return made

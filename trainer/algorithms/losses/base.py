@@ -57,7 +57,8 @@ class TokenBatch:
     proximal: Tensor
     """float32: log-probabilities under the proximal policy."""
     behavior: Tensor
-    """float32: log-probabilities under the policy that sampled the token; NaN where no policy of this run did."""
+    """float32: log-probabilities under the policy that sampled the token; the current ones, without gradient, where no
+    policy of this run did."""
     advantages: Tensor
     """float32"""
     weights: Tensor
@@ -71,7 +72,7 @@ class TokenBatch:
     source: Tensor
     """int64: index of the token's source in ``SOURCES``."""
     staleness: Tensor
-    """int64: updates between the version that sampled the token and the version being updated; -1 if no version did."""
+    """int64: updates between the version that sampled the token and the version being updated; 0 if no version did."""
     lengths: Tensor
     """int64 (sequences,): trained tokens per sequence of the whole optimizer step."""
     totals: Totals
@@ -137,7 +138,7 @@ class PolicyLoss(Component, ABC):
     default: ClassVar[str] = "decoupled_ppo"
 
     accepts: ClassVar[Collection[Source]] = frozenset({Source.POLICY})
-    """Sources of the tokens that this loss is computed on."""
+    """Sources of the tokens that this loss is computed on; tokens of other sources have weight 0."""
 
     @property
     def needs(self) -> frozenset[Need]:

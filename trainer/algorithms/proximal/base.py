@@ -28,9 +28,9 @@ class ProximalTokens:
     versions: Tensor
     """int64: id of the version that sampled the token; -1 if no version did."""
     staleness: Tensor
-    """int64: updates between that version and the version being updated; -1 if no version sampled the token."""
+    """int64: updates between that version and the version being updated; 0 if no version sampled the token."""
     behavior: Tensor
-    """float32: log-probabilities under the policy that sampled the token."""
+    """float32: log-probabilities under the policy that sampled the token; the current ones if no version did."""
     current: Tensor
     """float32: current log-probabilities, those of the present optimizer step."""
     start: Tensor | None

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ....errors import TurnwiseError
-from ....records import Source, Trajectory
+from ....records import Trajectory
 from ...algorithms.advantages.base import TokenLogprobs
 from ...algorithms.groups import TrainSample
 from ...config.sections import LearnerConfig
@@ -133,10 +133,10 @@ class LocalTokenModel:
         owners: list[int] = []
         for owner, trajectory in enumerate(trajectories):
             for sample in samples(trajectory):
-                weights = sample.mask.astype(np.float32)
+                weights = (sample.sources >= 0).astype(np.float32)
                 zeros = np.zeros(len(weights))
                 values, ages = zeros.astype(np.float32), zeros.astype(np.int32)
-                made.append(TrainSample(sample, trajectory.group, Source(trajectory.source), values, weights, ages))
+                made.append(TrainSample(sample, trajectory.group, values, weights, ages))
                 owners.append(owner)
         parts = split_micro_batches(made, self._config.max_tokens_per_micro_batch)
         micro_batches = [pack(part, self._config.device) for part in parts]
