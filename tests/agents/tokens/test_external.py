@@ -1,0 +1,56 @@
+"""Encode stored episodes of an expert as messages that the policy's own conversation would contain."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from turnwise.agents.tiny_model import new_model
+from turnwise.agents.tokens.conversation import Chat
+from turnwise.agents.tokens.external import with_messages
+from turnwise.records import NO_VERSION, Role, Source, Status, Step, Trajectory
+
+TURNS = [("task find the lamp", "click lamp"), ("lamp 23", "answer 23")]
+
+
+@pytest.fixture(scope="module")
+def chat(tmp_path_factory: pytest.TempPathFactory) -> Chat:
+    words = ["task", "find", "the", "lamp", "click", "answer", "23"]
+    return Chat(new_model(tmp_path_factory.mktemp("m") / "m", words, layers=1))
+
+
+def episode(source: Source = Source.EXPERT) -> Trajectory:
+    steps = [
+        Step(turn, observation, "", action, 0.0, {}, False, False, True, "", None, 0.0, 0.0)
+        for turn, (observation, action) in enumerate(TURNS)
+    ]
+    return Trajectory("t", "eval", "g", 0, 0, Status.COMPLETED, source, "oracle", steps=steps)
+
+
+def test_the_tokens_are_those_of_the_policys_conversation(chat: Chat) -> None:
+    encoded = with_messages(episode(), chat, "find")
+    conversation = chat.begin("find")
+    expected = []
+    for observation, action in TURNS:
+        expected.append(conversation.observe(observation))
+        ids = chat.encode_completion(action)
+        expected.append(conversation.act(ids, [0.0] * len(ids), [0] * len(ids)))
+    assert [list(one.tokens) for one in encoded.messages] == [list(one.tokens) for one in expected]
+    assert [one.parent for one in encoded.messages] == [None, 0, 1, 2]
+    assert [one.role for one in encoded.messages] == [Role.USER, Role.ASSISTANT] * 2
+    assert [step.message for step in encoded.steps] == [1, 3]
+    assert with_messages(episode(), chat, "find") == encoded
+
+
+def test_no_token_of_an_expert_looks_sampled(chat: Chat) -> None:
+    turns = [one for one in with_messages(episode(), chat, "").messages if one.role is Role.ASSISTANT]
+    assert {one.source for one in turns} == {Source.EXPERT}
+    assert not any(any(one.mask) for one in turns)
+    assert all(version == NO_VERSION for one in turns for version in one.versions)
+    assert all(math.isnan(value) for one in turns for value in one.logprobs)
+
+
+def test_sampled_tokens_are_never_encoded_again(chat: Chat) -> None:
+    conversation = chat.begin()
+    messages = [conversation.observe("task"), conversation.act([3], [-0.5], [0])]
+    with pytest.raises(ValueError, match="never encoded again"):
+        with_messages(replace(episode(Source.POLICY), messages=messages), chat, "")
