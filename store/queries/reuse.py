@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, false, or_, select, true
 
 from ...records import SCORED_STATUSES, GroupState, GroupSummary, Purpose, Source, Status
-from ..schema import batch_group, policy_version, rollout_group, score, train_batch, trajectory
+from ..schema import batch_group, policy_version, rollout_group, score, task, train_batch, trajectory
 
 REUSABLE_STATES = frozenset(
     {GroupState.READY, GroupState.FILTERED, GroupState.LEASED, GroupState.CONSUMED, GroupState.EXPIRED}
@@ -95,30 +95,45 @@ def newest_successes(conn: Connection, run: str, task_id: str, min_return: float
 
 
 def newest_demonstrations(
-    conn: Connection, *, limit: int, env_id: str | None = None, task_id: str | None = None
+    conn: Connection, *, limit: int, run: str | None = None, env_id: str | None = None, task_id: str | None = None
 ) -> list[str]:
-    """Return the newest completed trajectories of source ``expert`` in the store, of any run.
+    """Return the newest completed trajectories of source ``expert`` in the store, on tasks of the training split.
 
     Args:
+        run: only trajectories of this run.
         env_id: only trajectories of this environment.
         task_id: only trajectories of this task.
     """
     statement = (
         select(trajectory.c.id)
+        .join(rollout_group, rollout_group.c.id == trajectory.c.group_id)
+        .join(task, task.c.id == rollout_group.c.task_id)
         .where(
             trajectory.c.source == Source.EXPERT.value,
             trajectory.c.status == Status.COMPLETED.value,
             trajectory.c.abandoned == false(),
+            task.c.split == "train",
         )
         .order_by(trajectory.c.created_at.desc(), trajectory.c.id.desc())
         .limit(limit)
     )
+    if run is not None:
+        statement = statement.where(trajectory.c.run_id == run)
     if env_id is not None:
         statement = statement.where(trajectory.c.env_id == env_id)
     if task_id is not None:
-        statement = statement.join(rollout_group, rollout_group.c.id == trajectory.c.group_id)
-        statement = statement.where(rollout_group.c.task_id == task_id)
+        statement = statement.where(task.c.id == task_id)
     return list(conn.execute(statement).scalars())
+
+
+def groups_of(conn: Connection, trajectories: Sequence[str]) -> list[str]:
+    """Return the groups of trajectories, each once, in the order of the trajectories."""
+    which = select(trajectory.c.id, trajectory.c.group_id).where(trajectory.c.id.in_(_keys()))
+    found: dict[str, str] = {}
+    for start in range(0, len(trajectories), _CHUNK):
+        rows = conn.execute(which, {"keys": list(trajectories[start : start + _CHUNK])})
+        found.update((row.id, row.group_id) for row in rows)
+    return list(dict.fromkeys(found[name] for name in trajectories if name in found))
 
 
 def surviving_groups(conn: Connection, run: str, groups: Sequence[str]) -> list[str]:

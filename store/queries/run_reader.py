@@ -52,9 +52,17 @@ class RunReader:
         """Return the ids of the newest trajectories of a task whose shaped return is at least ``min_return``."""
         return self._read(newest_successes, self._run, task, min_return, limit)
 
-    def demonstrations(self, *, limit: int, environment: str | None = None, task: str | None = None) -> list[str]:
-        """Return the ids of the newest completed trajectories of source ``expert``, of any run in the store."""
-        return self._read(newest_demonstrations, limit=limit, env_id=environment, task_id=task)
+    def demonstrations(
+        self, *, limit: int, run: str | None = None, environment: str | None = None, task: str | None = None
+    ) -> list[str]:
+        """Return the ids of the newest completed trajectories of source ``expert``, on tasks of the training split.
+
+        Args:
+            run: only trajectories of this run; by default, of any run in the store.
+            environment: only trajectories of the environment with this id.
+            task: only trajectories of the task with this id.
+        """
+        return self._read(newest_demonstrations, limit=limit, run=run, env_id=environment, task_id=task)
 
     def load(self, groups: Sequence[str]) -> list[ScoredGroup]:
         """Return groups with tokens and shaped rewards, in the given order, without those that a resume abandoned.

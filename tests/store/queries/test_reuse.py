@@ -5,7 +5,8 @@ from turnwise.records import GroupState, GroupSummary
 from turnwise.store.database import Database
 from turnwise.store.operations import BatchItem
 from turnwise.store.queries import RunReader, run_totals
-from turnwise.store.schema import trajectory
+from turnwise.store.queries.reuse import groups_of
+from turnwise.store.schema import task, trajectory
 from turnwise.tests.store.making import call, create_run, group, play, play_scored, start, train
 
 CONSUMED, FILTERED, READY = GroupState.CONSUMED, GroupState.FILTERED, GroupState.READY
@@ -98,6 +99,19 @@ def test_demonstrations_are_of_any_run(database: Database) -> None:
     assert reader.demonstrations(limit=1, task="task-0") == ["a-1"]
     assert reader.demonstrations(limit=9, environment="another/Site-v0") == []
     assert len(reader.demonstrations(limit=9, environment="turnwise/TextSite-v0")) == 3
+    assert reader.demonstrations(limit=9, run="r") == []
+    assert len(reader.demonstrations(limit=9, run="demonstrations")) == 3
+    with database.transaction() as tx:
+        tx.conn.execute(update(task).where(task.c.id == "task-1").values(split="test"))
+    assert sorted(reader.demonstrations(limit=9)) == ["a-0", "a-1"]
+
+
+def test_the_groups_of_trajectories_are_in_their_order(database: Database) -> None:
+    start(database)
+    play_scored(database, "a", 0, [1.0, 1.0])
+    play_scored(database, "b", 1, [1.0])
+    with database.read() as conn:
+        assert groups_of(conn, ["b-0", "a-1", "a-0"]) == ["b", "a"]
 
 
 def test_reuse_counts_in_no_total(database: Database) -> None:
