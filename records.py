@@ -76,7 +76,8 @@ class Role(StrEnum):
 
 
 class Purpose(StrEnum):
-    """The purpose of a group. Groups for evaluation are never trained on."""
+    """The purpose of a group. Groups for evaluation are never trained on, except for demonstrations: episodes of an
+    expert on tasks of the training split."""
 
     TRAIN = "train"
     EVAL = "eval"

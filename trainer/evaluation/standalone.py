@@ -29,10 +29,11 @@ from ...envs.base import TurnEnv
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import any_sandboxed
+from ...envs.tasks import enumerated_seeds, make_task
 from ...errors import TurnwiseError
 from ...logs import log_errors
 from ...masking import without_secrets
-from ...records import Group, Source, Trajectory
+from ...records import Group, Source, Task, Trajectory
 from ...store.client import StoreClient
 from ...store.database import Database, open_database
 from ...store.run_lock import hold_evaluation
@@ -72,7 +73,8 @@ def evaluate(
     turns: int | None = None,
     temperature: float | None = None,
 ) -> EvalResult:
-    """Play ``tasks`` tasks once each and store them.
+    """Play ``tasks`` tasks once each and store them. On the training split, these are the environment's enumerated
+    tasks if it has some.
 
     A checkpoint plays the longest horizon of its run, at the run's temperature and with its timeouts.
 
@@ -95,7 +97,6 @@ def evaluate(
         )
     database = open_database(store_url, create=True)
     environment = EnvironmentConfig(id=env_id, options=dict(options or {}))
-    problems = held_out([environment], tasks, split, first_task(seed))
     shown = policy if is_model(policy) else without_secrets(policy)
     short = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(policy).name if is_model(policy) else shown)[:40]
     run = f"eval-{short}-{strftime('%Y%m%d-%H%M%S')}-{uuid4().hex[:4]}"
@@ -104,6 +105,7 @@ def evaluate(
     SHUTDOWN.record = partial(finish_if_running, database, run)
     SHUTDOWN.unblock()
     asyncio.run(_can_be_played(policy, environment, settings.timeouts))
+    problems = _problems(environment, tasks, split, seed)
     if is_model(policy):
         played = _with_engine(policy, environment, database, run, problems, settings)
     elif policy in ("random", "oracle") or "://" in policy:
@@ -112,7 +114,15 @@ def evaluate(
         raise TurnwiseError(
             f"--policy {shown}: neither random, oracle, human, a folder with a model (no config.json there), nor a URL"
         )
-    return summarize(shown, run, [environment], played, tasks, monotonic() - began)
+    return summarize(shown, run, [environment], played, len(problems), monotonic() - began)
+
+
+def _problems(environment: EnvironmentConfig, count: int, split: str, seed: int) -> list[Task]:
+    """Return the tasks to play: those a run trains on if the environment enumerates them, otherwise new ones."""
+    seeds = enumerated_seeds(environment.id, environment.options) if split == "train" else None
+    if seeds is None:
+        return held_out([environment], count, split, first_task(seed))
+    return [make_task(environment.id, one, split, environment.options) for one in seeds[:count]]
 
 
 async def _can_be_played(policy: str, environment: EnvironmentConfig, timeouts: Timeouts) -> None:
