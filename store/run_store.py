@@ -170,9 +170,12 @@ class RunStore:
         """
         return await asyncio.to_thread(retried, lambda: queries.load_scored(self._database, groups, texts=texts))
 
-    def reader(self, *, texts: bool = False) -> queries.RunReader:
-        """Return blocking reads of this run, for use outside the event loop; ``texts`` as in ``load``."""
-        return queries.RunReader(self.run, self._database, texts=texts)
+    def reader(
+        self, *, texts: bool = False, encode: Callable[[ScoredGroup], ScoredGroup] = lambda scored: scored
+    ) -> queries.RunReader:
+        """Return blocking reads of this run, for use outside the event loop; ``texts`` as in ``load``, ``encode`` as in
+        ``RunReader``."""
+        return queries.RunReader(self.run, self._database, texts=texts, encode=encode)
 
     # Leases
 

@@ -28,3 +28,11 @@ def with_messages(trajectory: Trajectory, chat: Chat, system: str) -> Trajectory
         messages.append(conversation.append_external(step.action, Source.EXPERT))
         steps.append(replace(step, message=messages[-1].index))
     return replace(trajectory, source=Source.EXPERT, steps=tuple(steps), messages=tuple(messages))
+
+
+def context_tokens(trajectory: Trajectory) -> int:
+    """Return the tokens of the longest root-to-leaf path of a trajectory's messages; 0 without messages."""
+    totals: dict[int | None, int] = {None: 0}
+    for message in trajectory.messages:
+        totals[message.index] = totals[message.parent] + len(message.tokens)
+    return max(totals.values())

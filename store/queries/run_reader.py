@@ -1,6 +1,7 @@
 """The blocking reads of one run, for a replay buffer, which is called outside the event loop."""
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
@@ -11,6 +12,7 @@ from ..database_errors import retried
 from .reuse import (
     REUSABLE_STATES,
     group_summaries,
+    groups_of,
     newest_demonstrations,
     newest_successes,
     surviving_groups,
@@ -25,11 +27,19 @@ T = TypeVar("T")
 class RunReader:
     """Reads the surviving history of one run. A read is retried while the database is locked or away."""
 
-    def __init__(self, run: str, database: Database, *, texts: bool = False) -> None:
-        """With ``texts``, loaded steps have their observation texts."""
+    def __init__(
+        self,
+        run: str,
+        database: Database,
+        *,
+        texts: bool = False,
+        encode: Callable[[ScoredGroup], ScoredGroup] = lambda scored: scored,
+    ) -> None:
+        """With ``texts``, loaded steps have their observation texts; ``encode`` adds tokens to demonstrations."""
         self._run = run
         self._database = database
         self._texts = texts
+        self._encode = encode
 
     def groups(
         self,
@@ -64,6 +74,19 @@ class RunReader:
         """
         return self._read(newest_demonstrations, limit=limit, run=run, env_id=environment, task_id=task)
 
+    def load_demonstrations(self, trajectories: Sequence[str]) -> list[ScoredGroup]:
+        """Return the groups of these trajectories with no other members, encoded; groups without a member are left out.
+
+        Raises:
+            StepCorrupt: stored content was altered.
+            TurnwiseError: a trajectory cannot be encoded.
+        """
+        groups = self._read(groups_of, trajectories)
+        stored = retried(lambda: load_scored(self._database, groups, texts=True))
+        wanted = set(trajectories)
+        encoded = [self._encode(_with_members(one, wanted)) for one in stored]
+        return [one for one in encoded if one.group.trajectories]
+
     def load(self, groups: Sequence[str]) -> list[ScoredGroup]:
         """Return groups with tokens and shaped rewards, in the given order, without those that a resume abandoned.
 
@@ -90,3 +113,12 @@ class RunReader:
                 return query(conn, *args, **kwargs)
 
         return retried(once)
+
+
+def _with_members(scored: ScoredGroup, names: Collection[str]) -> ScoredGroup:
+    """Return the group with those members only whose ids are among ``names``."""
+    kept = [
+        (one, turns) for one, turns in zip(scored.group.trajectories, scored.rewards, strict=True) if one.id in names
+    ]
+    members = tuple(one for one, _ in kept)
+    return replace(scored, group=replace(scored.group, trajectories=members), rewards=[turns for _, turns in kept])

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
+from ...agents.demonstrations import DemonstrationEncoder
 from ...errors import TurnwiseError
 from ...records import GroupState, PolicyVersion, ScoredGroup
 from ..context import RunContext
@@ -22,6 +23,8 @@ from .local import Learner
 
 LEASE_TIMEOUT_S = 600.0
 """Seconds until the lease of a batch ends."""
+NOTHING_TRAINED = "no token to train on: all are too stale, or of sources that the loss does not accept"
+"""Why a leased group expires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,8 @@ class UpdateStep:
         self._store = context.store
         self.history = history
         self._needs_texts = config.advantage.needs_texts or config.replay_buffer.needs_texts
-        self._reader = context.store.reader(texts=self._needs_texts)
+        encode = DemonstrationEncoder(context.folder / "tokenizer", config.max_context)
+        self._reader = context.store.reader(texts=self._needs_texts, encode=encode)
         self._replay_stream = streams.of("replay_buffer")
         self._minibatch_stream = streams.of("minibatches")
         self._filter_streams = [streams.of("sample_filters", i) for i in range(len(config.sample_filters))]
@@ -140,7 +144,7 @@ class UpdateStep:
         stale = [name for name in leased if name in batch.expired]
         left_out = [name for name in leased if name not in batch.expired and name not in batch.groups]
         if stale:
-            await self._store.expire(stale, "no token to train on: all are too stale")
+            await self._store.expire(stale, NOTHING_TRAINED)
         if left_out:
             await self._store.expire(left_out, "left out by the replay buffer")
         self.skip_reason = ""

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
-from turnwise.agents.tokens.external import with_messages
+from turnwise.agents.tokens.external import context_tokens, with_messages
 from turnwise.records import NO_VERSION, Role, Source, Status, Step, Trajectory
 
 TURNS = [("task find the lamp", "click lamp"), ("lamp 23", "answer 23")]
@@ -39,6 +39,7 @@ def test_the_tokens_are_those_of_the_policys_conversation(chat: Chat) -> None:
     assert [one.role for one in encoded.messages] == [Role.USER, Role.ASSISTANT] * 2
     assert [step.message for step in encoded.steps] == [1, 3]
     assert with_messages(episode(), chat, "find") == encoded
+    assert context_tokens(encoded) == sum(len(one.tokens) for one in expected)
 
 
 def test_no_token_of_an_expert_looks_sampled(chat: Chat) -> None:

@@ -123,3 +123,12 @@ def test_reuse_counts_in_no_total(database: Database) -> None:
     with database.read() as conn:
         totals = run_totals(conn, "r")
     assert (totals.trajectories, totals.consumed, totals.max_staleness) == (2, 2, 0)
+
+
+def test_demonstrations_are_loaded_with_texts_and_without_other_members(database: Database) -> None:
+    start(database)
+    play_scored(database, "a", 0, [1.0, 1.0])
+    (loaded,) = RunReader("r", database).load_demonstrations(["a-1"])
+    assert [one.id for one in loaded.group.trajectories] == ["a-1"]
+    assert len(loaded.rewards) == 1
+    assert all(step.observation for step in loaded.group.trajectories[0].steps)

@@ -45,8 +45,23 @@ class StoreReader(Protocol):
         The groups of these trajectories may have any state that ``groups`` returns: trained on or not.
         """
 
-    def demonstrations(self, *, limit: int, environment: str | None = None, task: str | None = None) -> list[str]:
-        """Return the ids of the newest completed trajectories of source ``expert``, of any run in the store."""
+    def demonstrations(
+        self, *, limit: int, run: str | None = None, environment: str | None = None, task: str | None = None
+    ) -> list[str]:
+        """Return the ids of the newest completed trajectories of source ``expert``, on tasks of the training split.
+
+        Args:
+            run: only trajectories of this run; by default, of any run in the store.
+            environment: only trajectories of the environment with this id.
+            task: only trajectories of the task with this id.
+        """
+
+    def load_demonstrations(self, trajectories: Sequence[str]) -> list[ScoredGroup]:
+        """Return the groups of these trajectories with no other members, their turns as messages of source ``expert``.
+
+        The actions are encoded by the tokenizer and the chat template of the run. Trajectories that are longer than the
+        context are left out.
+        """
 
     def load(self, groups: Sequence[str]) -> list[ScoredGroup]:
         """Return groups with tokens and shaped rewards, in the given order, without those that a resume abandoned."""

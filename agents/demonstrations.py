@@ -1,0 +1,61 @@
+"""Tokens for stored demonstrations: the episodes of an expert are stored as texts and encoded when a run loads them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from ..envs.registry import make
+from ..envs.runner.observations import instructions
+from ..errors import TurnwiseError
+from ..records import Group, ScoredGroup, Trajectory
+from .rollout.group_runner import env_key
+from .tokens.conversation import Chat
+from .tokens.external import context_tokens, with_messages
+
+
+class DemonstrationEncoder:
+    """Encodes demonstrations by the tokenizer and the chat template of a run."""
+
+    def __init__(self, tokenizer: Path, max_context: int) -> None:
+        """``tokenizer`` is the folder of the run's tokenizer, which is loaded at the first call."""
+        self._tokenizer = tokenizer
+        self._max_context = max_context
+        self._instructions: dict[str, str] = {}
+
+    def __call__(self, scored: ScoredGroup) -> ScoredGroup:
+        """Return the group with the turns of its members as messages of source ``expert``.
+
+        Members that are longer than the context are left out.
+
+        Raises:
+            EnvError: the group's environment could not be made, to read its instructions.
+            TurnwiseError: a member has images, or tokens that a policy sampled.
+        """
+        system = self._system(scored.group)
+        members: list[Trajectory] = []
+        rewards: list[Sequence[float]] = []
+        for trajectory, turns in zip(scored.group.trajectories, scored.rewards, strict=True):
+            try:
+                encoded = with_messages(trajectory, self._chat, system)
+            except ValueError as error:
+                raise TurnwiseError(f"trajectory {trajectory.id} cannot be a demonstration: {error}") from error
+            if context_tokens(encoded) <= self._max_context:
+                members.append(encoded)
+                rewards.append(turns)
+        return replace(scored, group=replace(scored.group, trajectories=tuple(members)), rewards=rewards)
+
+    @cached_property
+    def _chat(self) -> Chat:
+        return Chat(self._tokenizer)
+
+    def _system(self, group: Group) -> str:
+        """Return the system message of a group's episodes, as ``policy_player`` joins it."""
+        key = env_key(group.task)
+        if key not in self._instructions:
+            env = make(group.task.env_id, **group.task.options)
+            try:
+                self._instructions[key] = instructions(env)
+            finally:
+                env.close()
+        return "\n\n".join(part for part in (group.prompt_prefix, self._instructions[key]) if part)
