@@ -16,6 +16,8 @@ class Method:
     """The key of the component whose state must not be empty."""
     effect: str = ""
     """A number of rows, as SQL on the store, that must not be 0."""
+    before: tuple[str, ...] = ()
+    """A command on the store of the run, before it."""
     last: Mapping[str, float] = field(default_factory=dict)
     """Values of metrics in the last record."""
 
@@ -26,6 +28,9 @@ POOL = ("environments.0.options.pool_size=8",)
 DROPPED = "SELECT count(*) FROM trajectory WHERE error LIKE 'dropped by the rollout controller%'"
 SOLVED = "SELECT count(*) FROM trajectory WHERE success"
 BRANCHED = "SELECT count(*) FROM trajectory WHERE branched_from IS NOT NULL"
+REUSED = "SELECT count(*) FROM batch_item WHERE NOT fresh"
+ENVIRONMENT = ("--env", "turnwise/TextSite-v0", "--option", "family=open", "--option", "pool_size=8")
+DEMONSTRATIONS = ("eval", "--policy", "oracle", "--split", "train", "--tasks", "8", *ENVIRONMENT)
 
 METHODS: dict[str, Method] = {
     "gspo": Method(('preset="gspo"',), (*LOSS, "clip_fraction")),
@@ -54,5 +59,24 @@ METHODS: dict[str, Method] = {
         (*LOSS, "advantage/process_reward_loss", "advantage/process_reward_accuracy"),
         "advantage",
     ),
+    "dars": Method(
+        (*POOL, 'group_size={name="dars",max_size=8}'), LOSS, effect="SELECT count(*) FROM rollout_group WHERE size > 4"
+    ),
+    "behavior_cloning": Method(
+        (*POOL, 'loss.name="behavior_cloning"', 'replay_buffer.name="demonstrations"'),
+        (*LOSS, "nll", "replay_buffer/demonstrations"),
+        effect=REUSED,
+        before=DEMONSTRATIONS,
+    ),
+    "hpt": Method(
+        (*POOL, 'loss.name="hpt"', 'replay_buffer.name="demonstrations"'),
+        ("loss", "grad_norm", "sft_fraction", "replay_buffer/demonstrations"),
+        effect=REUSED,
+        before=DEMONSTRATIONS,
+    ),
+    "success_backfill": Method(
+        (*POOL, 'replay_buffer.name="success_backfill"'), (*LOSS, "replay_buffer/filled_groups"), effect=REUSED
+    ),
+    "dots": Method((*POOL, 'replay_buffer.name="dots"'), (*LOSS, "replay_buffer/reused_groups"), effect=REUSED),
 }
 """By name. ``proofs`` adds the components of ``dropped_files``, which are written for the run."""

@@ -16,7 +16,16 @@ from sqlalchemy import text
 from turnwise.store import queries
 from turnwise.store.database import open_database
 from turnwise.store.run_lock import run_folder
-from turnwise.tests.chaos.harness import CONFIG, Launch, abandoned_batches, descendants, survivors, updates, url
+from turnwise.tests.chaos.harness import (
+    CONFIG,
+    Launch,
+    abandoned_batches,
+    command,
+    descendants,
+    survivors,
+    updates,
+    url,
+)
 from turnwise.tests.soak.component_states import check_states
 from turnwise.tests.soak.methods import METHODS, Method
 from turnwise.tests.trainer.algorithms.dropped_files import drop_files
@@ -50,6 +59,9 @@ def prove(folder: Path, name: str) -> dict[str, Any]:
     try:
         method = dropped_files(folder) if name == DROPPED_FILES else METHODS[name]
         keys = [*COMMON, *method.keys]
+        if method.before:
+            done = command(folder, *method.before)
+            assert done.returncode == 0, f"{method.before} failed:\n{done.stderr[-2000:]}"
         found |= killed_and_resumed(folder, keys)
         found |= check_record(folder, method)
         found |= check_states(folder, RUN, load_config(CONFIG, keys), method.state)
