@@ -208,6 +208,8 @@ async def _turns(
         if result.terminated or result.truncated:
             progress.status = Status.COMPLETED if result.terminated else Status.TRUNCATED
             return
+        if progress.turns == horizon.max_turns:
+            break  # the controller is called about the end of the episode; a branch would have no turn left
         reason = member.stop_reason()
         if member.dropped:
             raise asyncio.CancelledError

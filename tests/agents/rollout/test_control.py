@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from turnwise.agents.rollout.control import LOSS_WEIGHT, Close, Decision, Drop, GroupView, Stop, Weigh
+from turnwise.agents.rollout.control import LOSS_WEIGHT, Branch, Close, Decision, Drop, GroupView, Stop, Weigh
 from turnwise.agents.rollout.group_runner import env_key
 from turnwise.agents.rollout.running_group import RunningGroup
 from turnwise.envs.runner.env_thread import EnvThread, abandoned_threads
@@ -74,8 +74,9 @@ def test_a_view_holds_the_turns_of_every_member(tmp_path: Path) -> None:
                 assert (turn.state_key, turn.action_valid) == (step.state_key, step.action_valid)
                 assert turn.logprobs == (-0.5,)
         turns = [view for view in controller.views if view.latest.running]
-        assert len(turns) == 6, "one call per turn; the horizon ends the episode after the last call"
-        assert len(controller.views) == 8, "one more call per end"
+        assert {len(view.latest.turns) for view in turns} == {1, 2}, "the horizon of three turns ends the episode"
+        assert len(turns) == 4, "one call per turn that does not end its episode"
+        assert len(controller.views) == 6, "one more call per end"
 
     on_stage(tmp_path, scenario)
 
@@ -246,5 +247,16 @@ def test_a_cancelled_run_is_not_taken_for_a_drop(tmp_path: Path) -> None:
         with pytest.raises(asyncio.CancelledError):
             await playing
         assert load_trajectory(stage.database, "g-0").error == "cancelled while it was running"
+
+    on_stage(tmp_path, scenario)
+
+
+def test_an_episode_cannot_branch_after_the_last_turn_of_its_horizon(tmp_path: Path) -> None:
+    def choose(view: GroupView) -> Sequence[Decision]:
+        return [Branch(view.latest.member, 1)] if len(view.latest.turns) == 3 and view.latest.running else []
+
+    async def scenario(stage: Stage) -> None:
+        outcomes = await stage.play(lambda *_: always("back"), group(site(), 2, SHORT), controller=Decides(choose))
+        assert [one.status for one in outcomes] == [Status.TRUNCATED] * 2
 
     on_stage(tmp_path, scenario)

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def clipped_surrogate(ratio: Tensor, advantages: Tensor, clip_ratio_low: float, clip_ratio_high: float) -> Tensor:
+def clipped_surrogate(ratio: Tensor, advantages: Tensor, low: Tensor | float, high: Tensor | float) -> Tensor:
     """Return PPO's pessimistic loss per token: ``max(-A r, -A clip(r, 1 - low, 1 + high))``. Shapes (tokens,)."""
-    return (-advantages * ratio).maximum(-advantages * ratio.clamp(1 - clip_ratio_low, 1 + clip_ratio_high))
+    lowest, highest = ratio.new_tensor(1.0) - low, ratio.new_tensor(1.0) + high
+    return (-advantages * ratio).maximum(-advantages * ratio.clamp(lowest, highest))
 
 
 def importance_weight(proximal: Tensor, behavior: Tensor, cap: float, mode: Literal["truncate", "mask"]) -> Tensor:
@@ -67,16 +68,20 @@ class DecoupledPPO(PolicyLoss):
         """Return the logarithm of the ratio that is clipped, per token, with gradient. Shape (tokens,)."""
         return batch.logprobs - batch.proximal
 
+    def clip_range(self, batch: TokenBatch) -> tuple[Tensor | float, Tensor | float]:
+        """Return how far below and above 1 the ratio may be: numbers, or tensors without gradient (tokens,)."""
+        return self.clip_ratio_low, self.clip_ratio_high
+
     def __call__(self, batch: TokenBatch) -> LossOutput:
         """Return the loss over the denominator, and metrics."""
         ratio = self.log_ratio(batch).exp()
         correction = importance_weight(batch.proximal, batch.behavior, self.is_cap, self.is_mode)
-        values = correction * clipped_surrogate(ratio, batch.advantages, self.clip_ratio_low, self.clip_ratio_high)
+        low, high = self.clip_range(batch)
+        values = correction * clipped_surrogate(ratio, batch.advantages, low, high)
         trained = batch.weights > 0
-        clipped = (ratio < 1 - self.clip_ratio_low) | (ratio > 1 + self.clip_ratio_high)
         metrics = {
             "entropy": Metric(batch.entropy[trained]),
-            "clip_fraction": Metric(clipped[trained]),
+            "clip_fraction": Metric(((ratio < 1 - low) | (ratio > 1 + high))[trained]),
             "is_cap_fraction": Metric(((batch.proximal - batch.behavior).exp() > self.is_cap)[trained]),
             "behavior_kl": Metric(k3(batch.logprobs - batch.behavior)[trained]),
         }

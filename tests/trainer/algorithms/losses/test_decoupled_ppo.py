@@ -3,11 +3,13 @@
 import math
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 from turnwise.errors import TurnwiseError
 from turnwise.tests.trainer.algorithms.losses.token_batches import token_batch
-from turnwise.trainer.algorithms.losses.base import Need
+from turnwise.trainer.algorithms.losses.base import Need, TokenBatch
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 
 GOLDEN = ([0.5, 0.2, 0.9], [0.4, 0.4, 0.6], [0.2, 0.4, 0.1], [1.0, -1.0, 1.0])
@@ -68,3 +70,13 @@ def test_a_tensor_that_the_loss_does_not_need_cannot_be_read() -> None:
     batch = token_batch([0.5], [0.4], [0.4], [1.0])
     with pytest.raises(TurnwiseError, match=r"add `Need\.REFERENCE` to its `needs`"):
         _ = batch.reference
+
+
+def test_a_clip_range_per_token_is_that_of_its_token() -> None:
+    class PerToken(DecoupledPPO):
+        def clip_range(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+            return torch.tensor([0.1, 0.2]), torch.tensor([0.3, 0.1])
+
+    output = PerToken()(token_batch([0.5, 0.28], [0.4, 0.4], [0.4, 0.4], [1.0, -1.0]))
+    assert output.loss.item() == pytest.approx((-1.25 + 0.8) / 2, abs=1e-6)
+    assert output.metrics["clip_fraction"].values.tolist() == [False, True]
