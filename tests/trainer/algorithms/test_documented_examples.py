@@ -1,21 +1,31 @@
 """The worked examples of docs/algorithms.md train, and stay short."""
 
+import json
 import re
 from pathlib import Path
 from random import Random
 
 import pytest
 from turnwise.agents.tiny_model import new_model
+from turnwise.envs.tasks import make_task
+from turnwise.records import Group, Horizon, ScoredGroup, Trajectory
 from turnwise.tests.trainer.learner.train_samples import VOCABULARY, train_samples
+from turnwise.trainer.algorithms.curriculum.task_samplers.base import WeightedEnvironment
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.learner.local import Learner
 
 PAGE = Path(__file__).parents[3] / "docs" / "algorithms.md"
-LOSS = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text().split("## Proximal policy")[0], re.MULTILINE | re.DOTALL)
+
+
+def shown(section: str) -> str:
+    """Return the only Python block of a section."""
+    text = PAGE.read_text().split(f"\n## {section}\n")[1].split("\n## ")[0]
+    (code,) = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return str(code)
 
 
 def test_the_loss_shown_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (code,) = LOSS
+    code = shown("Loss")
     assert len(code.splitlines()) <= 30
     (tmp_path / "documented_losses.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
@@ -27,3 +37,23 @@ def test_the_loss_shown_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert metrics["grad_norm"] > 0
     assert 0 < metrics["capped_fraction"] < 1
     assert metrics["ratio_max"] > 1.5
+
+
+def test_the_task_sampler_shown_learns_and_keeps_its_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = shown("Curriculum")
+    assert len(code.splitlines()) <= 50
+    (tmp_path / "documented_tasks.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    chosen = {"name": "documented_tasks:Unsolved", "candidates": 64}
+    sampler = parse_config({"name": "t", "environments": [{"id": "e"}], "task_sampler": chosen}).task_sampler
+    pool = [WeightedEnvironment("turnwise/TextSite-v0", seeds=[0, 1])]
+    easy, hard = (make_task("turnwise/TextSite-v0", seed, "train", {}) for seed in (0, 1))
+    for task, rewards in ((easy, [1.0, 1.0]), (hard, [1.0, 0.0])):
+        members = [Trajectory(f"{task.id}-{i}", "r", "g", i, 0) for i in range(2)]
+        group = Group("g", "r", task, Horizon(1, 1, 1, 2), 2, trajectories=members)
+        sampler.observe(ScoredGroup(group, [[reward] for reward in rewards]))
+    assert sampler.metrics() == {"solved": 1}
+    again = type(sampler)(candidates=64)
+    again.load_state_dict(json.loads(json.dumps(sampler.state_dict())))
+    for one in (sampler, again):
+        assert {one.propose(pool, Random(seed)).id for seed in range(8)} == {hard.id}
