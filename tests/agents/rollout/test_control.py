@@ -93,8 +93,9 @@ def test_without_a_controller_and_with_a_passive_one_no_view_is_built(tmp_path: 
 
 def test_a_stopped_member_counts_with_its_weight(tmp_path: Path) -> None:
     def choose(view: GroupView) -> Sequence[Decision]:
-        both = view.latest.member == 1 and len(view.latest.turns) == 2
-        return [Stop(1, "hopeless", 0.25), Weigh(0, 2.0)] if both else []
+        decisions: dict[tuple[int, int], Decision] = {(0, 1): Weigh(0, 2.0), (1, 2): Stop(1, "hopeless", 0.25)}
+        found = decisions.get((view.latest.member, len(view.latest.turns)))
+        return [found] if found else []
 
     async def scenario(stage: Stage) -> None:
         of = group(site(), 2, Horizon(5, 8, 64, 512))
