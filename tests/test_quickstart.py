@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = str(Path(sys.executable).with_name("turnwise"))
 UPDATES = 40
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 
 
 def turnwise(*arguments: str, status: int = 0) -> str:

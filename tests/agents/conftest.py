@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
+from turnwise.trainer.cluster.ray_patches import start_fewer_processes
 
 WORDS = [f"w{i}" for i in range(120)]
 
@@ -22,6 +23,7 @@ def ray() -> Iterator[Any]:
 
         started = not module.is_initialized()
         if started:
+            start_fewer_processes()
             module.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield module
     if started:

@@ -10,7 +10,7 @@ from turnwise.tests.chaos.harness import check_finished, sizes, updates, url
 from turnwise.tests.chaos.signals import READY_S, Program, check_ended, count, status
 
 PROCESS, GROUP = False, True
-UPDATES = 20
+UPDATES = 16
 CHECKPOINT_INTERVAL = 2
 LEFT_S = 30.0
 """Seconds that processes may outlive a killed driver."""

@@ -9,6 +9,7 @@ import pytest
 from turnwise.errors import TurnwiseError
 from turnwise.store.database import open_database
 from turnwise.store.queries import list_runs
+from turnwise.trainer.cluster.ray_patches import start_fewer_processes
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.run.run import train
 
@@ -25,6 +26,7 @@ def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     ray.shutdown()
+    start_fewer_processes()
     started = Cluster(initialize_head=True, head_node_args=SMALL)
     yield started
     ray.shutdown()

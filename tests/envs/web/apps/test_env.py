@@ -10,7 +10,7 @@ from turnwise.envs.web.apps.env import WebAppsEnv, as_action
 from turnwise.envs.web.apps.tasks.catalog import TEMPLATES
 
 SEEDS = int(os.environ.get("TURNWISE_BROWSED_SEEDS", "1"))
-EVERY = int(os.environ.get("TURNWISE_BROWSED_EVERY", "6"))
+EVERY = int(os.environ.get("TURNWISE_BROWSED_EVERY", "9"))
 """One template in this many is tested."""
 
 pytestmark = pytest.mark.usefixtures("browsers")

@@ -17,7 +17,7 @@ from turnwise.envs.web.env import BrowserEnv, EpisodeStart, ObservationMode
 from turnwise.envs.web.miniwob.env import SERVER, MiniWoBEnv
 from turnwise.envs.web.miniwob.tasks import IN_PLACE, LATE_ICONS
 
-EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "30"))
+EVERY = int(os.environ.get("TURNWISE_MINIWOB_EVERY", "45"))
 EPISODES = int(os.environ.get("TURNWISE_IN_PLACE_EPISODES", "5"))
 ACTS = 3
 LAST = ("Tab", "Shift+Tab", "Control+a", "Control+End", "Control+v", "Control+z", "Control+Shift+z", "Enter")
