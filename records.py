@@ -216,6 +216,9 @@ class Outcome:
     tokens: int
     """Tokens that the policy sampled."""
     error: str = ""
+    suspended: Any = None
+    """The point from which another episode may continue this one (``agents.rollout.progress.BranchPoint``); None if
+    the rollout controller did not suspend it. Not in the store."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,8 @@ class TurnEnv(gymnasium.Env[Obs, str]):
     keeps_sandbox: bool = False
     """Whether the environment keeps its sandbox between episodes, truncated ones included, instead of releasing it."""
     restorable: bool = False
-    """Whether ``snapshot`` and ``restore`` work: a rollout controller may then branch an episode."""
+    """Whether ``snapshot`` and ``restore`` work: a rollout controller may then branch and suspend an
+    episode."""
 
     def instructions(self) -> str:
         """Return the system prompt; empty for none."""
@@ -84,9 +85,9 @@ class TurnEnv(gymnasium.Env[Obs, str]):
         return None
 
     def snapshot(self) -> Any:
-        """Return the state of the running episode as a value that later steps do not change.
+        """Return the state of the running episode as a value that can be pickled and that later steps do not change.
 
-        None if the state cannot be restored now, for example because a process of the agent runs: no episode branches
+        None if the state cannot be restored now, for example because a process of the agent runs: no episode continues
         from it.
 
         Raises:
@@ -97,8 +98,8 @@ class TurnEnv(gymnasium.Env[Obs, str]):
     def restore(self, snapshot: Any) -> None:
         """Continue the episode of a snapshot, exactly as the environment that took it would have.
 
-        The snapshot comes from this or another instance with the same options, and may be restored any number of
-        times. No reset comes first.
+        The snapshot comes from this or another instance with the same options, perhaps of another process, and may be
+        restored any number of times. No reset comes first.
 
         Raises:
             NotImplementedError: the environment is not ``restorable``.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from copy import copy
-from typing import TYPE_CHECKING, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...records import Group, Horizon, Message, Trajectory
 from ..errors import HorizonReached, ImagesUnsupported
@@ -96,11 +95,14 @@ class PolicyPlayer:
         messages += [question, self._conversation.act(completion.tokens, completion.logprobs, completion.versions)]
         return completion.tokens
 
-    def fork(self, session: str) -> Self:
-        """Return a player that continues this conversation in another episode."""
-        forked = copy(self)
-        forked._conversation, forked._session = self._conversation.fork(), session
-        return forked
+    def snapshot(self) -> tuple[Mapping[str, Any], int]:
+        """Return the conversation and the number of sampled tokens."""
+        return self._conversation.snapshot(), self._sampled_tokens
+
+    def restore(self, snapshot: tuple[Mapping[str, Any], int]) -> None:
+        """Continue the conversation of a snapshot."""
+        conversation, self._sampled_tokens = snapshot
+        self._conversation.restore(conversation)
 
     def close(self) -> None:
         """Release the session; the client stops routing it."""

@@ -5,7 +5,8 @@
 * after each turn that did not end its episode, before the member's next turn;
 * after the end of each episode, failed ones included, before the end is stored.
 
-Members that the controller dropped cause no call. Calls never overlap: the whole group plays in one event loop.
+Members that the controller dropped or suspended cause no call, unless a suspended one ends with a reward. Calls never
+overlap: the whole group plays in one event loop.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import Protocol, TypeAlias
 
 from ...records import SCORED_STATUSES, Group, Status
 
+CONTINUES = "continues"
+"""Key in a trajectory's ``extras``: the id of the suspended trajectory whose turns it repeats and continues."""
 LOSS_WEIGHT = "loss_weight"
 """Key in a trajectory's ``extras``: the factor on the loss of its tokens; absent if it is 1."""
 
@@ -48,7 +51,7 @@ class MemberView:
     turns: Sequence[TurnView] = ()
     """Empty for a member that another worker played to its end."""
     dropped: bool = False
-    """Whether the controller dropped it."""
+    """Whether the controller dropped or suspended it."""
     parent: int | None = None
     """The member that this one is a branch of."""
     branched_at: int | None = None
@@ -56,11 +59,11 @@ class MemberView:
     children: int = 0
     """The members that branch from it, those included that begin after its current turn."""
     branchable: bool = False
-    """Whether it may be branched: its environment restores snapshots, and its player can be forked."""
+    """Whether it may be branched and suspended: its environment and its player restore snapshots."""
 
     @property
     def running(self) -> bool:
-        """Whether it plays or waits to begin, and was not dropped."""
+        """Whether it plays or waits to begin, and was not dropped or suspended."""
         return self.status is Status.RUNNING and not self.dropped
 
     @property
@@ -120,10 +123,29 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class Suspend:
+    """Remove the member from the group after its current turn, as ``Drop`` does, and keep its episode.
+
+    A member of a later group of the same task may continue the episode: it repeats the turns so far, which are trained
+    on with their behavior log-probabilities and versions, and goes on.
+
+    * A member that is not ``branchable`` ends the run with an error.
+    * A member that did not begin, or a branch, is dropped: its turns are the parent's.
+    * If the environment has no snapshot of its state after that turn, the episode is not kept.
+    * If the current turn ends the episode, or is the last one of the horizon, the member counts like any other.
+    """
+
+    member: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Close:
     """Drop every member without a scored episode: the group is complete as it is."""
 
     reason: str
+    suspend: bool = False
+    """Suspend them instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +161,7 @@ class Branch:
     children: int
 
 
-Decision: TypeAlias = Stop | Weigh | Drop | Close | Branch
+Decision: TypeAlias = Stop | Weigh | Drop | Suspend | Close | Branch
 """A member that no decision names continues. A decision about a member that is not running has no effect."""
 
 

@@ -23,13 +23,14 @@ from ...envs.errors import EnvError, EnvTimeout
 from ...records import Horizon, Outcome, Status, Step, Task, Trajectory
 from ...store.trajectory_writer import TrajectoryWriter
 from ..errors import EngineFailed, HorizonReached, ImagesUnsupported
-from .control import LOSS_WEIGHT
-from .player import Player
+from .control import CONTINUES, LOSS_WEIGHT
+from .player import Player, Restorable
 from .progress import BranchPoint, Progress
 from .running_group import RunningMember
 
 if TYPE_CHECKING:
     from ...envs.runner.env_thread import EnvThread
+    from ...envs.runner.step_result import StepResult
     from ...store.client import StoreClient
 
 PLAYER_GRACE_S = 1.0
@@ -65,7 +66,8 @@ async def play_episode(
 
     If the caller is cancelled, the episode is recorded as it is at that point and its outcome is returned; the request
     to cancel remains visible in ``asyncio.current_task().cancelling()``. ``member`` gets each turn and the end, and
-    decides whether the episode continues; the child of a branch begins at ``member.start`` instead of a reset.
+    decides whether the episode continues. An episode that continues another one begins at ``member.start``, without a
+    reset.
 
     Raises:
         TurnwiseError: the store lost a part of the episode, or the policy cannot play this environment at all. Every
@@ -74,6 +76,7 @@ async def play_episode(
     record = TrajectoryWriter(client, trajectory)
     record.start()
     progress = member.start.progress.fork() if member.start else Progress()
+    _set(progress.extras, CONTINUES, member.continues)
     unplayable: ImagesUnsupported | None = None
     try:
         await _turns(env_thread, player, task, horizon, trajectory.id, record, timeouts, member, progress)
@@ -93,7 +96,7 @@ async def play_episode(
     except asyncio.CancelledError:
         progress.status, progress.error = Status.CANCELLED, member.dropped or "cancelled while it was running"
     member.end(progress.status)
-    _set_weight(progress.extras, member.weight)
+    _set(progress.extras, LOSS_WEIGHT, member.weight, absent=1.0)
     if env_thread.package:
         progress.extras[ENV_PACKAGE] = env_thread.package
     await run_to_completion(_finish(record, progress))
@@ -139,10 +142,11 @@ async def _finish(record: TrajectoryWriter, progress: Progress) -> None:
     )
 
 
-def _set_weight(extras: dict[str, Any], weight: float) -> None:
-    extras.pop(LOSS_WEIGHT, None)
-    if weight != 1.0:
-        extras[LOSS_WEIGHT] = weight
+def _set(extras: dict[str, Any], key: str, value: object, absent: object = "") -> None:
+    """Set ``key``, or remove it if ``value`` is ``absent``: a start may hold the value of another episode."""
+    extras.pop(key, None)
+    if value != absent:
+        extras[key] = value
 
 
 async def _turns(
@@ -214,11 +218,31 @@ async def _turns(
         if member.dropped:
             raise asyncio.CancelledError
         if children := member.take_children():
-            snapshot = await env_thread.snapshot(timeouts.step_s)
-            if snapshot is None:
+            point = await _branch_point(env_thread, player, trajectory, timeouts, member, progress, result)
+            if point is None:
                 member.forget_children(children)
             else:
-                member.grow(children, BranchPoint(trajectory, snapshot, result, progress.fork()), player)
+                member.grow(children, point)
         if reason:
             raise HorizonReached(reason)
+        if turn + 1 < horizon.max_turns and member.is_suspended():
+            member.leave(await _branch_point(env_thread, player, trajectory, timeouts, member, progress, result))
+            raise asyncio.CancelledError
     raise HorizonReached(f"{horizon.max_turns} turns played")
+
+
+async def _branch_point(
+    env_thread: EnvThread,
+    player: Player,
+    trajectory: str,
+    timeouts: Timeouts,
+    member: RunningMember,
+    progress: Progress,
+    result: StepResult,
+) -> BranchPoint | None:
+    """Return the point after the current turn; None if the environment has no snapshot of its state."""
+    assert isinstance(player, Restorable)  # noqa: S101
+    snapshot = await env_thread.snapshot(timeouts.step_s)
+    if snapshot is None:
+        return None
+    return BranchPoint(trajectory, snapshot, player.snapshot(), result, progress.fork(), member.view.turns)

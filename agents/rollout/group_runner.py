@@ -1,7 +1,7 @@
 """Play the members of many groups at the same time in one asyncio loop: retries, timeouts, and a pool of environments.
 
 * A member's time counts only while it holds a slot of its environment; the wait for a slot is free.
-* A failed member is retried once within its group's timeout.
+* A failed member is retried once within its group's timeout, with a reset.
 * At the timeout the member is cancelled. An outcome whose last write has already started is committed and counts.
 * The next episode with the same environment key reuses an environment, unless its last episode failed. An environment
   that hangs is abandoned with its thread.
@@ -23,7 +23,8 @@ from ...store.client import StoreClient
 from ...store.trajectory_writer import TrajectoryWriter
 from .control import Controller
 from .episode import Timeouts, play_episode, run_to_completion
-from .player import Forkable, Player
+from .player import Player, Restorable
+from .progress import BranchPoint
 from .running_group import RunningGroup, RunningMember
 
 MAX_RETRIES = 1
@@ -69,6 +70,7 @@ class GroupRunner:
         members: Sequence[tuple[int, int]],
         controller: Controller | None = None,
         finished: Sequence[Outcome] = (),
+        starts: Mapping[int, BranchPoint] | None = None,
     ) -> list[Outcome]:
         """Play ``(member, attempt)`` pairs of a group; return the outcome of the last attempt of each, even if it
         failed or was dropped, and those of their branches.
@@ -76,13 +78,13 @@ class GroupRunner:
         Args:
             controller: decides about the running members; None to play each one to its end.
             finished: the outcomes of the other members, which another worker played.
+            starts: the suspended episodes that members continue; the other members begin with a reset.
         """
 
-        def start_child(child: RunningMember, parent: Forkable) -> asyncio.Task[Outcome]:
-            child.player = parent.fork(self._trajectory(group, child).id)
+        def start_child(child: RunningMember) -> asyncio.Task[Outcome]:
             return asyncio.create_task(self._member(group, child, child.view.attempt))
 
-        running = RunningGroup(group, members, controller, finished, start_child, self._seed)
+        running = RunningGroup(group, members, controller, finished, starts, start_child, self._seed)
         for (_, attempt), member in zip(members, running.members.values(), strict=True):
             member.task = asyncio.create_task(self._member(group, member, attempt))
         return await _results(running)
@@ -101,19 +103,20 @@ class GroupRunner:
 
     async def _member(self, group: Group, member: RunningMember, attempt: int) -> Outcome:
         try:
-            return await self._attempts(group, member, attempt)
+            outcome = await self._attempts(group, member, attempt)
         except asyncio.CancelledError:
             if not member.dropped or member.cancelled_from_outside():
                 raise
             # It waited for a slot: no episode began, and the store has no trajectory of it.
-            return self._cancelled(self._trajectory(group, member), member.dropped)
+            outcome = self._cancelled(self._trajectory(group, member), member.dropped)
+        return replace(outcome, suspended=member.suspended)
 
     async def _attempts(self, group: Group, member: RunningMember, attempt: int) -> Outcome:
-        last = attempt + (0 if member.start else MAX_RETRIES)
+        last = attempt + (0 if member.is_branch else MAX_RETRIES)
         left = self._timeouts.group_s
         key = group.id, member.view.member
         while True:
-            if member.start is None:
+            if not member.is_branch:
                 member.begin(attempt)
             # The timeouts of the members that hold a slot bound the wait for one.
             async with self._slots.get(env_key(group.task)) or nullcontext():
@@ -126,6 +129,7 @@ class GroupRunner:
             if outcome.status in SCORED_STATUSES or attempt >= last or left <= 0 or member.dropped:
                 return outcome
             attempt += 1
+            member.start = None
 
     def _trajectory(self, group: Group, member: RunningMember) -> Trajectory:
         number, attempt = member.view.member, member.view.attempt
@@ -137,8 +141,8 @@ class GroupRunner:
             attempt=attempt,
             source=self._source,
             policy=self._policy,
-            branched_from=member.start.parent if member.start else None,
-            branched_at=member.start.progress.turns if member.start else None,
+            branched_from=member.start.parent if member.start and member.is_branch else None,
+            branched_at=member.start.progress.turns if member.start and member.is_branch else None,
         )
 
     async def _attempt(self, group: Group, member: RunningMember, seconds: float) -> Outcome:
@@ -170,11 +174,14 @@ class GroupRunner:
             self._idle.setdefault(env_key(group.task), []).append(env_thread)
             return self._cancelled(trajectory, member.dropped)
         trajectory = replace(trajectory, deterministic=env_thread.deterministic)
-        player = member.player
+        player: Player | None = None
         outcome: Outcome | None = None
         try:
-            player = player or self._player(env_thread, group, trajectory)
-            member.set_branchable(env_thread.restorable and isinstance(player, Forkable))
+            player = self._player(env_thread, group, trajectory)
+            member.play(branchable=env_thread.restorable and isinstance(player, Restorable))
+            if member.start is not None:
+                assert isinstance(player, Restorable)  # noqa: S101
+                player.restore(member.start.player)
             outcome = await play_episode(
                 env_thread, player, group.task, group.horizon, trajectory, self._client, self._timeouts, member
             )

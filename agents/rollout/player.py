@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from ...records import Message
 
@@ -37,8 +37,12 @@ class Player(Protocol):
 
 
 @runtime_checkable
-class Forkable(Protocol):
-    """A player whose episode may be branched."""
+class Restorable(Protocol):
+    """A player whose episode may be branched and suspended."""
 
-    def fork(self, session: str) -> Player:
-        """Return a player that continues from here in another episode; ``session`` is the id of its trajectory."""
+    def snapshot(self) -> Any:
+        """Return what the player holds of its episode, between two turns, as a value that can be pickled and that later
+        turns do not change."""
+
+    def restore(self, snapshot: Any) -> None:
+        """Continue from a snapshot of a player of the same class; a new player calls it before its first turn."""

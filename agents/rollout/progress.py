@@ -1,11 +1,13 @@
-"""The progress of one episode, and the point at which another episode branches from it."""
+"""The progress of one episode, and the point at which another episode continues it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ...records import Message, Status, Step
+from .control import TurnView
 
 if TYPE_CHECKING:
     from ...envs.runner.step_result import StepResult
@@ -25,7 +27,7 @@ class Progress:
     final_text: str = ""
     extras: dict[str, Any] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
-    """The steps and messages so far, and the images they name; kept only if the episode may be branched."""
+    """The steps and messages so far, and their images; kept only if the episode may be branched or suspended."""
     messages: list[Message] = field(default_factory=list)
     images: dict[str, bytes] = field(default_factory=dict)
 
@@ -37,13 +39,17 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class BranchPoint:
-    """An episode between two turns: all that a child needs to continue it, except for a player."""
+    """An episode between two turns: all that another episode needs to continue it, in any process."""
 
     parent: str
     """Id of the trajectory."""
     snapshot: Any
     """The state of the environment."""
+    player: Any
+    """The state of the player."""
     result: StepResult
-    """The last result of the environment: the observation that the child acts on."""
+    """The last result of the environment: the observation that the next turn acts on."""
     progress: Progress
-    """A copy; ``progress.turns`` is the index of the child's first turn."""
+    """A copy; ``progress.turns`` is the index of the next turn."""
+    turns: Sequence[TurnView]
+    """The turns so far, for the controller."""

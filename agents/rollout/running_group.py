@@ -7,15 +7,14 @@ controller both only keep the tasks of the members.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
 from ...errors import TurnwiseError
 from ...records import Group, Message, Outcome, Status, Step
 from ...store.operations.trajectories import DROPPED
-from .control import Branch, Close, Controller, Decision, Drop, GroupView, MemberView, Stop, TurnView, Weigh
-from .player import Forkable, Player
+from .control import Branch, Close, Controller, Decision, Drop, GroupView, MemberView, Stop, Suspend, TurnView, Weigh
 from .progress import BranchPoint
 
 
@@ -26,29 +25,45 @@ class RunningMember:
     group: RunningGroup
     view: MemberView
     start: BranchPoint | None = None
-    """Where the episode of a branch begins; None for a member that begins with a reset."""
-    player: Player | None = None
-    """The player of a branch; None for a member that begins with a reset."""
+    """Where the episode of a branch begins, or of a member that continues a suspended one; None: with a reset."""
+    suspended: BranchPoint | None = None
+    """Where another episode may continue this one; None if the controller did not suspend it."""
     task: asyncio.Task[Outcome] | None = None
     interruptible: bool = True
     """Whether a drop may cancel the task now; otherwise the task checks ``dropped`` afterwards."""
     weight: float = 1.0
     """Factor on the loss of the tokens of this attempt."""
     dropped: str = ""
-    """The reason for which the controller dropped the member; empty if it did not."""
+    """The reason for which the controller dropped or suspended the member; empty if it did not."""
     cancellations: int = 0
     """Cancellations of the task that come from the controller."""
+    _playing: bool = False
+    """Whether an attempt has its environment and its player, and has not ended."""
     _stop: Stop | None = None
+    _suspend: str = ""
+    """The reason to suspend the member after its current turn; empty for none."""
     _children: int = 0
 
-    def begin(self, attempt: int) -> None:
-        """Begin an attempt, without the turns, the weight and the stop of the one before."""
-        member, children = self.view.member, self.view.children
-        self.view = MemberView(member, attempt, Status.RUNNING, 0.0, dropped=bool(self.dropped), children=children)
-        self.weight, self._stop, self._children = 1.0, None, 0
+    @property
+    def is_branch(self) -> bool:
+        """Whether it branches from another member of its group."""
+        return self.view.parent is not None
 
-    def set_branchable(self, branchable: bool) -> None:
-        """Set whether this attempt may be branched."""
+    @property
+    def continues(self) -> str:
+        """The id of the suspended trajectory that it continues; empty for none."""
+        return self.start.parent if self.start and not self.is_branch else ""
+
+    def begin(self, attempt: int) -> None:
+        """Begin an attempt, without the weight and the stop of the one before. Its turns are those of its start."""
+        member, children, dropped = self.view.member, self.view.children, bool(self.dropped)
+        reward, turns = (self.start.progress.reward, self.start.turns) if self.start else (0.0, ())
+        self.view = MemberView(member, attempt, Status.RUNNING, reward, turns, dropped, children=children)
+        self.weight, self._stop, self._suspend, self._children = 1.0, None, "", 0
+
+    def play(self, branchable: bool) -> None:
+        """Begin to play the attempt; ``branchable`` is whether it may be branched and suspended."""
+        self._playing = True
         if self.group.controlled:
             self.view = replace(self.view, branchable=branchable)
 
@@ -59,22 +74,39 @@ class RunningMember:
             TurnwiseError: the member cannot be branched.
         """
         count, self._children = self._children, 0
-        if count and not self.view.branchable:
-            raise TurnwiseError(
-                f"`rollout_control` branches an episode of {self.group.group.task.env_id}, but the environment does not"
-                " declare `restorable`, or the player cannot be forked; choose another `rollout_control`"
-            )
+        if count:
+            self._check_branchable("branches")
         return count
+
+    def is_suspended(self) -> bool:
+        """Return whether the controller suspended the member in its current turn or before.
+
+        Raises:
+            TurnwiseError: the member cannot be suspended.
+        """
+        if self._suspend:
+            self._check_branchable("suspends")
+        return bool(self._suspend)
+
+    def leave(self, point: BranchPoint | None) -> None:
+        """Leave the group after a turn. The caller then cancels the episode; another one may continue at ``point``."""
+        self.suspended, self.dropped = point, f"{DROPPED}: {self._suspend}"
+
+    def _check_branchable(self, decides: str) -> None:
+        if not self.view.branchable:
+            raise TurnwiseError(
+                f"`rollout_control` {decides} an episode of {self.group.group.task.env_id}, but the environment does"
+                " not declare `restorable`, or the player cannot restore a snapshot; choose another `rollout_control`"
+            )
 
     def forget_children(self, count: int) -> None:
         """Take back ``count`` children, because the state of the environment cannot be restored."""
         self.view = replace(self.view, children=self.view.children - count)
 
-    def grow(self, children: int, point: BranchPoint, player: Player) -> None:
-        """Add ``children`` members that continue from ``point``, each with a fork of ``player``, and start them."""
-        assert isinstance(player, Forkable)  # noqa: S101
+    def grow(self, children: int, point: BranchPoint) -> None:
+        """Add ``children`` members that continue from ``point``, and start them."""
         for _ in range(children):
-            self.group.add_child(self, point, player)
+            self.group.add_child(self, point)
 
     def add_turn(self, step: Step, messages: Sequence[Message]) -> None:
         """Add a turn to the view of the controller."""
@@ -86,7 +118,7 @@ class RunningMember:
 
     def stop_reason(self) -> str:
         """Call the controller after a turn; return the reason to end the episode as truncated, empty to continue."""
-        if self.group.controlled:
+        if self.group.controlled and not self._suspend:
             self.group.decide(self)
         if self._stop is None:
             return ""
@@ -95,9 +127,12 @@ class RunningMember:
 
     def end(self, status: Status) -> None:
         """End an attempt and call the controller, unless the attempt was cancelled."""
+        self._playing = False
         if self.group.controlled:
-            self.view = replace(self.view, status=status)
-            if status is not Status.CANCELLED:
+            self.view = replace(self.view, status=status, dropped=bool(self.dropped))
+            if self._suspend:
+                self.drop(self._suspend)
+            if status is not Status.CANCELLED and not self.dropped:
                 self.group.decide(self)
 
     def stop(self, decision: Stop) -> None:
@@ -108,6 +143,18 @@ class RunningMember:
         """Add children after the current turn."""
         self._children += children
         self.view = replace(self.view, children=self.view.children + children)
+
+    def suspend(self, reason: str) -> None:
+        """Drop the member after its current turn and keep its episode; drop it now if it does not play."""
+        if self.view.scored or self.dropped or self._suspend:
+            return
+        if self._playing and not self.is_branch:
+            self._suspend = reason
+            self.view = replace(self.view, dropped=True)
+            return
+        if not self.is_branch and self.view.status is Status.RUNNING:
+            self.suspended = self.start
+        self.drop(reason)
 
     def drop(self, reason: str) -> None:
         """Cancel the member, unless it has a scored episode or was dropped before."""
@@ -133,11 +180,13 @@ class RunningGroup:
         members: Sequence[tuple[int, int]],
         controller: Controller | None = None,
         finished: Sequence[Outcome] = (),
-        start_child: Callable[[RunningMember, Forkable], asyncio.Task[Outcome]] | None = None,
+        starts: Mapping[int, BranchPoint] | None = None,
+        start_child: Callable[[RunningMember], asyncio.Task[Outcome]] | None = None,
         seed: int = 0,
     ) -> None:
         """``members`` are ``(member, attempt)`` pairs to play; ``finished`` has the outcomes of the other members.
-        ``start_child`` starts the episode of a branch, with a fork of its parent's player. ``seed`` is the run's."""
+        ``starts`` has the suspended episodes that members continue. ``start_child`` starts the episode of a branch.
+        ``seed`` is the run's."""
         self.group = group
         self.controlled = controller is not None and not controller.passive
         self._controller = controller
@@ -147,17 +196,20 @@ class RunningGroup:
         self._stream = Random(f"{seed} rollout_control.{number}")  # noqa: S311 - reproducible, not secret
         self._finished = [MemberView(one.member, one.attempt, one.status, one.reward) for one in finished]
         self.members = {
-            member: RunningMember(self, MemberView(member, attempt, Status.RUNNING, 0.0)) for member, attempt in members
+            member: RunningMember(self, MemberView(member, attempt, Status.RUNNING, 0.0), (starts or {}).get(member))
+            for member, attempt in members
         }
 
-    def add_child(self, parent: RunningMember, point: BranchPoint, player: Forkable) -> None:
-        """Add and start a member that continues the episode of ``parent`` from ``point`` with a fork of ``player``."""
+    def add_child(self, parent: RunningMember, point: BranchPoint) -> None:
+        """Add and start a member that continues the episode of ``parent`` from ``point``."""
         number = 1 + max(one.member for one in self._views())
         turns = len(parent.view.turns)
-        view = replace(parent.view, member=number, parent=parent.view.member, branched_at=turns, children=0)
+        view = replace(
+            parent.view, member=number, parent=parent.view.member, branched_at=turns, children=0, dropped=False
+        )
         self.members[number] = child = RunningMember(self, view, point)
         assert self._start_child is not None  # noqa: S101
-        child.task = self._start_child(child, player)
+        child.task = self._start_child(child)
 
     def _views(self) -> list[MemberView]:
         return [*self._finished, *(one.view for one in self.members.values())]
@@ -171,9 +223,11 @@ class RunningGroup:
 
     def _apply(self, decision: Decision) -> None:
         match decision:
-            case Close(reason):
+            case Close(reason, suspend):
                 for one in self.members.values():
-                    one.drop(reason)
+                    (one.suspend if suspend else one.drop)(reason)
+            case Suspend(member, reason) if self._is_running(member):
+                self.members[member].suspend(reason)
             case Drop(member, reason) if member in self.members:
                 self.members[member].drop(reason)
             case Stop(member) if self._is_running(member):

@@ -1,8 +1,8 @@
 """The rollout worker: a Ray actor that plays many episodes at the same time in one asyncio loop.
 
 The worker plays the groups that the driver sends, writes each turn to the store as it happens, and returns the
-outcomes: Ray carries ids and small numbers, never trajectories. It also returns the number of environment threads that
-it has abandoned; the driver then drains and replaces the worker.
+outcomes: Ray carries ids and small numbers, and of trajectories only the suspended ones. It also returns the number of
+environment threads that it has abandoned; the driver then drains and replaces the worker.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from .control import Controller
 from .episode import Timeouts
 from .group_runner import GroupRunner
 from .player import Player
+from .progress import BranchPoint
 
 PolicyPlayerFactory = Callable[[PolicyClient, Chat, EnvThread, Group, Trajectory, float], Player]
 """Creates the player of one episode; the last argument is the timeout of a turn in seconds. It must be a top-level
@@ -73,11 +74,12 @@ class RolloutWorker:
         members: Sequence[tuple[int, int]],
         controller: Controller | None = None,
         finished: Sequence[Outcome] = (),
+        starts: Mapping[int, BranchPoint] | None = None,
     ) -> tuple[list[Outcome], int]:
         """Play ``(member, attempt)`` pairs; return their outcomes and the number of threads abandoned by this
-        process. ``controller`` and ``finished`` are as for ``GroupRunner.play``."""
+        process. ``controller``, ``finished`` and ``starts`` are as for ``GroupRunner.play``."""
         runner = self._runner or self._start()
-        task = asyncio.ensure_future(runner.play(group, members, controller, finished))
+        task = asyncio.ensure_future(runner.play(group, members, controller, finished, starts))
         self._playing.add(task)
         try:
             return await task, abandoned_threads()

@@ -16,11 +16,12 @@ A template that is proven to only append (``template``) costs one short encoding
 """
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from math import nan
 from pathlib import Path
+from typing import Any
 
 from ...records import NO_VERSION, Message, Role, Source
 from .encoding import Encoder, load_tokenizer, stop_tokens
@@ -148,13 +149,14 @@ class Conversation:
         ids = self._answer([*encoder.encode(marked, escaped, start=False), *self._chat.stop_tokens[:1]])
         return self._message(Role.ASSISTANT, ids, source=source)
 
-    def fork(self) -> "Conversation":
-        """Return an independent conversation that continues from here; both keep the messages so far, with their
-        indices."""
-        forked = copy(self)
-        forked._observations, forked._turns = self._observations.copy(), self._turns.copy()
-        forked._escaped, forked._context = self._escaped.copy(), self._context.copy()
-        return forked
+    def snapshot(self) -> Mapping[str, Any]:
+        """Return the conversation so far as a value that can be pickled and that later turns do not change."""
+        return {name: copy(value) for name, value in vars(self).items() if name != "_chat"}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Continue the conversation of a snapshot, with its messages and their indices. The chat of both has the same
+        tokenizer and template."""
+        vars(self).update({name: copy(value) for name, value in snapshot.items()})
 
     def drop_oldest_turns(self, turns: int) -> None:
         """Drop the oldest ``turns`` turns, each with its observation; the next ``observe`` begins a new root.

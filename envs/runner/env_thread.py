@@ -146,7 +146,7 @@ class EnvThread:
         return await self.run("step", work, timeout_s)
 
     async def snapshot(self, timeout_s: float) -> Any:
-        """Return the state of the running episode, for ``restore`` in this process; None if it has none now."""
+        """Return the state of the running episode, for ``restore``; None if it has none now."""
         return await self.run("snapshot", lambda env: env.snapshot(), timeout_s)
 
     async def restore(self, snapshot: Any, timeout_s: float) -> None:

@@ -1,6 +1,7 @@
 """Token bookkeeping with realistic templates: sampled tokens stay, and added text is encoded once."""
 
 import math
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -199,24 +200,25 @@ def test_a_stop_word_in_an_observation_of_the_tiny_model_is_unknown(chats: dict[
 
 
 @pytest.mark.parametrize("name", ["chatml", "reasoning", "tiny"])
-def test_a_fork_continues_independently(chats: dict[str, Chat], name: str) -> None:
+def test_a_conversation_continues_from_a_snapshot(chats: dict[str, Chat], name: str) -> None:
     chat = chats[name]
     original = chat.begin()
     original.observe("click the lamp")
     original.act(*_sampled(chat, "answer 23"))
-    fork = original.fork()
-    for conversation, observation in ((original, "why"), (fork, "not"), (original, "the"), (fork, "lamp")):
+    copy = chat.begin("another system prompt")
+    copy.restore(pickle.loads(pickle.dumps(original.snapshot())))  # noqa: S301 - pickled here
+    for conversation, observation in ((original, "why"), (copy, "not"), (original, "the"), (copy, "lamp")):
         before = conversation.prompt()
         message = conversation.observe(observation)
         answer = conversation.act(*_sampled(chat, f"answer {observation}"))
         assert (message.index, message.parent) == (answer.index - 1, message.index - 1)
         assert conversation.prompt() == [*before, *message.tokens, *answer.tokens]
-    assert original.prompt() != fork.prompt()
+    assert original.prompt() != copy.prompt()
     alone = chat.begin()
     for shown, said in (("click the lamp", "answer 23"), ("not", "answer not"), ("lamp", "answer lamp")):
         alone.observe(shown)
         alone.act(*_sampled(chat, said))
-    assert fork.prompt() == alone.prompt()
+    assert copy.prompt() == alone.prompt()
 
 
 def _sampled(chat: Chat, text: str) -> tuple[list[int], list[float], list[int]]:

@@ -1,12 +1,14 @@
-"""Episodes of ``turnwise/TinyCode-v0`` branch into other sandboxes, and a branch re-executes from its first turn."""
+"""Episodes of ``turnwise/TinyCode-v0`` continue in other sandboxes, and re-execute from their first turn."""
 
+import pickle
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import nan
 from pathlib import Path
 from random import Random
 
 from turnwise.agents.reexecution import replay_stored
+from turnwise.agents.rollout.control import Suspend
 from turnwise.agents.rollout.episode import Timeouts
 from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.rollout.player import PlayerTurn
@@ -39,20 +41,25 @@ class Repairs:
         answer = Message(index + 1, index, Role.ASSISTANT, Source.POLICY, [2], [1], [-0.5], [0])
         return PlayerTurn(action, (prompt, answer), 1)
 
-    def fork(self, session: str) -> "Repairs":
-        return replace(self, stream=Random(session))
+    def snapshot(self) -> tuple[frozenset[str], int]:
+        return self.names, self.messages
+
+    def restore(self, snapshot: tuple[frozenset[str], int]) -> None:
+        self.names, self.messages = snapshot
 
     def close(self) -> None:
         """Hold nothing."""
+
+
+def repairing(stage: Stage) -> GroupRunner:
+    return GroupRunner(StoreClient(stage.send), lambda _, __, trajectory: Repairs(Random(trajectory.id)), SLOW, {})
 
 
 def test_branches_continue_in_their_own_sandbox_and_re_execute(local: str, tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         of, store = group(make_task("turnwise/TinyCode-v0", 5, "train", {}), 2), await stage.begin()
         await store.open_group(of)
-        runner = GroupRunner(
-            StoreClient(stage.send), lambda owner, group, trajectory: Repairs(Random(trajectory.id)), SLOW, {}
-        )
+        runner = repairing(stage)
         outcomes = await runner.play(of, [(0, 0), (1, 0)], Decides(twice_after_two_turns))
         await runner.close()
         assert [(one.status, one.turns) for one in outcomes] == [(Status.TRUNCATED, HORIZON.max_turns)] * 6
@@ -63,5 +70,28 @@ def test_branches_continue_in_their_own_sandbox_and_re_execute(local: str, tmp_p
         for one in stored:
             report = await replay_stored(stage.database, one.id)
             assert report.matches, report.message
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_suspended_episode_continues_in_another_sandbox(local: str, tmp_path: Path) -> None:
+    async def scenario(stage: Stage) -> None:
+        store, task = await stage.begin(), make_task("turnwise/TinyCode-v0", 5, "train", {})
+        runner, controller = (
+            repairing(stage),
+            Decides(lambda view: [Suspend(0, "enough")] * (len(view.latest.turns) == 3)),
+        )
+        first, second = group(task, name="g"), group(task, name="h")
+        await store.open_group(first)
+        await store.open_group(second)
+        (one,) = await runner.play(first, [(0, 0)], controller)
+        point = pickle.loads(pickle.dumps(one.suspended))  # noqa: S301 - pickled here
+        (one,) = await runner.play(second, [(0, 0)], None, (), {0: point})
+        await runner.close()
+        assert (one.status, one.turns) == (Status.TRUNCATED, HORIZON.max_turns)
+        old, new = (load_trajectory(stage.database, name) for name in ("g-0", "h-0"))
+        assert (len(old.steps), list(new.steps[:3])) == (3, list(old.steps))
+        report = await replay_stored(stage.database, new.id)
+        assert report.matches, report.message
 
     on_stage(tmp_path, scenario)
