@@ -1,12 +1,13 @@
 """The parts of a run in this process, over a real store: workers without Ray, a learner of a tiny model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 from turnwise.agents.rollout.control import Controller
 from turnwise.agents.rollout.group_runner import GroupRunner
+from turnwise.agents.rollout.progress import BranchPoint
 from turnwise.agents.tiny_model import new_model
 from turnwise.records import Group, Outcome, PolicyVersion
 from turnwise.store.run_lock import run_folder
@@ -36,8 +37,9 @@ class InProcess:
         timeout_s: float,
         controller: Controller | None = None,
         finished: Sequence[Outcome] = (),
+        starts: Mapping[int, BranchPoint] | None = None,
     ) -> list[Outcome]:
-        return await self.runner.play(group, members, controller, finished)
+        return await self.runner.play(group, members, controller, finished, starts)
 
     async def cancel(self, timeout_s: float = 30.0) -> None:
         """Do nothing: the dispatcher has cancelled the episodes of this process."""

@@ -24,6 +24,7 @@ from .circuit_breaker import RolloutCircuitBreaker
 from .group_player import play_group
 from .scorer import Scorer
 from .second_stage import grown
+from .suspended_episodes import Suspended, SuspendedEpisodes
 from .worker_pool import WorkerPool
 
 
@@ -45,6 +46,7 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[None]] = set()
         self._open: set[str] = set()
         self._scoring: set[str] = set()
+        self._suspended = SuspendedEpisodes(context.config.rollout.max_staleness)
         self._opening = asyncio.Lock()
         self._cancelled = False
         self.breaker = RolloutCircuitBreaker()
@@ -81,9 +83,9 @@ class Dispatcher:
             )
             allowed = self.breaker.allowed(room, len(self._open | self._scoring))
             groups = [self._new_group(mixture) for _ in range(allowed)]
-            await run_to_completion(self._open_in_store(groups))
-            for group in [] if self._cancelled else groups:
-                self._start(self._play(group))
+            await run_to_completion(self._open_in_store([group for group, _ in groups]))
+            for group, continued in [] if self._cancelled else groups:
+                self._start(self._play(group, continued))
             return len(groups)
 
     async def resume(self) -> None:
@@ -118,11 +120,13 @@ class Dispatcher:
             )
         return self._mixture
 
-    def _new_group(self, mixture: Sequence[WeightedEnvironment]) -> Group:
+    def _new_group(self, mixture: Sequence[WeightedEnvironment]) -> tuple[Group, Sequence[Suspended]]:
+        """Return a group of the task of the oldest suspended episode, or else of the task sampler's, and the suspended
+        episodes that its members continue."""
         config = self._config
-        task = config.task_sampler.propose(mixture, self._task_stream)
+        task = self._suspended.next_task(self.update) or config.task_sampler.propose(mixture, self._task_stream)
         number, self.next_group = self.next_group, self.next_group + 1
-        return Group(
+        group = Group(
             id=f"{self._context.name}:{number}",
             run=self._context.name,
             task=task,
@@ -131,6 +135,7 @@ class Dispatcher:
             purpose=Purpose.TRAIN,
             prompt_prefix=config.prompt_prefix.apply(task, self._prefix_stream),
         )
+        return group, self._suspended.take(group)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -143,16 +148,18 @@ class Dispatcher:
             self.failure = self.failure or error
         self.closed.set()
 
-    async def _play(self, group: Group) -> None:
-        """Play a group, close it, and have it scored.
+    async def _play(self, group: Group, continued: Sequence[Suspended]) -> None:
+        """Play a group, keep the episodes that it suspended, close it, and have it scored.
 
         Raises:
             TurnwiseError: the circuit breaker gives up, or the group cannot be scored.
         """
         config = self._config
         grow = self._grow if config.group_size.has_second_stage else None
-        timeout_s = config.rollout.group_timeout_s
-        await play_group(self._pool, self._store, group, timeout_s, config.rollout_control, grow)
+        timeout_s, opened = config.rollout.group_timeout_s, self.update
+        starts = [one.point for one in continued]
+        outcomes = await play_group(self._pool, self._store, group, timeout_s, config.rollout_control, grow, starts)
+        self._suspended.add(group, [one.suspended for one in outcomes if one.suspended], opened, continued)
         await run_to_completion(self._close(group.id))
         failpoint("group_closed")
         if not config.rewards:

@@ -1,11 +1,12 @@
 """Play one group to its end, in one or two stages, even if the worker that plays it dies."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...agents.rollout.control import Controller
 from ...agents.rollout.group_runner import MAX_RETRIES
+from ...agents.rollout.progress import BranchPoint
 from ...records import SCORED_STATUSES, Group, Outcome, Status
 from ...store.run_store import RunStore
 from .worker_pool import WorkerLost, WorkerPool
@@ -27,6 +28,7 @@ async def play_group(
     timeout_s: float,
     controller: Controller | None = None,
     grow: Grow | None = None,
+    continued: Sequence[BranchPoint] = (),
 ) -> Sequence[Outcome]:
     """Play the members of an open group and return their outcomes.
 
@@ -40,8 +42,10 @@ async def play_group(
         controller: decides how many members to open and which of them play to their end; None to open the size of the
             group and to play every member to its end.
         grow: decides how many members a second stage adds; None to play one stage.
+        continued: suspended episodes, which the first members continue. A member that another worker plays again begins
+            with a reset.
     """
-    play = _Play(pool, store, timeout_s, controller)
+    play = _Play(pool, store, timeout_s, controller, dict(enumerate(continued)))
     await play.stage(group, group.size)
     if grow is not None and play.lost_workers < MAX_WORKERS_PER_GROUP:
         grown = await grow(group)
@@ -58,6 +62,8 @@ class _Play:
     store: RunStore
     timeout_s: float
     controller: Controller | None
+    starts: Mapping[int, BranchPoint]
+    """The suspended episodes that members continue."""
     outcomes: list[Outcome] = field(default_factory=list)
     """The outcomes of the members of the stages before, and then of this one."""
     lost_workers: int = 0
@@ -73,9 +79,10 @@ class _Play:
             members = [(member, first_attempt) for member in left]
             timeout_s = self.timeout_s + WORKER_GRACE_S
             try:
-                played = await self.pool.play(group, members, timeout_s, self.controller, finished)
+                played = await self.pool.play(group, members, timeout_s, self.controller, finished, self.starts)
             except WorkerLost as error:
                 self.lost_workers += 1
+                self.starts = {}
                 await self.store.cancel_trajectories(group.id, str(error), Status.ENV_ERROR)
                 stored = await self.store.members(group.id)
                 if self.lost_workers == MAX_WORKERS_PER_GROUP:

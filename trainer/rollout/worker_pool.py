@@ -6,11 +6,12 @@
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...agents.rollout.control import Controller
+from ...agents.rollout.progress import BranchPoint
 from ...errors import TurnwiseError
 from ...records import Group, Outcome
 
@@ -67,10 +68,12 @@ class WorkerPool:
         timeout_s: float,
         controller: Controller | None = None,
         finished: Sequence[Outcome] = (),
+        starts: Mapping[int, BranchPoint] | None = None,
     ) -> list[Outcome]:
         """Play ``(member, attempt)`` pairs of a group on the least busy worker, and return their outcomes.
 
-        ``controller`` and ``finished`` are as for ``GroupRunner.play``; the worker gets a copy of the controller.
+        ``controller``, ``finished`` and ``starts`` are as for ``GroupRunner.play``; the worker gets a copy of the
+        controller.
 
         Raises:
             WorkerLost: the worker died, did not answer a check within ``timeout_s``, or has been playing one member
@@ -83,7 +86,7 @@ class WorkerPool:
         worker.running += len(members)
         try:
             outcomes, abandoned_threads = await _supervised(
-                worker.actor, timeout_s, group, members, controller, finished
+                worker.actor, timeout_s, group, members, controller, finished, starts
             )
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, TurnwiseError):
@@ -133,6 +136,7 @@ async def _supervised(
     members: Sequence[tuple[int, int]],
     controller: Controller | None,
     finished: Sequence[Outcome],
+    starts: Mapping[int, BranchPoint] | None,
 ) -> tuple[list[Outcome], int]:
     """Return the outcomes of ``members`` and how many threads the worker has abandoned.
 
@@ -141,7 +145,7 @@ async def _supervised(
     """
 
     async def play() -> tuple[list[Outcome], int]:
-        outcomes, abandoned_threads = await actor.play.remote(group, members, controller, finished)
+        outcomes, abandoned_threads = await actor.play.remote(group, members, controller, finished, starts)
         return list(outcomes), abandoned_threads
 
     playing = asyncio.ensure_future(play())

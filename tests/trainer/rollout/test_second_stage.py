@@ -1,13 +1,14 @@
 """A second stage adds members to a group before it closes; the group is scored once, and a kill loses no account."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import PrivateAttr
 from turnwise.agents.rollout.control import Controller
+from turnwise.agents.rollout.progress import BranchPoint
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.records import Group, GroupState, Outcome, ScoredGroup, Status, Trajectory
 from turnwise.store.queries import accounting, group_counts, load_group_heads
@@ -147,11 +148,12 @@ class StopsInSecondStage(InProcess):
         timeout_s: float,
         controller: Controller | None = None,
         finished: Sequence[Outcome] = (),
+        starts: Mapping[int, BranchPoint] | None = None,
     ) -> list[Outcome]:
         if finished:
             self.second.set()
             await asyncio.get_running_loop().create_future()
-        return await super().play(group, members, timeout_s, controller, finished)
+        return await super().play(group, members, timeout_s, controller, finished, starts)
 
 
 @pytest.mark.parametrize("killed", [True, False])

@@ -2,10 +2,12 @@
 
 APRIL keeps more rollouts in flight than it needs, and aborts the rest as soon as the wanted number has ended, so that a
 batch does not wait for its longest rollouts. Here a group of ``n`` wanted members opens ``n + extra`` and closes once
-``n`` have a scored episode. Dropped members stay in the store and are not continued: APRIL's continuation of an aborted
-rollout under the next policy needs an environment that stays alive between updates.
+``n`` have a scored episode. The group then holds the first ``n`` episodes to end, which favors short ones.
 
-The group then holds the first ``n`` episodes to end, which favors short ones.
+APRIL puts an aborted rollout, with its tokens, at the front of the data, and the next policy continues it. With
+``recycle``, a member that has not ended is suspended after its current turn, and a member of the next group of the same
+task continues it. This needs a restorable environment. The sweep of stale tokens replaces APRIL's option that masks the
+tokens of earlier policies.
 """
 
 from collections.abc import Sequence
@@ -22,6 +24,8 @@ class OverProvision(RolloutController):
 
     extra: int = Field(default=2, ge=1)
     """Members per group beyond the group size."""
+    recycle: bool = False
+    """Whether to suspend the members that have not ended, instead of dropping them. Needs a restorable environment."""
 
     def members(self, size: int) -> int:
         """Return ``size + extra``."""
@@ -30,4 +34,4 @@ class OverProvision(RolloutController):
     def decide(self, view: GroupView, stream: Random) -> Sequence[Decision]:
         """Close the group if its wanted number of members has a scored episode."""
         wanted = view.group.size
-        return [Close(f"{wanted} members have ended")] if len(view.scored) >= wanted else []
+        return [Close(f"{wanted} members have ended", self.recycle)] if len(view.scored) >= wanted else []
