@@ -225,7 +225,7 @@ async def _turns(
                 member.grow(children, point)
         if reason:
             raise HorizonReached(reason)
-        if turn + 1 < horizon.max_turns and member.is_suspended():
+        if member.is_suspended():
             member.leave(await _branch_point(env_thread, player, trajectory, timeouts, member, progress, result))
             raise asyncio.CancelledError
     raise HorizonReached(f"{horizon.max_turns} turns played")

@@ -53,7 +53,7 @@ def test_the_task_sampler_shown_learns_and_keeps_its_state(tmp_path: Path, monke
         group = Group("g", "r", task, Horizon(1, 1, 1, 2), 2, trajectories=members)
         sampler.observe(ScoredGroup(group, [[reward] for reward in rewards]))
     assert sampler.metrics() == {"solved": 1}
-    again = type(sampler)(candidates=64)
+    again = type(sampler).model_validate({"candidates": 64})
     again.load_state_dict(json.loads(json.dumps(sampler.state_dict())))
     for one in (sampler, again):
         assert {one.propose(pool, Random(seed)).id for seed in range(8)} == {hard.id}

@@ -94,7 +94,7 @@ class Uneven(Sampler):
 
     async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
         if int(session.rpartition("-")[2]) > 1:
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.3)
         return await super().generate(session, prompt, max_tokens, timeout_s)
 
 
