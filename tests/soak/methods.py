@@ -26,6 +26,7 @@ LOSS = ("loss", "entropy", "grad_norm")
 POOL = ("environments.0.options.pool_size=8",)
 """A few tasks, so that each is played several times."""
 DROPPED = "SELECT count(*) FROM trajectory WHERE error LIKE 'dropped by the rollout controller%'"
+CONTINUED = "SELECT count(*) FROM trajectory WHERE extras LIKE '%continues%'"
 SOLVED = "SELECT count(*) FROM trajectory WHERE success"
 BRANCHED = "SELECT count(*) FROM trajectory WHERE branched_from IS NOT NULL"
 REUSED = "SELECT count(*) FROM batch_item WHERE NOT fresh"
@@ -47,6 +48,7 @@ METHODS: dict[str, Method] = {
         (*POOL, 'horizon.name="successful_length"'), (*LOSS, "horizon_turns"), "horizon", SOLVED
     ),
     "april": Method(("rollout_control={name='april',extra=2}",), LOSS, effect=DROPPED),
+    "april_recycle": Method(("rollout_control={name='april',extra=2,recycle=true}",), LOSS, effect=CONTINUED),
     "arrol": Method(("rollout_control={name='arrol',keep=2,after_turns=1}",), LOSS, effect=DROPPED),
     "turn_tree": Method(('rollout_control.name="turn_tree"',), LOSS, effect=BRANCHED),
     "tree": Method(
