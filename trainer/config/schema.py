@@ -134,7 +134,20 @@ class RunConfig(AlgorithmSet):
         return self.model_dump(mode="json")
 
     def digest(self) -> str:
-        """Hash the mathematics: two configurations with one digest train the same policy from the same data.
+        """Hash the mathematics: two configurations with one digest train the same policy from the same data."""
+        text = json.dumps([MATHEMATICS_REVISION, self._mathematics()], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def differences(self, other: "RunConfig") -> list[str]:
+        """Return the dotted keys of the mathematics whose values differ, in alphabetical order."""
+        ours, theirs = (
+            _flat({**one._mathematics(), **{base.slot: _mathematics(getattr(one, base.slot)) for base in SLOTS}})
+            for one in (self, other)
+        )
+        return sorted(key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key))
+
+    def _mathematics(self) -> dict[str, Any]:
+        """Return the keys that change the mathematics and their values, as JSON values.
 
         Values equal to their defaults are left out, so a release that adds a key with a default changes no digest.
         """
@@ -144,10 +157,16 @@ class RunConfig(AlgorithmSet):
             default = _mathematics(type(self).model_fields[base.slot].get_default(call_default_factory=True))
             if chosen != default:
                 settings[base.slot] = chosen
-        kept = {name: value for name, value in settings.items() if value or name in AlgorithmSet.model_fields}
-        text = json.dumps([MATHEMATICS_REVISION, kept], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return {name: value for name, value in settings.items() if value or name in AlgorithmSet.model_fields}
 
 
 def _mathematics(value: Component | list[Component]) -> Any:
     return [one.mathematics() for one in value] if isinstance(value, list) else value.mathematics()
+
+
+def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the values of nested tables by dotted key."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat

@@ -5,7 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import TurnwiseError
+from ..config.loading import parse_config
 from ..config.schema import RunConfig
+
+MAX_KEYS = 4
+"""Differing keys that a refusal names."""
 
 
 class RunRefused(TurnwiseError):
@@ -30,8 +34,8 @@ def resolve_run(config: RunConfig, find_run: Callable[[str], Any | None], fork: 
     * Finished: a new run begins, with a number after the name.
 
     Args:
-        find_run: returns the row of a run by name, with ``id``, ``status``, ``config_hash`` and ``parent_id``; None if
-            there is no such run.
+        find_run: returns the row of a run by name, with ``id``, ``status``, ``config``, ``config_hash`` and
+            ``parent_id``; None if there is no such run.
 
     Raises:
         RunRefused: the name belongs to an unfinished run with other mathematics.
@@ -48,11 +52,21 @@ def resolve_run(config: RunConfig, find_run: Callable[[str], Any | None], fork: 
         return RunIdentity(next_name, resumes=False, parent=existing[-1]["id"])
     if unfinished:
         raise RunRefused(
-            f"run `{unfinished[-1]['id']}` is unfinished ({unfinished[-1]['status']}) and has another configuration: "
-            "restore the old configuration to resume it, change `name`, or add `--fork` to start a new run from its "
-            "newest checkpoint"
+            f"run `{unfinished[-1]['id']}` is unfinished ({unfinished[-1]['status']}) and has another configuration"
+            f"{_differences(config, unfinished[-1]['config'])}: restore the old configuration to resume it, change "
+            "`name`, or add `--fork` to start a new run from its newest checkpoint"
         )
     return RunIdentity(next_name, resumes=False)
+
+
+def _differences(config: RunConfig, stored: Any) -> str:
+    """Return the keys whose values differ from a stored configuration, as the end of a clause."""
+    try:
+        keys = config.differences(parse_config(stored))
+    except TurnwiseError:
+        return ""  # Written by another version, which had other keys.
+    shown = ", ".join(f"`{key}`" for key in keys[:MAX_KEYS])
+    return f" (other values of {shown}{' and others' if len(keys) > MAX_KEYS else ''})" if keys else ""
 
 
 def _numbered(name: str, number: int) -> str:

@@ -10,7 +10,13 @@ OTHER = parse_config({"name": "r", "environments": [{"id": "e"}], "seed": 1})
 
 def rows(**status: str):
     return lambda name: (
-        {"id": name, "status": status[name.replace("-", "_")], "config_hash": CONFIG.digest(), "parent_id": None}
+        {
+            "id": name,
+            "status": status[name.replace("-", "_")],
+            "config": CONFIG.resolved(),
+            "config_hash": CONFIG.digest(),
+            "parent_id": None,
+        }
         if name.replace("-", "_") in status
         else None
     )
@@ -23,8 +29,16 @@ def test_an_unknown_name_begins() -> None:
 @pytest.mark.parametrize("status", ["running", "stopped", "failed"])
 def test_an_unfinished_run_is_resumed_with_its_configuration_and_refused_with_another(status: str) -> None:
     assert resolve_run(CONFIG, rows(r=status), False) == RunIdentity("r", resumes=True)
-    with pytest.raises(RunRefused, match="--fork"):
+    with pytest.raises(RunRefused, match=r"\(other values of `seed`\).*--fork"):
         resolve_run(OTHER, rows(r=status), False)
+
+
+def test_a_refusal_names_the_keys_that_differ() -> None:
+    changed = {"learner": {"learning_rate": 1e-3}, "loss": {"clip_ratio_low": 0.1}, "evaluation": {"tasks": 3}}
+    other = parse_config({"name": "r", "environments": [{"id": "e", "options": {"a": 1}}], **changed})
+    with pytest.raises(RunRefused) as caught:
+        resolve_run(other, rows(r="stopped"), False)
+    assert "(other values of `environments`, `learner.learning_rate`, `loss.clip_ratio_low`)" in str(caught.value)
 
 
 def test_the_name_of_a_finished_run_begins_a_numbered_run() -> None:
