@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from random import Random
 from typing import Protocol, TypeAlias
 
@@ -94,6 +95,11 @@ class GroupView:
         return [one for one in self.members if one.running]
 
 
+def _check_weight(weight: float) -> None:
+    if not (isfinite(weight) and weight >= 0):
+        raise ValueError(f"the weight of a member is {weight}: it must be a finite number of at least 0")
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
     """End the member's episode as truncated after its current turn. The member counts: its rewards stay in the group.
@@ -105,6 +111,9 @@ class Stop:
     reason: str
     weight: float = 1.0
 
+    def __post_init__(self) -> None:
+        _check_weight(self.weight)
+
 
 @dataclass(frozen=True, slots=True)
 class Weigh:
@@ -112,6 +121,9 @@ class Weigh:
 
     member: int
     weight: float
+
+    def __post_init__(self) -> None:
+        _check_weight(self.weight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +171,10 @@ class Branch:
 
     member: int
     children: int
+
+    def __post_init__(self) -> None:
+        if self.children < 1:
+            raise ValueError(f"a branch needs at least one child, not {self.children}")
 
 
 Decision: TypeAlias = Stop | Weigh | Drop | Suspend | Close | Branch

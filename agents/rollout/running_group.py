@@ -7,6 +7,7 @@ controller both only keep the tasks of the members.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
@@ -16,6 +17,8 @@ from ...records import Group, Message, Outcome, Status, Step
 from ...store.operations.trajectories import DROPPED
 from .control import Branch, Close, Controller, Decision, Drop, GroupView, MemberView, Stop, Suspend, TurnView, Weigh
 from .progress import BranchPoint
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -218,7 +221,15 @@ class RunningGroup:
         """Call the controller about the group, and apply its decisions."""
         view = GroupView(self.group, latest.view, tuple(sorted(self._views(), key=lambda one: one.member)))
         assert self._controller is not None  # noqa: S101
-        for decision in self._controller.decide(view, self._stream):
+        try:
+            decisions = list(self._controller.decide(view, self._stream))
+        except Exception as error:
+            LOG.exception("`decide` of the rollout controller raised")
+            raise TurnwiseError(
+                f"`decide` of the rollout controller `{type(self._controller).__name__}` raised "
+                f"{type(error).__name__}: {error}; `turnwise logs` has the traceback"
+            ) from error
+        for decision in decisions:
             self._apply(decision)
 
     def _apply(self, decision: Decision) -> None:
@@ -236,6 +247,10 @@ class RunningGroup:
                 self.members[member].branch(children)
             case Weigh(member, weight) if self._is_running(member):
                 self.members[member].weight = weight
+            case Suspend() | Drop() | Stop() | Branch() | Weigh():
+                return  # about a member that is not running
+            case _:
+                raise TurnwiseError(f"the rollout controller decided {decision!r}, which is not a decision")
 
     def _is_running(self, member: int) -> bool:
         return member in self.members and self.members[member].view.running

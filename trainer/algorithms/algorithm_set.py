@@ -105,7 +105,8 @@ class AlgorithmSet(BaseModel):
     def observe(self, number: int, scored: ScoredGroup) -> None:
         """Pass a group to every component; ``number`` is that of its scoring, which rises from call to call."""
         for _, one in self.components():
-            one.observe(scored)
+            with one.calling("observe"):
+                one.observe(scored)
         self._observed = number + 1
 
     def component_metrics(self) -> dict[str, float]:

@@ -12,7 +12,9 @@ A slot is a package with a ``base.py``. That file declares an abstract subclass 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import (
@@ -26,11 +28,14 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from ...errors import TurnwiseError
 from ...records import ScoredGroup
 from .registry import UnknownComponent, component_class, component_name
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+LOG = logging.getLogger(__name__)
 
 NAME_ERROR = "component_name"
 """The type of a pydantic error about a component's name; its message is complete."""
@@ -67,6 +72,24 @@ class Component(BaseModel):
     def mathematics(self) -> dict[str, Any]:
         """Return the name and the options that change what is computed and differ from their defaults."""
         return self.model_dump(mode="json", exclude=set(self.operational), exclude_defaults=True)
+
+    @contextmanager
+    def calling(self, method: str) -> Iterator[None]:
+        """Inside the ``with`` block, log an exception of ``method`` and raise it with the names of slot and component.
+
+        Raises:
+            TurnwiseError: the method raised an exception.
+        """
+        try:
+            yield
+        except TurnwiseError:
+            raise
+        except Exception as error:
+            LOG.exception("`%s` of the component `%s` raised", method, component_name(type(self)))
+            raise TurnwiseError(
+                f"`{method}` of the {self.slot} component `{component_name(type(self))}` raised "
+                f"{type(error).__name__}: {error}; `turnwise logs` has the traceback"
+            ) from error
 
     def observe(self, scored: ScoredGroup) -> None:
         """Learn from a group that was scored. Called once per closed training group, filtered and failed ones included,

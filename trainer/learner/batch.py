@@ -72,13 +72,20 @@ def expand_to_tokens(
 
 
 def check_lengths(turns: Sequence[float | NDArray[np.float32]], trajectory: Trajectory) -> None:
-    """Check that an array of advantages has one number per sampled token of its turn.
+    """Check that advantages are finite, one per turn, and that an array has one number per sampled token of its turn.
 
-    The turns that a branch shares with its parent are not checked: they are trained on in the parent.
+    The arrays of turns that a branch shares with its parent are not checked: they are trained on in the parent.
 
     Raises:
-        TurnwiseError: it has not.
+        TurnwiseError: they are not.
     """
+    if len(turns) != len(trajectory.steps):
+        raise TurnwiseError(
+            f"the advantage returned {len(turns)} values for trajectory {trajectory.id}, which has "
+            f"{len(trajectory.steps)} turns"
+        )
+    if not all(np.isfinite(value).all() for value in turns):
+        raise TurnwiseError(f"the advantage returned a value that is not finite for trajectory {trajectory.id}")
     if not any(isinstance(value, np.ndarray) for value in turns):
         return
     counts, own = sampled_tokens(trajectory), trajectory.branched_at or 0
@@ -143,10 +150,10 @@ def assemble(
                     by_turns[len(trajectory.steps)] = (swept_before + total - left, sampled_before + total)
                     sampled += total
                     swept += total - left
+                weights *= np.float32(trajectory.extras.get(LOSS_WEIGHT, 1.0))
                 if not weights.any():
                     continue
                 trainable = True
-                weights *= np.float32(trajectory.extras.get(LOSS_WEIGHT, 1.0))
                 values = expand_to_tokens(advantages, sample.turns, sample.positions)
                 kept.append(TrainSample(sample, group.id, values, weights, ages, returns.get(group.task.id, nan)))
         (trained if trainable else expired if stale else unread).append(group.id)
@@ -158,7 +165,15 @@ def assemble(
 
 def _credits(groups: Sequence[ScoredGroup], advantage: AdvantageEstimator) -> Iterator[Credit]:
     """Yield the advantages of each group; those of demonstrations are 0."""
-    compared = iter(advantage([one for one in groups if not is_demonstration(one)]))
+    scored = [one for one in groups if not is_demonstration(one)]
+    with advantage.calling("__call__"):
+        credits = list(advantage(scored))
+    if [len(one) for one in credits] != [len(one.group.trajectories) for one in scored]:
+        raise TurnwiseError(
+            f"the advantage returned values for {[len(one) for one in credits]} trajectories per group; the groups of "
+            f"the batch have {[len(one.group.trajectories) for one in scored]}"
+        )
+    compared = iter(credits)
     for one in groups:
         yield [[0.0] * len(turns) for turns in one.rewards] if is_demonstration(one) else next(compared)
 

@@ -198,10 +198,16 @@ class Learner:
                 f"loss {total} with gradient norm {norm} in {name} of the batch: the step is not applied, and "
                 "the run resumes from its last checkpoint; lower `learner.learning_rate` and run again with `--fork`"
             )
+        lr_scale = self.loss.lr_scale(step_metrics.reduced())
+        if not (math.isfinite(lr_scale) and lr_scale >= 0):
+            self.optimizer.zero_grad(set_to_none=True)
+            raise NonFiniteLoss(
+                f"`lr_scale` of the loss returned {lr_scale} in {name} of the batch: it must be a finite number of at "
+                "least 0; the step is not applied, and the run resumes from its last checkpoint"
+            )
         max_kl = self.config.max_kl
         parameters = list(self.model.parameters())
         weights = [one.detach().clone() for one in parameters] if max_kl else []
-        lr_scale = self.loss.lr_scale(step_metrics.reduced())
         with self._scaled_learning_rate(lr_scale):
             self.optimizer.step()
         step_scale = 1.0

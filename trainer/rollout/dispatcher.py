@@ -124,16 +124,21 @@ class Dispatcher:
         """Return a group of the task of the oldest suspended episode, or else of the task sampler's, and the suspended
         episodes that its members continue."""
         config = self._config
-        task = self._suspended.next_task(self.update) or config.task_sampler.propose(mixture, self._task_stream)
+        with config.task_sampler.calling("propose"):
+            task = self._suspended.next_task(self.update) or config.task_sampler.propose(mixture, self._task_stream)
+        with config.horizon.calling("horizon"):
+            horizon = config.horizon.horizon(task, self.update)
+        with config.prompt_prefix.calling("apply"):
+            prompt_prefix = config.prompt_prefix.apply(task, self._prefix_stream)
         number, self.next_group = self.next_group, self.next_group + 1
         group = Group(
             id=f"{self._context.name}:{number}",
             run=self._context.name,
             task=task,
-            horizon=config.horizon.horizon(task, self.update),
-            size=config.group_size.size(task, config.rollout.group_size),
+            horizon=horizon,
+            size=config.group_size.checked_size(task, config.rollout.group_size),
             purpose=Purpose.TRAIN,
-            prompt_prefix=config.prompt_prefix.apply(task, self._prefix_stream),
+            prompt_prefix=prompt_prefix,
         )
         return group, self._suspended.take(group)
 

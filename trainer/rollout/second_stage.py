@@ -19,4 +19,4 @@ async def grown(store: RunStore, group: Group, sizes: GroupSize) -> Group:
     if len(finished.trajectories) < MIN_SURVIVORS:
         return group
     scored, _ = shape(finished, ())
-    return replace(group, size=group.size + max(0, sizes.additional(scored)))
+    return replace(group, size=group.size + sizes.checked_additional(scored))

@@ -261,3 +261,23 @@ def test_an_episode_cannot_branch_after_the_last_turn_of_its_horizon(tmp_path: P
         assert [one.status for one in outcomes] == [Status.TRUNCATED] * 2
 
     on_stage(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("decide", "message"),
+    [
+        (lambda _: [Weigh(0, float("nan"))], "raised ValueError: the weight of a member is nan"),
+        (lambda _: [Stop(0, "enough", weight=-1.0)], "the weight of a member is -1.0"),
+        (lambda _: [Branch(0, -3)], "a branch needs at least one child, not -3"),
+        (lambda _: ["stop 0"], "decided 'stop 0', which is not a decision"),
+        (lambda _: 1 / 0, "`decide` of the rollout controller `Decides` raised ZeroDivisionError"),
+    ],
+)
+def test_a_controller_that_breaks_its_contract_is_named(
+    tmp_path: Path, decide: Callable[[GroupView], Sequence[Decision]], message: str
+) -> None:
+    async def scenario(stage: Stage) -> None:
+        with pytest.raises(TurnwiseError, match=message):
+            await stage.play(lambda *_: always("back"), group(site(), 1, SHORT), controller=Decides(decide))
+
+    on_stage(tmp_path, scenario)

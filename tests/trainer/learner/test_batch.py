@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from turnwise.agents.rollout.control import LOSS_WEIGHT
 from turnwise.errors import TurnwiseError
 from turnwise.records import (
     NO_VERSION,
@@ -208,3 +209,40 @@ def test_pack_points_at_the_position_before_each_trained_token() -> None:
     assert one.position_ids[0].tolist() == [0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7]
     assert one.logit_positions.tolist() == [1, 2, 5, 6, 9, 10]
     assert one.token_ids[0, one.logit_positions + 1].tolist() == one.targets.tolist()
+
+
+class Wrong(GroupAdvantage):
+    """An advantage of another shape, a value that is not finite, or an exception."""
+
+    fault: str
+
+    def of_group(self, scored: ScoredGroup) -> Credit:
+        match self.fault:
+            case "turn":
+                return [[1.0] * (len(turns) - 1) for turns in scored.rewards]
+            case "member":
+                return [[1.0] * len(turns) for turns in scored.rewards[1:]]
+            case "nan":
+                return [[NAN] * len(turns) for turns in scored.rewards]
+        raise KeyError("boom")
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("turn", "returned 1 values for trajectory a, which has 2 turns"),
+        ("member", r"values for \[1\] trajectories per group; the groups of the batch have \[2\]"),
+        ("nan", "not finite for trajectory a"),
+        ("raises", "`__call__` of the advantage component `.*Wrong` raised KeyError: 'boom'"),
+    ],
+)
+def test_an_advantage_that_breaks_its_contract_is_named(fault: str, message: str) -> None:
+    members = trajectory("a", 1.0, 0.0, versions=(3, 3)), trajectory("b", 0.0, versions=(3,))
+    with pytest.raises(TurnwiseError, match=message):
+        assembled([group(*members)], advantage=Wrong(fault=fault))
+
+
+def test_a_member_of_weight_0_is_not_trained_on() -> None:
+    ignored = replace(trajectory("a", 1.0, versions=(3,)), extras={LOSS_WEIGHT: 0.0})
+    train_batch = assembled([group(ignored, trajectory("b", 0.0, versions=(3,)))])
+    assert [one.sample.trajectory for one in train_batch.samples] == ["b"]

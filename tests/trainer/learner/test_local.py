@@ -19,7 +19,7 @@ from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.sections import LearnerConfig
-from turnwise.trainer.learner.local import Learner
+from turnwise.trainer.learner.local import Learner, NonFiniteLoss
 from turnwise.trainer.learner.packing import pack
 
 SAMPLES = train_samples(1)
@@ -160,3 +160,16 @@ def test_tokens_are_scored_with_other_weights_and_the_models_own_stay(tmp_path: 
     assert not torch.allclose(before, expected, atol=1e-3)
     assert torch.equal(first.compute_logprobs(tokens, dict(second.named_parameters())), expected)
     assert torch.equal(first.compute_logprobs(tokens), before)
+
+
+@pytest.mark.parametrize("scale", [float("nan"), float("inf"), -1.0])
+def test_a_negative_or_infinite_scale_changes_no_weight(model: Path, scale: float) -> None:
+    class Scaled(DecoupledPPO):
+        def lr_scale(self, metrics: Mapping[str, float]) -> float:
+            return scale
+
+    one = learner(model, Scaled())
+    before = weights(one)
+    with pytest.raises(NonFiniteLoss, match="`lr_scale` of the loss returned"):
+        one.update(SAMPLES, 0.0, 0, Random(0))
+    assert all(torch.equal(a, b) for a, b in zip(before, weights(one), strict=True))

@@ -110,7 +110,8 @@ class ReplayBuffer(Component, ABC):
         """
         if self.passive:
             return list(fresh)
-        mixed = self.mix(fresh, reader, update, stream)
+        with self.calling("mix"):
+            mixed = list(self.mix(fresh, reader, update, stream))
         name, count = Counter(one.group.id for one in mixed).most_common(1)[0] if mixed else ("", 0)
         if count > 1:
             raise TurnwiseError(

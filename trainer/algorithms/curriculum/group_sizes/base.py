@@ -3,8 +3,10 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+from .....errors import TurnwiseError
 from .....records import ScoredGroup, Task
 from ...component import Component
+from ...registry import component_name
 
 MIN_SIZE = 2
 """Members that a comparison needs."""
@@ -40,3 +42,29 @@ class GroupSize(Component, ABC):
                 shapers are called later, once, with the members of both stages.
         """
         return 0
+
+    def checked_size(self, task: Task, group_size: int) -> int:
+        """Return the answer of ``size``.
+
+        Raises:
+            TurnwiseError: ``size`` raised, or did not return a whole number of at least ``MIN_SIZE``.
+        """
+        with self.calling("size"):
+            return self._checked("size", self.size(task, group_size), MIN_SIZE)
+
+    def checked_additional(self, scored: ScoredGroup) -> int:
+        """Return the answer of ``additional``.
+
+        Raises:
+            TurnwiseError: ``additional`` raised, or did not return a whole number of at least 0.
+        """
+        with self.calling("additional"):
+            return self._checked("additional", self.additional(scored), 0)
+
+    def _checked(self, method: str, value: object, least: int) -> int:
+        if isinstance(value, int) and value >= least:
+            return value
+        raise TurnwiseError(
+            f"`{method}` of the {self.slot} component `{component_name(type(self))}` returned {value!r}: it must be a "
+            f"whole number of at least {least}"
+        )
