@@ -3,7 +3,7 @@
 python tests/soak/soak.py --kills 80 --seeds 10
 python tests/soak/soak.py --parts proofs --methods gspo,mopps
 
-Each proof of a method prints a JSON line of its own before the summary.
+Each proof of a method prints one JSON line before the summary.
 """
 
 import argparse
