@@ -3,13 +3,15 @@
 Source: ours.
 
 The losses ``behavior_cloning`` and ``hpt`` train on them. ``turnwise eval --policy oracle --split train`` records
-demonstrations. Each is a group of its own, without an advantage, and is neither consumed nor expired. The set of
-demonstrations is read once, at the first batch.
+demonstrations. Each is a group of its own, without an advantage, and is neither consumed nor expired.
+
+The demonstrations of an environment are chosen once, at its first batch. A resumed run keeps them, whatever was
+recorded since. A choice without a demonstration of the batch's environments, with their options, is made again.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, PrivateAttr
 
@@ -34,6 +36,8 @@ class Demonstrations(ReplayBuffer):
     limit: int = Field(1000, ge=1)
     """Demonstrations to draw from, per environment: the newest ones."""
 
+    _chosen: dict[str, list[str]] = PrivateAttr(default_factory=dict)
+    """The ids of the trajectories to draw from, by the id of their environment."""
     _loaded: dict[str, list[ScoredGroup]] = PrivateAttr(default_factory=dict)
     """Demonstrations by the id of their environment."""
 
@@ -46,7 +50,10 @@ class Demonstrations(ReplayBuffer):
         environments = {env_key(one.group.task) for one in fresh}
         tasks = {one.group.task.id for one in fresh}
         ids = sorted({one.group.task.env_id for one in fresh})
-        found = [one for name in ids for one in self._of(name, reader) if env_key(one.group.task) in environments]
+        found = self._read(ids, environments, reader)
+        if not found:
+            self._forget(ids)
+            found = self._read(ids, environments, reader)
         if not found:
             where = f"run `{self.run}`" if self.run else "the store"
             raise TurnwiseError(
@@ -63,12 +70,34 @@ class Demonstrations(ReplayBuffer):
         """Return the number of demonstrations to draw from."""
         return {"demonstrations": sum(len(groups) for groups in self._loaded.values())}
 
-    def _of(self, environment: str, reader: StoreReader) -> list[ScoredGroup]:
-        """Return the successful demonstrations of an environment, with any options."""
-        if environment not in self._loaded:
+    def state_dict(self) -> dict[str, Any]:
+        """Return the ids of the chosen demonstrations by environment."""
+        return {name: list(ids) for name, ids in self._chosen.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the chosen demonstrations; the next batch loads them."""
+        self._chosen = {name: list(ids) for name, ids in state.items()}
+        self._loaded = {}
+
+    def _read(self, ids: Sequence[str], environments: Collection[str], reader: StoreReader) -> list[ScoredGroup]:
+        """Return the demonstrations of ``environments``, which include options, among the environments ``ids``."""
+        for name in sorted({*ids, *self._chosen}):
+            self._load(name, reader)
+        return [one for name in ids for one in self._loaded[name] if env_key(one.group.task) in environments]
+
+    def _forget(self, ids: Sequence[str]) -> None:
+        for name in ids:
+            del self._chosen[name], self._loaded[name]
+
+    def _load(self, environment: str, reader: StoreReader) -> None:
+        """Load the successful demonstrations of an environment, with any options; choose them at the first time."""
+        if environment in self._loaded:
+            return
+        if environment not in self._chosen:
             ids = reader.demonstrations(limit=self.limit, run=self.run, environment=environment)
-            self._loaded[environment] = [one for one in reader.load_demonstrations(ids) if _is_successful(one)]
-        return self._loaded[environment]
+            self._chosen[environment] = ids
+        stored = reader.load_demonstrations(self._chosen[environment])
+        self._loaded[environment] = [one for one in stored if _is_successful(one)]
 
 
 def _is_successful(scored: ScoredGroup) -> bool:

@@ -1,6 +1,9 @@
 """Demonstrations of an oracle in the batches of a run: encoded, trained on, and neither consumed nor expired."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -8,12 +11,15 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.envs.registry import make
 from turnwise.envs.tasks import make_task
 from turnwise.errors import TurnwiseError
-from turnwise.records import GroupState
+from turnwise.records import GroupState, ScoredGroup, Source
 from turnwise.store import queries
+from turnwise.store.queries import RunReader
 from turnwise.store.run_lock import run_folder
 from turnwise.tests.agents.players import SITE, Stage, group, on_stage, oracle
 from turnwise.tests.trainer.playing import FIRST, run_context
+from turnwise.tests.trainer.scored_groups import scored_group
 from turnwise.trainer.algorithms.random_streams import Streams
+from turnwise.trainer.algorithms.replay.demonstrations import Demonstrations
 from turnwise.trainer.config.errors import ConfigError
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.evaluation.heldout import EvalResult
@@ -108,3 +114,63 @@ def test_episodes_on_held_out_tasks_are_not_demonstrations(tmp_path: Path) -> No
 def test_the_loss_must_accept_experts() -> None:
     with pytest.raises(ConfigError, match="does not train on tokens of the source `expert`"):
         parse_config({**RUN, "replay_buffer": {"name": "demonstrations"}})
+
+
+class Recorded(RunReader):
+    """A reader of ``count`` demonstrations, which may grow between two reads; the newest ones come first."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.options: dict[str, Any] = {}
+
+    def demonstrations(
+        self, *, limit: int, run: str | None = None, environment: str | None = None, task: str | None = None
+    ) -> list[str]:
+        return [f"d{number}" for number in reversed(range(self.count))][:limit]
+
+    def load_demonstrations(self, trajectories: Sequence[str]) -> list[ScoredGroup]:
+        return [demonstration(name, self.options) for name in trajectories]
+
+
+def demonstration(name: str, options: dict[str, Any]) -> ScoredGroup:
+    one = scored_group([[1.0]], name=name, task=make_task(SITE, 7, "train", options))
+    expert = replace(one.group.trajectories[0], source=Source.EXPERT, success=True)
+    return replace(one, group=replace(one.group, trajectories=(expert,)))
+
+
+def drawn(buffer: Demonstrations, reader: Recorded, stream: Random) -> list[str]:
+    fresh = scored_group([[1.0], [0.0]], task=make_task(SITE, 0, "train", {}))
+    return [one.group.id for one in buffer.mix([fresh], reader, 0, stream)]
+
+
+def resumed(buffer: Demonstrations) -> Demonstrations:
+    after = Demonstrations(count=buffer.count)
+    after.load_state_dict(buffer.state_dict())
+    return after
+
+
+def kept(buffer: Demonstrations) -> Demonstrations:
+    return buffer
+
+
+def test_a_resumed_run_draws_from_the_same_demonstrations() -> None:
+    """Five demonstrations are recorded between the first batch and the second one."""
+
+    def second_batch(interrupt: Callable[[Demonstrations], Demonstrations]) -> tuple[list[str], dict[str, float]]:
+        reader, stream, buffer = Recorded(20), Random(1), Demonstrations(count=4)
+        drawn(buffer, reader, stream)
+        reader.count += 5
+        buffer = interrupt(buffer)
+        return drawn(buffer, reader, stream), buffer.metrics()
+
+    assert second_batch(resumed) == second_batch(kept)
+    assert second_batch(kept)[1] == {"demonstrations": 20}
+
+
+def test_a_run_that_stopped_for_want_of_demonstrations_takes_those_recorded_since() -> None:
+    reader, buffer = Recorded(3), Demonstrations(count=2)
+    reader.options = OPTIONS
+    with pytest.raises(TurnwiseError, match="the store has no demonstration"):
+        drawn(buffer, reader, Random(0))
+    reader.options = {}
+    assert len(drawn(resumed(buffer), reader, Random(0))) == 3
