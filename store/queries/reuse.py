@@ -144,9 +144,11 @@ def surviving_groups(conn: Connection, run: str, groups: Sequence[str]) -> list[
     return _kept(conn, which, groups)
 
 
-def surviving_trajectories(conn: Connection, trajectories: Sequence[str]) -> list[str]:
-    """Return those of ``trajectories`` that no resume abandoned, in the given order."""
-    which = select(trajectory.c.id).where(trajectory.c.abandoned == false(), trajectory.c.id.in_(_keys()))
+def surviving_trajectories(conn: Connection, run: str, trajectories: Sequence[str]) -> list[str]:
+    """Return those of ``trajectories`` that are in the surviving history of the run, in the given order."""
+    which = select(trajectory.c.id).where(
+        trajectory.c.run_id == run, trajectory.c.abandoned == false(), trajectory.c.id.in_(_keys())
+    )
     return _kept(conn, which, trajectories)
 
 

@@ -88,7 +88,9 @@ class RunReader:
         return [one for one in encoded if one.group.trajectories]
 
     def load(self, groups: Sequence[str]) -> list[ScoredGroup]:
-        """Return groups with tokens and shaped rewards, in the given order, without those that a resume abandoned.
+        """Return groups with tokens and shaped rewards, in the given order.
+
+        Groups that a resume abandoned, and those of other runs, are left out.
 
         Raises:
             StepCorrupt: stored content was altered.
@@ -99,12 +101,12 @@ class RunReader:
     def load_trajectories(self, trajectories: Sequence[str]) -> list[tuple[Trajectory, Sequence[float]]]:
         """Return trajectories with tokens, each with its shaped rewards per turn, in the given order.
 
-        Trajectories that a resume abandoned are left out.
+        Trajectories that a resume abandoned, and those of other runs, are left out.
 
         Raises:
             StepCorrupt: stored content was altered.
         """
-        known = self._read(surviving_trajectories, trajectories)
+        known = self._read(surviving_trajectories, self._run, trajectories)
         return retried(lambda: load_scored_trajectories(self._database, known, texts=self._texts))
 
     def _read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:

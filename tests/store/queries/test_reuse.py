@@ -85,6 +85,16 @@ def test_an_abandoned_history_is_left_out(database: Database) -> None:
     assert [one.id for one, _ in reader.load_trajectories(["b-0", "a-0"])] == ["a-0"]
 
 
+def test_another_run_is_not_loaded(database: Database) -> None:
+    start(database)
+    create_run(database, "other")
+    play_scored(database, "a", 0, [1.0, 0.0], run="other")
+    play_scored(database, "b", 0, [1.0, 0.0])
+    reader = RunReader("r", database)
+    assert [one.group.id for one in reader.load(["a", "b"])] == ["b"]
+    assert [one.id for one, _ in reader.load_trajectories(["a-0", "b-0"])] == ["b-0"]
+
+
 def test_demonstrations_are_of_any_run(database: Database) -> None:
     start(database)
     create_run(database, "demonstrations")

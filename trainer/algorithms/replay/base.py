@@ -64,12 +64,15 @@ class StoreReader(Protocol):
         """
 
     def load(self, groups: Sequence[str]) -> list[ScoredGroup]:
-        """Return groups with tokens and shaped rewards, in the given order, without those that a resume abandoned."""
+        """Return groups with tokens and shaped rewards, in the given order.
+
+        Groups that a resume abandoned, and those of other runs, are left out.
+        """
 
     def load_trajectories(self, trajectories: Sequence[str]) -> list[tuple[Trajectory, Sequence[float]]]:
         """Return trajectories with tokens, each with its shaped rewards per turn, in the given order.
 
-        Trajectories that a resume abandoned are left out.
+        Trajectories that a resume abandoned, and those of other runs, are left out.
         """
 
 
