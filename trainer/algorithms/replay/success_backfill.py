@@ -2,8 +2,10 @@
 
 Per leased group:
 
-* If no member succeeded, the newest success of the same task takes the place of the first member. The success may be of
-  any group of the run's surviving history: trained on before, filtered, or expired.
+* If no member succeeded, the newest success of the same task takes the place of the first member from which no other
+  member branches: the turns that a branch shares with its parent are trained on in the parent.
+* The success may be of any group of the run's surviving history: trained on before, filtered, or expired. Branches and
+  the fresh members of the batch are passed over; these are trained on in their own group.
 * A group whose returns still are all equal is left out and expires.
 
 The buffer thus does the work of the group filter ``zero_variance``, which would reject the failed groups before they
@@ -11,18 +13,21 @@ reach it; the configuration must have ``group_filters`` without that filter. The
 ``max_staleness`` are masked, and the success still counts in the baseline of its group. The paper sets no bound.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from random import Random
 
 from pydantic import Field, PrivateAttr
 
-from ....records import ScoredGroup
+from ....records import ScoredGroup, Trajectory
 from ..filters.groups.base import GroupFilter
 from ..filters.groups.zero_variance import ZeroVariance
 from ..groups import successes
 from ..losses.base import PolicyLoss
 from .base import ReplayBuffer, StoreReader
+
+_SEARCHED = 32
+"""Successes of a task among which one that is not a branch is searched, beside the members of the batch."""
 
 
 class SuccessBackfill(ReplayBuffer):
@@ -39,21 +44,36 @@ class SuccessBackfill(ReplayBuffer):
     def mix(self, fresh: Sequence[ScoredGroup], reader: StoreReader, update: int, stream: Random) -> list[ScoredGroup]:
         """Return the groups with different returns, after the back-fill."""
         self._filled = 0
-        filled = [one if any(successes(one, self.min_return)) else self._fill(one, reader) for one in fresh]
+        members = {member.id for one in fresh for member in one.group.trajectories}
+        filled = [one if any(successes(one, self.min_return)) else self._fill(one, reader, members) for one in fresh]
         kept = [one for one in filled if not ZeroVariance().reject(one)]
         self._left_out = len(filled) - len(kept)
         return kept
 
-    def _fill(self, scored: ScoredGroup, reader: StoreReader) -> ScoredGroup:
-        """Return the group with its task's newest success in place of the first member, or unchanged without one."""
-        newest = reader.successes(scored.group.task.id, min_return=self.min_return, limit=1)
-        for success, rewards in reader.load_trajectories(newest):
-            self._filled += 1
-            members = (success, *scored.group.trajectories[1:])
-            return replace(
-                scored, group=replace(scored.group, trajectories=members), rewards=[rewards, *scored.rewards[1:]]
-            )
-        return scored
+    def _fill(self, scored: ScoredGroup, reader: StoreReader, fresh: Collection[str]) -> ScoredGroup:
+        """Return the group with an old success of its task in place of a member, or unchanged without one."""
+        found = self._success(scored.group.task.id, reader, fresh)
+        if found is None:
+            return scored
+        self._filled += 1
+        members, rewards = list(scored.group.trajectories), list(scored.rewards)
+        parents = {one.branched_from for one in members}
+        replaced = next(index for index, one in enumerate(members) if one.id not in parents)
+        members[replaced], rewards[replaced] = found
+        return replace(scored, group=replace(scored.group, trajectories=tuple(members)), rewards=rewards)
+
+    def _success(
+        self, task: str, reader: StoreReader, fresh: Collection[str]
+    ) -> tuple[Trajectory, Sequence[float]] | None:
+        """Return the newest success of a task that is no branch and not among ``fresh``; None if there is none."""
+        newest = reader.successes(task, min_return=self.min_return, limit=_SEARCHED + len(fresh))
+        for name in newest:
+            if name in fresh:
+                continue
+            for success, rewards in reader.load_trajectories([name]):
+                if success.branched_from is None:
+                    return success, rewards
+        return None
 
     def conflict(self, loss: PolicyLoss, group_filters: Sequence[GroupFilter]) -> str:
         """Return the reason if the filter ``zero_variance`` hides the failed groups."""

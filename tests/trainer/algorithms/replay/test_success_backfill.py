@@ -4,7 +4,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from sqlalchemy import update
 from turnwise.records import GroupState
+from turnwise.store.database import Database
+from turnwise.store.schema import trajectory
 from turnwise.tests.store.making import play_scored, train
 from turnwise.tests.trainer.algorithms.replay.replay_stores import replay_store, shown
 from turnwise.trainer.algorithms.advantages.grpo import GRPO
@@ -32,6 +35,39 @@ def test_the_newest_success_replaces_the_first_member(tmp_path: Path) -> None:
     assert GRPO()(batch) == [[[0.75], [-0.25], [-0.25], [-0.25]], [[0.5], [-0.5]]]
     assert list(batch[0].group.trajectories[0].messages[1].logprobs) == [-0.5, -0.25]
     assert buffer.metrics() == {"filled_groups": 1, "left_out_groups": 0}
+
+
+def branch(database: Database, name: str, parent: str) -> None:
+    """Make a stored trajectory a branch of another one, from its first turn."""
+    values = {"branched_from": parent, "branched_at": 0}
+    with database.transaction() as tx:
+        tx.conn.execute(update(trajectory).where(trajectory.c.id == name).values(**values))
+
+
+def test_a_member_from_which_others_branch_is_kept(tmp_path: Path) -> None:
+    """The turns that a branch shares with its parent are trained on in the parent."""
+    with replay_store(tmp_path) as (database, reader):
+        play_scored(database, "old", 0, [1.0, 0.0], FILTERED)
+        play_scored(database, "failed", 1, [0.0, 0.0, 0.25])
+        branch(database, "failed-1", "failed-0")
+        batch = SuccessBackfill().batch(reader.load(["failed"]), reader, 0, Random(0))
+    assert shown(batch) == {"failed": [("failed-0", "policy"), ("old-0", "replay"), ("failed-2", "policy")]}
+    assert [list(turns) for turns in batch[0].rewards] == [[0.0], [1.0], [0.25]]
+
+
+def test_a_branch_and_a_fresh_member_are_no_replacement(tmp_path: Path) -> None:
+    """Of the newest successes, one is trained on in the same batch, and one has turns of another trajectory."""
+    with replay_store(tmp_path) as (database, reader):
+        play_scored(database, "old", 0, [1.0, 0.0], FILTERED)
+        play_scored(database, "tree", 1, [0.0, 1.0], FILTERED)
+        branch(database, "tree-1", "tree-0")
+        play_scored(database, "failed", 2, [0.0, 0.0])
+        play_scored(database, "solved", 3, [1.0, 0.0])
+        batch = SuccessBackfill().batch(reader.load(["failed", "solved"]), reader, 0, Random(0))
+    assert shown(batch) == {
+        "failed": [("old-0", "replay"), ("failed-1", "policy")],
+        "solved": [("solved-0", "policy"), ("solved-1", "policy")],
+    }
 
 
 def test_groups_without_a_difference_are_left_out(tmp_path: Path) -> None:
