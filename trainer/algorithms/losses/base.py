@@ -139,6 +139,8 @@ class PolicyLoss(Component, ABC):
 
     accepts: ClassVar[Collection[Source]] = frozenset({Source.POLICY})
     """Sources of the tokens that this loss is computed on; tokens of other sources have weight 0."""
+    requires: ClassVar[Collection[Source]] = frozenset()
+    """Of these, the sources that the replay buffer must add; without them there is nothing to train on."""
 
     @property
     def needs(self) -> frozenset[Need]:

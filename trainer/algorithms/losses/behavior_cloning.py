@@ -22,6 +22,7 @@ class BehaviorCloning(PolicyLoss):
     """Negative log-likelihood of the actions of experts and patches; advantages are not read."""
 
     accepts: ClassVar[Collection[Source]] = frozenset({Source.EXPERT, Source.PATCH})
+    requires: ClassVar[Collection[Source]] = frozenset({Source.EXPERT})
 
     aggregation: Aggregation = "token_mean"
     """The denominator: ``token_mean``, ``sequence_mean`` (GRPO), or ``constant`` (Dr. GRPO)."""

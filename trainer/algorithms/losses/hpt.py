@@ -32,6 +32,7 @@ class HPT(DecoupledPPO):
     """Decoupled PPO on tasks that the policy solves often enough, behavior cloning on the others."""
 
     accepts: ClassVar[Collection[Source]] = frozenset({Source.POLICY, Source.EXPERT})
+    requires: ClassVar[Collection[Source]] = frozenset({Source.EXPERT})
 
     gamma: float = 0.0
     """The gate: a task whose mean shaped return is above this value is trained on by RL, any other by SFT."""

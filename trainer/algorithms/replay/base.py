@@ -126,13 +126,20 @@ class ReplayBuffer(Component, ABC):
 
     def conflict(self, loss: PolicyLoss, group_filters: Sequence[GroupFilter]) -> str:
         """Return the reason why this buffer cannot work with a loss or the group filters; empty if it can."""
-        missing = sorted(set(self.sources) - set(loss.accepts))
-        if self.passive or not missing:
-            return ""
-        return (
-            f"the loss `{component_name(type(loss))}` does not train on tokens of the source `{missing[0]}`, which the "
-            f"replay buffer `{component_name(type(self))}` adds: choose another `loss`, or add it to its `accepts`"
-        )
+        added = set() if self.passive else set(self.sources)
+        loss_name, name = component_name(type(loss)), component_name(type(self))
+        if refused := sorted(added - set(loss.accepts)):
+            return (
+                f"the loss `{loss_name}` does not train on tokens of the source `{refused[0]}`, which the "
+                f"replay buffer `{name}` adds: choose another `loss`, or add it to its `accepts`"
+            )
+        if missing := sorted(set(loss.requires) - added):
+            return (
+                f"the loss `{loss_name}` requires tokens of the source `{missing[0]}`, which the replay buffer "
+                f"`{name}` does not add: set `replay_buffer.name` to a buffer that does (`demonstrations` adds those "
+                "of experts)"
+            )
+        return ""
 
 
 def _marked(scored: ScoredGroup, fresh: Mapping[str, Collection[str]]) -> ScoredGroup:

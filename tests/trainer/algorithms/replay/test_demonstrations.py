@@ -116,6 +116,15 @@ def test_the_loss_must_accept_experts() -> None:
         parse_config({**RUN, "replay_buffer": {"name": "demonstrations"}})
 
 
+@pytest.mark.parametrize("loss", ["hpt", "behavior_cloning"])
+def test_a_loss_on_demonstrations_needs_a_buffer_that_adds_them(loss: str) -> None:
+    reason = rf"`{loss}` requires tokens of the source `expert`, which the replay buffer `none` does not add"
+    with pytest.raises(ConfigError, match=reason):
+        parse_config({**RUN, "loss": {"name": loss}})
+    chosen = {"loss": {"name": loss}, "replay_buffer": {"name": "demonstrations"}}
+    assert Source.EXPERT in parse_config({**RUN, **chosen}).replay_buffer.sources
+
+
 class Recorded(RunReader):
     """A reader of ``count`` demonstrations, which may grow between two reads; the newest ones come first."""
 
