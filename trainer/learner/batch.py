@@ -5,6 +5,7 @@ Tokens of source ``replay`` have their own staleness bound, and are counted apar
 Pure except for the components passed in. The groups were scored when they closed: they hold their shaped rewards and
 their scored members only. The column ``sources`` of a sample and the loss's ``accepts`` decide which tokens are trained
 on. Demonstrations have no rewards to compare: the advantage estimator does not see them, and their advantages are 0.
+The estimator, which may learn from the groups, is not called for a batch without a token to train on.
 """
 
 from collections import defaultdict
@@ -127,7 +128,18 @@ def assemble(
     unread: list[str] = []
     sampled = swept = replayed = swept_replayed = unscored = 0
     by_turns: dict[int, tuple[int, int]] = {}
-    for scored, credit in zip(groups, _credits(groups, advantage), strict=True):
+    has_trained = any(
+        sweep(
+            staleness(sample.versions, history, update),
+            accepted[sample.sources],
+            replay_max_staleness if trajectory.source == Source.REPLAY else max_staleness,
+        ).any()
+        for scored in groups
+        for trajectory in scored.group.trajectories
+        for sample in samples(trajectory)
+    )
+    credits = _credits(groups, advantage) if has_trained else map(_no_credit, groups)
+    for scored, credit in zip(groups, credits, strict=True):
         group = scored.group
         if any(one.source != Source.REPLAY for one in group.trajectories):
             unscored += scored.unscored
@@ -175,7 +187,11 @@ def _credits(groups: Sequence[ScoredGroup], advantage: AdvantageEstimator) -> It
         )
     compared = iter(credits)
     for one in groups:
-        yield [[0.0] * len(turns) for turns in one.rewards] if is_demonstration(one) else next(compared)
+        yield _no_credit(one) if is_demonstration(one) else next(compared)
+
+
+def _no_credit(scored: ScoredGroup) -> Credit:
+    return [[0.0] * len(turns) for turns in scored.rewards]
 
 
 def _task_returns(groups: Sequence[ScoredGroup]) -> dict[str, float]:

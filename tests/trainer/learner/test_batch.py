@@ -1,5 +1,6 @@
 """Build samples from message trees, sweep stale tokens, and pack micro-batches."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import PrivateAttr
 from turnwise.agents.rollout.control import LOSS_WEIGHT
 from turnwise.errors import TurnwiseError
 from turnwise.records import (
@@ -146,6 +148,26 @@ def test_old_tokens_are_masked_and_their_trajectory_stays_in_the_baseline() -> N
 def test_a_group_with_nothing_left_to_train_on_expires() -> None:
     train_batch = assembled([group(trajectory("a", 1.0), trajectory("b", 0.0))])
     assert (train_batch.groups, train_batch.expired) == ([], ["g"])
+
+
+class Counting(GRPO):
+    """GRPO that counts its calls, as an estimator that learns from each would."""
+
+    _calls: int = PrivateAttr(0)
+
+    def __call__(self, groups: Sequence[ScoredGroup]) -> list[Credit]:
+        self._calls += 1
+        return super().__call__(groups)
+
+
+def test_the_advantage_is_not_called_without_a_token_to_train_on() -> None:
+    advantage = Counting()
+    stale = group(trajectory("a", 1.0), trajectory("b", 0.0))
+    assembled([stale], advantage=advantage)
+    assert advantage._calls == 0
+    fresh = group(trajectory("c", 1.0, versions=(3,)), trajectory("d", 0.0, versions=(3,)), name="h")
+    assembled([stale, fresh], advantage=advantage)
+    assert advantage._calls == 1
 
 
 def test_a_trajectory_over_two_versions_keeps_its_fresh_tokens() -> None:
