@@ -1,8 +1,8 @@
 """Snapshots of the files in a sandbox: an archive that another sandbox of the same spec unpacks.
 
-An archive holds everything below the folders that the agent can write to, with modes, links and modification times. It
-does not hold processes, so it is only taken while none of the agent's processes runs. The archive leaves and enters a
-sandbox as bytes; nothing outside a sandbox unpacks it.
+An archive holds the folders that the agent can write to, with all that is below them: modes, links and modification
+times. It does not hold processes, so it is only taken while none of the agent's processes runs. The archive leaves and
+enters a sandbox as bytes; nothing outside a sandbox unpacks it.
 """
 
 from ...sandbox import SandboxError, SandboxLease, SandboxLost, SandboxSpec
@@ -14,19 +14,17 @@ FOLDERS = "workspace tmp dev/shm"
 PACK = f"""{RUNNING}
 [ -z "$found" ] || exit 9
 cd / || exit 8
-set --
 for folder in {FOLDERS}; do
-  for file in "$folder"/* "$folder"/.[!.]* "$folder"/..?*; do
-    if [ -e "$file" ] || [ -L "$file" ]; then set -- "$@" "$file"; fi
-  done
-done
-[ $# -eq 0 ] || exec tar -cf - -- "$@"
+  if [ -O "$folder" ]; then printf '%s\\0' "$folder"; else find "$folder" -mindepth 1 -maxdepth 1 -print0; fi
+done | tar -cf - --null --no-unquote -T -
 """
+"""Shell: write the archive. The agent cannot change a folder of another owner (``/tmp`` of a container), and tar could
+not restore it: the archive then holds only what is below the folder."""
 UNPACK = ["tar", "-xpf", "-", "-C", "/"]
 
 
 def pack(box: SandboxLease) -> bytes | None:
-    """Return an archive of the files of a sandbox, at most ``read_mib`` of its spec; empty if it has no file.
+    """Return an archive of the files of a sandbox, at most ``read_mib`` of its spec.
 
     None if the files alone are not the state of the sandbox (a process of the agent runs), or if they cannot be
     archived: too large, not readable, or the sandbox is lost. All of these are outcomes of the agent's actions.
@@ -46,11 +44,10 @@ def unpack(spec: SandboxSpec, archive: bytes) -> SandboxLease:
     """
     box = open_sandbox(spec, {})
     try:
-        if archive:
-            done = box.exec(UNPACK, timeout_s=FILE_TIMEOUT_S, stdin=archive)
-            if done.exit_code:
-                why = done.stderr.decode(errors="replace").strip()
-                raise SandboxError(f"the files of a snapshot could not be restored: {why[:300]}")
+        done = box.exec(UNPACK, timeout_s=FILE_TIMEOUT_S, stdin=archive)
+        if done.exit_code:
+            why = done.stderr.decode(errors="replace").strip()
+            raise SandboxError(f"the files of a snapshot could not be restored: {why[:300]}")
     except BaseException:
         box.release()
         raise

@@ -94,9 +94,31 @@ def test_an_empty_workspace_is_restored(env: CodeEnv) -> None:
     seen(env, "bash rm -r ./*")
     snapshot = env.snapshot()
     assert snapshot is not None
-    assert snapshot.archive == b""
     env.restore(snapshot)
     assert seen(env, "view .") == ". holds no files"
+
+
+def test_modes_and_times_of_the_folders_themselves_are_restored(env: CodeEnv, make: Callable[[], CodeEnv]) -> None:
+    listing = "bash stat -c '%n %a %Y' /workspace /tmp"
+    assert seen(env, "bash echo x > x; chmod 500 /workspace; chmod 711 /tmp") == "exit 0"
+    assert seen(env, "bash touch -d '2001-02-03 04:05:06' /workspace /tmp") == "exit 0"
+    before, snapshot, other = seen(env, listing), env.snapshot(), make()
+    other.restore(snapshot)
+    assert seen(other, listing) == before
+    assert "/workspace 500 981173106" in before
+    assert seen(other, "bash cat x") == "exit 0\nx"
+
+
+def test_a_folder_of_many_files_with_odd_names_has_a_snapshot(env: CodeEnv, make: Callable[[], CodeEnv]) -> None:
+    """A list of files that took quadratic time reached the timeout here."""
+    assert (
+        seen(env, "bash cd /dev/shm; seq 12000 | xargs touch; touch -- -C '--x=1' $'new\nline' 'a\\tb' ' '") == "exit 0"
+    )
+    listing = "bash cd /dev/shm; ls -A --quoting-style=c | cksum; ls -A --quoting-style=c | head -4"
+    snapshot, other = env.snapshot(), make()
+    assert snapshot is not None
+    other.restore(snapshot)
+    assert seen(other, listing) == seen(env, listing)
 
 
 def test_files_that_cannot_be_restored_are_a_failure_of_the_sandbox(env: CodeEnv) -> None:
