@@ -88,7 +88,7 @@ class TurnEnv(gymnasium.Env[Obs, str]):
         """Return the state of the running episode as a value that can be pickled and that later steps do not change.
 
         None if the state cannot be restored now, for example because a process of the agent runs: no episode continues
-        from it.
+        from it. Bound a wait by less than 30 s and return None when it expires: a longer call ends the episode.
 
         Raises:
             NotImplementedError: the environment is not ``restorable``.

@@ -37,6 +37,10 @@ PLAYER_GRACE_S = 1.0
 """Seconds added to the turn's timeout before a player is cancelled. A player bounds its own wait by that timeout, and
 its error names the part that did not answer."""
 
+SNAPSHOT_S = 30.0
+"""Least timeout of a snapshot, in seconds. An environment bounds its own wait by less, and then has no snapshot. The
+timeout of a step may be shorter: a snapshot that takes longer than a step is no failure of the environment."""
+
 ENV_PACKAGE = "env_package"
 """Key in a trajectory's ``extras``: the package that provides the environment, with its version."""
 
@@ -242,7 +246,7 @@ async def _branch_point(
 ) -> BranchPoint | None:
     """Return the point after the current turn; None if the environment has no snapshot of its state."""
     assert isinstance(player, Restorable)  # noqa: S101
-    snapshot = await env_thread.snapshot(timeouts.step_s)
+    snapshot = await env_thread.snapshot(max(timeouts.step_s, SNAPSHOT_S))
     if snapshot is None:
         return None
     return BranchPoint(trajectory, snapshot, player.snapshot(), result, progress.fork(), member.view.turns)

@@ -22,7 +22,7 @@ from ...records import SCORED_STATUSES, Group, Outcome, Source, Status, Task, Tr
 from ...store.client import StoreClient
 from ...store.trajectory_writer import TrajectoryWriter
 from .control import Controller
-from .episode import Timeouts, play_episode, run_to_completion
+from .episode import SNAPSHOT_S, Timeouts, play_episode, run_to_completion
 from .player import Player, Restorable
 from .progress import BranchPoint
 from .running_group import RunningGroup, RunningMember
@@ -200,7 +200,7 @@ class GroupRunner:
 
     def _close_later(self, env_thread: EnvThread) -> None:
         """Close the environment of a dropped member, which may be in a step, without a wait for it."""
-        longest_call_s = max(self._timeouts.reset_s, self._timeouts.step_s)
+        longest_call_s = max(self._timeouts.reset_s, self._timeouts.step_s, SNAPSHOT_S)
         closing = asyncio.ensure_future(env_thread.close(longest_call_s + self._close_timeout_s))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
+from time import sleep
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from turnwise.agents.engine.completion import Completion
 from turnwise.agents.players.policy import policy_player
 from turnwise.agents.reexecution import replay_stored
 from turnwise.agents.rollout.control import Branch, Close, Controller, Decision, Drop, GroupView
+from turnwise.agents.rollout.episode import Timeouts
 from turnwise.agents.rollout.group_runner import GroupRunner, env_key
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
@@ -58,7 +61,7 @@ def chat(tmp_path_factory: pytest.TempPathFactory) -> Chat:
 
 
 async def played(
-    stage: Stage, chat: Chat, of: Group, controller: Controller, client: Any = None
+    stage: Stage, chat: Chat, of: Group, controller: Controller, client: Any = None, timeouts: Timeouts = QUICK
 ) -> tuple[list[Outcome], Any, Controller]:
     """Play a group of policy players over a sampler; return the outcomes, the sampler and the controller."""
     client = client or Sampler(chat.stop_tokens[0])
@@ -68,7 +71,7 @@ async def played(
     def player(owner: EnvThread, group: Group, trajectory: Trajectory) -> Any:
         return policy_player(client, chat, owner, group, trajectory, 5.0)
 
-    runner = GroupRunner(StoreClient(stage.send), player, QUICK, stage.concurrency)
+    runner = GroupRunner(StoreClient(stage.send), player, timeouts, stage.concurrency)
     try:
         members = [(member, 0) for member in range(of.size)]
         return await runner.play(of, members, controller), client, controller
@@ -241,5 +244,24 @@ def test_a_state_without_a_snapshot_has_no_children(
         assert [one.member for one in outcomes] == [0, 1, 2]
         children = {len(view.latest.turns): view.latest.children for view in controller.views if not view.latest.member}
         assert [children[turns] for turns in (1, 2, 3)] == [0, 0, 2]
+
+    on_stage(tmp_path, scenario)
+
+
+def test_a_snapshot_that_takes_longer_than_a_step_is_no_failure(
+    tmp_path: Path, chat: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent's own files make a snapshot slow, until the environment itself gives up."""
+
+    def gives_up(_: TextSiteEnv) -> None:
+        sleep(0.3)
+
+    monkeypatch.setattr(TextSiteEnv, "snapshot", gives_up)
+
+    async def scenario(stage: Stage) -> None:
+        controller = Decides(lambda view: [Branch(0, 1)] if _at(view, 1) else [])
+        quick = replace(QUICK, step_s=0.2)
+        outcomes, _, _ = await played(stage, chat, group(site("find"), 1, LONG), controller, timeouts=quick)
+        assert [(one.member, one.status, one.turns) for one in outcomes] == [(0, Status.TRUNCATED, 5)]
 
     on_stage(tmp_path, scenario)
