@@ -219,6 +219,10 @@ class Outcome:
     suspended: Any = None
     """The point from which another episode may continue this one (``agents.rollout.progress.BranchPoint``); None if
     the rollout controller did not suspend it. Not in the store."""
+    parent: int | None = None
+    """The member that it is a branch of; None for a member that began with a reset."""
+    branched_at: int | None = None
+    """The number of turns that it shares with its parent."""
 
 
 @dataclass(frozen=True, slots=True)

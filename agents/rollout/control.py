@@ -50,15 +50,16 @@ class MemberView:
     reward: float
     """Sum of the rewards so far."""
     turns: Sequence[TurnView] = ()
-    """Empty for a member that another worker played to its end."""
+    """Empty for a member that another worker, or an earlier stage, played to its end."""
     dropped: bool = False
     """Whether the controller dropped or suspended it."""
     parent: int | None = None
     """The member that this one is a branch of."""
     branched_at: int | None = None
-    """The number of turns that it shares with its parent; ``turns`` begins with them."""
+    """The number of turns that it shares with its parent; ``turns`` begins with them unless it is empty."""
     children: int = 0
-    """The members that branch from it, those included that begin after its current turn."""
+    """The members that branch from it, those included that begin after its current turn. Of the branches that another
+    worker or an earlier stage began, only those count that ended with a reward."""
     branchable: bool = False
     """Whether it may be branched and suspended: its environment and its player restore snapshots."""
 

@@ -77,7 +77,7 @@ class GroupRunner:
 
         Args:
             controller: decides about the running members; None to play each one to its end.
-            finished: the outcomes of the other members, which another worker played.
+            finished: the outcomes of the other members, which another worker or an earlier stage played.
             starts: the suspended episodes that members continue; the other members begin with a reset.
         """
 
@@ -109,7 +109,8 @@ class GroupRunner:
                 raise
             # It waited for a slot: no episode began, and the store has no trajectory of it.
             outcome = self._cancelled(self._trajectory(group, member), member.dropped)
-        return replace(outcome, suspended=member.suspended)
+        parent, branched_at = member.view.parent, member.view.branched_at
+        return replace(outcome, suspended=member.suspended, parent=parent, branched_at=branched_at)
 
     async def _attempts(self, group: Group, member: RunningMember, attempt: int) -> Outcome:
         last = attempt + (0 if member.is_branch else MAX_RETRIES)

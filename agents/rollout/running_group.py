@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
@@ -197,9 +198,14 @@ class RunningGroup:
         # Named as the streams of the driver are: seed, slot and, in place of an index, the number of the group.
         number = group.id.rpartition(":")[2]
         self._stream = Random(f"{seed} rollout_control.{number}")  # noqa: S311 - reproducible, not secret
-        self._finished = [MemberView(one.member, one.attempt, one.status, one.reward) for one in finished]
+        children = Counter(one.parent for one in finished)
+        self._finished = [_finished(one, children[one.member]) for one in finished]
         self.members = {
-            member: RunningMember(self, MemberView(member, attempt, Status.RUNNING, 0.0), (starts or {}).get(member))
+            member: RunningMember(
+                self,
+                MemberView(member, attempt, Status.RUNNING, 0.0, children=children[member]),
+                (starts or {}).get(member),
+            )
             for member, attempt in members
         }
 
@@ -254,6 +260,19 @@ class RunningGroup:
 
     def _is_running(self, member: int) -> bool:
         return member in self.members and self.members[member].view.running
+
+
+def _finished(one: Outcome, children: int) -> MemberView:
+    """Return the view of a member that another worker, or an earlier stage, played to its end."""
+    return MemberView(
+        one.member,
+        one.attempt,
+        one.status,
+        one.reward,
+        parent=one.parent,
+        branched_at=one.branched_at,
+        children=children,
+    )
 
 
 def _logprobs(messages: Sequence[Message]) -> tuple[float, ...]:

@@ -133,8 +133,9 @@ def members(conn: Connection, group: str) -> list[Outcome]:
     """Return the latest attempt of each member of a group, by member."""
     rows = conn.execute(
         select(trajectory).where(trajectory.c.group_id == group).order_by(trajectory.c.member, trajectory.c.attempt)
-    )
+    ).all()
     latest = {row.member: row for row in rows}
+    owners = {row.id: row.member for row in rows}
     return [
         Outcome(
             trajectory=row.id,
@@ -146,6 +147,8 @@ def members(conn: Connection, group: str) -> list[Outcome]:
             turns=row.n_steps,
             tokens=row.n_tokens,
             error=row.error,
+            parent=owners.get(row.branched_from),
+            branched_at=row.branched_at,
         )
         for row in latest.values()
     ]

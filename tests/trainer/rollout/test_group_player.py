@@ -18,9 +18,11 @@ from turnwise.store.client import StoreClient
 from turnwise.store.operations import Write
 from turnwise.store.operations.trajectories import DROPPED
 from turnwise.store.queries import load_trajectory
+from turnwise.store.trajectory_writer import TrajectoryWriter
 from turnwise.store.writer import Answer
 from turnwise.tests.agents.players import QUICK, Respond, Stage, always, group, on_stage, oracle, site
 from turnwise.tests.agents.rollout.test_branching import LONG, Sampler
+from turnwise.tests.agents.rollout.test_control import Decides
 from turnwise.tests.trainer.playing import InProcess
 from turnwise.trainer.algorithms.rollout_control.april import OverProvision
 from turnwise.trainer.algorithms.rollout_control.turn_tree import TurnTree
@@ -177,6 +179,49 @@ def test_a_second_stage_numbers_its_members_and_attempts_above_those_before(tmp_
     on_stage(tmp_path, scenario)
 
 
+def test_a_second_stage_begins_above_a_gap_that_an_unfinished_branch_left(tmp_path: Path) -> None:
+    """A lost worker branched member 0 twice after its first turn, and only member 3, the second branch, ended."""
+
+    async def scenario(stage: Stage) -> None:
+        calls: list[Sequence[tuple[int, int]]] = []
+        controller = Decides(lambda _: [])
+
+        class Pool:
+            async def play(
+                self, of: Group, members: Sequence[tuple[int, int]], timeout_s: float, *control: Any
+            ) -> list[Outcome]:
+                calls.append(members)
+                if len(calls) > 1:
+                    return await runner.play(of, members, *control)
+                for one in (played("g-0", 0), branch("g-2", 2), branch("g-3", 3)):
+                    record = TrajectoryWriter(StoreClient(stage.send), one)
+                    record.start()
+                    if one.member == 3:
+                        await record.finish(Status.COMPLETED, reward=0.5)
+                raise WorkerLost("no answer")
+
+        def played(name: str, member: int) -> Trajectory:
+            return Trajectory(id=name, run="r", group="g", member=member, attempt=0)
+
+        def branch(name: str, member: int) -> Trajectory:
+            return replace(played(name, member), branched_from="g-0", branched_at=1)
+
+        of, store, runner = group(site(), 2), await stage.begin(), stage.runner(oracle)
+        await store.open_group(of)
+        pool: Any = Pool()
+        outcomes = await play_group(pool, store, of, 20.0, controller, grown_by_two)
+        await runner.close()
+        again = MAX_RETRIES + 1
+        assert calls == [[(0, 0), (1, 0)], [(0, again), (1, again)], [(4, again), (5, again)]]
+        assert {one.member: one.parent for one in outcomes} == {0: None, 1: None, 3: 0, 4: None, 5: None}
+        for view in (controller.views[0], controller.views[-1]):
+            seen = {one.member: one for one in view.members}
+            assert (seen[3].parent, seen[3].branched_at, seen[3].reward) == (0, 1, 0.5)
+            assert [one.children for one in view.members] == [1] + [0] * (len(seen) - 1)
+
+    on_stage(tmp_path, scenario)
+
+
 def test_a_group_without_a_worker_left_gets_no_second_stage(tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         class Pool:
@@ -239,10 +284,10 @@ def test_a_second_stage_begins_after_the_branches_of_the_first(tmp_path: Path) -
         pool: Any = InProcess(runner)
         outcomes = await play_group(pool, store, of, 20.0, TurnTree(budget=3, alpha=1.0, beta=0.0), grown_by_two)
         await runner.close()
-        assert [one.member for one in outcomes] == list(range(10))
+        assert [one.member for one in outcomes] == list(range(7))
         (loaded,) = await store.load([of.id])
         began = [one.member for one in loaded.trajectories if one.branched_from is None]
-        assert began == [0, 1, 5, 6], "three branches per stage"
+        assert began == [0, 1, 5, 6], "three branches in both stages together"
         trained = sum(int(sample.mask.sum()) for one in loaded.trajectories for sample in samples(one))
         assert trained == client.sampled_tokens
 
