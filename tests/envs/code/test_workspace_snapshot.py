@@ -103,6 +103,7 @@ def test_modes_and_times_of_the_folders_themselves_are_restored(env: CodeEnv, ma
     assert seen(env, "bash echo x > x; chmod 500 /workspace; chmod 711 /tmp") == "exit 0"
     assert seen(env, "bash touch -d '2001-02-03 04:05:06' /workspace /tmp") == "exit 0"
     before, snapshot, other = seen(env, listing), env.snapshot(), make()
+    assert snapshot is not None
     other.restore(snapshot)
     assert seen(other, listing) == before
     assert "/workspace 500 981173106" in before
