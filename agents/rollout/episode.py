@@ -39,7 +39,7 @@ its error names the part that did not answer."""
 
 SNAPSHOT_S = 30.0
 """Least timeout of a snapshot, in seconds. An environment bounds its own wait by less, and then has no snapshot. The
-timeout of a step may be shorter: a snapshot that takes longer than a step is no failure of the environment."""
+timeout of a step may be shorter: a snapshot that takes longer than a step is not a failure."""
 
 ENV_PACKAGE = "env_package"
 """Key in a trajectory's ``extras``: the package that provides the environment, with its version."""

@@ -137,7 +137,7 @@ def test_a_group_that_failed_gets_no_second_stage(tmp_path: Path) -> None:
 
 
 class StopsInSecondStage(InProcess):
-    """Plays the first stage of a group, then waits for ever before the second."""
+    """Plays the first stage of a group, then waits before the second until it is cancelled."""
 
     second: asyncio.Event
 

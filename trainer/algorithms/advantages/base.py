@@ -22,7 +22,7 @@ a branch shares with its parent has no tokens in the branch: they are the parent
 
 
 class TokenModel(Protocol):
-    """A trainable copy of the reference policy, with an optimizer of its own. The learner provides it.
+    """A trainable copy of the reference policy, with its own optimizer. The learner provides it.
 
     The reference policy is the policy that training began with, or ``model.reference``. Every method makes forward
     passes over all tokens of the trajectories: call it in ``AdvantageEstimator.__call__`` only.

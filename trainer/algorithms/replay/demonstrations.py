@@ -3,7 +3,7 @@
 Source: ours.
 
 The losses ``behavior_cloning`` and ``hpt`` train on them. ``turnwise eval --policy oracle --split train`` records
-demonstrations. Each is a group of its own, without an advantage, and is neither consumed nor expired.
+demonstrations. A batch has one group per demonstration, without an advantage; it is neither consumed nor expired.
 
 The demonstrations of an environment are chosen once, at its first batch. A resumed run keeps them, whatever was
 recorded since. A choice without a demonstration of the batch's environments, with their options, is made again.

@@ -27,7 +27,7 @@ from ..losses.base import PolicyLoss
 from .base import ReplayBuffer, StoreReader
 
 _SEARCHED = 32
-"""Successes of a task among which one that is not a branch is searched, beside the members of the batch."""
+"""Newest successes of a task to look through for one that is not a branch; members of the batch come on top."""
 
 
 class SuccessBackfill(ReplayBuffer):
@@ -65,7 +65,7 @@ class SuccessBackfill(ReplayBuffer):
     def _success(
         self, task: str, reader: StoreReader, fresh: Collection[str]
     ) -> tuple[Trajectory, Sequence[float]] | None:
-        """Return the newest success of a task that is no branch and not among ``fresh``; None if there is none."""
+        """Return the newest success of a task that is neither a branch nor among ``fresh``; None if there is none."""
         newest = reader.successes(task, min_return=self.min_return, limit=_SEARCHED + len(fresh))
         for name in newest:
             if name in fresh:
