@@ -19,6 +19,7 @@ from .maintenance.collect import Collected, collect
 from .maintenance.policy import RetentionPolicy
 from .operations import BatchItem, Score
 from .operations.runs import lock_run
+from .recent_groups import RecentGroups
 from .writing.client import StoreClient
 
 P = ParamSpec("P")
@@ -35,6 +36,7 @@ class RunStore:
         self._database = database
         self._driver = uuid4().hex
         self._epoch: int | None = None
+        self._recent = RecentGroups()
 
     @property
     def _owner(self) -> str:
@@ -207,16 +209,24 @@ class RunStore:
             NotFound: a group is not in the store.
             StepCorrupt: stored content was altered.
         """
-        return await asyncio.to_thread(retried, lambda: queries.load_groups(self._database, groups, texts=texts))
+        loaded = await asyncio.to_thread(retried, lambda: queries.load_groups(self._database, groups, texts=texts))
+        for one in loaded:
+            self._recent.add(one, texts=texts)
+        return loaded
 
     async def load_scored(self, groups: Sequence[str], *, texts: bool = False) -> list[ScoredGroup]:
         """Return scored groups with their shaped rewards, in the given order; ``texts`` as in ``load``.
+
+        A group that this process loaded to score it is not read again.
 
         Raises:
             NotFound: a group is not in the store.
             StepCorrupt: stored content was altered.
         """
-        return await asyncio.to_thread(retried, lambda: queries.load_scored(self._database, groups, texts=texts))
+        known = self._recent.take(groups, texts=texts)
+        return await asyncio.to_thread(
+            retried, lambda: queries.load_scored(self._database, groups, texts=texts, known=known)
+        )
 
     def reader(
         self, *, texts: bool = False, encode: Callable[[ScoredGroup], ScoredGroup] = lambda scored: scored

@@ -1,6 +1,6 @@
 """Reads of scores: closed groups with their shaped rewards, and the verdicts on one trajectory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from ..errors import StepCorrupt
 from ..operations.scores import score_digest
 from ..schema import no_of, rollout_group, score, trajectory
 from ..schema import run as run_table
-from .load import load_groups, load_trajectories
+from .load import load_group_heads, load_groups, load_trajectories
 
 _CHUNK = 500
 
@@ -27,20 +27,29 @@ class StoredScore:
     """One per reward shaper, in the order of the shapers."""
 
 
-def load_scored(database: Database, groups: Sequence[str], *, texts: bool = False) -> list[ScoredGroup]:
+def load_scored(
+    database: Database, groups: Sequence[str], *, texts: bool = False, known: Mapping[str, Group] | None = None
+) -> list[ScoredGroup]:
     """Return scored groups in the given order, with their scored members only.
 
     A member without a stored score keeps the environment's rewards: its run has no reward shaper.
+
+    Args:
+        texts: as in ``load_groups``.
+        known: trajectories of closed groups that this process has loaded already, by the group's id.
 
     Raises:
         NotFound: a group is not in the store.
         StepCorrupt: content was altered.
         BlobMissing: content is missing.
     """
-    loaded = load_groups(database, groups, texts=texts)
+    known = known or {}
+    loaded = {one.id: one for one in load_groups(database, [name for name in groups if name not in known], texts=texts)}
     with database.read() as conn:
-        rows = _stored(conn, [one.id for group in loaded for one in group.trajectories])
-    return [_scored(group, rows) for group in loaded]
+        for head in load_group_heads(conn, known):
+            loaded[head.id] = replace(head, trajectories=known[head.id].trajectories)
+        rows = _stored(conn, [one.id for group in loaded.values() for one in group.trajectories])
+    return [_scored(loaded[name], rows) for name in groups]
 
 
 def load_scored_trajectories(
