@@ -7,8 +7,9 @@ A step is one row of ``step`` and two messages with 24 tokens together. The part
 2. ``list_p95_ms``: 95th percentile of the slowest kind of list page (every sort, every filter), ``open_ms``: median of
    loading a trajectory, both in a store of ``--steps`` steps. ``resume_s``: a resume of a run with 12,000 consumed
    groups.
-3. PostgreSQL only: the steps per second of 8 writing processes over those of one, and the 99th percentile of the
-   learner's lease meanwhile (``lease_p99_ms``).
+3. PostgreSQL only: the steps per second of 8 writing processes over those of one (``writers_over_one``), the cores of
+   the machine that they and the server keep busy (``cores_busy``), and the 99th percentile of the learner's lease
+   meanwhile (``lease_p99_ms``).
 
 Prints one JSON line last.
 """
@@ -247,6 +248,8 @@ def read(database: Database) -> dict[str, float]:
     kinds: dict[str, float] = {}
     for sort in TRAJECTORY_SORTS:
         for chosen in filters:
+            if sort != "created_at" and "run" not in chosen:
+                continue
             times, after = [], None
             for _ in range(20):
                 page: list[dict[str, Any]] = []
@@ -298,27 +301,36 @@ CONSUMED = "INSERT INTO batch_group (run_no, version_id, group_no, idx, fresh) V
 def concurrent(url: str, turns: int) -> dict[str, float]:
     """Return the rate of 8 writing processes over that of one, and the learner's wait for a lease meanwhile."""
     rates = {}
+    busy = 0.0
     waits: list[float] = []
     database = open_database(url)
     for count in (1, WRITERS):
         command = [sys.executable, __file__, "--writer", url, "--turns", str(turns)]
         start = time.perf_counter()
-        cpu = os.times()
+        before = busy_s()
         children = [subprocess.Popen([*command, "--prefix", f"w{count}-{n}-"]) for n in range(count)]
         while any(child.poll() is None for child in children):
             if count > 1:
                 waits.append(timed(lambda: _lease(database)))
             time.sleep(0.02)
         seconds = time.perf_counter() - start
-        used = os.times()
         rates[count] = count * turns / seconds
-        busy = used.children_user + used.children_system - cpu.children_user - cpu.children_system
-        print(f"{count} writers: {rates[count]:,.0f} steps per second, {busy / seconds:.2f} cores of their own")
+        busy = (busy_s() - before) / seconds
+        print(f"{count} writers: {rates[count]:,.0f} steps per second, {busy:.2f} of {os.cpu_count()} cores busy")
     database.close()
     return {
         "writers_over_one": round(rates[WRITERS] / rates[1], 2),
+        "cores_busy": round(busy, 2),
         "lease_p99_ms": round(sorted(waits)[int(0.99 * len(waits))], 1),
     }
+
+
+def busy_s() -> float:
+    """Return the seconds that the machine's cores have worked since it started, added up."""
+    user, nice, system, _idle, _waiting, interrupts, soft, *_ = map(
+        int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    )
+    return (user + nice + system + interrupts + soft) / os.sysconf("SC_CLK_TCK")
 
 
 def _lease(database: Database) -> None:

@@ -214,6 +214,18 @@ def upgrade() -> None:
         postgresql_where=sa.text("NOT abandoned"),
     )
     op.create_table(
+        "reward_set",
+        sa.Column("no", NUMBER, sa.Identity(always=False), nullable=False),
+        sa.Column("run_no", NUMBER, nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("component", sa.Text(), nullable=False),
+        sa.Column("options", DOCUMENT, nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(["run_no"], ["run.no"], name=op.f("fk_reward_set_run_no_run")),
+        sa.PrimaryKeyConstraint("no", name=op.f("pk_reward_set")),
+        sa.UniqueConstraint("run_no", "name", name=op.f("uq_reward_set_run_no_name")),
+    )
+    op.create_table(
         "rollout_group",
         sa.Column("no", NUMBER, sa.Identity(always=False), nullable=False),
         sa.Column("id", sa.Text(), nullable=False),
@@ -350,20 +362,17 @@ def upgrade() -> None:
         sa.UniqueConstraint("uid", name=op.f("uq_trajectory_uid")),
     )
     op.create_index(
-        "ix_trajectory_whole",
-        "trajectory",
-        ["run_no", "no"],
-        sqlite_where=sa.text("pruned_at IS NULL"),
-        postgresql_where=sa.text("pruned_at IS NULL"),
-    )
-    op.create_index(
         "ix_trajectory_branched_from",
         "trajectory",
         ["branched_from"],
         sqlite_where=sa.text("branched_from IS NOT NULL"),
         postgresql_where=sa.text("branched_from IS NOT NULL"),
     )
-    op.create_index(op.f("ix_trajectory_created_at_no"), "trajectory", ["created_at", "no"])
+    op.create_index(
+        "ix_trajectory_created_at",
+        "trajectory",
+        ["created_at", "no", "purpose", "status", "source", "success", "abandoned", "deterministic"],
+    )
     op.create_index(op.f("ix_trajectory_env_id_created_at_no"), "trajectory", ["env_id", "created_at", "no"])
     op.create_index(
         "ix_trajectory_final_observation_blob",
@@ -372,15 +381,32 @@ def upgrade() -> None:
         sqlite_where=sa.text("final_observation_blob IS NOT NULL"),
         postgresql_where=sa.text("final_observation_blob IS NOT NULL"),
     )
-    op.create_index(op.f("ix_trajectory_n_steps_no"), "trajectory", ["n_steps", "no"])
     op.create_index(op.f("ix_trajectory_policy_created_at_no"), "trajectory", ["policy", "created_at", "no"])
-    op.create_index(op.f("ix_trajectory_reward_no"), "trajectory", ["reward", "no"])
-    op.create_index(op.f("ix_trajectory_run_no_created_at_no"), "trajectory", ["run_no", "created_at", "no"])
+    op.create_index(
+        "ix_trajectory_run_created_at",
+        "trajectory",
+        ["run_no", "created_at", "no", "purpose", "status", "source", "success", "abandoned", "deterministic"],
+    )
+    op.create_index(
+        "ix_trajectory_run_n_steps",
+        "trajectory",
+        ["run_no", "n_steps", "no", "purpose", "status", "source", "success", "abandoned", "deterministic"],
+    )
     op.create_index(op.f("ix_trajectory_run_no_max_version"), "trajectory", ["run_no", "max_version"])
-    op.create_index(op.f("ix_trajectory_run_no_n_steps_no"), "trajectory", ["run_no", "n_steps", "no"])
-    op.create_index(op.f("ix_trajectory_run_no_reward_no"), "trajectory", ["run_no", "reward", "no"])
     op.create_index(
         op.f("ix_trajectory_run_no_status_created_at_no"), "trajectory", ["run_no", "status", "created_at", "no"]
+    )
+    op.create_index(
+        "ix_trajectory_run_reward",
+        "trajectory",
+        ["run_no", "reward", "no", "purpose", "status", "source", "success", "abandoned", "deterministic"],
+    )
+    op.create_index(
+        "ix_trajectory_whole",
+        "trajectory",
+        ["run_no", "no"],
+        sqlite_where=sa.text("pruned_at IS NULL"),
+        postgresql_where=sa.text("pruned_at IS NULL"),
     )
     op.create_table(
         "batch_group",
@@ -439,27 +465,6 @@ def upgrade() -> None:
         postgresql_where=sa.text("fresh AND NOT abandoned"),
     )
     op.create_table(
-        "score",
-        sa.Column("trajectory_no", NUMBER, autoincrement=False, nullable=False),
-        sa.Column("rewards", DOCUMENT, nullable=True),
-        sa.Column("verdicts", DOCUMENT, nullable=False),
-        sa.Column("digest", sa.LargeBinary(), nullable=False),
-        sa.ForeignKeyConstraint(["trajectory_no"], ["trajectory.no"], name=op.f("fk_score_trajectory_no_trajectory")),
-        sa.PrimaryKeyConstraint("trajectory_no", name=op.f("pk_score")),
-    )
-    op.create_table(
-        "reward_set",
-        sa.Column("no", NUMBER, sa.Identity(always=False), nullable=False),
-        sa.Column("run_no", NUMBER, nullable=False),
-        sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("component", sa.Text(), nullable=False),
-        sa.Column("options", DOCUMENT, nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
-        sa.ForeignKeyConstraint(["run_no"], ["run.no"], name=op.f("fk_reward_set_run_no_run")),
-        sa.PrimaryKeyConstraint("no", name=op.f("pk_reward_set")),
-        sa.UniqueConstraint("run_no", "name", name=op.f("uq_reward_set_run_no_name")),
-    )
-    op.create_table(
         "reward",
         sa.Column("set_no", NUMBER, autoincrement=False, nullable=False),
         sa.Column("trajectory_no", NUMBER, autoincrement=False, nullable=False),
@@ -473,13 +478,21 @@ def upgrade() -> None:
         sqlite_with_rowid=False,
     )
     op.create_index(op.f("ix_reward_trajectory_no"), "reward", ["trajectory_no"])
+    op.create_table(
+        "score",
+        sa.Column("trajectory_no", NUMBER, autoincrement=False, nullable=False),
+        sa.Column("rewards", DOCUMENT, nullable=True),
+        sa.Column("verdicts", DOCUMENT, nullable=False),
+        sa.Column("digest", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(["trajectory_no"], ["trajectory.no"], name=op.f("fk_score_trajectory_no_trajectory")),
+        sa.PrimaryKeyConstraint("trajectory_no", name=op.f("pk_score")),
+    )
 
 
 def downgrade() -> None:
+    op.drop_table("score")
     op.drop_index(op.f("ix_reward_trajectory_no"), table_name="reward")
     op.drop_table("reward")
-    op.drop_table("reward_set")
-    op.drop_table("score")
     op.drop_index(
         "uq_batch_item_once",
         table_name="batch_item",
@@ -496,14 +509,18 @@ def downgrade() -> None:
     )
     op.drop_index(op.f("ix_batch_group_group_no"), table_name="batch_group")
     op.drop_table("batch_group")
+    op.drop_index(
+        "ix_trajectory_whole",
+        table_name="trajectory",
+        sqlite_where=sa.text("pruned_at IS NULL"),
+        postgresql_where=sa.text("pruned_at IS NULL"),
+    )
+    op.drop_index("ix_trajectory_run_reward", table_name="trajectory")
     op.drop_index(op.f("ix_trajectory_run_no_status_created_at_no"), table_name="trajectory")
-    op.drop_index(op.f("ix_trajectory_run_no_reward_no"), table_name="trajectory")
-    op.drop_index(op.f("ix_trajectory_run_no_n_steps_no"), table_name="trajectory")
     op.drop_index(op.f("ix_trajectory_run_no_max_version"), table_name="trajectory")
-    op.drop_index(op.f("ix_trajectory_run_no_created_at_no"), table_name="trajectory")
-    op.drop_index(op.f("ix_trajectory_reward_no"), table_name="trajectory")
+    op.drop_index("ix_trajectory_run_n_steps", table_name="trajectory")
+    op.drop_index("ix_trajectory_run_created_at", table_name="trajectory")
     op.drop_index(op.f("ix_trajectory_policy_created_at_no"), table_name="trajectory")
-    op.drop_index(op.f("ix_trajectory_n_steps_no"), table_name="trajectory")
     op.drop_index(
         "ix_trajectory_final_observation_blob",
         table_name="trajectory",
@@ -511,13 +528,7 @@ def downgrade() -> None:
         postgresql_where=sa.text("final_observation_blob IS NOT NULL"),
     )
     op.drop_index(op.f("ix_trajectory_env_id_created_at_no"), table_name="trajectory")
-    op.drop_index(op.f("ix_trajectory_created_at_no"), table_name="trajectory")
-    op.drop_index(
-        "ix_trajectory_whole",
-        table_name="trajectory",
-        sqlite_where=sa.text("pruned_at IS NULL"),
-        postgresql_where=sa.text("pruned_at IS NULL"),
-    )
+    op.drop_index("ix_trajectory_created_at", table_name="trajectory")
     op.drop_index(
         "ix_trajectory_branched_from",
         table_name="trajectory",
@@ -552,6 +563,7 @@ def downgrade() -> None:
     op.drop_index(op.f("ix_rollout_group_run_no_purpose_state_closed_at"), table_name="rollout_group")
     op.drop_index(op.f("ix_rollout_group_run_no_created_at_no"), table_name="rollout_group")
     op.drop_table("rollout_group")
+    op.drop_table("reward_set")
     op.drop_index(
         "uq_policy_version_surviving",
         table_name="policy_version",

@@ -41,8 +41,7 @@ def canonical(values: Iterable[Any]) -> str:
 
     The numbers of a document (a mapping or sequence) are written as floats; those of a column keep its type.
     """
-    parts = [_document(value) if isinstance(value, Mapping | list | tuple) else value for value in values]
-    return _ENCODER.encode(parts)
+    return _ENCODER.encode([value if type(value) in _SCALARS else _document(value) for value in values])
 
 
 def digest_of(values: Iterable[Any]) -> str:
@@ -118,5 +117,7 @@ def _number(value: float) -> float | str | None:
     return number if number - number == 0 else None
 
 
+_SCALARS = frozenset({str, int, float, bool, type(None), bytes, datetime, UUID})
+"""Types of columns that are no documents."""
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_text)
 """Made once: ``json.dumps`` makes an encoder per call."""

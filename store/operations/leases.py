@@ -6,8 +6,9 @@ leases nothing twice.
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import Row, bindparam, insert, select, update
 
 from ...records import GroupState, Purpose
 from ..errors import LeaseLost
@@ -34,14 +35,10 @@ def lease_groups(
         NotFound: the run is not in the store.
     """
     run_no = lock_run(tx, run, epoch).no
-    held = groups_held_by(tx, run_no, owner)
-    overdue = (
-        select(rollout_group.c.id)
-        .join(lease, lease.c.group_no == rollout_group.c.no)
-        .where(lease.c.run_no == run_no, lease.c.ended_at.is_(None))
-        .where(lease.c.owner != owner, lease.c.expires_at < tx.now)
-    )
-    _return_to_queue(tx, list(tx.conn.execute(overdue).scalars()), "overdue")
+    leased = _leased(tx, run_no)
+    held = [one.id for one in leased if one.owner == owner]
+    others = [one for one in leased if one.owner != owner]
+    _return_to_queue(tx, [one.id for one in others if one.expires_at < tx.now], "overdue")
     wanted = count - len(held)
     fresh: list[str] = []
     if wanted > 0:
@@ -116,10 +113,15 @@ def _return_to_queue(tx: Transaction, groups: Sequence[str], outcome: str) -> No
 
 def groups_held_by(tx: Transaction, run_no: int, owner: str) -> list[str]:
     """Return the ids of the groups that ``owner`` leases, oldest lease first."""
+    return [one.id for one in _leased(tx, run_no) if one.owner == owner]
+
+
+def _leased(tx: Transaction, run_no: int) -> Sequence[Row[Any]]:
+    """Return id, owner and end of every leased group of a run, oldest lease first."""
     which = (
-        select(rollout_group.c.id)
+        select(rollout_group.c.id, lease.c.owner, lease.c.expires_at)
         .join(lease, lease.c.group_no == rollout_group.c.no)
-        .where(lease.c.run_no == run_no, lease.c.owner == owner, lease.c.ended_at.is_(None))
+        .where(lease.c.run_no == run_no, lease.c.ended_at.is_(None))
         .order_by(lease.c.no)
     )
-    return list(tx.conn.execute(which).scalars())
+    return tx.conn.execute(which).all()

@@ -50,7 +50,7 @@ class _Insert:
 
 def _sqlite_time(time: datetime) -> str:
     """Return a time as SQLAlchemy stores it on SQLite."""
-    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"
+    return time.astimezone(UTC).isoformat(" ", "microseconds")[:-6]
 
 
 _KEY = "trajectory_no"

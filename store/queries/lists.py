@@ -130,14 +130,16 @@ def list_trajectories(
     """Return a page of trajectories, without steps, messages and the JSON of the environment.
 
     Args:
-        sort: a key of ``TRAJECTORY_SORTS``.
+        sort: a key of ``TRAJECTORY_SORTS``; other than by ``created_at``, only trajectories of one ``run`` are sorted.
         after: the id of the last trajectory of the previous page.
         filters: a value, or a list of values, per key of ``TRAJECTORY_FILTERS``; ``NULL`` for no value, for example
             of ``success``. None does not filter.
 
     Raises:
-        StoreError: a filter or the sort is unknown.
+        StoreError: a filter or the sort is unknown, or the sort needs a run.
     """
+    if sort in TRAJECTORY_SORTS and sort != "created_at" and not isinstance(filters.get("run"), str):
+        raise StoreError(f"sorting by `{sort}` needs `run`: runs differ in their environments, so they do not compare")
     return _page(
         conn, TRAJECTORY_ROWS, trajectory, TRAJECTORY_FILTERS, TRAJECTORY_SORTS, filters, sort, descending, limit, after
     )

@@ -60,6 +60,9 @@ rollout_group = Table(
     Index(None, "task_no"),
 )
 
+FLAGS = ("purpose", "status", "source", "success", "abandoned", "deterministic")
+"""Columns with few values. They end each index that sorts a list, so that a filter by them reads few rows."""
+
 trajectory = Table(
     "trajectory",
     metadata,
@@ -98,14 +101,10 @@ trajectory = Table(
     Column("content_digest", Hash),
     Column("digest", Hash),
     UniqueConstraint("group_no", "member", "attempt"),
-    Index(None, "run_no", "created_at", "no"),
+    Index("ix_trajectory_created_at", "created_at", "no", *FLAGS),
+    *(Index(f"ix_trajectory_run_{sort}", "run_no", sort, "no", *FLAGS) for sort in ("created_at", "reward", "n_steps")),
     Index(None, "run_no", "status", "created_at", "no"),
-    Index(None, "run_no", "reward", "no"),
-    Index(None, "run_no", "n_steps", "no"),
     Index(None, "run_no", "max_version"),
-    Index(None, "created_at", "no"),
-    Index(None, "reward", "no"),
-    Index(None, "n_steps", "no"),
     Index(None, "env_id", "created_at", "no"),
     Index(None, "policy", "created_at", "no"),
     Index("ix_trajectory_whole", "run_no", "no", **where("pruned_at IS NULL")),
