@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,11 +37,13 @@ from turnwise.store.content.digests import content_digest
 from turnwise.store.content.rows import Rows, rows_of
 from turnwise.store.database import Database, open_database
 from turnwise.store.queries.lists import TRAJECTORY_SORTS
-from turnwise.store.writing.writer import Writer
+from turnwise.store.writing.writer import MAX_BATCH, Writer
 from turnwise.tests.store.postgres import Server
 
 NAN = math.nan
 TURNS, MEMBERS, ACTIVE = 8, 8, 64
+STEPS_PER_COMMIT = MAX_BATCH * TURNS // (TURNS + 2)
+"""Steps of a transaction of the writer; the rest of its writes start and finish episodes."""
 HORIZON = Horizon(TURNS, 8, 64, 512)
 RUN = {"config": {}, "config_hash": "", "kind": "train", "code_version": ""}
 CONSUMED_GROUPS = 12_000
@@ -77,14 +80,17 @@ def turn(index: int, salt: int) -> tuple[list[Step], list[Message]]:
 
 
 def write(url: str, turns: int, prefix: str = "") -> float:
-    """Write episodes of ``TURNS`` turns, ``ACTIVE`` at once, and return steps per second. The run exists."""
+    """Write episodes of ``TURNS`` turns, ``ACTIVE`` at once, and return steps per second. The run exists.
+
+    The queue stays full, so that the writer's batches are whole.
+    """
     database = open_database(url)
     writer = Writer(database)
     prepared = [rows_of(*turn(n // ACTIVE % TURNS, n)) for n in range(turns)]
     contents = [_content(prepared[max(0, n - (TURNS - 1) * ACTIVE) : n + 1 : ACTIVE]) for n in range(turns)]
+    futures: deque[Any] = deque()
     start = time.perf_counter()
     for first in range(0, turns, ACTIVE):
-        futures: list[Any] = []
         for n in range(first, min(first + ACTIVE, turns)):
             episode, index = n // (ACTIVE * TURNS), n // ACTIVE % TURNS
             group = f"{prefix}g{episode:06d}-{n % ACTIVE // MEMBERS}"
@@ -101,8 +107,10 @@ def write(url: str, turns: int, prefix: str = "") -> float:
                 end = {"status": Status.COMPLETED, "reward": n % 7, "final_observation": f"done {n}"}
                 end |= {"content": contents[n], "n_steps": TURNS, "n_messages": 2 * TURNS}
                 futures.append(writer.submit(operations.finish_trajectory.bind(trajectory=name, **end)))
-        for future in futures:
-            future.result(60)
+        while len(futures) > 2 * MAX_BATCH:
+            futures.popleft().result(60)
+    for future in futures:
+        future.result(60)
     seconds = time.perf_counter() - start
     writer.close()
     database.close()
@@ -147,7 +155,7 @@ def raw(database: Database, turns: int, folder: Path) -> float:
             target.execute(f"CREATE TABLE raw_{name} (LIKE {name} INCLUDING ALL)")
         mark, names = "%s", {name: f"raw_{name}" for name in tables}
         rows = {name: [tuple(map(_adapted, row)) for row in found] for name, found in rows.items()}
-    batches = turns // ACTIVE
+    batches = turns // STEPS_PER_COMMIT
     cursor = target.cursor()
     start = time.perf_counter()
     for number in range(batches):

@@ -1,17 +1,14 @@
 """The hot path: steps and messages, written as they happen.
 
 A policy of a few thousand parameters plays over a thousand turns per second, each a step and two messages. The process
-that plays builds the rows (``content.rows``), and the rows of many trajectories are inserted together: one
-``executemany`` per table. An existing row stays as it is, so a repeated append adds nothing.
+that plays builds the rows (``content.rows``), and the rows of many trajectories are inserted together, in
+one call per table. An existing row stays as it is, so a repeated append adds nothing.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from operator import itemgetter
-from typing import Any
 
-from sqlalchemy import Connection, Table, bindparam, select
+from sqlalchemy import bindparam, select
 
 from ...records import Status
 from ..content.blobs import NewBlob
@@ -20,6 +17,7 @@ from ..errors import Fenced, NotFound, StoreConflict
 from ..schema import message as message_table
 from ..schema import message_image, step_image
 from ..schema import step as step_table
+from .bulk_insert import BulkInsert
 from .transaction import Transaction, operation
 
 _CHUNK = 500
@@ -28,37 +26,11 @@ _STEPS = select(step_table.c.idx).where(step_table.c.trajectory_no == bindparam(
 _MESSAGES = select(message_table.c.idx).where(message_table.c.trajectory_no == bindparam("key"))
 
 
-class _Insert:
-    """An insert of many rows by the driver, without SQLAlchemy's conversion of each value: ``Rows`` are converted."""
-
-    def __init__(self, table: Table, *unused: str) -> None:
-        """``unused`` are columns that no writer fills yet."""
-        columns = [column.name for column in table.c if column.name not in (_KEY, *unused)]
-        self.values = itemgetter(*columns)
-        names = ", ".join([_KEY, *columns])
-        self._sql = f"INSERT INTO {table.name} ({names}) VALUES ({{}}) ON CONFLICT DO NOTHING"  # noqa: S608
-        self._times = [number for number, name in enumerate([_KEY, *columns]) if name == "created_at"]
-
-    def run(self, conn: Connection, rows: list[tuple[Any, ...]]) -> None:
-        """Insert ``rows``; an existing row stays as it is."""
-        mark = "?" if conn.dialect.name == "sqlite" else "%s"
-        if conn.dialect.name == "sqlite":
-            for number in self._times:
-                rows = [(*row[:number], _sqlite_time(row[number]), *row[number + 1 :]) for row in rows]
-        conn.exec_driver_sql(self._sql.format(", ".join([mark] * len(rows[0]))), rows)
-
-
-def _sqlite_time(time: datetime) -> str:
-    """Return a time as SQLAlchemy stores it on SQLite."""
-    return time.astimezone(UTC).isoformat(" ", "microseconds")[:-6]
-
-
-_KEY = "trajectory_no"
 _INSERTS = (
-    (_Insert(message_table, "sent", "tool_calls"), "messages"),
-    (_Insert(step_table, "tool_calls"), "steps"),
-    (_Insert(message_image, "first_token", "n_tokens", "width", "height"), "message_images"),
-    (_Insert(step_image), "step_images"),
+    (BulkInsert(message_table, "sent", "tool_calls"), "messages"),
+    (BulkInsert(step_table, "tool_calls"), "steps"),
+    (BulkInsert(message_image, "first_token", "n_tokens", "width", "height"), "message_images"),
+    (BulkInsert(step_image), "step_images"),
 )
 
 
