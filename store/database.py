@@ -210,7 +210,10 @@ def _connect(given: str, blobs: str | None, create: bool) -> Database:
     elif url.get_backend_name() == "sqlite":
         path = _sqlite_path(url)
         if create:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StoreError(f"the folder of the store cannot be made: {error}; check the path") from error
         elif not path.exists():
             raise StoreError(
                 f"there is no store at {without_secrets(str(path.resolve()))}; a run creates it, or "

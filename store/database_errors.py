@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 _SQLITE_FULL = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_FSYNC")
 _SQLITE_CLOSED = ("unable to open database file", "file is not a database", "attempt to write a readonly database")
+_SQLITE_DAMAGED = ("database disk image is malformed",)
 _SQLITE_BUSY = ("database is locked", "database table is locked", "database schema is locked")
 _POSTGRES_OPTIONS = ("invalid connection option", "invalid uri query parameter")
 _POSTGRES_FULL = ("53100",)
@@ -66,6 +67,11 @@ def to_store_error(error: DBAPIError, url: str) -> Exception:
     if is_transient(error):
         return StoreUnavailable(
             f"the store {url} did not answer: {error.orig}; check that it is running and that no other program locks it"
+        )
+    if any(phrase in str(error.orig) for phrase in _SQLITE_DAMAGED):
+        return StoreError(
+            f"the store {url} is damaged: {error.orig}; restore a backup, or recover what can be read by the program "
+            "`sqlite3` and its command `.recover`"
         )
     if any(phrase in str(error.orig) for phrase in _SQLITE_CLOSED):
         return StoreError(

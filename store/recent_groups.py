@@ -8,12 +8,14 @@ from collections.abc import Iterable
 
 from ..records import Group
 
-MAX_SIZE = 1 << 24
-"""Tokens and characters of observations that are kept; the oldest groups are dropped above it."""
+MAX_BYTES = 256 << 20
+"""Memory of the kept groups, about; the oldest are dropped above it."""
+RECORD_BYTES = 1024
+"""Memory of a step or message without its content, about."""
 
 
 class RecentGroups:
-    """The latest loaded groups, up to ``MAX_SIZE``."""
+    """The latest loaded groups, up to ``MAX_BYTES``."""
 
     def __init__(self) -> None:
         self._groups: OrderedDict[str, tuple[Group, bool, int]] = OrderedDict()
@@ -25,7 +27,7 @@ class RecentGroups:
         size = _size(group)
         self._groups[group.id] = group, texts, size
         self._size += size
-        while self._size > MAX_SIZE:
+        while self._size > MAX_BYTES:
             self._remove(next(iter(self._groups)))
 
     def take(self, names: Iterable[str], *, texts: bool) -> dict[str, Group]:
@@ -41,5 +43,10 @@ class RecentGroups:
 
 
 def _size(group: Group) -> int:
-    tokens = sum(len(message.tokens) for one in group.trajectories for message in one.messages)
-    return tokens + sum(len(step.observation) for one in group.trajectories for step in one.steps)
+    """Return the bytes of a group: 13 per token (its id, mask, log-probability and version), 4 per character."""
+    messages = [message for one in group.trajectories for message in one.messages]
+    steps = [step for one in group.trajectories for step in one.steps]
+    texts = sum(len(step.observation) + len(step.action) for step in steps)
+    return (
+        13 * sum(len(message.tokens) for message in messages) + 4 * texts + RECORD_BYTES * (len(messages) + len(steps))
+    )

@@ -103,8 +103,10 @@ class RunStore:
         )
 
     async def collect(self, policy: RetentionPolicy) -> Collected:
-        """Apply a retention policy to the store, and delete content that nothing refers to. Raises StoreError."""
-        return await asyncio.to_thread(collect, self._database, policy)
+        """Apply a retention policy to the run, and delete content that nothing in the store refers to. Raises
+        StoreError.
+        """
+        return await asyncio.to_thread(collect, self._database, policy, run=self.run)
 
     # Versions
 
@@ -155,6 +157,8 @@ class RunStore:
                 group=group, number=number, state=state, reason=reason, scores=scores, epoch=self._epoch
             )
         )
+        if state is not GroupState.READY:
+            self._recent.take([group], texts=False)
 
     async def unscored_groups(self) -> list[str]:
         """Return the ids of the closed training groups that are not scored yet, oldest first."""

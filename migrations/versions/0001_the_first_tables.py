@@ -245,6 +245,7 @@ def upgrade() -> None:
         sa.Column("closed_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("n_trajectories", sa.Integer(), nullable=True),
         sa.Column("score_no", sa.Integer(), nullable=True),
+        sa.Column("n_scores", sa.Integer(), nullable=True),
         sa.ForeignKeyConstraint(["run_no"], ["run.no"], name=op.f("fk_rollout_group_run_no_run")),
         sa.ForeignKeyConstraint(["task_no"], ["task.no"], name=op.f("fk_rollout_group_task_no_task")),
         sa.PrimaryKeyConstraint("no", name=op.f("pk_rollout_group")),

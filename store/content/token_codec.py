@@ -111,7 +111,8 @@ def _encode_short(message: Message) -> bytes:
 
 
 def decode(data: bytes) -> Tokens:
-    """Return the columns that ``encode`` received.
+    """Return the columns that ``encode`` received, read-only: a component that changed them would train on other tokens
+    than the store has.
 
     Raises:
         ValueError: ``data`` has an unknown format, or was altered.
@@ -135,6 +136,8 @@ def decode(data: bytes) -> Tokens:
         logprobs[sampled] = np.frombuffer(body, "<f4", -1, at)
     except (struct.error, KeyError, ValueError, IndexError, zlib.error) as error:
         raise ValueError(f"{len(data)} bytes are not tokens in a known format: {error}") from error
+    for column in (ids, mask, logprobs, versions):
+        column.flags.writeable = False
     return Tokens(ids, mask, logprobs, versions)
 
 

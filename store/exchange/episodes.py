@@ -1,6 +1,6 @@
 """Episodes as export and import exchange them: a trajectory with its group, its final observation and its images."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -34,11 +34,14 @@ class Episode:
         return str(self.trajectory.uid)
 
 
-def selected_ids(database: Database, *, limit: int | None = None, **filters: Any) -> Iterator[str]:
-    """Yield the ids of the trajectories that ended and survive, oldest first.
+def selected_ids(
+    database: Database, *, limit: int | None = None, pruned: Callable[[int], None] = lambda count: None, **filters: Any
+) -> Iterator[str]:
+    """Yield the ids of the trajectories that ended, survive and have their content, oldest first.
 
     Args:
         limit: the maximum number of ids.
+        pruned: receives numbers of trajectories that are left out because retention removed their content.
         filters: as in ``queries.list_trajectories``.
 
     Raises:
@@ -52,11 +55,13 @@ def selected_ids(database: Database, *, limit: int | None = None, **filters: Any
         page = PAGE if left is None else min(PAGE, left)
         with database.read() as conn:
             rows = queries.list_trajectories(conn, descending=False, limit=page, after=after, **chosen)
-        yield from (row["id"] for row in rows)
+        whole = [row["id"] for row in rows if row["pruned_at"] is None]
+        pruned(len(rows) - len(whole))
+        yield from whole
         if len(rows) < page:
             return
         after = rows[-1]["id"]
-        left = None if left is None else left - len(rows)
+        left = None if left is None else left - len(whole)
 
 
 def read_episodes(database: Database, ids: Iterable[str], *, images: bool = True) -> Iterator[Episode]:

@@ -28,10 +28,15 @@ class Floor:
     """Groups that the update to this version, or a later update, consumed stay."""
 
 
-def floors(conn: Connection, policy: RetentionPolicy) -> list[Floor]:
-    """Return what each training run needs, the oldest run first."""
-    numbers = conn.execute(select(run.c.no).where(run.c.kind == "train").order_by(run.c.no)).scalars()
-    return [_floor(conn, number, policy.keep_versions or 1) for number in list(numbers)]
+def floors(conn: Connection, policy: RetentionPolicy, only: str | None = None) -> list[Floor]:
+    """Return what each training run needs, the oldest run first; ``only`` names one run.
+
+    A run whose trajectories an unfinished offline run trains on is left out: that run may still read all of them.
+    """
+    runs = conn.execute(select(run.c.no, run.c.id, run.c.status, run.c.config).where(run.c.kind == "train")).all()
+    read = {(one.config.get("offline") or {}).get("run") for one in runs if one.status == "running"}
+    chosen = sorted(one.no for one in runs if one.id not in read and only in (None, one.id))
+    return [_floor(conn, number, policy.keep_versions or 1) for number in chosen]
 
 
 def _floor(conn: Connection, number: int, kept: int) -> Floor:
@@ -77,10 +82,9 @@ _HEADS = trajectory.join(rollout_group, rollout_group.c.no == trajectory.c.group
 
 
 def _unused(table: Any, ours: ColumnElement[Any], theirs: ColumnElement[Any]) -> ColumnElement[bool]:
-    """Return the condition that no surviving update since ``trained`` used a row."""
-    return ~exists(
-        select(1).where(theirs == ours, table.c.abandoned == false(), table.c.version_id >= bindparam("trained"))
-    )
+    """Return the condition that no surviving update used a row: of this run since ``trained``, of others ever."""
+    recent = or_(table.c.version_id >= bindparam("trained"), table.c.run_no != bindparam("run"))
+    return ~exists(select(1).where(theirs == ours, table.c.abandoned == false(), recent))
 
 
 _PRUNABLE = and_(

@@ -46,6 +46,7 @@ def collect(
     database: Database,
     policy: RetentionPolicy,
     *,
+    run: str | None = None,
     dry_run: bool = False,
     shrink: bool = False,
     progress: Progress = lambda stage, done, total: None,
@@ -53,6 +54,7 @@ def collect(
     """Prune by age, then by size, then delete garbage, and return what was removed.
 
     Args:
+        run: prune only trajectories of this run; None: of every training run.
         dry_run: change nothing. The content that only pruned trajectories refer to is not counted.
         shrink: give free pages back to the file system at the end; this rewrites the database, and its writers wait.
 
@@ -60,19 +62,19 @@ def collect(
         StoreFull: ``shrink``, and the disk has no room for a second copy of the database.
     """
     size = measure(database)
-    run_of = _Collection(database, policy, dry_run, progress, Collected(size, size))
-    run_of.prune_by_age()
+    work = _Collection(database, policy, run, dry_run, progress, Collected(size, size))
+    work.prune_by_age()
     if policy.max_size is not None and size.total > HIGH * policy.max_size:
-        run_of.prune_by_size(policy.max_size)
+        work.prune_by_size(policy.max_size)
     cut = utc_now() - timedelta(seconds=policy.grace_s)
-    collected = run_of.collected
+    collected = work.collected
     collected.swept.add(sweep(database, cut, dry_run=dry_run, progress=lambda done: progress("content", done, 0)))
     if shrink and not dry_run:
         progress("vacuum", 0, 1)
         vacuum(database)
     collected.after = measure(database)
     if policy.max_size is not None:
-        freed = 0 if not dry_run else run_of.bytes
+        freed = 0 if not dry_run else work.bytes
         collected.is_over = collected.after.used - freed > policy.max_size
     return collected
 
@@ -81,10 +83,17 @@ class _Collection:
     """The state of one collection."""
 
     def __init__(
-        self, database: Database, policy: RetentionPolicy, dry_run: bool, progress: Progress, collected: Collected
+        self,
+        database: Database,
+        policy: RetentionPolicy,
+        run: str | None,
+        dry_run: bool,
+        progress: Progress,
+        collected: Collected,
     ) -> None:
         self._database = database
         self._policy = policy
+        self._run = run
         self._dry_run = dry_run
         self._progress = progress
         self.collected = collected
@@ -123,7 +132,7 @@ class _Collection:
 
     def _floors(self) -> Sequence[Floor]:
         with self._database.read() as conn:
-            return floors(conn, self._policy)
+            return floors(conn, self._policy, self._run)
 
     def _prune(self, floor: Floor, numbers: Sequence[int]) -> int:
         """Prune trajectories and return the bytes that this freed."""

@@ -23,7 +23,9 @@ from ..schema.types import unescape
 TABLE = "search_index"
 TURNS_PER_SEARCH = 100_000
 TEXT_MAX = 100_000
-"""Characters per text that are indexed."""
+"""Bytes per text that are indexed. PostgreSQL refuses a `tsvector` of more than 1 MiB, and words with hyphens count
+several times in it.
+"""
 
 _CHUNK = 100
 _SETTING = "search_index"
@@ -101,8 +103,8 @@ def drop_index(database: Database) -> None:
 
 
 def clean(words: str) -> str:
-    """Return a text that both databases accept: without NUL and lone surrogates, at most ``TEXT_MAX`` characters."""
-    return words[:TEXT_MAX].replace("\x00", " ").encode(errors="ignore").decode()
+    """Return a text that both databases accept: without NUL and lone surrogates, at most ``TEXT_MAX`` bytes."""
+    return words[:TEXT_MAX].replace("\x00", " ").encode(errors="ignore")[:TEXT_MAX].decode(errors="ignore")
 
 
 def content_of(conn: Connection, blobs: BlobStore, row: Any, column: str) -> str:

@@ -69,7 +69,7 @@ def score_group(
         if missing := [one.trajectory for one in scores if one.trajectory not in nos]:
             raise NotFound(f"group {group} has no trajectory {missing[0]}")
         tx.conn.execute(insert(score_table), [_row(nos[one.trajectory], one) for one in scores])
-    transition(tx.conn, [group], state, reason=reason, score_no=number)
+    transition(tx.conn, [group], state, reason=reason, score_no=number, n_scores=len(scores))
 
 
 def _row(trajectory_no: int, score: Score) -> dict[str, Any]:

@@ -49,7 +49,21 @@ def load_scored(
         for head in load_group_heads(conn, known):
             loaded[head.id] = replace(head, trajectories=known[head.id].trajectories)
         rows = _stored(conn, [one.id for group in loaded.values() for one in group.trajectories])
+        _check_whole(conn, loaded, rows)
     return [_scored(loaded[name], rows) for name in groups]
+
+
+def _check_whole(conn: Connection, groups: Mapping[str, Group], scores: Mapping[str, Row[Any]]) -> None:
+    """Check that no score of a group is missing: its members would get the environment's rewards instead."""
+    which = select(rollout_group.c.id, rollout_group.c.n_scores).where(
+        rollout_group.c.id.in_(bindparam("names", expanding=True))
+    )
+    names = sorted(groups)
+    for start in range(0, len(names), _CHUNK):
+        for row in conn.execute(which, {"names": names[start : start + _CHUNK]}):
+            found = sum(one.id in scores for one in groups[row.id].trajectories)
+            if found != (row.n_scores or 0):
+                raise StepCorrupt(f"group {row.id}: {row.n_scores or 0} scores were stored, and {found} are there")
 
 
 def load_scored_trajectories(

@@ -53,6 +53,7 @@ rollout_group = Table(
     Column("closed_at", UtcDateTime),
     Column("n_trajectories", Integer),
     Column("score_no", Integer),
+    Column("n_scores", Integer),
     Index(None, "run_no", "purpose", "state", "closed_at"),
     Index("uq_rollout_group_score_no", "run_no", "score_no", unique=True),
     Index(None, "run_no", "created_at", "no"),

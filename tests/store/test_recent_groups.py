@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from sqlalchemy import event
 from turnwise.records import Group, GroupState
@@ -12,6 +13,7 @@ from turnwise.store.operations import Score
 from turnwise.store.recent_groups import RecentGroups
 from turnwise.store.run_store import RunStore
 from turnwise.store.writing.client import StoreClient
+from turnwise.store.writing.writer import Writer
 from turnwise.tests.store.making import call, create_run, group, play
 from turnwise.tests.store.test_run_store import reads_only
 
@@ -79,8 +81,10 @@ def test_the_oldest_groups_are_dropped_above_the_bound(closed: Database, monkeyp
         return await RunStore("r", closed, StoreClient(reads_only)).load(["a"])
 
     (one,) = asyncio.run(load())
-    size = sum(len(message.tokens) for member in one.trajectories for message in member.messages)
-    monkeypatch.setattr(recent_groups, "MAX_SIZE", 3 * size)
+    messages = [message for member in one.trajectories for message in member.messages]
+    steps = [step for member in one.trajectories for step in member.steps]
+    size = 13 * sum(len(message.tokens) for message in messages) + 4 * sum(len(step.action) for step in steps)
+    monkeypatch.setattr(recent_groups, "MAX_BYTES", 3 * (size + 1024 * (len(messages) + len(steps))))
     recent = RecentGroups()
     names = [str(number) for number in range(5)]
     for name in names:
@@ -91,3 +95,19 @@ def test_the_oldest_groups_are_dropped_above_the_bound(closed: Database, monkeyp
     for name in names:
         recent.add(replace(one, id=name), texts=False)
     assert len(recent.take(names, texts=False)) == 3, "a taken group no longer counts"
+
+
+def test_a_filtered_group_is_not_kept_and_a_kept_group_cannot_be_changed(closed: Database) -> None:
+    async def scenario() -> None:
+        writer = Writer(closed)
+        store = RunStore("r", closed, StoreClient(writer.run))
+        loaded, _ = await store.load(["a", "b"])
+        with pytest.raises(ValueError, match="read-only"):
+            np.asarray(loaded.trajectories[0].messages[1].logprobs)[:] = 0.0
+        await store.score_group("a", 0, GroupState.FILTERED, "all rewards are equal")
+        read = tables_read(closed)
+        await store.load_scored(["a", "b"])
+        assert read.count("step") == 1
+        writer.close()
+
+    asyncio.run(scenario())

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -80,10 +81,15 @@ def export_trajectories(
         if run is not None:
             with database.read() as conn:
                 queries.run_row(conn, run)
-        ids = iter(trajectories) if trajectories else selected_ids(database, limit=limit, **filters)
+        left_out: list[int] = []
+        ids = (
+            iter(trajectories)
+            if trajectories
+            else selected_ids(database, limit=limit, pruned=left_out.append, **filters)
+        )
         done = export(database, ids, out, kind, system=system, images=images, overwrite=overwrite)
     if as_json:
-        print_json(done)
+        print_json({**asdict(done), "pruned": sum(left_out)})
     else:
         print_fields(
             {
@@ -91,6 +97,7 @@ def export_trajectories(
                 "trajectories": str(done.trajectories),
                 "steps": str(done.steps),
                 "with secrets": f"{done.scrubbed} (replaced by ***)",
+                **({"left out": f"{sum(left_out)} (retention removed their content)"} if sum(left_out) else {}),
             }
         )
 

@@ -6,7 +6,7 @@ To add a rule, add a ``Rule`` with the condition of a row that violates it.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, ColumnElement, Connection, Table, and_, exists, or_, select
+from sqlalchemy import Column, ColumnElement, Connection, Table, and_, exists, func, or_, select
 
 from ....records import GroupState, Status
 from ...schema import (
@@ -125,6 +125,16 @@ _QUEUE = [
             rollout_group.c.score_no.is_(None),
             _any(_OF_GROUP, score.c.trajectory_no == trajectory.c.no),
         ),
+    ),
+    Rule(
+        rollout_group.c.n_scores,
+        "a group has as many scores as its scoring stored",
+        func.coalesce(rollout_group.c.n_scores, 0)
+        != select(func.count())
+        .select_from(score.join(trajectory, trajectory.c.no == score.c.trajectory_no))
+        .where(_OF_GROUP)
+        .correlate(rollout_group)
+        .scalar_subquery(),
     ),
     Rule(
         lease.c.outcome,

@@ -20,7 +20,7 @@ from turnwise.store.exchange.importing import Imported, as_expert, import_episod
 from turnwise.store.exchange.parquet import read_parquet
 from turnwise.store.queries.reuse import newest_demonstrations
 from turnwise.tests.store.exchange.making import LAST_HASH, episode, make_id, plain
-from turnwise.tests.store.making import call, create_run, group, play_group, start, trajectory
+from turnwise.tests.store.making import call, create_run, group, play_group, prune, start, trajectory
 
 
 def imported(database: Database, *episodes: Episode, run: str = "import-x", **config: Any) -> Imported:
@@ -119,6 +119,16 @@ def test_an_exported_store_returns_from_parquet(
     assert [plain(one) for one in read_parquet(path)] == before
     imported(other, *read_parquet(path))
     assert [plain(one) for one in stored(other)] == before
+
+
+def test_a_selection_leaves_out_pruned_trajectories(home: Database) -> None:
+    imported(home, *(episode(number) for number in range(3)))
+    first, *others = selected_ids(home)
+    prune(home, first)
+    left_out: list[int] = []
+    assert list(selected_ids(home, pruned=left_out.append)) == others
+    assert sum(left_out) == 1
+    assert list(selected_ids(home, limit=1)) == others[:1]
 
 
 def test_an_exported_store_returns_from_atif(home: Database, other: Database, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from turnwise.store.maintenance.search_index import update_index
 from turnwise.store.queries import load_groups, load_trajectory
 from turnwise.store.schema import blob, message, step, step_image, trajectory
 from turnwise.tests.store.maintenance.populated import play_illustrated, populate
-from turnwise.tests.store.making import call, play_group, start, states, train
+from turnwise.tests.store.making import call, create_run, items, play_group, start, states, train
 
 EVERYTHING = RetentionPolicy(keep_versions=1, keep_successes=False, grace_s=0)
 
@@ -76,6 +77,31 @@ def test_groups_since_the_newest_checkpoint_stay(plain: Database) -> None:
     assert pruned(plain) == {"g1-0", "g1-1"}
     call(plain, "rewind", run="r", version=1)
     assert [len(one.trajectories) for one in load_groups(plain, ["g2"])] == [2]
+
+
+def test_what_another_run_uses_stays(plain: Database) -> None:
+    """An offline run trains on the groups of this run, under low versions of its own, and may still read the others."""
+    train_updates(plain, 4)
+    call(plain, "set_checkpoint", run="r", version=4, path="checkpoints/4")
+    create_run(plain, "offline", config={"offline": {"run": "r"}})
+    call(plain, "add_version", run="offline", update=0, parent=None)
+    reuse: dict[str, Any] = {"run": "offline", "owner": "learner", "groups": [], "reused": ["g1"]}
+    call(
+        plain,
+        "acknowledge",
+        **reuse,
+        update=1,
+        parent=0,
+        items=[replace(one, fresh=False) for one in items(["g1"])],
+        metrics={},
+    )
+    collect(plain, EVERYTHING)
+    assert pruned(plain) == set(), "the offline run has not ended"
+    call(plain, "finish_run", run="offline", status="finished")
+    collect(plain, EVERYTHING, run="offline")
+    assert pruned(plain) == set(), "only its own trajectories are pruned"
+    collect(plain, EVERYTHING)
+    assert pruned(plain) == {f"g{number}-{member}" for number in (2, 3, 4) for member in range(2)}
 
 
 def test_a_group_whose_content_is_gone_is_not_ready_again(database: Database) -> None:

@@ -46,6 +46,19 @@ QUERIES: dict[str, set[tuple[str, int]]] = {
 }
 
 
+def test_words_that_the_index_splits_are_indexed_up_to_a_size(database: Database) -> None:
+    """PostgreSQL counts `ab-cd` as three words, and refuses an entry above 1 MiB."""
+    start(database)
+    call(database, "open_group", group=group(size=1))
+    call(database, "start_trajectory", trajectory=trajectory("t"))
+    letters = [chr(0x20000 + number) for number in range(40_000)]
+    words = " ".join(f"{a}{b}-{b}{a}" for a, b in zip(letters[::2], letters[1::2], strict=True))
+    call(database, "append", trajectory="t", **turn(0, text=f"harbor {words} {words}"))
+    call(database, "finish_trajectory", trajectory="t", status=Status.ENV_ERROR)
+    assert update_index(database)
+    assert found(database, "harbor") == {("t", 0)}
+
+
 def test_a_query_finds_the_turns_with_its_words(searched: Database) -> None:
     assert {query: found(searched, query) for query in QUERIES} == QUERIES
 

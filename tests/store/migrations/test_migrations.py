@@ -161,6 +161,16 @@ def test_a_file_that_is_not_a_database_is_rejected(tmp_path: Path) -> None:
         open_database(str(tmp_path / "turnwise.db"))
 
 
+def test_a_damaged_file_and_a_folder_that_cannot_be_made_are_explained(tmp_path: Path) -> None:
+    open_database(f"sqlite:///{tmp_path}/whole.db", create=True).close()
+    data = (tmp_path / "whole.db").read_bytes()
+    (tmp_path / "cut.db").write_bytes(data[: len(data) // 2 // 4096 * 4096])
+    with pytest.raises(StoreError, match=r"is damaged: .* restore a backup"):
+        open_database(f"sqlite:///{tmp_path}/cut.db")
+    with pytest.raises(StoreError, match="the folder of the store cannot be made"):
+        open_database(f"sqlite:///{tmp_path}/cut.db/turnwise.db", create=True)
+
+
 @pytest.mark.parametrize("url", ["postgresql://me:secret@/x?host={}", "postgresql://me@/x?password=secret&host={}"])
 def test_the_error_of_an_unreachable_server_hides_its_password(tmp_path: Path, url: str) -> None:
     with pytest.raises(StoreUnavailable) as raised:

@@ -1,11 +1,14 @@
 """Scores of a closed group: stored once, loaded with it, and kept or dropped by a resume."""
 
 import pytest
+from sqlalchemy import delete
 from turnwise.records import GroupState, Status
 from turnwise.store import queries
 from turnwise.store.database import Database
-from turnwise.store.errors import NotFound, StoreConflict
+from turnwise.store.errors import NotFound, StepCorrupt, StoreConflict
+from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.operations import Score
+from turnwise.store.schema import score as score_table
 from turnwise.tests.store.making import call, contents, group, play, play_group, start, states, train
 
 SCORES = [Score("g-0", [0.5, 1.25], [{"reward": "judge", "score": 0.75}]), Score("g-1", None, [{"error": "no answer"}])]
@@ -32,6 +35,17 @@ def test_a_group_is_loaded_with_its_stored_rewards_and_without_unscored_members(
     assert stored.verdicts == [{"reward": "judge", "score": 0.75}]
     assert missing is not None
     assert missing.rewards is None
+
+
+def test_deleted_scores_are_found_and_never_replaced_by_other_rewards(database: Database) -> None:
+    start(database)
+    play_group(database, "g", GroupState.SCORING)
+    score(database)
+    with database.transaction() as tx:
+        tx.conn.execute(delete(score_table))
+    with pytest.raises(StepCorrupt, match="group g: 2 scores were stored, and 0 are there"):
+        queries.load_scored(database, ["g"])
+    assert [one.field for one in check_store(database)] == ["n_scores"]
 
 
 def test_a_group_without_stored_scores_keeps_the_rewards_of_its_environment(database: Database) -> None:
