@@ -61,21 +61,8 @@ def turn(index: int, salt: int) -> tuple[list[Step], list[Message]]:
         2 * index + 1, 2 * index, Role.ASSISTANT, Source.POLICY, sampled, [1] * 3, logprobs, [salt // 500] * 3
     )
     page = f"page {salt % 4001}\nlink home\nlink search\nfield user ''\nfield password ''\nbutton login\ntext {salt}"
-    step = Step(
-        index,
-        page,
-        f"{salt:032x}",
-        "click search",
-        0.0,
-        {"shape": 0.01},
-        False,
-        False,
-        True,
-        f"page{salt % 97}",
-        2 * index + 1,
-        1.5,
-        0.2,
-    )
+    key, name, said = f"page{salt % 97}", f"{salt:032x}", 2 * index + 1
+    step = Step(index, page, name, "click search", 0.0, {"shape": 0.01}, False, False, True, key, said, 1.5, 0.2)
     return [step], [seen, answer]
 
 

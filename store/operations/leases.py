@@ -5,8 +5,7 @@ leases nothing twice.
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
-from typing import Any
+from datetime import datetime, timedelta
 
 from sqlalchemy import Row, bindparam, insert, select, update
 
@@ -116,7 +115,7 @@ def groups_held_by(tx: Transaction, run_no: int, owner: str) -> list[str]:
     return [one.id for one in _leased(tx, run_no) if one.owner == owner]
 
 
-def _leased(tx: Transaction, run_no: int) -> Sequence[Row[Any]]:
+def _leased(tx: Transaction, run_no: int) -> Sequence[Row[str, str, datetime]]:
     """Return id, owner and end of every leased group of a run, oldest lease first."""
     which = (
         select(rollout_group.c.id, lease.c.owner, lease.c.expires_at)

@@ -46,7 +46,7 @@ def load_scored(
     known = known or {}
     loaded = {one.id: one for one in load_groups(database, [name for name in groups if name not in known], texts=texts)}
     with database.read() as conn:
-        for head in load_group_heads(conn, known):
+        for head in load_group_heads(conn, list(known)):
             loaded[head.id] = replace(head, trajectories=known[head.id].trajectories)
         rows = _stored(conn, [one.id for group in loaded.values() for one in group.trajectories])
         _check_whole(conn, loaded, rows)
