@@ -209,6 +209,11 @@ def _connect(given: str, blobs: str | None, create: bool) -> Database:
         engine = _postgresql(url)
     elif url.get_backend_name() == "sqlite":
         path = _sqlite_path(url)
+        if url.host or url.query:
+            raise StoreError(
+                f"{without_secrets(given)!r} is not the URL of an SQLite store: write three slashes before a relative "
+                "path and four before an absolute one, and no parameter but `?blobs=FOLDER`"
+            )
         if create:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)

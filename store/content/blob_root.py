@@ -3,12 +3,16 @@
 ``store_setting`` holds ``store_id``, made with the tables, and ``blob_root``, recorded in the transaction that inserts
 the first blob with a file. The marker holds ``store_id``; it is in the folder before the folder's first blob. Each open
 compares the two, so that neither another store's folder nor an unmounted one is used.
+
+A copy of the database, such as a backup, has the same ``store_id`` and reads the same folder. The second line of the
+marker therefore names the database that owns the folder: no other one deletes its files.
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, select, text, update
 
 from ...masking import without_secrets
 from ..errors import StoreError
@@ -16,11 +20,12 @@ from ..schema import insert_once, store_setting
 from ..schema.types import uuid7
 
 MARKER = "turnwise-store"
-"""Name of the marker file; it contains the ``store_id`` of its store."""
+"""Name of the marker file; its lines are the ``store_id`` of its store and the owner (``BlobRoot.owner``)."""
 SUFFIX = ".blobs"
 """The blob folder of an SQLite store is next to its file and has the file's name with this suffix: several stores may
 be in one folder."""
 _ID, _ROOT = "store_id", "blob_root"
+_DATABASE = "SELECT datname || ' ' || oid FROM pg_database WHERE datname = current_database()"
 _NAME_IT = "`?blobs=FOLDER` in the URL of the store or in the variable `TURNWISE_BLOBS`"
 
 
@@ -35,6 +40,8 @@ class BlobRoot:
     a file yet."""
     file: Path | None
     """The SQLite file; None on PostgreSQL."""
+    database: str = ""
+    """Name and number of the PostgreSQL database; a copy has another number."""
 
     def folder(self, named: str | None) -> str | None:
         """Return the folder to use: the one that the user ``named``, else the recorded one, else the default.
@@ -73,6 +80,30 @@ class BlobRoot:
                 f"{marker[:32]}, not {self.store_id}; name this store's folder with {_NAME_IT}"
             )
 
+    def owner(self, folder: str) -> str:
+        """Return the name of this database, which no copy of it has: for an SQLite file, its path seen from ``folder``,
+        so that the two may move together.
+        """
+        if self.file is None:
+            return self.database
+        if "://" in folder and not folder.startswith("file://"):
+            return str(self.file.resolve())
+        return os.path.relpath(self.file.resolve(), Path(folder.removeprefix("file://")).resolve())
+
+    def verify_owner(self, owner: str, folder: str) -> None:
+        """Check the ``owner`` that the marker of ``folder`` names, before files are deleted; an empty one passes.
+
+        Raises:
+            StoreError: another database owns the folder.
+        """
+        own = self.owner(folder)
+        if owner and owner != own:
+            raise StoreError(
+                f"the files of the blob folder `{without_secrets(folder)}` belong to the database `{owner}`, and this "
+                f"is `{own}`: a copy of it, which deletes none of them. If the database was moved or renamed, write "
+                f"`{own}` into the second line of the file `{MARKER}` in that folder"
+            )
+
     def record(self, conn: Connection, folder: str) -> None:
         """Record ``folder``, which has this store's marker, in the transaction of ``conn``."""
         root = self._address(folder)
@@ -107,4 +138,5 @@ def read_blob_root(conn: Connection, file: Path | None) -> BlobRoot:
     found = {row.name: row.value for row in conn.execute(names)}
     if _ID not in found:
         raise StoreError(f"the table `store_setting` lacks `{_ID}`: run `turnwise db upgrade` with the same `--store`")
-    return BlobRoot(found[_ID], found.get(_ROOT), file)
+    own = "" if file else conn.execute(text(_DATABASE)).scalar_one()
+    return BlobRoot(found[_ID], found.get(_ROOT), file, own)

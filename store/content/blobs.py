@@ -100,7 +100,7 @@ class BlobStore:
             self.local = Path(folder.removeprefix("file://"))
         if blob_root is not None:
             marker = self._read_marker()
-            blob_root.verify(marker, folder)
+            blob_root.verify(marker and marker[0], folder)
             self._marked = marker is not None
 
     def stage(self, new: NewBlob) -> NewBlob:
@@ -119,6 +119,11 @@ class BlobStore:
             elif self.remote is not None:
                 self.remote[0].pipe_file(self._remote_path(new.hash), new.stored)
         return replace(new, stored=None)
+
+    def verify_owner(self) -> None:
+        """Check that this database owns the files of the folder. Raises StoreError if it is a copy of the owner."""
+        if self._blob_root is not None and self.folder is not None and (marker := self._read_marker()):
+            self._blob_root.verify_owner(marker[1], self.folder)
 
     def share(self) -> BlobRoot | None:
         """Return the root with which processes on other hosts verify that they have the same folder.
@@ -221,17 +226,18 @@ class BlobStore:
         if self._blob_root is None or self._marked:
             return
         if self._read_marker() is None:
-            content = f"{self._blob_root.store_id}\n".encode()
+            content = f"{self._blob_root.store_id}\n{self._blob_root.owner(self.folder or '')}\n".encode()
             if self.local is not None:
                 _write_aside(self.local / MARKER, content)
                 _sync_folder(self.local)
             elif self.remote is not None:
                 self.remote[0].pipe_file(f"{self.remote[1]}/{MARKER}", content)
-        self._blob_root.verify(self._read_marker(), self.folder)
+        marker = self._read_marker()
+        self._blob_root.verify(marker and marker[0], self.folder)
         self._marked = True
 
-    def _read_marker(self) -> str | None:
-        """Return the store's id in the marker of the folder; None without a folder or a marker."""
+    def _read_marker(self) -> tuple[str, str] | None:
+        """Return the store's id and the owner in the marker of the folder; None without a folder or a marker."""
         try:
             if self.local is not None:
                 content = (self.local / MARKER).read_bytes()
@@ -247,7 +253,8 @@ class BlobStore:
                 f"the blob folder `{self._shown}` cannot be read: {without_secrets(str(error)) or type(error).__name__}"
                 "; check its permissions, the network and the credentials"
             ) from None
-        return content[:200].decode(errors="replace").strip()
+        store_id, _, owner = content[:8192].decode(errors="replace").partition("\n")
+        return store_id.strip(), owner.strip()
 
     def _write_synced(self, path: Path, data: bytes) -> None:
         """Write ``data``; sync the file and its folders. The writer of an existing file synced that file, and may

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from ...masking import scrubbed
 from ...records import Status
 from ..database import Database
 from .atif.documents import AtifFolder
@@ -82,7 +83,7 @@ def export(
     """
     trajectories = steps = changed = 0
     with replaced(path, overwrite=overwrite) as aside:
-        writer = FORMATS[kind](aside, system)
+        writer = FORMATS[kind](aside, lambda group: scrubbed(system(group)))
         try:
             for episode in read_episodes(database, ids, images=images and kind not in TEXT_ONLY):
                 if episode.trajectory.status is Status.RUNNING:

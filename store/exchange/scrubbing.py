@@ -1,7 +1,7 @@
 """Mask everything in an episode that looks like a secret, before it leaves the store.
 
-Every text is scrubbed, except for ids and hashes. Tokens spell the same text, so an episode with a secret in its
-conversation loses its tokens. The pixels of images are not read.
+Every text is scrubbed, except for ids and hashes. Tokens may spell the same text, so an episode with a secret loses its
+tokens. Two things are not read: the pixels of images, and a thought, which the store has only as tokens.
 """
 
 from collections.abc import Mapping
@@ -16,6 +16,7 @@ from ...masking import scrubbed
 from ...records import Step
 from .episodes import Episode
 
+_MASK = "***"
 IDENTITIES = frozenset(
     {"id", "uid", "run", "group", "env_id", "env_version", "split", "images", "final_images", "branched_from"}
 )
@@ -35,11 +36,14 @@ def scrub(episode: Episode) -> tuple[Episode, bool]:
         hashed = _text_hash(clean.final_observation, one.final_observation_hash)
         one = replace(one, final_observation_hash=hashed)
     steps = tuple(map(_rehashed, spoken, one.steps))
-    if steps == spoken and clean.group.prompt_prefix == bare.group.prompt_prefix:
-        one = replace(one, steps=steps, messages=episode.trajectory.messages)
-    else:
-        one = replace(one, steps=tuple(replace(step, message=None) for step in steps))
-    return (episode, False) if clean == bare else (replace(clean, trajectory=one), True)
+    if clean == bare:
+        return episode, False
+    return replace(clean, trajectory=replace(one, steps=tuple(replace(step, message=None) for step in steps))), True
+
+
+def _is_secret(key: Any, value: Any) -> bool:
+    """Return whether a value is a secret by its name, as in ``{"password": "..."}``."""
+    return isinstance(value, str) and scrubbed(f"{key}={value}") == f"{scrubbed(str(key))}={_MASK}"
 
 
 def _rehashed(before: Step, after: Step) -> Step:
@@ -57,7 +61,7 @@ def _scrub(value: Any) -> Any:
     if isinstance(value, str):
         return value if isinstance(value, Enum) else scrubbed(value)
     if isinstance(value, Mapping):
-        return {_scrub(key): _scrub(item) for key, item in value.items()}
+        return {_scrub(key): _MASK if _is_secret(key, item) else _scrub(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(_scrub(item) for item in value)
     if is_dataclass(value) and not isinstance(value, type):

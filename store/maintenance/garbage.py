@@ -72,7 +72,11 @@ def sweep(
     Args:
         dry_run: count only.
         progress: receives the number of examined rows and files.
+
+    Raises:
+        StoreError: another database owns the blob folder; nothing was deleted.
     """
+    database.blobs.verify_owner()
     swept = Swept()
     examined = 0
     for names in _rows(database, before):

@@ -181,6 +181,18 @@ def test_an_existing_file_is_kept(home: Database, tmp_path: Path) -> None:
         export(home, selected_ids(home), tmp_path, "atif", overwrite=True)
 
 
+@pytest.mark.parametrize("kind", ["atif", "messages", "sharegpt"])
+def test_a_secret_in_the_instructions_of_an_environment_is_not_exported(
+    home: Database, tmp_path: Path, kind: str
+) -> None:
+    imported(home, episode(0, images=False))
+    path = tmp_path / "out"
+    export(home, selected_ids(home), path, kind, system=lambda group: "log in with password=hunter2hunter2")
+    text = path.read_text() if path.is_file() else "".join(one.read_text() for one in path.iterdir())
+    assert "log in with password=***" in text
+    assert "hunter2" not in text
+
+
 def test_secrets_stay_in_the_store(home: Database, other: Database, tmp_path: Path) -> None:
     one = episode(0, images=False)
     key = "ghp_" + "a1B2" * 9

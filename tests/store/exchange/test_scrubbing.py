@@ -38,13 +38,13 @@ def with_secret(place: str) -> Any:
     return changes[place]()
 
 
-SPOKEN = {"observation", "action", "state_key", "prompt_prefix"}
-
-
-@pytest.mark.parametrize(
-    "place",
-    [*sorted(SPOKEN), "error", "stop_reason", "policy", "extras", "options", "final_observation"],
+PLACES = (
+    *("observation", "action", "state_key", "prompt_prefix"),
+    *("error", "stop_reason", "policy", "extras", "options", "final_observation"),
 )
+
+
+@pytest.mark.parametrize("place", PLACES)
 def test_a_secret_is_replaced_wherever_it_is(place: str) -> None:
     given = with_secret(place)
     clean, found = scrub(given)
@@ -52,8 +52,17 @@ def test_a_secret_is_replaced_wherever_it_is(place: str) -> None:
     row = str(to_row(clean))
     assert SECRET not in row
     assert "the key is ***." in row
-    assert (len(clean.trajectory.messages) == 0) == (place in SPOKEN)
-    assert (clean.trajectory.steps[0].message is None) == (place in SPOKEN)
+    assert len(clean.trajectory.messages) == 0, "the tokens may spell it"
+    assert clean.trajectory.steps[0].message is None
+    assert scrub(clean) == (clean, False)
+
+
+def test_a_value_is_a_secret_by_its_name() -> None:
+    one = episode()
+    options = {"login": {"password": "hunter2hunter2", "user": "bob"}, "passwords": ["a"], "token": "short"}
+    clean, found = scrub(replace(one, group=replace(one.group, task=replace(one.group.task, options=options))))
+    assert found
+    assert clean.group.task.options == {**options, "login": {"password": "***", "user": "bob"}}
     assert scrub(clean) == (clean, False)
 
 

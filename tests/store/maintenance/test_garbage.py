@@ -1,6 +1,7 @@
 """Content without a reference is deleted; content that a row names, or a writer is about to name, stays."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 from sqlalchemy import delete, event, func, select
+from turnwise.store.content.blob_root import MARKER
 from turnwise.store.content.blobs import PNG, RENEWAL, NewBlob
-from turnwise.store.database import Database
+from turnwise.store.database import Database, open_database
+from turnwise.store.errors import StoreError
 from turnwise.store.maintenance.blob_files import blob_files
 from turnwise.store.maintenance.garbage import REFERENCES, Swept, sweep
 from turnwise.store.maintenance.integrity import check_store
@@ -77,6 +80,31 @@ def test_unnamed_content_is_deleted_and_named_content_stays(database: Database) 
     with database.transaction() as tx:
         tx.conn.execute(delete(step_image).where(step_image.c.trajectory_no == 1))
     assert sweep(database, NOW).blobs == 1
+
+
+def test_a_copy_of_the_database_deletes_no_file_of_the_original(
+    database: Database, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    store_unnamed(database, large(0))
+    database.close()
+    if "sqlite" in database.url:
+        shutil.copy(tmp_path / "turnwise.db", tmp_path / "backup.db")
+        copy = open_database(f"sqlite:///{tmp_path}/backup.db")
+    else:
+        server = request.getfixturevalue("server")
+        name = server.create(database.engine.url.database)
+        copy = open_database(f"{server.url(name)}&blobs={tmp_path}/turnwise.blobs")
+    file = store_unnamed(database, large(1))
+    with pytest.raises(StoreError, match="a copy of it, which deletes none of them") as refused:
+        sweep(copy, NOW)
+    assert file.exists()
+    line = str(refused.value).partition("write `")[2].partition("`")[0]
+    marker = tmp_path / "turnwise.blobs" / MARKER
+    marker.write_text(marker.read_text().split("\n")[0] + f"\n{line}\n")
+    assert sweep(copy, NOW).files == 2, "the copy owns the folder now"
+    with pytest.raises(StoreError):
+        sweep(database, NOW)
+    copy.close()
 
 
 def test_a_staged_file_stays_for_the_grace_period(database: Database) -> None:
