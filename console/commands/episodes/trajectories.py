@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ....errors import TurnwiseError
-from ....records import Purpose, Status, Step, Task, Trajectory
+from ....records import SCORED_STATUSES, Purpose, Status, Step, Task, Trajectory
 from ...options import DEFAULT_STORE, After, Json, Limit, LogLevel, Store
 from ...stores import open_store
 from ...terminal.output import (
@@ -185,7 +185,7 @@ def branch(
     as_json: Json = False,
     log_level: LogLevel = None,
 ) -> None:
-    """Play new episodes from a step of a stored trajectory, and store them with a link to it.
+    """Play new episodes from a step of a stored trajectory, and store them with a link to it; exit 1 if all failed.
 
     The environment must be deterministic: the actions before the step are executed again and compared.
     """
@@ -195,11 +195,17 @@ def branch(
         result = play(
             database, trajectory, at, policy, episodes=episodes, seed=seed, turns=turns, temperature=temperature
         )
+    failed = [one for one in result.episodes if one.status not in SCORED_STATUSES]
     if as_json:
         print_json(result.json())
-        return
-    rows = [(one.trajectory, one.status.value, one.success, one.reward, one.turns) for one in result.episodes]
-    print_table(("id", "status", "success", "reward", "turns"), rows, empty="no episode")
+    else:
+        rows = [(one.trajectory, one.status.value, one.success, one.reward, one.turns) for one in result.episodes]
+        print_table(("id", "status", "success", "reward", "turns"), rows, empty="no episode")
+    if failed:
+        reason = (failed[-1].error.strip() or "no reason given").splitlines()[-1]
+        typer.echo(f"{len(failed)} of {len(result.episodes)} episodes failed: {sanitize(reason)}", err=True)
+    if len(failed) == len(result.episodes):
+        raise typer.Exit(1)
 
 
 def _print_turns(found: Trajectory, task: Task, last: str | None, score: "StoredScore | None") -> None:

@@ -89,3 +89,12 @@ def test_a_branch_that_cannot_begin_is_refused_and_stores_nothing(turnwise: Turn
     ended = turnwise("trajectories", "branch", parent, "--at", "1", "--store", store)
     assert f"{ENV} does not declare itself deterministic" in ended.err
     assert turnwise("runs", "list", "--json", "--store", store).out == runs
+
+
+def test_a_policy_that_does_not_answer_is_a_failure_with_its_cause(turnwise: Turnwise, store: str) -> None:
+    parent = played(turnwise, store, ENV, "random", "--option", "family=find", "--seed", "3")
+    policy = "http://127.0.0.1:9/v1"
+    ended = turnwise("trajectories", "branch", parent, "--at", "1", "--policy", policy, "--store", store)
+    assert ended.code == 1
+    assert "policy_error" in ended.out
+    assert "1 of 1 episodes failed: " in ended.err
