@@ -81,7 +81,7 @@ class Content(LargeBinary):
 def _as_bytes(value: Any) -> bytes:
     if type(value) is bytes:
         return value
-    return value.encode(errors="surrogatepass") if isinstance(value, str) else bytes(value)
+    return str(value).encode(errors="surrogatepass") if isinstance(value, str | int | float) else bytes(value)
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -138,9 +138,15 @@ def dump_json(value: Any) -> str:
 
 
 def load_json(data: str | bytes) -> Any:
-    """Return the value that ``dump_json`` received, with arrays as lists and keys as strings."""
-    text = data if isinstance(data, str) else bytes(data).decode()
-    value = json.loads(text)
+    """Return the value that ``dump_json`` received, with arrays as lists and keys as strings.
+
+    An edit by hand may leave text that is no JSON: it is returned as it is, so that the row's digest reveals it.
+    """
+    text = data if isinstance(data, str) else bytes(data).decode(errors="replace")
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
     return _strings(value, unescape) if _ESCAPE in text or "\\u001a" in text else value
 
 

@@ -1,10 +1,14 @@
-"""Texts and numbers round-trip exactly."""
+"""Texts and numbers round-trip exactly; a value that cannot be read is found as altered."""
 
 import numpy as np
+import pytest
+from sqlalchemy import text
 from turnwise.records import GroupState, Status
 from turnwise.store.database import Database
+from turnwise.store.errors import StepCorrupt
+from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.queries import list_groups, list_metrics, list_trajectories, load_trajectory, run_row
-from turnwise.tests.store.making import call, group, start, trajectory
+from turnwise.tests.store.making import call, group, play, start, trajectory
 
 
 def test_any_text_of_an_error_or_a_reason_round_trips(database: Database) -> None:
@@ -38,3 +42,16 @@ def test_an_array_keeps_its_shape(database: Database) -> None:
     assert load_trajectory(database, "t").extras == kept
     with database.read() as conn:
         assert list_metrics(conn, "r") == [{"update": 0, **kept}, {"update": 1, **kept, "nan": [None, 1]}]
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("edit", ["reward_parts = '{'", f"observation_hash = {2**62}", "action = 7"])
+def test_a_value_that_an_edit_left_unreadable_is_found_as_altered(database: Database, edit: str) -> None:
+    start(database)
+    call(database, "open_group", group=group())
+    play(database, "t")
+    with database.transaction() as tx:
+        tx.conn.execute(text(f"UPDATE step SET {edit} WHERE idx = 1"))  # noqa: S608
+    with pytest.raises(StepCorrupt, match="trajectory t, step 1: the step was altered"):
+        load_trajectory(database, "t")
+    assert {one.table for one in check_store(database)} == {"step"}
