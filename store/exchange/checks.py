@@ -1,7 +1,7 @@
 """Checks of an episode of a file: its parts fit together, and its values fit into the columns of the store."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple
 from math import isfinite
 
@@ -13,6 +13,9 @@ from .errors import ExchangeError
 HASH = re.compile(r"(?:[0-9a-f]{2}){0,32}")
 """A hash in hex; empty for none."""
 MAX_INT, MAX_SEED = 2**31 - 1, 2**63 - 1
+MAX_TEXT = 16 << 20
+"""Characters of an observation, an action or an error."""
+SPLITS = ("train", "test")
 
 
 def check(episode: Episode) -> None:
@@ -45,7 +48,11 @@ def _problems(episode: Episode) -> Iterator[str]:
 
 def _message_problems(one: Trajectory) -> Iterator[str]:
     seen: dict[int | None, Message] = {}
+    if [message.index for message in one.messages] != list(range(len(one.messages))):
+        yield "its messages do not count up from 0"
     for message in one.messages:
+        if len(message.tokens) and not 0 <= min(message.tokens) <= max(message.tokens) <= MAX_INT:
+            yield f"message {message.index} has a token id that is out of range"
         if message.index in seen or (message.parent is not None and message.parent not in seen):
             yield f"message {message.index} is not after its parent, or occurs twice"
         if not 0 <= message.index <= MAX_INT:
@@ -60,6 +67,17 @@ def _value_problems(episode: Episode) -> Iterator[str]:
     one, group = episode.trajectory, episode.group
     if not all(0 <= value <= MAX_INT for value in astuple(group.horizon)) or not 0 <= group.task.seed <= MAX_SEED:
         yield "a limit of its horizon or the seed of its task is out of range"
+    if group.task.split not in SPLITS:
+        yield f"the split of its task is {group.task.split!r}, not one of {', '.join(SPLITS)}"
+    mappings = [group.task.options, one.extras, *(step.reward_parts for step in one.steps)]
+    if not all(isinstance(value, Mapping) for value in mappings):
+        yield "its options, extras or reward parts are not a JSON object"
+    names = [group.task.env_id, group.task.env_version, one.policy, *(step.agent for step in one.steps)]
+    if any("\x00" in name for name in names):
+        yield "a name has a NUL character"
+    texts = [one.error, episode.final_observation or "", *(step.observation for step in one.steps)]
+    if max(map(len, [*texts, *(step.action for step in one.steps)])) > MAX_TEXT:
+        yield f"a text has more than {MAX_TEXT:,} characters"
     hashes = [one.final_observation_hash, *(step.observation_hash for step in one.steps)]
     if not all(map(HASH.fullmatch, hashes)):
         yield "the hash of an observation is not in hex"

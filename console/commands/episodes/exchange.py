@@ -164,7 +164,7 @@ def import_trajectories(
 def _files(path: Path) -> list[Path]:
     """Return the files that an import reads at ``path``. Raises CannotExchange."""
     if path.is_dir():
-        found = sorted(path.glob("*.json"))
+        found = sorted(one for one in path.glob("*.json") if one.is_file())
         if not found:
             raise CannotExchange(f"the folder `{path}` has no `.json` file")
         return found

@@ -215,6 +215,11 @@ def broken(**changes: Any) -> Episode:
     return episode(0, **changes)
 
 
+def with_task(**changes: Any) -> Episode:
+    one = episode(0)
+    return replace(one, group=replace(one.group, task=replace(one.group.task, **changes)))
+
+
 STEPS, MESSAGES = episode(0).trajectory.steps, episode(0).trajectory.messages
 
 
@@ -222,7 +227,13 @@ BROKEN = [
     (broken(status=Status.RUNNING), "has not ended"),
     (broken(uid=None), "has no uid"),
     (broken(steps=STEPS[1:]), "its steps do not count up from 0"),
-    (broken(messages=MESSAGES[1:]), "message 1 is not after its parent, or occurs twice"),
+    (broken(messages=MESSAGES[1:]), "its messages do not count up from 0"),
+    (broken(messages=[replace(MESSAGES[0], parent=1), *MESSAGES[1:]]), "message 0 is not after its parent"),
+    (broken(messages=[replace(MESSAGES[0], tokens=[-1]), *MESSAGES[1:]]), "has a token id that is out of range"),
+    (with_task(split="zz"), "the split of its task is 'zz', not one of train, test"),
+    (with_task(options=["a"]), "its options, extras or reward parts are not a JSON object"),
+    (with_task(env_id="a\x00b"), "a name has a NUL character"),
+    (broken(error="x" * (16 * 2**20 + 1)), "a text has more than 16,777,216 characters"),
     (broken(messages=MESSAGES[:2]), "step 1 names a message that is missing"),
     (broken(steps=[replace(STEPS[0], reward=float("nan")), STEPS[1]]), "is not finite"),
     (broken(steps=[replace(STEPS[0], observation_hash="xyz"), STEPS[1]]), "is not in hex"),
