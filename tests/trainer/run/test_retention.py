@@ -47,7 +47,7 @@ def test_a_policy_is_applied_in_the_background(
         asyncio.run(collect(database, POLICY))
         assert pruned(database) == 4
 
-        def full(*_: object) -> None:
+        def full(*_: object, **__: object) -> None:
             raise StoreFull("no room")
 
         monkeypatch.setattr("turnwise.store.run_store.collect", full)
