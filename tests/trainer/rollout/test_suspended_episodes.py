@@ -1,6 +1,7 @@
 """Suspended episodes go to the front of the tasks, once, until they are too old."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -89,12 +90,27 @@ def test_the_number_of_episodes_is_bounded() -> None:
     assert queue.next_task(9) == of(2).task
 
 
+SLOW = {"2", "3"}
+"""Members of a group."""
+
+
 class Uneven(Sampler):
-    """Samples slowly for the members above 1, which are in the middle of their episodes when the others have ended."""
+    """Samples slowly for the members above 1, which are in the middle of their episodes when the others have ended.
+
+    The others wait until those have begun.
+    """
+
+    def __init__(self, stop: int) -> None:
+        super().__init__(stop)
+        self.begun: dict[str, set[str]] = defaultdict(set)
 
     async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
-        if int(session.rpartition("-")[2]) > 1:
+        group, _, member = session.rpartition("-")
+        self.begun[group].add(member)
+        if member in SLOW:
             await asyncio.sleep(0.3)
+        while not self.begun[group] >= SLOW:
+            await asyncio.sleep(0.005)
         return await super().generate(session, prompt, max_tokens, timeout_s)
 
 
