@@ -34,9 +34,15 @@ def floors(conn: Connection, policy: RetentionPolicy, only: str | None = None) -
     A run whose trajectories an unfinished offline run trains on is left out: that run may still read all of them.
     """
     runs = conn.execute(select(run.c.no, run.c.id, run.c.status, run.c.config).where(run.c.kind == "train")).all()
-    read = {(one.config.get("offline") or {}).get("run") for one in runs if one.status == "running"}
+    read = {_source(one.config) for one in runs if one.status == "running"}
     chosen = sorted(one.no for one in runs if one.id not in read and only in (None, one.id))
     return [_floor(conn, number, policy.keep_versions or 1) for number in chosen]
+
+
+def _source(config: Any) -> str | None:
+    """Return the run whose groups an offline run trains on; None for any other configuration."""
+    offline = config.get("offline") if isinstance(config, dict) else None
+    return offline.get("run") if isinstance(offline, dict) else None
 
 
 def _floor(conn: Connection, number: int, kept: int) -> Floor:

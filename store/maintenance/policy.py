@@ -50,7 +50,7 @@ class RetentionPolicy(BaseModel):
     max_size: Size | None = None
     """Bytes that the database and its files may take. Above it the oldest trajectories are pruned: first the failed
     ones, then the successful ones; then the turns of pruned ones are deleted, which leaves their heads."""
-    grace_s: float = Field(3600.0, ge=0)
+    grace_s: float = Field(3600.0, ge=0, le=10**9, allow_inf_nan=False)
     """Seconds for which new content stays although no row refers to it: a writer may be about to refer to it."""
 
     @property

@@ -200,7 +200,12 @@ def test_the_turns_of_pruned_trajectories_go_last(database: Database, monkeypatc
 
 @pytest.mark.parametrize(
     ("values", "message"),
-    [({"max_size": "much"}, "not a size"), ({"keep_versions": 0}, "keep_versions"), ({"max_size": "10"}, "max_size")],
+    [
+        ({"max_size": "much"}, "not a size"),
+        ({"keep_versions": 0}, "keep_versions"),
+        ({"max_size": "10"}, "max_size"),
+        ({"grace_s": float("inf")}, "grace_s"),
+    ],
 )
 def test_an_invalid_policy_is_rejected(values: dict[str, object], message: str) -> None:
     with pytest.raises(BadPolicy, match=message):
