@@ -139,7 +139,7 @@ def list_trajectories(
         StoreError: a filter or the sort is unknown, or the sort needs a run.
     """
     if sort in TRAJECTORY_SORTS and sort != "created_at" and not isinstance(filters.get("run"), str):
-        raise StoreError(f"sorting by `{sort}` needs `run`: runs differ in their environments, so they do not compare")
+        raise StoreError(f"sorting by `{sort}` needs one run (`--run`): the values of different runs do not compare")
     return _page(
         conn, TRAJECTORY_ROWS, trajectory, TRAJECTORY_FILTERS, TRAJECTORY_SORTS, filters, sort, descending, limit, after
     )

@@ -80,7 +80,7 @@ def test_groups_since_the_newest_checkpoint_stay(plain: Database) -> None:
 
 
 def test_what_another_run_uses_stays(plain: Database) -> None:
-    """An offline run trains on the groups of this run, under low versions of its own, and may still read the others."""
+    """An offline run counts its own versions, trains on the groups of this run, and may still read the others."""
     train_updates(plain, 4)
     call(plain, "set_checkpoint", run="r", version=4, path="checkpoints/4")
     create_run(plain, "offline", config={"offline": {"run": "r"}})

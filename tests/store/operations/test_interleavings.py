@@ -246,7 +246,7 @@ def endings() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 @postgresql
 def test_c_a_start_waits_for_a_closing_and_is_refused(opened: Database, together: Together) -> None:
-    """Old code: the start read ``open`` without a lock, and left a running trajectory in a failed group for ever."""
+    """Old code: the start read ``open`` without a lock, and left a running trajectory in a failed group."""
     for of, name, arguments in closings():
         closing = together.begin(name, **arguments)
         late = trajectory(f"{of}-1", of, member=1)
@@ -259,7 +259,7 @@ def test_c_a_start_waits_for_a_closing_and_is_refused(opened: Database, together
 @postgresql
 def test_c_a_closing_waits_for_a_start_and_cancels_it(opened: Database, together: Together) -> None:
     """Old code: ``close_group`` was right. ``rewind`` listed the running trajectories before it waited for the group,
-    and left the new one running in a failed group for ever.
+    and left the new one running in a failed group.
     """
     for of, name, arguments in closings():
         late = trajectory(f"{of}-1", of, member=1)

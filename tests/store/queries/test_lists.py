@@ -121,6 +121,14 @@ def test_no_text_becomes_sql(database: Database, text: str) -> None:
                 list_trajectories(conn, **arguments)
 
 
+def test_a_sort_by_reward_needs_a_run(database: Database) -> None:
+    create_run(database)
+    with database.read() as conn:
+        assert list_trajectories(conn, run="r", sort="reward") == []
+        with pytest.raises(StoreError, match="sorting by `reward` needs one run"):
+            list_trajectories(conn, sort="reward")
+
+
 def test_an_altered_observation_names_its_step(database: Database) -> None:
     create_run(database)
     call(database, "open_group", group=group())
