@@ -60,7 +60,7 @@ def classify(error: BaseException, operation: str) -> SandboxError:
     if isinstance(error, TimeoutError | asyncio.TimeoutError):
         return SandboxLost(f"{operation}: no answer before the timeout")
     if kind == "docker.errors.ImageNotFound":
-        return NoImage(f"{text}; `turnwise sandbox build` builds turnwise's own images")
+        return NoImage(f"{text}; build turnwise's own images, again after an update, with `turnwise sandbox build`")
     if kind.startswith("docker.errors."):
         return StartFailed(text)
     if kind.startswith("ray.exceptions."):

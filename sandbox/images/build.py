@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import NoEngine, SandboxError
-from .reference import SHIPPED_IMAGES, image_reference
+from .reference import SHIPPED_IMAGES, image_reference, latest_reference, recipe_files, recipe_hash
 
 LOG = logging.getLogger(__name__)
 
-IMAGES_FOLDER = Path(__file__).parent
 SUITE = "bookworm"
 STOCK_BASE = f"debian:{SUITE}-slim"
 OWN_BASE = f"turnwise/base:{SUITE}"
@@ -43,7 +42,7 @@ class BuildFailed(SandboxError):
 
 
 def build(name: str, report: Report, *, base: str | None = None, again: bool = False) -> str:
-    """Build one image if its recipe changed, and return its digest.
+    """Build one image if its recipe changed, and return its digest; ``latest`` names this image afterwards.
 
     ``report`` receives lines of progress, ``base`` replaces the base image, ``again`` builds an unchanged recipe too.
 
@@ -55,18 +54,30 @@ def build(name: str, report: Report, *, base: str | None = None, again: bool = F
         raise BuildFailed(f"unknown image {name!r}; the images are {', '.join(SHIPPED_IMAGES)}")
     client = _client()
     root = base or _base(client, report)
-    parts = [file.read_bytes() for file in sorted((IMAGES_FOLDER / name).iterdir()) if file.is_file()]
-    recipe = hashlib.sha256(b"".join(parts) + _id(client, root).encode()).hexdigest()
+    recipe = hashlib.sha256(f"{recipe_hash(name)} {_id(client, root)}".encode()).hexdigest()
     tag = image_reference(name)
     if not again and _label(client, tag) == recipe:
         report(f"{tag} is up to date")
-        return _id(client, tag)
-    report(f"building {tag} on {root}")
-    with tempfile.TemporaryDirectory(prefix="tw-image-") as context:
-        shutil.copytree(IMAGES_FOLDER / name, context, dirs_exist_ok=True)
-        _download_wheels(Path(context), report)
-        _run_build(client, context, tag, root, recipe, report)
+    else:
+        report(f"building {tag} on {root}")
+        with tempfile.TemporaryDirectory(prefix="tw-image-") as context:
+            copy_context(name, Path(context))
+            _download_wheels(Path(context), report)
+            _run_build(client, context, tag, root, recipe, report)
+    repository, _, latest = latest_reference(name).partition(":")
+    client.tag(tag, repository, latest)
     return _id(client, tag)
+
+
+def copy_context(name: str, context: Path) -> None:
+    """Copy the files of an image into the folder of its build, readable by every user of the image."""
+    for path, source in recipe_files(name).items():
+        target = context / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+        target.chmod(0o644)
+    for folder in (one for one in context.rglob("*") if one.is_dir()):
+        folder.chmod(0o755)
 
 
 def _run_build(client: Any, context: str, tag: str, root: str, recipe: str, report: Report) -> None:

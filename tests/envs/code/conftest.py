@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from turnwise.sandbox import set_provider
+from turnwise.sandbox.images.reference import image_reference
 from turnwise.sandbox.provider import InProcessProvider
 
 SEEDS = int(os.environ.get("TURNWISE_CODE_SEEDS", "8"))
@@ -18,7 +19,7 @@ def _answers(backend: str) -> bool:
     docker = shutil.which("docker")
     return (
         docker is not None
-        and subprocess.run([docker, "image", "inspect", "turnwise/code"], capture_output=True).returncode == 0
+        and subprocess.run([docker, "image", "inspect", image_reference("code")], capture_output=True).returncode == 0
     )
 
 

@@ -5,15 +5,16 @@ from collections.abc import Iterator
 
 import pytest
 from turnwise.sandbox import set_provider
+from turnwise.sandbox.images.reference import image_reference
 from turnwise.sandbox.provider import InProcessProvider
 
 
 @pytest.fixture(scope="package")
 def browsers() -> Iterator[None]:
     """Provide Docker sandboxes of the image ``web`` to this process."""
-    found = subprocess.run(["docker", "image", "inspect", "turnwise/web"], capture_output=True, check=False)
+    found = subprocess.run(["docker", "image", "inspect", image_reference("web")], capture_output=True, check=False)
     if found.returncode:
-        pytest.fail("the image `turnwise/web` is missing: run `turnwise sandbox build web`")
+        pytest.fail("the image `web` of these files is missing: run `turnwise sandbox build web`")
     provider = InProcessProvider("docker", capacity=3, warm=0)
     set_provider(provider)
     yield
