@@ -1,10 +1,11 @@
 """Compare MiniWoB++ in the browser sandboxes with BrowserGym: steps and resets per second, and memory, for 1, 4 and 8.
 
 Both sides play the same tasks, seeds and actions (a click into a field and its filling, alternately). Each observation
-is the accessibility tree with the numbers of the elements and their visibility, and a decoded screenshot of the same
-size. BrowserGym runs one environment per process, turnwise one per sandbox. At each concurrency the two sides
-alternate, and a ratio compares their medians. ``as_shipped`` is BrowserGym with its slow_mo of 100 ms and its wait of
-500 ms before each observation; ``no_delay`` has neither. Top-level ratios are the worst over the concurrencies.
+is the accessibility tree with the numbers of the elements and their visibility, and a screenshot of the same size: the
+PNG file in turnwise, an array in BrowserGym, as each returns it. BrowserGym runs one environment per process, turnwise
+one per sandbox. At each concurrency the two sides alternate, and a ratio compares their medians. ``as_shipped`` is
+BrowserGym with its slow_mo of 100 ms and its wait of 500 ms before each observation; ``no_delay`` has neither.
+Top-level ratios are the worst over the concurrencies.
 
 ``resets_ratio`` is for resets in place, which two thirds of the MiniWoB++ tasks allow; ``resets_ratio_opened`` is for a
 new context and page per episode, as in BrowserGym. Memory is that of the browser and the process that holds it: all of
@@ -93,7 +94,7 @@ class TurnwisePlayer:
         self.env = self.envs[task]
         observation, _ = self.env.reset(seed=seed)
         assert isinstance(observation, dict)
-        self.pixels = observation["image"].shape
+        self.pixels = observation["image"].pixels().shape
         self.field = next(node["id"] for node in self.env.nodes if node["role"] == "textbox")
 
     def step(self, number: int) -> None:

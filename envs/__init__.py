@@ -8,7 +8,7 @@ To ship one, add a folder here and its id to ``registry.SHIPPED``.
 from .base import Obs, TurnEnv
 from .errors import EnvError, EnvironmentBroken, EnvironmentFailed, EnvTimeout, UnknownEnvironment
 from .registry import all_ids, make
-from .spaces import FreeText
+from .spaces import FreeText, Png, PngSpace
 from .tasks import make_task
 
 __all__ = [
@@ -18,6 +18,8 @@ __all__ = [
     "EnvironmentFailed",
     "FreeText",
     "Obs",
+    "Png",
+    "PngSpace",
     "TurnEnv",
     "UnknownEnvironment",
     "all_ids",

@@ -1,6 +1,7 @@
 """The base of every environment: a ``gymnasium.Env`` whose action is the text the agent wrote.
 
-An observation is a string, an image (``uint8`` array of height x width x 3), or ``{"text": str, "image": array}``.
+An observation is a string, an image, or ``{"text": str, "image": image}``. An image is a ``uint8`` array of height x
+width x 3, or a ``Png``: a file that is stored as it is.
 Only ``reset`` and ``step`` must be written; the other methods have defaults, and each docstring states what the method
 enables. The contract:
 
@@ -25,8 +26,10 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from .spaces import Png
+
 Image: TypeAlias = NDArray[np.uint8]
-Obs: TypeAlias = str | Image | dict[str, Any]
+Obs: TypeAlias = str | Image | Png | dict[str, Any]
 Info: TypeAlias = dict[str, Any]
 
 
@@ -82,7 +85,7 @@ class TurnEnv(gymnasium.Env[Obs, str]):
         """
         return None
 
-    def screenshot(self) -> Image | None:
+    def screenshot(self) -> Image | Png | None:
         """Return a picture of the current state for a person who plays; None if the observation is the picture."""
         return None
 
@@ -169,9 +172,9 @@ class Adapted(TurnEnv):
         found: Sequence[int] | None = self._own("tasks")(split) if hasattr(self._core, "tasks") else None
         return found
 
-    def screenshot(self) -> Image | None:
+    def screenshot(self) -> Image | Png | None:
         """Return the picture of the unwrapped environment; None if it has no ``screenshot``."""
-        found: Image | None = self._own("screenshot")() if hasattr(self._core, "screenshot") else None
+        found: Image | Png | None = self._own("screenshot")() if hasattr(self._core, "screenshot") else None
         return found
 
     def snapshot(self) -> Any:

@@ -14,7 +14,7 @@ from ..options import Json, Split
 from ..terminal.output import console, jsonable, print_json, print_lines, print_table, print_text
 
 if TYPE_CHECKING:
-    from ...envs.base import Image
+    from ...envs.spaces import Png
 
 app = typer.Typer(help="Environments.", no_args_is_help=True)
 
@@ -146,14 +146,12 @@ class _ImageFolder:
         self.folder: Path | None = None
         self.count = 0
 
-    def __call__(self, image: "Image") -> str:
-        from ...envs.runner.observations import png
-
+    def __call__(self, image: "Png") -> str:
         if self.folder is None:
             self.folder = Path(tempfile.mkdtemp(prefix="turnwise-play-"))
         path = self.folder / f"{self.count}.png"
         self.count += 1
-        path.write_bytes(png(image))
+        path.write_bytes(image)
         return str(path)
 
 

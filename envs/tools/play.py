@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ...errors import TurnwiseError
-from ..base import Image, Obs, TurnEnv
+from ..base import Obs, TurnEnv
 from ..errors import wrap_error
-from ..runner.observations import instructions, parts
+from ..runner.observations import instructions, parts, png
+from ..spaces import Png
 
 HELP = (
     ":actions lists valid actions, :hint shows the oracle's action, :help explains, :quit ends; other lines are actions"
@@ -33,12 +34,13 @@ def _guttered(text: str) -> str:
     return text.replace("\n", "\n| ")
 
 
-def _shown(env: TurnEnv, observation: Obs, keep: Callable[[Image], str]) -> str:
+def _shown(env: TurnEnv, observation: Obs, keep: Callable[[Png], str]) -> str:
     """Return the observation as text."""
     text, image = parts(observation)
     text = _guttered(text)
-    picture = env.screenshot() if image is None else image
-    where = "" if picture is None else f"[screenshot, {picture.shape[1]} x {picture.shape[0]}: {keep(picture)}]"
+    found = env.screenshot() if image is None else image
+    picture = None if found is None else png(found)
+    where = "" if picture is None else f"[screenshot, {picture.width} x {picture.height}: {keep(picture)}]"
     return "\n".join(part for part in (text, where) if part)
 
 
@@ -68,7 +70,7 @@ def play(
     env: TurnEnv,
     lines: Iterator[str],
     write: Callable[[str], None],
-    keep: Callable[[Image], str],
+    keep: Callable[[Png], str],
     *,
     seed: int = 0,
     split: str = "train",

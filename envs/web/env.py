@@ -8,16 +8,16 @@ observation is the page as numbered text, a screenshot, or both. Damage that an 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from io import BytesIO
 from typing import Any, Literal
 
 import numpy as np
+from gymnasium.spaces import Dict
 
-from ..base import Image, Info, Obs, TurnEnv
+from ..base import Info, Obs, TurnEnv
 from ..computer.elements import CLICKABLE_ROLES, LOCKED_FLAGS, TEXT_ROLES, Node, in_viewport
 from ..computer.marks import draw_marks
 from ..computer.text_tree import render
-from ..spaces import FreeText
+from ..spaces import FreeText, Png, PngSpace
 from .actions import ANSWER, USAGE, Action, InvalidAction, parse
 from .browser_session import BrowserSession
 
@@ -77,7 +77,12 @@ class BrowserEnv(TurnEnv):
         self.observation = observation
         self.marks = marks
         self.action_space = FreeText()
-        self.observation_space = FreeText(MAX_OBSERVATION_CHARS)
+        text_space = FreeText(MAX_OBSERVATION_CHARS)
+        self.observation_space = (
+            text_space
+            if observation == "text"
+            else Dict({"text": text_space, "image": PngSpace(self.width, self.height)})
+        )
         self.nodes: list[Node] = []
         """The nodes of the last observation."""
         self.goal = ""
@@ -164,10 +169,10 @@ class BrowserEnv(TurnEnv):
                     actions[f"click({node['id']})"] = 1.0
         return [*actions.items(), (f'{ANSWER}("")', 0.2)]
 
-    def screenshot(self) -> Image | None:
-        """Return the window as it is now, height x width x 3; None if there is no screenshot."""
+    def screenshot(self) -> Png | None:
+        """Return the window as it is now; None if there is no screenshot."""
         _, png = self.browser.do([{"do": "observe", "tree": False, "screenshot": True, "notes": False}])
-        return decode_png(png) if png else None
+        return Png(png) if png else None
 
     def close(self) -> None:
         """Release the sandbox."""
@@ -187,8 +192,14 @@ class BrowserEnv(TurnEnv):
         text = "\n".join(part for part in (message, page if self.observation != "screenshot" else "") if part)
         if self.observation == "text":
             return text
-        image = decode_png(png) if png else np.zeros((self.height, self.width, 3), np.uint8)
-        return {"text": text, "image": draw_marks(image, self.nodes) if self.marks else image}
+        return {"text": text, "image": self._image(png)}
+
+    def _image(self, png: bytes) -> Png:
+        """Return the browser's screenshot, with marks if they are on; a black picture if there is none."""
+        if not png:
+            return Png.encode(np.zeros((self.height, self.width, 3), np.uint8))
+        image = Png(png)
+        return Png.encode(draw_marks(image.pixels(), self.nodes)) if self.marks else image
 
     def _info(self, valid: bool, reward_parts: Mapping[str, float], success: bool) -> Info:
         return {
@@ -198,11 +209,3 @@ class BrowserEnv(TurnEnv):
             "success": success,
             "reward_parts": dict(reward_parts),
         }
-
-
-def decode_png(png: bytes) -> Image:
-    """Return a PNG as an array of height x width x 3."""
-    from PIL import Image as Pillow
-
-    with Pillow.open(BytesIO(png)) as opened:
-        return np.asarray(opened.convert("RGB"))

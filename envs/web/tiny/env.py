@@ -19,9 +19,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ...base import Image, Info, Obs, TurnEnv
+from ...base import Info, Obs, TurnEnv
 from ...computer.elements import CLICKABLE_ROLES, Node
-from ...spaces import FreeText
+from ...spaces import FreeText, Png
 from ..apps.splits import BY
 from ..browser_session import BrowserSession
 from ..env import SPLITS, BrowserEnv
@@ -128,8 +128,8 @@ class TinyWebEnv(TurnEnv):
         tiny_info = self._info(info, info["action_valid"], reward_parts)
         return observation, sum(reward_parts.values()), self._over, False, tiny_info
 
-    def screenshot(self) -> Image | None:
-        """Return the browser's window, height x width x 3."""
+    def screenshot(self) -> Png | None:
+        """Return the browser's window."""
         return self.env.screenshot()
 
     def close(self) -> None:

@@ -1,7 +1,4 @@
-"""Observations: the allowed types, the hash, and the PNG encoding."""
-
-import struct
-import zlib
+"""Observations: the allowed types, the hash, and the images that leave an environment."""
 
 import numpy as np
 import pytest
@@ -9,32 +6,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from turnwise.envs.base import Obs, TurnEnv
 from turnwise.envs.errors import EnvironmentBroken
-from turnwise.envs.runner.observations import MAX_OBSERVATION_BYTES, observation_hash, parts, png, split
+from turnwise.envs.runner.observations import MAX_OBSERVATION_BYTES, observation_hash, parts, split
+from turnwise.envs.spaces import Png
 
 IMAGE = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
 
 
-def pixels(data: bytes) -> np.ndarray:
-    """Decode a PNG chunk by chunk."""
-    assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    at, body, size = 8, b"", (0, 0)
-    while at < len(data):
-        (length,) = struct.unpack(">I", data[at : at + 4])
-        kind, content = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
-        assert struct.unpack(">I", data[at + 8 + length : at + 12 + length]) == (zlib.crc32(kind + content),)
-        if kind == b"IHDR":
-            size = struct.unpack(">II", content[:8])
-        body += content if kind == b"IDAT" else b""
-        at += 12 + length
-    rows = np.frombuffer(zlib.decompress(body), np.uint8).reshape(size[1], 1 + size[0] * 3)
-    assert not rows[:, 0].any()
-    return rows[:, 1:].reshape(size[1], size[0], 3)
-
-
-def test_a_png_holds_the_pixels() -> None:
-    assert (pixels(png(IMAGE)) == IMAGE).all()
-    assert split({"text": "a", "image": IMAGE}) == ("a", [png(IMAGE)])
+def test_an_image_leaves_as_a_file() -> None:
+    assert split({"text": "a", "image": IMAGE}) == ("a", [Png.encode(IMAGE)])
     assert split("a") == ("a", [])
+
+
+def test_a_file_of_the_environment_leaves_as_it_is() -> None:
+    other = Png.encode(IMAGE)
+    file = Png(other[:33] + b"\0\0\0\x01tEXtaH>\x06\x1a" + other[33:])
+    assert split({"text": "a", "image": file})[1] == [file]
+    assert split(file) == ("", [file])
+    # The hash is that of the file: the same pixels in another file are another observation.
+    hashes = [observation_hash(TurnEnv(), {"text": "a", "image": each}) for each in (file, other, IMAGE)]
+    assert len(set(hashes)) == 3
+    with pytest.raises(EnvironmentBroken, match="the limit is 8388608"):
+        parts(Png.encode(np.zeros((2000, 2000, 3), np.uint8)))
 
 
 def test_the_hash_covers_text_pixels_and_shape() -> None:
@@ -59,6 +51,7 @@ def test_the_hash_covers_the_normalized_observation() -> None:
     [
         None,
         b"bytes",
+        {"text": "a", "image": bytes(Png.encode(IMAGE))},
         3,
         {"text": "a"},
         {"text": 3, "image": IMAGE},

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from turnwise.envs import EnvironmentFailed, make
+from turnwise.envs import EnvironmentFailed, Png, make
 from turnwise.envs.base import Image, Info, Obs, TurnEnv
 from turnwise.envs.tools.play import HELP, play
 
 
-def nowhere(picture: Image) -> str:
-    return f"{picture.shape[0]}.png"
+def nowhere(picture: Png) -> str:
+    return f"{picture.height}.png"
 
 
 def test_an_episode_is_played_to_its_end() -> None:

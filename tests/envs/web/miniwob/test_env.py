@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from time import sleep
 
 import pytest
+from gymnasium.utils.env_checker import check_env
 from turnwise.envs.web.browser_session import BrowserSession
+from turnwise.envs.web.env import ObservationMode
 from turnwise.envs.web.miniwob.env import SERVER, MiniWoBEnv
 from turnwise.envs.web.miniwob.tasks import TASKS
 
@@ -51,7 +53,7 @@ def test_a_task_opens_is_reproducible_and_ends(browser: BrowserSession, name: st
     seen, _, over, _, _ = env.step("noop(1)")
     assert not over
     if env.deterministic:
-        assert f"goal: {env.goal}\n{seen}" == first
+        assert f"goal: {env.goal}\n{seen!s}" == first
     _, reward, over, _, info = env.step('send_msg_to_user("")')
     assert (reward, over, info["success"]) == (0.0, True, False)
 
@@ -140,12 +142,24 @@ def test_the_splits_share_no_instance(browser: BrowserSession) -> None:
     assert env.start_episode(5, "train").scripts != env.start_episode(5, "test").scripts
 
 
+@pytest.mark.parametrize(("observation", "marks"), [("screenshot", False), ("both", True)])
+def test_the_space_of_screenshots_is_right(browser: BrowserSession, observation: ObservationMode, marks: bool) -> None:
+    env = MiniWoBEnv("click-test", observation, marks)
+    env.browser = browser
+    check_env(env, skip_render_check=True)
+    seen, _ = env.reset(seed=1)
+    assert isinstance(seen, dict)
+    file = env.screenshot()
+    assert (seen["image"] == file) is not marks
+
+
 def test_coordinates_of_the_screenshot_can_be_clicked(browser: BrowserSession) -> None:
     env = MiniWoBEnv("click-test", observation="both")
     env.browser = browser
     seen, _ = env.reset(seed=1)
     assert isinstance(seen, dict)
-    image = seen["image"]
+    assert seen in env.observation_space
+    image = seen["image"].pixels()
     assert image.shape == (env.height, env.width, 3)
     assert image.std() > 0
     (button,) = [node for node in env.nodes if node["role"] == "button"]

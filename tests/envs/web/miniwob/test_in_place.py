@@ -9,7 +9,6 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from turnwise.envs.computer.elements import in_viewport
 from turnwise.envs.web.browser_session import BrowserSession
@@ -67,8 +66,8 @@ def played(env: BrowserEnv, seed: int) -> Played:
     out: Played = []
     reward, over = 0.0, False
     for _ in range(ACTS + 1):
-        text, image = (seen["text"], seen["image"]) if isinstance(seen, dict) else (str(seen), np.zeros(0))
-        out.append((text, np.asarray(image).tobytes(), reward, over))
+        text, image = (seen["text"], seen["image"]) if isinstance(seen, dict) else (str(seen), b"")
+        out.append((text, bytes(image), reward, over))
         if over:
             break
         seen, reward, over, _, _ = env.step(last(env, rng) if len(out) == ACTS and seed % 2 else drawn(env, rng))

@@ -1,0 +1,113 @@
+"""A picture as a PNG file, and the Gymnasium space of such files.
+
+A browser or a desktop makes its screenshots as PNG files. An observation may carry such a file as it was made: it is
+hashed, stored and displayed without a decoding and an encoding, which cost more than the rest of a step. Code that
+needs the pixels calls ``pixels``.
+"""
+
+import struct
+import zlib
+from io import BytesIO
+from typing import Any, Self
+
+import numpy as np
+from gymnasium.spaces import Space
+from numpy.typing import NDArray
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+HEADER = struct.Struct(">8sI4sII5BI")
+"""The signature and the whole first chunk: length, name, width, height, five bytes of settings, checksum."""
+HEADER_BYTES = 13
+"""Length of the content of the first chunk."""
+END = b"\0\0\0\0IEND\xaeB`\x82"
+COMPRESSION_LEVEL = 6
+
+
+class Png(bytes):
+    """The bytes of a PNG file. The constructor checks the first and the last chunk, not the compressed pixels.
+
+    Raises:
+        ValueError: the bytes are not a PNG file, or the file has no pixels.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, data: bytes) -> Self:
+        """Check the bytes of a file."""
+        if len(data) < HEADER.size or data[:8] != SIGNATURE or not data.endswith(END):
+            raise ValueError(f"{len(data)} bytes are not a PNG file: they lack its signature, header or end")
+        _, length, name, width, height, *_, checksum = HEADER.unpack_from(data)
+        if (length, name) != (HEADER_BYTES, b"IHDR") or checksum != zlib.crc32(data[12 : HEADER.size - 4]):
+            raise ValueError("the header of a PNG file is damaged")
+        if not width or not height:
+            raise ValueError(f"a PNG file of {width} x {height} has no pixels")
+        return super().__new__(cls, data)
+
+    @classmethod
+    def encode(cls, image: NDArray[np.uint8]) -> Self:
+        """Encode an image of height x width x 3, without an imaging library."""
+        height, width, _ = image.shape
+        rows = np.zeros((height, 1 + width * 3), np.uint8)
+        rows[:, 1:] = image.reshape(height, width * 3)
+
+        def chunk(kind: bytes, data: bytes) -> bytes:
+            return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+        header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+        body = zlib.compress(rows.tobytes(), COMPRESSION_LEVEL)
+        return cls(SIGNATURE + chunk(b"IHDR", header) + chunk(b"IDAT", body) + END)
+
+    @property
+    def width(self) -> int:
+        """Return the number of pixels per row."""
+        return int.from_bytes(self[16:20], "big")
+
+    @property
+    def height(self) -> int:
+        """Return the number of rows."""
+        return int.from_bytes(self[20:24], "big")
+
+    def pixels(self) -> NDArray[np.uint8]:
+        """Return the pixels, height x width x 3, with Pillow.
+
+        Raises:
+            OSError: the compressed pixels are damaged.
+        """
+        from PIL import Image
+
+        with Image.open(BytesIO(self), formats=["PNG"]) as opened:
+            return np.asarray(opened.convert("RGB"))
+
+    def __repr__(self) -> str:
+        return f"Png({self.width} x {self.height}, {len(self)} bytes)"
+
+
+class PngSpace(Space[Png]):
+    """PNG files of one size in pixels; ``sample`` draws a picture of one color."""
+
+    def __init__(self, width: int, height: int, seed: int | np.random.Generator | None = None) -> None:
+        super().__init__(shape=None, dtype=None, seed=seed)
+        self.width, self.height = width, height
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        """Return False: the files differ in length."""
+        return False
+
+    def sample(self, mask: Any | None = None, probability: Any | None = None) -> Png:
+        """Return a picture of a random color; ``mask`` and ``probability`` are ignored."""
+        color = self.np_random.integers(0, 256, size=3, dtype=np.uint8)
+        return Png.encode(np.broadcast_to(color, (self.height, self.width, 3)))
+
+    def contains(self, x: Any) -> bool:
+        """Return whether ``x`` is a PNG file of this size."""
+        return isinstance(x, Png) and (x.width, x.height) == (self.width, self.height)
+
+    def __repr__(self) -> str:
+        return f"PngSpace({self.width}, {self.height})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PngSpace) and (self.width, self.height) == (other.width, other.height)
+
+    def __hash__(self) -> int:
+        return hash((self.width, self.height))

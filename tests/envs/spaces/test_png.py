@@ -1,0 +1,87 @@
+"""PNG files as observations: the checks of the constructor, the encoder, and the space."""
+
+import pickle
+import struct
+import zlib
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from turnwise.envs.base import Info, Obs, TurnEnv
+from turnwise.envs.spaces import FreeText, Png, PngSpace
+
+IMAGE = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
+
+
+def pixels(data: bytes) -> np.ndarray:
+    """Decode a PNG chunk by chunk."""
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    at, body, size = 8, b"", (0, 0)
+    while at < len(data):
+        (length,) = struct.unpack(">I", data[at : at + 4])
+        kind, content = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
+        assert struct.unpack(">I", data[at + 8 + length : at + 12 + length]) == (zlib.crc32(kind + content),)
+        if kind == b"IHDR":
+            size = struct.unpack(">II", content[:8])
+        body += content if kind == b"IDAT" else b""
+        at += 12 + length
+    rows = np.frombuffer(zlib.decompress(body), np.uint8).reshape(size[1], 1 + size[0] * 3)
+    assert not rows[:, 0].any()
+    return rows[:, 1:].reshape(size[1], size[0], 3)
+
+
+def test_a_file_holds_the_pixels() -> None:
+    file = Png.encode(IMAGE)
+    assert (pixels(file) == IMAGE).all()
+    assert (file.pixels() == IMAGE).all()
+    assert (file.width, file.height) == (3, 2)
+    assert pickle.loads(pickle.dumps(file)) == file  # noqa: S301 - as Ray moves it
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b"", "0 bytes are not a PNG file"),
+        (b"GIF89a" + bytes(60), "66 bytes are not a PNG file"),
+        (Png.encode(IMAGE)[:-1], "lack its signature, header or end"),
+        (Png.encode(IMAGE).replace(b"\0\0\0\x03", b"\0\0\0\x04", 1), "the header of a PNG file is damaged"),
+    ],
+)
+def test_other_bytes_are_refused(data: bytes, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Png(data)
+
+
+def test_a_file_without_pixels_is_refused() -> None:
+    with pytest.raises(ValueError, match="a PNG file of 3 x 0 has no pixels"):
+        Png.encode(IMAGE[:0])
+
+
+def test_the_space_contains_files_of_its_size_only() -> None:
+    space = PngSpace(3, 2, seed=0)
+    assert Png.encode(IMAGE) in space
+    assert space.sample() in space
+    assert space.sample() != space.sample()
+    assert bytes(Png.encode(IMAGE)) not in space
+    assert Png.encode(IMAGE.reshape(3, 2, 3)) not in space
+    assert space == PngSpace(3, 2) != PngSpace(2, 3)
+
+
+class Pictured(TurnEnv):
+    """Shows a text and a picture."""
+
+    def __init__(self) -> None:
+        self.action_space = FreeText()
+        self.observation_space = gymnasium.spaces.Dict({"text": FreeText(), "image": PngSpace(3, 2)})
+
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[Obs, Info]:
+        super().reset(seed=seed)
+        return {"text": "look", "image": Png.encode(IMAGE)}, {}
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        return {"text": "done", "image": Png.encode(IMAGE)}, 0.0, True, False, {}
+
+
+def test_the_checker_of_gymnasium_accepts_the_space() -> None:
+    check_env(Pictured(), skip_render_check=True)
