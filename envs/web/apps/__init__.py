@@ -1,11 +1,12 @@
 """Three web apps with tasks that are graded on the database at the end: a shop, an issue tracker, a wiki with a forum.
 
 ``env`` is the environment; ``splits`` holds instances, templates or sites out; ``worlds/`` draws the initial data,
-``tasks/`` the goals; ``state`` compares databases. ``server/`` holds the apps themselves: the folder is uploaded into
-the sandbox and started there as ``python3 -I start.py SITE PORT DATABASE WORLD.json``.
+``tasks/`` the goals; ``database`` opens a database of the sandbox, and ``state`` compares it. ``server/`` holds the
+apps themselves: the folder is uploaded into the sandbox and started there as ``python3 -I start.py SITE PORT DATABASE
+WORLD.json``.
 
 Invariant: the expected state and the answer never enter the sandbox. The database is one file, complete after each
-response, and is opened read-only for the check.
+response, and is only ever read here, as a file that may hold anything.
 
 To add an app: a package in ``server/``, a module in ``worlds/`` and one in ``tasks/``, listed in ``tasks/catalog.py``.
 """

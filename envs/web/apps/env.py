@@ -19,6 +19,7 @@ from ...computer.elements import Node
 from ..actions import ANSWER
 from ..custom_site import PORT, CustomSiteEnv, FinalState, SiteTask
 from ..env import ObservationMode
+from .database import opened
 from .splits import BY, HELD_OUT_SITE, instance, templates_of
 from .tasks.catalog import draw
 from .tasks.template import Act, AppTask
@@ -49,8 +50,10 @@ class WebAppsEnv(CustomSiteEnv):
             raise ValueError(f"unknown `by` {by!r}; choose from {', '.join(BY)}")
         templates_of(by, "test", held_out_site)
         self._by, self._held_out_site, self._template = by, held_out_site, template
-        self._oracle_steps: int | None = 0
-        """Steps of the oracle that were taken; None once the agent took another one."""
+        self._taken: list[tuple[str, Sequence[Node]]] = []
+        """The valid actions so far, each with the nodes before it; ``oracle`` compares them with the solution."""
+        self._solved_steps: int | None = 0
+        """Leading acts of the solution among the actions that ``oracle`` compared; None once another was taken."""
 
     def task(self, seed: int, split: str) -> SiteTask:
         """Return the instance of a seed."""
@@ -80,33 +83,28 @@ class WebAppsEnv(CustomSiteEnv):
         return task
 
     def check(self, final: FinalState) -> bool:
-        """Return whether the database and the answer are the expected ones."""
-        files = {path: content for path, content in final.files.items() if path.startswith(DATABASE)}
-        if DATABASE not in files:
+        """Return whether the database and the answer are the expected ones; a file that cannot be read is wrong."""
+        if DATABASE not in final.files:
             return False
         with tempfile.TemporaryDirectory(prefix="tw-site-") as folder:
-            for path, content in files.items():
-                (Path(folder) / path).write_bytes(content)
-            with contextlib.closing(sqlite3.connect(Path(folder) / DATABASE)) as connection:
+            (Path(folder) / DATABASE).write_bytes(final.files[DATABASE])
+            with opened(Path(folder) / DATABASE) as connection, contextlib.suppress(sqlite3.Error):
                 return bool(self.app_task.check(connection, final.answer or None))
+        return False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
         """Draw an instance of ``options["split"]`` (default ``train``) and open it."""
-        self._oracle_steps = 0
+        self._taken, self._solved_steps = [], 0
         return super().reset(seed=seed, options=options)
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
         """Apply the action on the last line of the text."""
-        try:
-            oracle = self.oracle()
-        except LookupError:
-            oracle = ""
-        observation, reward, terminated, truncated, info = super().step(action)
-        if action == oracle and self._oracle_steps is not None:
-            self._oracle_steps += 1
-        elif info["action_valid"]:
-            self._oracle_steps = None
-        return observation, reward, terminated, truncated, info
+        nodes = self.nodes
+        result = super().step(action)
+        # Further actions cannot be the solution's.
+        if result[4]["action_valid"] and len(self._taken) <= len(self.app_task.oracle):
+            self._taken.append((action, nodes))
+        return result
 
     def oracle(self) -> str:
         """Return the next action of the solution, as long as no other action was taken.
@@ -114,12 +112,20 @@ class WebAppsEnv(CustomSiteEnv):
         Raises:
             LookupError: another action was taken, or the page lacks the solution's element.
         """
-        if self._oracle_steps is None:
+        while self._taken and self._solved_steps is not None:
+            action, nodes = self._taken.pop(0)
+            right = ""
+            with contextlib.suppress(LookupError):
+                right = self._solution_action(self._solved_steps, nodes)
+            self._solved_steps = self._solved_steps + 1 if action == right else None
+        if self._solved_steps is None:
             raise LookupError("the oracle solves a task from its start only; another action was taken")
+        return self._solution_action(self._solved_steps, self.nodes)
+
+    def _solution_action(self, step: int, nodes: Sequence[Node]) -> str:
+        """Return the action of a step of the solution on a page. Raises LookupError if the page lacks its element."""
         acts = self.app_task.oracle
-        if self._oracle_steps >= len(acts):
-            return f'{ANSWER}("done")'
-        return as_action(acts[self._oracle_steps], self.nodes)
+        return as_action(acts[step], nodes) if step < len(acts) else f'{ANSWER}("done")'
 
 
 def as_action(act: Act, nodes: Sequence[Node]) -> str:

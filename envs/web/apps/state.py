@@ -14,6 +14,11 @@ Row = dict[str, Any]
 Tables = dict[str, list[Row]]
 References = Mapping[str, Mapping[str, str]]
 """For each table, the table that each of its foreign keys refers to."""
+MAX_VALUES = 1_000_000
+MAX_CHARS = 64 << 20
+"""Limits of a database; the largest initial world has a few thousand rows."""
+MAX_REFERENCES = 8
+"""Longest chain of references between new rows that is compared; the rest compares by id."""
 
 
 class World:
@@ -84,15 +89,23 @@ def read(connection: sqlite3.Connection) -> tuple[Tables, References]:
     """Return all rows of a database, and the references of its tables.
 
     Raises:
-        sqlite3.Error: the file is not a database.
+        sqlite3.Error: the file is not a database, or its values exceed ``MAX_VALUES`` or ``MAX_CHARS``.
     """
-    found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+    found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     tables, references = Tables(), dict[str, Mapping[str, str]]()
-    for (table,) in found.fetchall():
-        cursor = connection.execute(f'SELECT * FROM "{table}"')  # noqa: S608 - a name from the database
+    values = chars = 0
+    for table in (name for (name,) in found if not name.startswith("sqlite_")):
+        quoted = '"' + table.replace('"', '""') + '"'
+        cursor = connection.execute(f"SELECT * FROM {quoted}")  # noqa: S608 - a name, quoted
         names = [column[0] for column in cursor.description]
-        tables[table] = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-        keys = connection.execute(f'PRAGMA foreign_key_list("{table}")').fetchall()
+        tables[table] = []
+        for row in cursor:
+            values += len(row)
+            chars += sum(len(value) for value in row if isinstance(value, str | bytes))
+            if values > MAX_VALUES or chars > MAX_CHARS:
+                raise sqlite3.DataError(f"the database exceeds {MAX_VALUES} values or {MAX_CHARS} characters")
+            tables[table].append(dict(zip(names, row, strict=True)))
+        keys = connection.execute(f"PRAGMA foreign_key_list({quoted})").fetchall()
         references[table] = {key[3]: key[2] for key in keys}
     return tables, references
 
@@ -110,19 +123,19 @@ def _canonical(tables: Tables, table: str, initial: Tables, references: Referenc
     """Return a table's rows as sorted strings, without the ids of new rows and with references to them resolved."""
     known = {name: {row.get("id") for row in rows} for name, rows in initial.items()}
 
-    def text_of(name: str, row: Row) -> str:
+    def text_of(name: str, row: Row, depth: int = 0) -> str:
         old = row.get("id") in known.get(name, ())
         values = [
-            (column, resolved(references.get(name, {}).get(column), value))
+            (column, resolved(references.get(name, {}).get(column), value, depth))
             for column, value in sorted(row.items())
             if column != "id" or old
         ]
         return repr(values)
 
-    def resolved(name: str | None, value: Any) -> Any:
-        if name is None or value is None or value in known.get(name, ()):
+    def resolved(name: str | None, value: Any, depth: int) -> Any:
+        if name is None or value is None or value in known.get(name, ()) or depth == MAX_REFERENCES:
             return value
         new = [row for row in tables.get(name, []) if row.get("id") == value]
-        return text_of(name, new[0]) if new else value
+        return text_of(name, new[0], depth + 1) if new else value
 
     return sorted(text_of(table, row) for row in tables.get(table, []))

@@ -16,6 +16,7 @@ from ..state import ExpectedState, Tables, World, read, states_equal
 
 MAX_ATTEMPTS = 100
 _NUMBER = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,6})?", re.ASCII)
+_THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(,[0-9]{3})+(?![0-9,])", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +156,16 @@ class TemplateRegistry:
 def same_answer(expected: str, given: str | None) -> bool:
     """Return whether an answer is right.
 
-    Case, white space, a final full stop, quotes and the dollar sign are ignored; numbers are compared by value; the
-    order of items separated by commas is ignored.
+    Case, white space, a final full stop, quotes and the dollar sign are ignored; numbers are compared by value, with or
+    without commas between thousands; the order of items separated by commas is ignored.
     """
-    if given is None:
-        return False
-    return sorted(_normalize(part) for part in expected.split(",")) == sorted(
-        _normalize(part) for part in given.split(",")
-    )
+    return given is not None and not _readings(expected).isdisjoint(_readings(given))
+
+
+def _readings(text: str) -> set[tuple[str, ...]]:
+    """Return the normalized items of an answer; two lists if commas may separate items or thousands, as in 100,200."""
+    texts = (text, _THOUSANDS.sub(lambda found: found.group().replace(",", ""), text))
+    return {tuple(sorted(map(_normalize, one.split(",")))) for one in texts}
 
 
 def _normalize(text: str) -> str:

@@ -1,7 +1,6 @@
 """Run an app as the sandbox does: as a process on a SQLite file, started as a plain file."""
 
 import json
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import turnwise.envs.web.apps.server
+from turnwise.envs.web.apps.database import opened
 from turnwise.envs.web.apps.tasks.template import Act, AppTask
 
 from .browser import Browser
@@ -54,7 +54,7 @@ class Served:
         return self.judge(task, browser.answer), browser
 
     def judge(self, task: AppTask, answer: str | None) -> bool:
-        with closing(sqlite3.connect(f"{self.database.as_uri()}?mode=ro", uri=True)) as connection:
+        with opened(self.database) as connection:
             return task.check(connection, answer)
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from turnwise.envs.web.apps import env as apps_env
 from turnwise.envs.web.apps.env import WebAppsEnv, as_action
 from turnwise.envs.web.apps.tasks.catalog import TEMPLATES
 
@@ -23,16 +24,17 @@ def env(browsers: None) -> Iterator[WebAppsEnv]:
     made.close()
 
 
-def solved(env: WebAppsEnv, seed: int) -> list[str]:
-    """Return the observations of the oracle, which must succeed."""
-    seen = [str(env.reset(seed=seed)[0])]
+def solved(env: WebAppsEnv, seed: int) -> tuple[list[str], list[str]]:
+    """Return the actions of the oracle, which must succeed, and the observations."""
+    seen, actions = [str(env.reset(seed=seed)[0])], list[str]()
     over = False
     while not over:
-        observation, reward, over, _, info = env.step(env.oracle())
+        actions.append(env.oracle())
+        observation, reward, over, _, info = env.step(actions[-1])
         seen.append(str(observation))
         assert info["action_valid"], observation
     assert (reward, info["success"]) == (1.0, True), seen[-1]
-    return seen
+    return actions, seen
 
 
 @pytest.mark.soak
@@ -51,14 +53,24 @@ def test_the_oracle_succeeds_on_a_busy_machine(env: WebAppsEnv) -> None:
 @pytest.mark.parametrize("template", list(TEMPLATES)[::EVERY])
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_the_oracle_succeeds_the_same_way_twice_and_a_near_miss_fails(
-    env: WebAppsEnv, template: str, seed: int
+    env: WebAppsEnv, template: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     env._template = template
-    assert solved(env, seed) == solved(env, seed)
+    actions, seen = solved(env, seed)
+    assert env.reset(seed=seed)[0] == seen[0]
+    with monkeypatch.context() as patched:
+        patched.delattr(apps_env, "as_action")
+        # Steps compute no action of the oracle, which follows them when it is called.
+        again = [str(env.step(action)[0]) for action in actions[:-1]]
+    assert env.oracle() == actions[-1]
+    observation, reward, _, _, _ = env.step(actions[-1])
+    assert ([seen[0], *again, str(observation)], reward) == (seen, 1.0)
     env.reset(seed=seed)
     over = False
     for act in env.app_task.near_misses[seed % len(env.app_task.near_misses)]:
-        seen, reward, over, _, info = env.step(as_action(act, env.nodes))
+        last, reward, over, _, info = env.step(as_action(act, env.nodes))
     if not over:
-        seen, reward, over, _, info = env.step('send_msg_to_user("")')
-    assert (reward, info["success"]) == (0.0, False), seen
+        last, reward, over, _, info = env.step('send_msg_to_user("")')
+    assert (reward, info["success"]) == (0.0, False), last
+    with pytest.raises(LookupError, match="another action was taken"):
+        env.oracle()

@@ -2,8 +2,11 @@
 
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
+from turnwise.envs.web.apps import database
+from turnwise.envs.web.apps.database import opened
 from turnwise.envs.web.apps.draws import NoInstance, SeededDraws
 from turnwise.envs.web.apps.state import ExpectedState, Tables, World, read, states_equal
 from turnwise.envs.web.apps.tasks.template import Check, same_answer
@@ -51,6 +54,58 @@ def test_every_table_is_read() -> None:
         assert not Check(START, end(2), "yes")(connection, None)
 
 
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "a ? #.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, who TEXT)")
+    return path
+
+
+def test_a_file_of_the_sandbox_is_only_read(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript("""
+            CREATE TABLE "two "" words" (id INTEGER PRIMARY KEY, "from" INTEGER REFERENCES "two "" words" (id));
+            INSERT INTO "two "" words" VALUES (1, 1);
+        """)
+    file.with_name(file.name + "-journal").write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(600))
+    before = {each.name: each.read_bytes() for each in file.parent.iterdir()}
+    with opened(file) as connection:
+        assert read(connection)[0] == {"orders": [], 'two " words': [{"id": 1, "from": 1}]}
+        for statement in ("INSERT INTO orders VALUES (1, '')", "ATTACH ':memory:' AS x", "SELECT load_extension('x')"):
+            with pytest.raises(sqlite3.Error, match="not authorized"):
+                connection.execute(statement)
+    assert {each.name: each.read_bytes() for each in file.parent.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        ("CREATE TABLE x (a, b AS (hex(zeroblob(2000000)))); INSERT INTO x VALUES (1)", "too big"),
+        ("CREATE VIRTUAL TABLE x USING fts5(a)", "vtable"),
+        ("CREATE TABLE x (a, b AS (hex(zeroblob(400000)))); INSERT INTO x(a) VALUES " + "(1)," * 99 + "(1)", "exceeds"),
+    ],
+)
+def test_a_file_may_not_exhaust_this_process(file: Path, schema: str, problem: str) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(schema)
+    with opened(file) as connection, pytest.raises(sqlite3.Error, match=problem):
+        read(connection)
+
+
+def test_queries_of_a_file_end(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "TIMEOUT_S", 0.0)
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.executemany("INSERT INTO orders (who) VALUES (?)", [("a",)] * 20_000)
+    with opened(file) as connection, pytest.raises(sqlite3.OperationalError, match="interrupted"):
+        read(connection)
+
+
+def test_rows_that_refer_to_one_another_are_compared() -> None:
+    loop: Tables = {"lines": [{"id": 1, "order_id": 2}, {"id": 2, "order_id": 1}]}
+    assert not states_equal(loop, {"lines": []}, {"lines": []}, {"lines": {"order_id": "lines"}})
+
+
 def test_the_expected_state_changes_a_copy() -> None:
     world = World({"today": "2031-06-03", "tables": START})
     expected = world.expected_state()
@@ -68,6 +123,24 @@ def test_the_expected_state_changes_a_copy() -> None:
 @pytest.mark.parametrize("given", ["12.50", "$12.5", " 12.50 ", '"12.50"', "12.500"])
 def test_equivalent_answers_are_accepted(given: str) -> None:
     assert same_answer("12.50", given)
+
+
+@pytest.mark.parametrize("given", ["1234.50", "$1,234.50", "1,234.5."])
+def test_thousands_may_be_separated(given: str) -> None:
+    assert same_answer("1234.50", given)
+    assert same_answer("$1,234.50", given)
+    assert same_answer("7, 1234.5", f"{given}, 7")
+
+
+@pytest.mark.parametrize("given", ["1,2345", "1,234,5", "12,34.50", "1,234.51"])
+def test_misplaced_separators_are_no_number(given: str) -> None:
+    assert not same_answer("1234.50", given)
+    assert not same_answer("12345", given)
+
+
+def test_items_are_not_thousands() -> None:
+    assert same_answer("100, 200", "200,100")
+    assert same_answer("100, 200", "100,200")
 
 
 @pytest.mark.parametrize("given", [None, "", "12.51", "1250", "12.50 or 13", "nan", "1e999999999", "12.50, 12.50"])
