@@ -58,23 +58,27 @@ class SandboxLease:
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         output_kib: int | None = None,
+        user: int = 0,
     ) -> ExecResult:
         """Run a command as ``Sandbox.exec`` does."""
-        work = self._held().exec(argv, timeout_s=timeout_s, stdin=stdin, env=env, output_kib=output_kib)
+        work = self._held().exec(argv, timeout_s=timeout_s, stdin=stdin, env=env, output_kib=output_kib, user=user)
         return self._thread.wait(work, timeout_s)
 
-    def request(self, socket: str, message: bytes, *, timeout_s: float, output_kib: int | None = None) -> ExecResult:
+    def request(
+        self, socket: str, message: bytes, *, timeout_s: float, output_kib: int | None = None, user: int = 0
+    ) -> ExecResult:
         """Send a message to a unix socket in the sandbox as ``Sandbox.request`` does."""
-        work = self._held().request(socket, message, timeout_s=timeout_s, output_kib=output_kib)
+        work = self._held().request(socket, message, timeout_s=timeout_s, output_kib=output_kib, user=user)
         return self._thread.wait(work, timeout_s)
 
-    def read(self, path: str, *, timeout_s: float) -> dict[str, bytes]:
+    def read(self, path: str, *, timeout_s: float, user: int = 0) -> dict[str, bytes]:
         """Return the contents of files as ``Sandbox.read`` does."""
-        return self._thread.wait(self._held().read(path, timeout_s=timeout_s), timeout_s)
+        return self._thread.wait(self._held().read(path, timeout_s=timeout_s, user=user), timeout_s)
 
-    def write(self, files: Mapping[str, bytes], *, timeout_s: float, executable: bool = False) -> None:
+    def write(self, files: Mapping[str, bytes], *, timeout_s: float, executable: bool = False, user: int = 0) -> None:
         """Write files as ``Sandbox.write`` does."""
-        self._thread.wait(self._held().write(files, timeout_s=timeout_s, executable=executable), timeout_s)
+        work = self._held().write(files, timeout_s=timeout_s, executable=executable, user=user)
+        self._thread.wait(work, timeout_s)
 
     def reset(self, *, timeout_s: float) -> None:
         """Restore the initial state as ``Sandbox.reset`` does."""

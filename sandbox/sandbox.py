@@ -8,6 +8,7 @@ the infrastructure is raised. After ``SandboxLost``, the sandbox cannot be used 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
+from typing import Any
 
 from .errors import FileError, SandboxLost
 from .spec import SandboxSpec
@@ -89,14 +90,18 @@ class Sandbox:
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         output_kib: int | None = None,
+        user: int = 0,
     ) -> ExecResult:
-        """Run a command as the sandbox user in ``WORKSPACE`` and return its result.
+        """Run a command in ``WORKSPACE`` and return its result.
 
         Background processes of the command live until ``reset``, except if the command is killed. ``output_kib``
-        replaces the limit of the spec.
+        replaces the limit of the spec. ``user`` is one of the four users of the sandbox, 0 to 3: none may signal or
+        trace the processes of another, or open its private files. User 0 owns ``WORKSPACE``; the local backend has no
+        other.
 
         Raises:
-            SandboxLost: the sandbox ended, or did not answer within ``GUEST_GRACE_S`` after the timeout.
+            SandboxLost: the sandbox ended, did not answer within ``GUEST_GRACE_S`` after the timeout, or has no such
+                user; or the guest agent failed.
         """
         header = {
             "op": "exec",
@@ -104,21 +109,22 @@ class Sandbox:
             "timeout_s": timeout_s,
             "max_output_bytes": (output_kib or self._spec.output_kib) << 10,
             "env": {**ENVIRONMENT, **(env or {})},
+            "user": user,
         }
-        answer, data = await self.connection.call(header, stdin, timeout_s=timeout_s + GUEST_GRACE_S)
+        answer, data = await self._call(header, stdin)
         if "error" in answer:
             # The guest agent could not fork: background processes of the agent use up the process limit.
-            return ExecResult(127, b"", f"{argv[0]}: {answer['error']}".encode())
+            return ExecResult(127, b"", f"{argv[0]}: {answer['error']}".encode(errors="backslashreplace"))
         stdout_bytes = answer.pop("stdout_bytes")
         return ExecResult(stdout=data[:stdout_bytes], stderr=data[stdout_bytes:], **answer)
 
     async def request(
-        self, socket: str, message: bytes, *, timeout_s: float, output_kib: int | None = None
+        self, socket: str, message: bytes, *, timeout_s: float, output_kib: int | None = None, user: int = 0
     ) -> ExecResult:
         """Send a message to a process in the sandbox that listens on a unix socket, and return its reply.
 
         The reply is ``stdout`` of the result and ends when the listener closes the socket. ``exit_code`` is the errno
-        if no process listens. A timeout or an exceeded output limit kills nothing.
+        if no process listens. A timeout or an exceeded output limit kills nothing. ``user`` connects, as in ``exec``.
 
         Raises:
             SandboxLost: as in ``exec``.
@@ -128,24 +134,24 @@ class Sandbox:
             "path": socket,
             "timeout_s": timeout_s,
             "max_output_bytes": (output_kib or self._spec.output_kib) << 10,
+            "user": user,
         }
-        answer, data = await self.connection.call(header, message, timeout_s=timeout_s + GUEST_GRACE_S)
-        if "error" in answer:
-            return ExecResult(1, b"", answer["error"].encode())
+        answer, data = await self._call(header, message)
         answer.pop("stdout_bytes")
         return ExecResult(stdout=data, stderr=b"", **answer)
 
-    async def read(self, path: str, *, timeout_s: float) -> dict[str, bytes]:
+    async def read(self, path: str, *, timeout_s: float, user: int = 0) -> dict[str, bytes]:
         """Return the contents of all regular files below a folder, by path relative to it, or of one file (``.``).
 
-        Files are read as the sandbox user. Links are not followed, and other kinds of files are skipped.
+        Files are read with the rights of ``user``, as in ``exec``. Links are not followed, and other kinds of files
+        are skipped, as are those of the kernel (``/proc``, ``/sys``).
 
         Raises:
-            FileError: the path does not exist, or the files exceed ``spec.read_mib``.
+            FileError: the path does not exist, the files exceed ``spec.read_mib``, or reading them exceeds the timeout.
             SandboxLost: as in ``exec``.
         """
         header = {"op": "read", "path": path, "max_bytes": self._spec.read_mib << 20}
-        answer, data = await self.connection.call(header, timeout_s=timeout_s)
+        answer, data = await self._call({**header, "timeout_s": timeout_s, "user": user})
         if "error" in answer:
             raise FileError(f"cannot read {path} in sandbox {self._name}: {answer['error']}")
         files, offset = {}, 0
@@ -154,29 +160,45 @@ class Sandbox:
             offset += length
         return files
 
-    async def write(self, files: Mapping[str, bytes], *, timeout_s: float, executable: bool = False) -> None:
-        """Write files by path as the sandbox user, and create missing folders.
+    async def write(
+        self, files: Mapping[str, bytes], *, timeout_s: float, executable: bool = False, user: int = 0
+    ) -> None:
+        """Write files by path with the rights of ``user``, as in ``exec``, and create missing folders.
 
         Raises:
-            FileError: the sandbox user may not write there, or the disk is full.
+            FileError: ``user`` may not write there, the path is not a regular file or is one of the kernel, the disk is
+                full, or writing exceeds the timeout.
             SandboxLost: as in ``exec``.
         """
         names = [[name, len(content)] for name, content in files.items()]
-        header = {"op": "write", "files": names, "executable": executable}
-        answer, _ = await self.connection.call(header, b"".join(files.values()), timeout_s=timeout_s)
+        header = {"op": "write", "files": names, "executable": executable, "timeout_s": timeout_s, "user": user}
+        answer, _ = await self._call(header, b"".join(files.values()))
         if "error" in answer:
             raise FileError(f"cannot write in sandbox {self._name}: {answer['error']}")
 
     async def reset(self, *, timeout_s: float) -> None:
-        """End every process of the sandbox user and empty every place that it can write to.
+        """End every process of the sandbox users and empty every place that they can write to.
 
         Raises:
             SandboxLost: as in ``exec``, or a place could not be emptied.
         """
-        answer, _ = await self.connection.call({"op": "reset"}, timeout_s=timeout_s)
+        answer, _ = await self._call({"op": "reset", "timeout_s": timeout_s})
         if "error" in answer:
             self.connection.close("its reset failed")
             raise SandboxLost(f"the reset of sandbox {self._name} failed: {answer['error']}")
+
+    async def _call(self, header: dict[str, Any], payload: bytes = b"") -> tuple[Any, bytes]:
+        """Send a request with a timeout to the guest agent and return its answer.
+
+        Raises:
+            SandboxLost: as in ``exec``.
+        """
+        answer, data = await self.connection.call(header, payload, timeout_s=header["timeout_s"] + GUEST_GRACE_S)
+        if "failure" in answer:
+            reason = f"its guest agent failed: {answer['failure']}"
+            self.connection.close(reason)
+            raise SandboxLost(f"sandbox {self._name}: {header['op']}: {reason}")
+        return answer, data
 
     async def close(self) -> None:
         """End the sandbox. Raises nothing; further calls do nothing."""

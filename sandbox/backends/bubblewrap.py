@@ -3,7 +3,7 @@
 Each sandbox has its own user, mount, pid, ipc, network, uts and cgroup namespaces. It sees the machine's ``/usr``
 read-only; its writable folders are in memory, with limits on bytes. Processes, open files and the address space of each
 process are limited. A sandbox dies with the process that started it. If that process is root, each sandbox runs as a
-different user of the machine.
+user of the machine that no other live sandbox has.
 
 Not contained, because there is no control group: the memory of all processes together, cpu time, and the number of
 files. Without Docker's system call filter, the whole interface of the kernel is reachable. There are no images: a
@@ -26,15 +26,13 @@ from ..transport.bootstrap import MOUNT, guest_command, prepare_folder
 from ..transport.connection import GuestConnection
 from ..transport.listener import Listener
 from .listing import SandboxInfo, describe
+from .user_ids import UidLock
 
 SANDBOX_UID = "10001"
 """Uid and gid of every process, inside the sandbox."""
 START_TIMEOUT_S = 20.0
 EXIT_TIMEOUT_S = 5.0
 """Time for a sandbox to exit after its connection was closed, before it is killed."""
-FIRST_UID = 1_900_000_000
-"""First uid of sandboxes on the machine if this process is root: far from accounts and usual ranges of sub-uids."""
-UIDS = 60_000
 OPEN_FILES_MAX = 1024
 READ_ONLY_PATHS = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ssl/certs", "/etc/localtime")
 SYSTEM_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
@@ -59,7 +57,6 @@ class BubblewrapBackend:
         self.python = python
         self.allow_untrusted = allow_untrusted
         self.docker_error = docker_error
-        self._next_uid = os.getpid() % UIDS
         self._exits: set[asyncio.Task[None]] = set()
         self._open: set[str] = set()
         self.folder = Path(tempfile.mkdtemp(prefix="tw-", dir=os.environ.get("TURNWISE_SOCKETS")))
@@ -82,11 +79,12 @@ class BubblewrapBackend:
         folder = self.folder / name
         socket = prepare_folder(folder)
         process = None
+        uid = UidLock() if os.geteuid() == 0 else None
         try:
             async with Listener(name, socket) as listener:
                 socket.chmod(0o666)
                 process = await asyncio.create_subprocess_exec(
-                    *self._change_user(),
+                    *_change_user(uid),
                     *self._command(folder, spec),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=asyncio.subprocess.DEVNULL,
@@ -97,13 +95,16 @@ class BubblewrapBackend:
                 connection = await _accept(listener, process)
         except (OSError, EOFError, TimeoutError) as error:
             last_line = await _kill(process) if process else ""
+            _release(uid)
             shutil.rmtree(folder, ignore_errors=True)
             reason = last_line or error or "the guest agent did not connect"
             raise StartFailed(f"bubblewrap could not start a sandbox: {reason}") from error
         except BaseException:
             if process:
                 process.kill()
-                self._await_exit(process)
+                self._await_exit(process, uid)
+            else:
+                _release(uid)
             shutil.rmtree(folder, ignore_errors=True)
             raise
         self._open.add(name)
@@ -111,7 +112,7 @@ class BubblewrapBackend:
         async def on_close() -> None:
             self._open.discard(name)
             shutil.rmtree(folder, ignore_errors=True)
-            self._await_exit(process)
+            self._await_exit(process, uid)
 
         return Sandbox(name, spec, connection, on_close)
 
@@ -128,19 +129,10 @@ class BubblewrapBackend:
         await asyncio.gather(*self._exits, return_exceptions=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _await_exit(self, process: asyncio.subprocess.Process) -> None:
-        task = asyncio.create_task(_wait_or_kill(process))
+    def _await_exit(self, process: asyncio.subprocess.Process, uid: UidLock | None) -> None:
+        task = asyncio.create_task(_wait_or_kill(process, uid))
         self._exits.add(task)
         task.add_done_callback(self._exits.discard)
-
-    def _change_user(self) -> list[str]:
-        """Return the prefix that runs bubblewrap as another user per sandbox; empty if this process is not root."""
-        if os.geteuid() != 0:
-            return []
-        self._next_uid = (self._next_uid + 1) % UIDS
-        uid = str(FIRST_UID + self._next_uid)
-        # A program instead of the ``user`` argument of subprocess, which Ray's event loop does not support.
-        return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"]
 
     def _command(self, folder: Path, spec: SandboxSpec) -> list[str]:
         def memory(mib: int, path: str) -> list[str]:
@@ -174,6 +166,19 @@ class BubblewrapBackend:
         ]
 
 
+def _change_user(lock: UidLock | None) -> list[str]:
+    """Return the prefix that runs bubblewrap with this uid; empty for the user of this process."""
+    if lock is None:
+        return []
+    # A program instead of the ``user`` argument of subprocess, which Ray's event loop does not support.
+    return ["setpriv", f"--reuid={lock.uid}", f"--regid={lock.uid}", "--clear-groups", "--"]
+
+
+def _release(lock: UidLock | None) -> None:
+    if lock is not None:
+        lock.release()
+
+
 async def _accept(listener: Listener, process: asyncio.subprocess.Process) -> GuestConnection:
     """Return the connection of a starting sandbox; raise EOFError if its process exits first."""
     accepting = asyncio.create_task(listener.accept(START_TIMEOUT_S))
@@ -197,8 +202,8 @@ async def _kill(process: asyncio.subprocess.Process) -> str:
     return lines[-1] if lines else ""
 
 
-async def _wait_or_kill(process: asyncio.subprocess.Process) -> None:
-    """Wait for a sandbox whose connection is closed; kill it after ``EXIT_TIMEOUT_S``."""
+async def _wait_or_kill(process: asyncio.subprocess.Process, uid: UidLock | None) -> None:
+    """Wait for a sandbox whose connection is closed, then free its uid; kill it after ``EXIT_TIMEOUT_S``."""
     try:
         async with asyncio.timeout(EXIT_TIMEOUT_S):
             await process.wait()
@@ -206,3 +211,4 @@ async def _wait_or_kill(process: asyncio.subprocess.Process) -> None:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
+    _release(uid)

@@ -1,9 +1,10 @@
 """Docker backend: every sandbox is a container with the same hardening.
 
 Each container has no network, a read-only root, and no log on the host's disk. The writable folders are in memory,
-with limits on bytes and files. Memory (without swap), cpu, pids and open files are limited. Core dumps and new
-privileges are off, and the engine's default seccomp profile applies. The guest agent runs as root of the container with
-four capabilities, and its commands run as a user without any.
+with limits on bytes and files. Memory (without swap), socket buffers, cpu, pids, open files and pseudo-terminals are
+limited. Core dumps and new privileges are off, and turnwise's own seccomp profile applies (``seccomp``). The guest
+agent runs as root of the container with five capabilities, and its commands run as users without any. No other live
+sandbox of the machine has the uids of these users.
 
 The host listens on a socket in a folder that the container mounts read-only, and the container connects to it. Nothing
 listens inside the container, and ``docker exec`` is never used. When the host closes the connection or dies, the guest
@@ -11,12 +12,14 @@ agent exits and the engine removes the container.
 """
 
 import asyncio
+import logging
 import os
 import shutil
 import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from time import monotonic, time
 from typing import Any, TypeVar
@@ -25,21 +28,23 @@ from uuid import uuid4
 from ..errors import NoEngine, NoImage, StartFailed, classify
 from ..images.reference import image_reference
 from ..sandbox import Sandbox
-from ..spec import SHM_MIB, SandboxSpec
-from ..transport.bootstrap import MOUNT, guest_command, prepare_folder
+from ..spec import SandboxSpec
+from ..transport.bootstrap import guest_command, prepare_folder
 from ..transport.listener import Listener
+from .container import host_options
 from .listing import SandboxInfo, describe
-from .ownership import LABEL, labels, reap_reason, this_host
+from .ownership import LABEL, UID, labels, reap_reason, this_host
+from .socket_memory import limit_socket_memory
+from .user_ids import CONTAINER_UIDS, REMAPPED_CONTAINER_UIDS, UidRange
 
-SANDBOX_UID = 10001
-"""Uid and gid of every command."""
-CAPABILITIES = ("SETUID", "SETGID", "KILL", "DAC_OVERRIDE")
+LOG = logging.getLogger(__name__)
+
 ENGINE_TIMEOUT_S = 30.0
 """Timeout of one request to the engine."""
 ENGINE_THREADS = 8
 START_TIMEOUT_S = 60.0
-CONNECT_TIMEOUT_MIN_S = 1.0
-"""Time to connect that a start gets even if the engine used up the start timeout."""
+UID_DRAWS_MAX = 8
+"""Draws of uids for one sandbox, of which each finds those of another live sandbox with a chance of one in millions."""
 CLOSE_TIMEOUT_S = 10.0
 ENDING_MAX_S = 120.0
 """Time for which ``reap`` looks for a container that should end by itself; a failed start may create it this late."""
@@ -67,6 +72,7 @@ class DockerBackend:
         self._ending: dict[str, float] = {}
         """Containers that should end by themselves and since when; ``reap`` removes those that still exist."""
         self._digests: dict[str, str] = {}
+        self._uids: UidRange | None = None
         self.folder = Path(tempfile.mkdtemp(prefix="tw-", dir=os.environ.get("TURNWISE_SOCKETS")))
         self.folder.chmod(0o711)
         try:
@@ -86,17 +92,15 @@ class DockerBackend:
 
         Raises:
             NoImage: the image does not exist; `turnwise sandbox build` builds turnwise's own.
-            StartFailed: the engine refused, or the guest agent did not connect within ``START_TIMEOUT_S``.
+            StartFailed: the engine refused, or the sandbox was not ready within ``START_TIMEOUT_S``.
         """
         name = f"turnwise-{uuid4().hex[:16]}"
         folder = self.folder / name
         socket = prepare_folder(folder)
-        began = monotonic()
         try:
-            async with Listener(name, socket) as listener:
+            async with asyncio.timeout(START_TIMEOUT_S), Listener(name, socket) as listener:
                 digest = await self._in_thread(lambda: self._create(name, spec, folder))
-                left = START_TIMEOUT_S - (monotonic() - began)
-                connection = await listener.accept(max(CONNECT_TIMEOUT_MIN_S, left))
+                connection = await listener.accept(START_TIMEOUT_S)
         except BaseException as error:
             self._ending[name] = monotonic()
             self._removals = [one for one in self._removals if not one.done()]
@@ -168,51 +172,45 @@ class DockerBackend:
         return self._digests[image]
 
     def _create(self, name: str, spec: SandboxSpec, folder: Path) -> str:
+        """Create and start a container with uids that no other live one has; return the digest of its image."""
         client = self._client()
-        image = image_reference(spec.image)
-        digest = self._digest(image)
-        writable = f"nr_inodes={spec.inodes},nosuid,nodev,exec"
-        host = client.create_host_config(
-            auto_remove=True,
-            cap_add=list(CAPABILITIES),
-            cap_drop=["ALL"],
-            init=True,
-            ipc_mode="private",
-            log_config={"type": "none"},
-            mem_limit=spec.memory_mib << 20,
-            memswap_limit=spec.memory_mib << 20,
-            # Instead of ``binds``, whose missing source folders the engine would create.
-            mounts=[{"Type": "bind", "Source": str(folder), "Target": MOUNT, "ReadOnly": True}],
-            nano_cpus=int(spec.cpus * 1e9),
-            network_mode="none",
-            pids_limit=spec.pids,
-            read_only=True,
-            runtime=self.runtime,
-            security_opt=["no-new-privileges:true"],
-            tmpfs={
-                "/workspace": f"size={spec.disk_mib}m,mode=0755,uid={SANDBOX_UID},gid={SANDBOX_UID},{writable}",
-                "/tmp": f"size={spec.disk_mib}m,mode=1777,{writable}",  # noqa: S108
-                "/dev/shm": f"size={SHM_MIB}m,mode=1777,{writable}",  # noqa: S108
-            },
-            ulimits=[
-                {"Name": "nofile", "Soft": 1024, "Hard": 4096},
-                {"Name": "core", "Soft": 0, "Hard": 0},
-            ],
-        )
-        client.create_container(
+        digest = self._digest(image_reference(spec.image))
+        for first_uid in islice(self._uid_range().draws(), UID_DRAWS_MAX):
+            container = self._create_with(name, spec, folder, digest, first_uid)
+            # Two that draw the same uids both find the other here, because each looks after it was created.
+            same = client.containers(all=True, quiet=True, filters={"label": f"{UID}={first_uid}"})
+            if len(same) == 1:
+                break
+            self._remove(name)
+        else:
+            raise StartFailed(f"{UID_DRAWS_MAX} times another sandbox had the same uids; end some of the sandboxes")
+        client.start(name)
+        limit_socket_memory(container, int(client.inspect_container(name)["State"]["Pid"]))
+        return digest
+
+    def _uid_range(self) -> UidRange:
+        if self._uids is None:
+            options = self._client().info().get("SecurityOptions") or []
+            remapped = any("name=userns" in one or "name=rootless" in one for one in options)
+            self._uids = REMAPPED_CONTAINER_UIDS if remapped else CONTAINER_UIDS
+        return self._uids
+
+    def _create_with(self, name: str, spec: SandboxSpec, folder: Path, digest: str, first_uid: int) -> str:
+        """Create a container and return its id."""
+        client = self._client()
+        created = client.create_container(
             digest,
-            entrypoint=guest_command("python3", str(SANDBOX_UID), spec.ttl_s),
+            entrypoint=guest_command("python3", str(first_uid), spec.ttl_s),
             command=[],
             environment={},
-            host_config=host,
+            host_config=client.create_host_config(**host_options(spec, folder, first_uid, self.runtime)),
             hostname="sandbox",
-            labels=labels(self.run, spec.ttl_s),
+            labels={**labels(self.run, spec.ttl_s), UID: str(first_uid)},
             name=name,
             user="0:0",
             working_dir="/",
         )
-        client.start(name)
-        return digest
+        return str(created["Id"])
 
     def _remove(self, name: str) -> bool:
         """Remove one container; return whether this call removed it."""
@@ -229,26 +227,37 @@ class DockerBackend:
             return False
         return True
 
+    def _removed(self, name: str) -> bool:
+        """Remove one container as ``_remove`` does; an engine's error about it does not stop the caller."""
+        import docker.errors
+
+        try:
+            return self._remove(name)
+        except docker.errors.APIError:
+            LOG.warning("a dead sandbox could not be removed; retrying later", exc_info=True, extra={"sandbox": name})
+            return False
+
     def _list(self) -> list[SandboxInfo]:
-        host, now = this_host(), time()
         found = self._client().containers(all=True, filters={"label": f"{LABEL}=1"})
-        return [
-            describe(
-                one["Names"][0].lstrip("/"),
-                one["State"],
-                one["Image"],
-                one["Labels"],
-                reap_reason(one["Labels"], now, host),
-            )
-            for one in found
-        ]
+        return [info for one in found if (info := describe_container(one)) is not None]
 
     def _reap(self) -> list[str]:
         found = self._list()
         names = {one.id for one in found}
         doomed = [one.id for one in found if one.reap_reason]
         doomed += [name for name in self._ending if name in names and name not in doomed]
-        removed = [name for name in doomed if self._remove(name)]
+        removed = [name for name in doomed if self._removed(name)]
         now = monotonic()
         self._ending = {name: since for name, since in self._ending.items() if now - since < ENDING_MAX_S}
         return removed
+
+
+def describe_container(one: dict[str, Any]) -> SandboxInfo | None:
+    """Return the info of a container; None if the engine's answer about it is incomplete, as during its removal."""
+    try:
+        name = one["Names"][0].lstrip("/")
+        reason = reap_reason(one["Labels"], time(), this_host())
+        return describe(name, one["State"], one["Image"], one["Labels"], reason)
+    except (LookupError, TypeError):
+        LOG.info("the engine describes a container incompletely", extra={"container": one.get("Id", "")})
+        return None

@@ -16,6 +16,8 @@ HOST = "turnwise.host"
 PID = "turnwise.pid"
 STARTED = "turnwise.started"
 EXPIRES = "turnwise.expires"
+UID = "turnwise.uid"
+"""First of the uids of its users."""
 EXPIRY_GRACE_S = 60.0
 """Time after its time to live in which a sandbox may end by itself before it is reaped."""
 

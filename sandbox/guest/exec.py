@@ -52,8 +52,9 @@ def start(argv: list[str], env: dict[str, str], user: int | None, limits: dict[s
         try:
             become(theirs, argv, env, user, limits)
         except BaseException as error:  # noqa: BLE001 - written to the stderr of the command
-            os.write(2, f"{argv[0]}: {error}\n".encode())
-        os._exit(127)
+            os.write(2, f"{argv[0]}: {error}\n".encode(errors="backslashreplace"))
+        finally:
+            os._exit(127)
     for end in theirs:
         os.close(end)
     for end in ours:

@@ -1,4 +1,4 @@
-"""Find, kill and reap the processes of the sandbox user, and count kills by the memory limit."""
+"""Find, kill and reap the processes of the sandbox users, and count kills by the memory limit."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ def processes() -> Iterator[tuple[int, int]]:
     own = {1, os.getpid(), os.getppid()}
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) not in own:
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat") as file:
-                fields = file.read().rpartition(")")[2].split()
-                if fields[0] not in "ZX":
+            # As bytes: a process chooses its own name, which need not be valid text.
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+                if fields[0] not in (b"Z", b"X"):
                     yield int(name), int(fields[19])
 
 
@@ -47,7 +48,7 @@ def count_ooms() -> int:
 
 
 def kill_since(tick: int) -> None:
-    """Kill every process of the sandbox user that started at or after a clock tick; after a timeout, kill all."""
+    """Kill every process of the sandbox users that started at or after a clock tick; after a timeout, kill all."""
     until = time.monotonic() + KILL_TIMEOUT_S
     while found := [pid for pid, started in processes() if started >= tick]:
         if time.monotonic() > until:
@@ -63,16 +64,16 @@ def kill_since(tick: int) -> None:
 
 
 def end_all() -> None:
-    """Kill every process of the sandbox user and wait until all have exited.
+    """Kill every process of the sandbox users and wait until all have exited.
 
     Raises:
-        ValueError: some processes are still alive after ``KILL_TIMEOUT_S``.
+        TimeoutError: some processes are still alive after ``KILL_TIMEOUT_S``.
     """
     kill_all()
     until = time.monotonic() + KILL_TIMEOUT_S
     while any(processes()):
         if time.monotonic() > until:
-            raise ValueError(f"processes of the sandbox user did not exit within {KILL_TIMEOUT_S:g} s")
+            raise TimeoutError(f"processes of the sandbox user did not exit within {KILL_TIMEOUT_S:g} s")
         reap()
         time.sleep(0.0005)
     reap()

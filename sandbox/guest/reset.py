@@ -1,17 +1,19 @@
-"""Restore the initial state of a sandbox: clear every place that outlives the processes of the sandbox user.
+"""Restore the initial state of a sandbox: clear every place that outlives the processes of the sandbox users.
 
-The caller has already assumed the rights of the sandbox user, so only objects of that user are changed.
+No process of a sandbox user is alive meanwhile. Folders are emptied with the rights of the guest agent; objects of IPC
+and keys are removed with the rights of their owner, which the caller has assumed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import platform
 import stat
 from typing import Any
 
-from .files import WORKSPACE
+from .files import WORKSPACE, check_time
 
 WRITABLE_FOLDERS = (WORKSPACE, "/tmp", "/dev/shm", "/dev/mqueue")  # noqa: S108 - folders of the sandbox
 SYSV_TABLES = (("shm", "shmctl", (0, None)), ("msg", "msgctl", (0, None)), ("sem", "semctl", (0, 0)))
@@ -19,6 +21,8 @@ KEYCTL_SYSCALL = {"x86_64": 250, "aarch64": 219}
 KEYCTL_CLEAR = 7
 KEYRINGS = (-4, -5)
 """The user keyring and the user session keyring."""
+SET_FLAGS_IOCTL = 0x40086602
+"""``FS_IOC_SETFLAGS``, the ioctl of ``chattr``."""
 
 
 def writable_modes() -> dict[str, int]:
@@ -26,13 +30,17 @@ def writable_modes() -> dict[str, int]:
     return {folder: stat.S_IMODE(os.stat(folder).st_mode) for folder in WRITABLE_FOLDERS if os.path.isdir(folder)}
 
 
-def clear(modes: dict[str, int]) -> None:
-    """Empty the writable folders, restore their permission bits, and clear IPC tables and keyrings. Raises OSError."""
-    clear_ipc()
-    clear_keys()
+def clear_folders(modes: dict[str, int], until: float) -> None:
+    """Empty the writable folders, and restore their permission bits, attributes and times.
+
+    Raises:
+        Refused: not finished at ``until``.
+        OSError: a folder cannot be emptied.
+    """
     for folder, mode in modes.items():
         make_accessible(folder)
-        empty(folder)
+        clear_flags(folder)
+        empty(folder, until)
         with contextlib.suppress(OSError):
             for name in os.listxattr(folder):
                 os.removexattr(folder, name)
@@ -49,14 +57,34 @@ def libc() -> Any:
     return ctypes.CDLL(None, use_errno=True)
 
 
+def clear_flags(folder: str) -> None:
+    """Clear the inode flags of a folder, which `chattr` sets; do nothing where the file system has none."""
+    with contextlib.suppress(OSError):
+        end = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.ioctl(end, SET_FLAGS_IOCTL, bytes(8))
+        finally:
+            os.close(end)
+
+
 def clear_ipc() -> None:
-    """Remove all System V shared memory, message queues and semaphores. Raises OSError."""
+    """Remove the System V shared memory, message queues and semaphores that the current user may remove."""
     for table, control, command in SYSV_TABLES:
-        with open("/proc/sysvipc/" + table) as file:
-            ids = [int(line.split()[1]) for line in file.readlines()[1:]]
-        for number in ids:
-            if getattr(libc(), control)(number, *command):
-                raise OSError(f"cannot remove {table} {number}")
+        for number in sysv_ids(table):
+            getattr(libc(), control)(number, *command)
+
+
+def check_no_ipc() -> None:
+    """Raise OSError if any System V object is left."""
+    for table, _, _ in SYSV_TABLES:
+        if ids := sysv_ids(table):
+            raise OSError(f"cannot remove {table} {ids[0]}")
+
+
+def sysv_ids(table: str) -> list[int]:
+    """Return the ids of the objects in a table of ``/proc/sysvipc``."""
+    with open("/proc/sysvipc/" + table, "rb") as file:
+        return [int(line.split()[1]) for line in file.readlines()[1:]]
 
 
 def clear_keys() -> None:
@@ -67,19 +95,20 @@ def clear_keys() -> None:
 
 
 def make_accessible(folder: str) -> None:
-    """Give the sandbox user all rights to a folder that it owns."""
+    """Give the owner of a folder all rights to it."""
     with contextlib.suppress(PermissionError):
         os.chmod(folder, 0o700)
 
 
-def empty(folder: str) -> None:
-    """Remove everything below a folder, despite missing rights. Raises OSError.
+def empty(folder: str, until: float) -> None:
+    """Remove everything below a folder, despite missing rights. Raises Refused after ``until``, and OSError.
 
     Nested folders are first moved up to ``folder``, so that a tree may be deeper than the maximum length of a path.
     """
     prefix, number = f"{folder}/{os.urandom(8).hex()}", 0
     while entries := list(os.scandir(folder)):
         for entry in entries:
+            check_time(until)
             if not entry.is_dir(follow_symlinks=False):
                 os.unlink(entry.path)
                 continue

@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from .exec import ChildExitPipe, CommandPipes, attend, start
-from .files import read_tree, write_tree
+from .files import Refused, kernel_devices, read_tree, write_tree
 from .frames import LENGTHS, decode_header, decode_lengths, encode
 from .processes import count_ooms, end_all, kill_all, kill_since, reap
 from .request import request
-from .reset import clear, writable_modes
+from .reset import check_no_ipc, clear_folders, clear_ipc, clear_keys, writable_modes
+from .users import USERS
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 RECEIVE_BYTES = 1 << 20
@@ -34,15 +35,19 @@ class Disconnected(Exception):
 class Server:
     """Guest side of the connection."""
 
-    def __init__(self, connection: socket.socket, user: int | None, ttl_s: float, limits: dict[str, int]) -> None:
-        """Run commands as ``user`` (uid and gid; None: those of the guest agent) under ``limits`` (rlimits by name)."""
+    def __init__(self, connection: socket.socket, first_uid: int | None, ttl_s: float, limits: dict[str, int]) -> None:
+        """Run commands under ``limits`` (rlimits by name).
+
+        ``first_uid`` is uid and gid of user 0; None: the only user is that of the guest agent.
+        """
         self.connection = connection
-        self.user = user
+        self.first_uid = first_uid
         self.limits = limits
         self.ends_at = time.monotonic() + ttl_s
         self.exits = ChildExitPipe()
         self.ooms = count_ooms()
         self.modes = writable_modes()
+        self.kernel = kernel_devices()
 
     def serve(self) -> NoReturn:
         """Answer requests until the host disconnects. Raises Disconnected."""
@@ -51,12 +56,12 @@ class Server:
             header, payload = self.receive()
             try:
                 answer, data = getattr(self, "do_" + header.pop("op"))(payload, **header)
-            except OSError as error:
-                answer, data = {"error": f"{os.strerror(error.errno or 0)}: {error.filename or ''}"}, b""
+            except Refused as error:
+                answer, data = {"error": str(error)}, b""
             except Disconnected:
                 raise
             except Exception as error:  # noqa: BLE001 - returned to the host
-                answer, data = {"error": str(error) or type(error).__name__}, b""
+                answer, data = {"failure": f"{type(error).__name__}: {error}"}, b""
             self.send(answer, data)
 
     def do_ping(self, payload: bytes) -> Answer:
@@ -64,11 +69,13 @@ class Server:
         return {}, b""
 
     def do_exec(
-        self, stdin: bytes, argv: list[str], timeout_s: float, max_output_bytes: int, env: dict[str, str]
+        self, stdin: bytes, argv: list[str], timeout_s: float, max_output_bytes: int, env: dict[str, str], user: int = 0
     ) -> Answer:
         """Run a command; return the fields of ``ExecResult``, stdout and stderr concatenated."""
         began, tick = time.monotonic(), int(time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS_PER_SECOND)
-        child, ends = start(argv, env, self.user, self.limits)
+        uid = self.uid(user)
+        with refusing_os_errors():
+            child, ends = start(argv, env, uid, self.limits)
         pipes = CommandPipes(ends, stdin, max_output_bytes)
         try:
             until = min(began + timeout_s, self.ends_at)
@@ -81,12 +88,12 @@ class Server:
         reap()
         return self.result(exit_code, reason, began, len(pipes.output[0])), b"".join(pipes.output)
 
-    def do_request(self, message: bytes, path: str, timeout_s: float, max_output_bytes: int) -> Answer:
+    def do_request(self, message: bytes, path: str, timeout_s: float, max_output_bytes: int, user: int = 0) -> Answer:
         """Send a message to a unix socket in the sandbox; the exit code is the errno if no process listens."""
         began = time.monotonic()
         exit_code, reply, reason = 0, b"", ""
         try:
-            with self.as_user():
+            with self.as_user(user):
                 until = min(began + timeout_s, self.ends_at)
                 reply, reason = request(path, message, max_output_bytes, self.connection.fileno(), until)
         except OSError as error:
@@ -94,23 +101,30 @@ class Server:
         self.check_connected(reason)
         return self.result(exit_code, reason, began, len(reply)), reply
 
-    def do_read(self, payload: bytes, path: str, max_bytes: int) -> Answer:
+    def do_read(self, payload: bytes, path: str, max_bytes: int, timeout_s: float, user: int = 0) -> Answer:
         """Return one file or all regular files below a folder: names and lengths, contents concatenated."""
-        with self.as_user():
-            names, data = read_tree(path, max_bytes)
+        with refusing_os_errors(), self.as_user(user):
+            names, data = read_tree(path, max_bytes, self.kernel, time.monotonic() + timeout_s)
         return {"files": names}, data
 
-    def do_write(self, payload: bytes, files: list[tuple[str, int]], executable: bool) -> Answer:
+    def do_write(
+        self, payload: bytes, files: list[tuple[str, int]], executable: bool, timeout_s: float, user: int = 0
+    ) -> Answer:
         """Write files, given as names and lengths, contents concatenated."""
-        with self.as_user():
-            write_tree(files, payload, 0o755 if executable else 0o644)
+        with refusing_os_errors(), self.as_user(user):
+            write_tree(files, payload, 0o755 if executable else 0o644, self.kernel, time.monotonic() + timeout_s)
         return {}, b""
 
-    def do_reset(self, payload: bytes) -> Answer:
+    def do_reset(self, payload: bytes, timeout_s: float) -> Answer:
         """Restore the initial state of the sandbox."""
+        until = time.monotonic() + timeout_s
         end_all()
-        with self.as_user():
-            clear(self.modes)
+        for user in range(1 if self.first_uid is None else USERS):
+            with self.as_user(user):
+                clear_ipc()
+                clear_keys()
+        check_no_ipc()
+        clear_folders(self.modes, until)
         self.ooms = count_ooms()
         return {}, b""
 
@@ -136,14 +150,27 @@ class Server:
         ooms, self.ooms = self.ooms, count_ooms()
         return self.ooms > ooms
 
+    def uid(self, user: int) -> int | None:
+        """Return the uid of a user of the sandbox; None for the guest agent's own.
+
+        Raises:
+            LookupError: the sandbox has no such user.
+        """
+        if self.first_uid is None and user == 0:
+            return None
+        if self.first_uid is None or not 0 <= user < USERS:
+            raise LookupError(f"this sandbox has no user {user}: only the docker backend has users 1 to {USERS - 1}")
+        return self.first_uid + user
+
     @contextlib.contextmanager
-    def as_user(self) -> Iterator[None]:
-        """Assume the rights of the sandbox user for access to files and sockets."""
-        if self.user is None:
+    def as_user(self, user: int) -> Iterator[None]:
+        """Assume the rights of a user of the sandbox for access to files and sockets. Raises LookupError."""
+        uid = self.uid(user)
+        if uid is None:
             yield
             return
-        os.setegid(self.user)
-        os.seteuid(self.user)
+        os.setegid(uid)
+        os.seteuid(uid)
         try:
             yield
         finally:
@@ -176,6 +203,17 @@ class Server:
             raise Disconnected from None
 
 
+@contextlib.contextmanager
+def refusing_os_errors() -> Iterator[None]:
+    """Raise an OSError of the block, and the ValueError of a path that no file can have, as Refused."""
+    try:
+        yield
+    except ValueError as error:
+        raise Refused(str(error)) from None
+    except OSError as error:
+        raise Refused(f"{os.strerror(error.errno or 0)}: {os.fsdecode(error.filename or '')}") from None
+
+
 def make_undumpable() -> None:
     """Prevent other processes of the same user from tracing this process or reading its memory. Raises OSError."""
     import ctypes
@@ -188,12 +226,14 @@ def main(path: str, user: str, ttl_s: str, limits: str = "{}") -> None:
     """Connect to the socket at ``path`` and serve requests.
 
     Args:
-        user: the uid of the commands, or ``-`` for the user of the guest agent.
+        user: the first of the ``USERS`` uids of the commands, or ``-`` for the user of the guest agent.
         ttl_s: the sandbox's time to live, in seconds.
         limits: rlimits by name, as a JSON object.
     """
     if user == "-":
         make_undumpable()
+    else:
+        os.setgroups([])
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(path)
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import secrets
 import subprocess
 import sys
 import time
@@ -13,10 +14,13 @@ from uuid import uuid4
 import docker
 import docker.errors
 import pytest
-from turnwise.sandbox.backends.docker import CAPABILITIES, DockerBackend
+from turnwise.sandbox.backends.container import CAPABILITIES
+from turnwise.sandbox.backends.docker import DockerBackend, describe_container
 from turnwise.sandbox.backends.listing import SandboxInfo
-from turnwise.sandbox.backends.ownership import EXPIRES, HOST, LABEL, PID, RUN, STARTED, labels, this_host
+from turnwise.sandbox.backends.ownership import EXPIRES, HOST, LABEL, PID, RUN, STARTED, UID, labels, this_host
 from turnwise.sandbox.backends.registry import make_backend
+from turnwise.sandbox.backends.seccomp import profile
+from turnwise.sandbox.backends.user_ids import UidRange
 from turnwise.sandbox.errors import NoEngine, NoImage, NotTrusted, SandboxLost, StartFailed
 from turnwise.sandbox.pool.pool import Pool
 from turnwise.sandbox.spec import SandboxSpec
@@ -113,7 +117,7 @@ def test_every_container_is_hardened(engine: Any) -> None:
     assert host["PidsLimit"] == 48
     assert host["CapDrop"] == ["ALL"]
     assert {name.removeprefix("CAP_") for name in host["CapAdd"]} == set(CAPABILITIES)
-    assert host["SecurityOpt"] == ["no-new-privileges:true"]
+    assert host["SecurityOpt"] == ["no-new-privileges:true", f"seccomp={profile()}"]
     assert host["Privileged"] is False
     assert host["Init"] is True
     assert host["AutoRemove"] is True
@@ -129,11 +133,84 @@ def test_every_container_is_hardened(engine: Any) -> None:
         options = host["Tmpfs"][place].split(",")
         assert {f"size={size}m", "nr_inodes=512", "nosuid", "nodev"} <= set(options)
     assert len(host["Tmpfs"]) == 3
-    assert [mount for mount in about["Mounts"] if mount.get("RW")] == []
-    assert [mount["Destination"] for mount in about["Mounts"]] == ["/run/turnwise"]
+    assert {mount["Destination"]: mount["RW"] for mount in about["Mounts"]} == {
+        "/run/turnwise": False,
+        "/dev/pts": True,
+    }
+    assert host["Sysctls"] == {"net.ipv4.tcp_max_tw_buckets": "4096"}
+    assert int(config["Labels"][UID]) >= 1_900_000_000
     assert config["Hostname"] == "sandbox"
     assert not [name for name in config["Env"] or () if not name.startswith("PATH=")]
     assert list(about["NetworkSettings"]["Networks"]) == ["none"]
+
+
+def test_sandboxes_with_the_same_uids_never_live_at_the_same_time(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = f"uids-{uuid4().hex[:8]}"
+    few = UidRange(1_890_000_000 + 4 * secrets.randbelow(10**6), 1, 4)
+    monkeypatch.setattr("turnwise.sandbox.backends.docker.CONTAINER_UIDS", few)
+
+    async def work() -> None:
+        async with opened(run) as first, opened(run) as second:
+            sandbox = await first.start(SPEC)
+            with pytest.raises(StartFailed, match="another sandbox had the same uids"):
+                await second.start(SPEC)
+            assert of_run(engine, run) == [sandbox.id]
+            assert (await sandbox.exec(["id", "-u"], timeout_s=10)).stdout == f"{few.first}\n".encode()
+            await sandbox.close()
+
+    asyncio.run(work())
+
+
+def test_users_of_a_sandbox_are_kept_apart_and_a_reset_clears_the_files_of_all() -> None:
+    async def work() -> None:
+        async with opened() as backend:
+            sandbox = await backend.start(SPEC)
+            private = "mkdir -m 700 /tmp/own && sleep 600 >/dev/null 2>&1 & sleep 0.2; echo $!"
+            pid = (await sandbox.exec(["sh", "-c", private], timeout_s=10, user=1)).stdout.decode().strip()
+            await sandbox.write({"/tmp/own/secret": b"x"}, timeout_s=10, user=1)  # noqa: S108 - of the sandbox
+            assert (await sandbox.exec(["kill", "-9", pid], timeout_s=10)).exit_code
+            assert (await sandbox.exec(["sh", "-c", "ls /tmp/own"], timeout_s=10)).exit_code
+            assert await sandbox.read("/tmp", timeout_s=10) == {}  # noqa: S108
+            assert list(await sandbox.read("/tmp", timeout_s=10, user=1)) == ["own/secret"]  # noqa: S108
+            mixed = "mkdir -p /workspace/a && chmod 1777 /workspace/a"
+            await sandbox.exec(["sh", "-c", mixed], timeout_s=10)
+            await sandbox.exec(["sh", "-c", "mkdir -p -m 700 /workspace/a/b/c"], timeout_s=10, user=2)
+            await sandbox.reset(timeout_s=10)
+            left = await sandbox.exec(["sh", "-c", "find /tmp /workspace -mindepth 1"], timeout_s=10)
+            assert (left.exit_code, left.stdout) == (0, b"")
+            with pytest.raises(SandboxLost, match="no user 4"):
+                await sandbox.exec(["true"], timeout_s=10, user=4)
+            await sandbox.close()
+
+    asyncio.run(work())
+
+
+def test_a_start_that_exceeds_its_timeout_fails_and_leaves_nothing(
+    engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = f"slow-{uuid4().hex[:8]}"
+    monkeypatch.setattr("turnwise.sandbox.backends.docker.START_TIMEOUT_S", 0.02)
+
+    async def work() -> None:
+        async with opened(run) as backend:
+            with pytest.raises(StartFailed, match="no answer before the timeout"):
+                await backend.start(SPEC)
+            ends = time.monotonic() + 30
+            await asyncio.sleep(0.3)
+            while of_run(engine, run):
+                assert time.monotonic() < ends
+                await backend.reap()
+                await asyncio.sleep(0.1)
+
+    asyncio.run(work())
+
+
+def test_a_container_that_the_engine_describes_incompletely_is_left_out_of_the_list() -> None:
+    whole = {"Names": ["/turnwise-1"], "State": "running", "Image": "sha256:1", "Labels": labels("run", 60.0)}
+    assert describe_container(whole) is not None
+    for part in whole:
+        assert describe_container({**whole, part: None}) is None or part in ("State", "Image")
+    assert describe_container({**whole, "Names": []}) is None
 
 
 def test_labels_name_the_run_and_the_owner(engine: Any) -> None:

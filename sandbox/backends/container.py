@@ -1,0 +1,66 @@
+"""Hardening of a container: the arguments that the Docker backend creates every sandbox with."""
+
+from pathlib import Path
+from typing import Any
+
+from ..spec import SHM_MIB, SandboxSpec
+from ..transport.bootstrap import MOUNT
+from .seccomp import profile
+
+CAPABILITIES = ("SETUID", "SETGID", "KILL", "DAC_OVERRIDE", "FOWNER")
+"""Capabilities of the guest agent; commands have none."""
+OPEN_FILES, OPEN_FILES_MAX = 1024, 4096
+PTYS_MAX = 32
+"""Pseudo-terminals of one sandbox; the machine has 3,072 for all containers together."""
+TIME_WAIT_MAX = 4096
+"""Closed TCP connections that the kernel remembers for one sandbox."""
+
+
+def host_options(spec: SandboxSpec, folder: Path, first_uid: int, runtime: str | None) -> dict[str, Any]:
+    """Return the arguments of ``APIClient.create_host_config`` for a sandbox.
+
+    ``folder`` is mounted at ``MOUNT``, ``first_uid`` owns the working directory, ``runtime`` is another OCI runtime
+    than the engine's default.
+    """
+    writable = f"nr_inodes={spec.inodes},nosuid,nodev,exec"
+    # Instead of ``binds``, whose missing source folders the engine would create.
+    mounts: list[dict[str, Any]] = [{"Type": "bind", "Source": str(folder), "Target": MOUNT, "ReadOnly": True}]
+    if runtime is None:
+        mounts.append(_terminals())
+    return {
+        "auto_remove": True,
+        "cap_add": list(CAPABILITIES),
+        "cap_drop": ["ALL"],
+        "init": True,
+        "ipc_mode": "private",
+        "log_config": {"type": "none"},
+        "mem_limit": spec.memory_mib << 20,
+        "memswap_limit": spec.memory_mib << 20,
+        "mounts": mounts,
+        "nano_cpus": int(spec.cpus * 1e9),
+        "network_mode": "none",
+        "pids_limit": spec.pids,
+        "read_only": True,
+        "runtime": runtime,
+        "security_opt": ["no-new-privileges:true", f"seccomp={profile()}"],
+        "sysctls": {"net.ipv4.tcp_max_tw_buckets": str(TIME_WAIT_MAX)},
+        "tmpfs": {
+            "/workspace": f"size={spec.disk_mib}m,mode=0755,uid={first_uid},gid={first_uid},{writable}",
+            "/tmp": f"size={spec.disk_mib}m,mode=1777,{writable}",  # noqa: S108
+            "/dev/shm": f"size={SHM_MIB}m,mode=1777,{writable}",  # noqa: S108
+        },
+        "ulimits": [
+            {"Name": "nofile", "Soft": OPEN_FILES, "Hard": OPEN_FILES_MAX},
+            {"Name": "core", "Soft": 0, "Hard": 0},
+        ],
+    }
+
+
+def _terminals() -> dict[str, Any]:
+    """Return the mount of ``/dev/pts`` with a limit, which the engine's own mount lacks.
+
+    It is an anonymous volume, which the engine removes with the container.
+    """
+    options = f"newinstance,nosuid,noexec,ptmxmode=0666,mode=0620,gid=5,max={PTYS_MAX}"
+    driver = {"Name": "local", "Options": {"type": "devpts", "device": "devpts", "o": options}}
+    return {"Type": "volume", "Target": "/dev/pts", "VolumeOptions": {"NoCopy": True, "DriverConfig": driver}}

@@ -1,0 +1,119 @@
+"""Seccomp profile of containers: the system calls that programs need, and nothing that is shared with the machine.
+
+The profile lists what is allowed; every other system call fails with EPERM. In comparison to the profiles of engines,
+it also refuses
+
+* ``io_uring`` and ``io_setup``: the machine has one table of AIO contexts, and io_uring is a second kernel interface,
+* ``AF_VSOCK`` and other socket families: vsock belongs to no network namespace and reaches the hypervisor,
+* ``AF_NETLINK``, also for routes: queues of netlink sockets belong to no memory limit, so that a sandbox of 64 MiB
+  could fill the machine's memory. A program that lists network interfaces gets "address family not supported",
+* ``memfd_secret``, ``modify_ldt``, keyrings, ``bpf``, ``perf_event_open``, ``userfaultfd``, new namespaces and mounts,
+* 32-bit system calls.
+
+To allow a system call, add its name to ``ALLOWED``.
+"""
+
+import errno
+import json
+from functools import cache
+from typing import Any
+
+ALLOWED = {
+    "files": """
+        access chdir chmod chown close close_range copy_file_range creat dup dup2 dup3 faccessat faccessat2
+        fadvise64 fallocate fchdir fchmod fchmodat fchmodat2 fchown fchownat fcntl fdatasync fgetxattr
+        file_getattr file_setattr flistxattr flock fremovexattr fsetxattr fstat fstatfs fsync ftruncate
+        futimesat getcwd getdents getdents64 getxattr getxattrat inotify_add_watch inotify_init inotify_init1
+        inotify_rm_watch ioctl lchown lgetxattr link linkat listxattr listxattrat llistxattr lremovexattr lseek
+        lsetxattr lstat mkdir mkdirat mknod mknodat newfstatat open openat openat2 pread64 preadv preadv2
+        pwrite64 pwritev pwritev2 read readahead readlink readlinkat readv removexattr removexattrat rename
+        renameat renameat2 rmdir sendfile setxattr setxattrat splice stat statfs statx symlink symlinkat sync
+        sync_file_range syncfs tee truncate umask unlink unlinkat utime utimensat utimes vmsplice write writev
+    """,
+    "waiting": """
+        epoll_create epoll_create1 epoll_ctl epoll_ctl_old epoll_pwait epoll_pwait2 epoll_wait epoll_wait_old
+        eventfd eventfd2 pipe pipe2 poll ppoll pselect6 select signalfd signalfd4 timerfd_create timerfd_gettime
+        timerfd_settime
+    """,
+    "memory": """
+        brk cachestat madvise map_shadow_stack membarrier memfd_create mincore mlock mlock2 mlockall mmap
+        mprotect mremap mseal msync munlock munlockall munmap pkey_alloc pkey_free pkey_mprotect process_madvise
+        process_mrelease remap_file_pages
+    """,
+    "processes": """
+        arch_prctl capget capset execve execveat exit exit_group fork futex futex_requeue futex_wait futex_waitv
+        futex_wake get_robust_list get_thread_area getcpu getegid geteuid getgid getgroups getpgid getpgrp
+        getpid getppid getpriority getresgid getresuid getrlimit getrusage getsid gettid getuid ioprio_get
+        ioprio_set kcmp kill landlock_add_rule landlock_create_ruleset landlock_restrict_self pause pidfd_open
+        pidfd_send_signal prctl prlimit64 process_vm_readv process_vm_writev ptrace restart_syscall rseq
+        rt_sigaction rt_sigpending rt_sigprocmask rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait
+        rt_tgsigqueueinfo sched_get_priority_max sched_get_priority_min sched_getaffinity sched_getattr
+        sched_getparam sched_getscheduler sched_rr_get_interval sched_setaffinity sched_setattr sched_setparam
+        sched_setscheduler sched_yield seccomp set_robust_list set_thread_area set_tid_address setfsgid setfsuid
+        setgid setgroups setpgid setpriority setregid setresgid setresuid setreuid setrlimit setsid setuid
+        sigaltstack sysinfo tgkill time times tkill uname vfork wait4 waitid
+    """,
+    "timers": """
+        alarm clock_getres clock_gettime clock_nanosleep getitimer gettimeofday nanosleep setitimer timer_create
+        timer_delete timer_getoverrun timer_gettime timer_settime
+    """,
+    "IPC": """
+        mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink msgctl msgget msgrcv msgsnd
+        semctl semget semop semtimedop shmat shmctl shmdt shmget
+    """,
+    "sockets": """
+        accept accept4 bind connect getpeername getrandom getsockname getsockopt listen recvfrom recvmmsg
+        recvmsg sendmmsg sendmsg sendto setsockopt shutdown
+    """,
+}
+MISSING = ("clone3", "io_setup", "io_uring_setup", "io_uring_enter", "io_uring_register")
+"""Calls that fail with ENOSYS, upon which programs use others. A filter cannot check the flags of ``clone3``."""
+NEW_NAMESPACES = 0x7E020000
+"""Every flag of ``clone`` that creates a namespace."""
+PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0x40000, 0xFFFFFFFF)
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+INTERNET_PROTOCOLS = (0, 6, 17)
+"""The default of the socket type, TCP and UDP."""
+
+
+def _rule(
+    action: str, *names: str, error: int | None = None, args: list[dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    rule: dict[str, Any] = {"names": list(names), "action": f"SCMP_ACT_{action}"}
+    if args:
+        rule["args"] = args
+    return rule if error is None else {**rule, "errnoRet": error}
+
+
+def _equals(index: int, value: int) -> dict[str, Any]:
+    return {"index": index, "value": value, "op": "SCMP_CMP_EQ"}
+
+
+@cache
+def profile() -> str:
+    """Return the profile as JSON in the format of Docker; the engine selects its architecture."""
+    allowed = [name for names in ALLOWED.values() for name in names.split()]
+    without_namespaces = {"index": 0, "value": NEW_NAMESPACES, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}
+    internet = [
+        _rule("ALLOW", "socket", args=[_equals(0, family), _equals(2, protocol)])
+        for family in (AF_INET, AF_INET6)
+        for protocol in INTERNET_PROTOCOLS
+    ]
+    return json.dumps(
+        {
+            "defaultAction": "SCMP_ACT_ERRNO",
+            "archMap": [
+                {"architecture": "SCMP_ARCH_X86_64", "subArchitectures": []},
+                {"architecture": "SCMP_ARCH_AARCH64", "subArchitectures": []},
+            ],
+            "syscalls": [
+                _rule("ALLOW", *allowed),
+                _rule("ERRNO", *MISSING, error=errno.ENOSYS),
+                _rule("ALLOW", "clone", args=[without_namespaces]),
+                *(_rule("ALLOW", "personality", args=[_equals(0, value)]) for value in PERSONALITIES),
+                _rule("ALLOW", "socket", "socketpair", args=[_equals(0, AF_UNIX)]),
+                *internet,
+                _rule("ERRNO", "socket", error=errno.EAFNOSUPPORT, args=[_equals(0, AF_NETLINK)]),
+            ],
+        }
+    )
