@@ -92,7 +92,8 @@ import ctypes, platform
 libc = ctypes.CDLL(None, use_errno=True)
 calls = {"keyctl": (250, 0, -3, 1), "add_key": (248, b"user", b"x", b"y", 1, -3), "bpf": (321, 0, 0, 0),
          "perf_event_open": (298, 0, 0, -1, -1, 0), "userfaultfd": (323, 0), "open_by_handle_at": (304, 0, 0, 0),
-         "kexec_load": (246, 0, 0, 0, 0)}
+         "kexec_load": (246, 0, 0, 0, 0), "io_setup": (206, 1, 0), "io_uring_setup": (425, 1, 0),
+         "memfd_secret": (447, 0), "modify_ldt": (154, 0, 0, 0)}
 for name, call in calls.items() if platform.machine() == "x86_64" else ():
     if libc.syscall(*call) >= 0 or ctypes.get_errno() not in (1, 38):
         print(name)
@@ -196,7 +197,7 @@ async def seccomp(context: AttackContext) -> str:
     )
     found = (await python(context.sandbox, FILTERED)).split()
     expect(not found, f"allowed: {', '.join(found)}")
-    return "keyctl, bpf, perf, userfaultfd and others refused"
+    return "keyctl, bpf, io_uring, userfaultfd and others refused"
 
 
 async def namespaces(context: AttackContext) -> str:

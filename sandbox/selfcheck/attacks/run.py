@@ -12,6 +12,7 @@ from ...sandbox import Sandbox
 from ..attack import Attack, AttackContext, AttackResult, run_attack
 from ..conformance.reset import RESETS
 from ..harness import Case, SandboxFixture
+from .kernel import KERNEL
 from .network import NETWORK
 from .privileges import PRIVILEGES
 from .resources import RESOURCES
@@ -29,7 +30,7 @@ def _as_attack(name: str, case: Case) -> Attack:
     return Attack(name, work)
 
 
-ATTACKS = (*RESOURCES, *NETWORK, *PRIVILEGES, *(_as_attack(name, case) for name, case in RESETS.items()))
+ATTACKS = (*RESOURCES, *KERNEL, *NETWORK, *PRIVILEGES, *(_as_attack(name, case) for name, case in RESETS.items()))
 
 
 async def run_attacks(

@@ -102,7 +102,16 @@ async def cannot_start(make: MakeSandbox) -> str:
     """A command that cannot be started has exit code 127 and an explanation on stderr; the sandbox stays usable."""
     sandbox = await make()
     await sh(sandbox, "echo text > plain")
-    for argv in (["no-such-command"], ["/no/such"], ["./plain"], ["/workspace"], ["true", "x" * (1 << 18)], ["a\0b"]):
+    for argv in (
+        ["no-such-command"],
+        ["/no/such"],
+        ["./plain"],
+        ["/workspace"],
+        ["true", "x" * (1 << 18)],
+        ["a\0b"],
+        ["\udcff"],
+        ["\ud800"],
+    ):
         done = await sandbox.exec(argv, timeout_s=10)
         expect(done.exit_code == 127, f"{argv[0]!r} was returned as {done.exit_code}")
         expect(bool(done.stderr), f"{argv[0]!r}: no explanation")

@@ -145,6 +145,16 @@ for _ in range(int(sys.argv[1])):
 open("bottom", "w").close()
 """
 
+
+async def slow_read(make: MakeSandbox) -> str:
+    """A read that exceeds its timeout is an outcome, and the sandbox stays usable."""
+    sandbox = await make()
+    await sh(sandbox, "seq 500 | xargs touch")
+    await raises(FileError, sandbox.read(".", timeout_s=0), "reading for longer than the timeout")
+    await sh(sandbox, "true")
+    return "FileError"
+
+
 FILES: dict[str, Case] = {
     "files": round_trip,
     "overwriting": overwriting,
@@ -154,4 +164,5 @@ FILES: dict[str, Case] = {
     "large files": large_files,
     "full disk": full_disk,
     "deep tree": deep_tree,
+    "slow read": slow_read,
 }

@@ -3,6 +3,8 @@
 Each case leaves objects of one kind, resets the sandbox, and looks for them.
 """
 
+import contextlib
+
 from ..harness import Case, CheckFailed, MakeSandbox, expect, python, sh
 from .files import DEEP
 
@@ -105,8 +107,11 @@ async def many_files(make: MakeSandbox) -> str:
 
 
 async def attributes(make: MakeSandbox) -> str:
-    """Extended attributes and times of the writable folders themselves."""
+    """Extended attributes, inode flags (`chattr`) and times of the writable folders themselves."""
     sandbox = await make()
+    flags = "import fcntl, os, sys, struct\nend = os.open('/workspace', 0)\n"
+    set_flags = "fcntl.ioctl(end, 0x40086602, struct.pack('q', 0xc0))\n"
+    get_flags = "print(struct.unpack('q', fcntl.ioctl(end, 0x80086601, bytes(8)))[0] & 0xc0)\n"
     plant = (
         "import os\nfor place in {0}:\n"
         "    try: os.setxattr(place, 'user.planted', b'secret')\n    except OSError: pass\n"
@@ -117,10 +122,16 @@ async def attributes(make: MakeSandbox) -> str:
         "about = os.stat('/workspace'); print(86400 in (about.st_atime, about.st_mtime))"
     )
     await python(sandbox, plant.format(PLACES))
+    with contextlib.suppress(CheckFailed):
+        await python(sandbox, flags + set_flags)
     await sandbox.reset(timeout_s=10)
     seen = await python(sandbox, look.format(PLACES))
     expect("user.planted" not in seen, "an extended attribute remains")
     expect(seen.split()[-1] == "False", "the times of the working directory remain")
+    kept = "0"
+    with contextlib.suppress(CheckFailed):
+        kept = await python(sandbox, flags + get_flags)
+    expect(kept == "0", "inode flags of the working directory remain")
     return "of the writable folders"
 
 
