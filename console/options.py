@@ -23,6 +23,15 @@ Overrides = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Override a configuration key (dotted path); repeatable."),
 ]
 
+SandboxOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sandbox",
+        metavar="KEY=VALUE",
+        help="A setting of the sandboxes, as in the table `sandboxes` of a configuration: backend=local; repeatable.",
+    ),
+]
+
 
 def _log(level: Level | None) -> Level | None:
     if level is not None:

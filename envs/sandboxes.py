@@ -1,21 +1,39 @@
 """Connect the environments of a run to its sandboxes, so that ``trainer`` and ``agents`` need not import ``sandbox``.
 
 If an environment of a run declares itself ``sandboxed``, the run's driver keeps a sandbox node actor on every node of
-the Ray cluster. Each rollout worker gets the run's name and leases its sandboxes from those actors. Elsewhere a lease
-comes from a pool in the process itself.
+the Ray cluster. Each rollout worker gets the run's name and leases its sandboxes from those actors. The workers of a
+run without such an environment refuse leases. Elsewhere a lease comes from a pool in the process itself.
+
+An environment whose entry point is a function declares itself by the class that the function's annotation returns, or
+by an attribute ``sandboxed`` of the function.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, get_type_hints
 
+from pydantic import ValidationError
+
+from ..errors import TurnwiseError
 from ..sandbox.cluster.client import ClusterProvider
 from ..sandbox.cluster.settings import SandboxSettings
-from ..sandbox.cluster.supervisor import NodeSupervisor
-from ..sandbox.provider import set_provider
+from ..sandbox.cluster.supervisor import NodeSupervisor, alive_nodes
+from ..sandbox.errors import SandboxError
+from ..sandbox.provider import InProcessProvider, LeaseProvider, open_at_first_lease, set_provider
+from .base import TurnEnv
 from .registry import spec
 
-__all__ = ["NodeSupervisor", "SandboxSettings", "any_sandboxed", "lease_from_run"]
+__all__ = [
+    "NodeSupervisor",
+    "SandboxSettings",
+    "any_sandboxed",
+    "lease_from_run",
+    "lease_in_process",
+    "node_memories_mib",
+    "refuse_leases",
+    "sandbox_memory_mib",
+    "sandbox_settings",
+]
 
 
 def any_sandboxed(env_ids: Iterable[str]) -> bool:
@@ -24,12 +42,83 @@ def any_sandboxed(env_ids: Iterable[str]) -> bool:
     Raises:
         UnknownEnvironment: an id is not registered.
     """
-    return any(getattr(_entry(env_id), "sandboxed", False) for env_id in env_ids)
+    return any(getattr(_declaration(env_id), "sandboxed", False) for env_id in env_ids)
+
+
+def sandbox_memory_mib(env_id: str) -> int:
+    """Return the memory of the largest sandbox that one episode of an environment leases, as its class declares it."""
+    return int(getattr(_declaration(env_id), "sandbox_memory_mib", TurnEnv.sandbox_memory_mib))
+
+
+def node_memories_mib(settings: SandboxSettings) -> list[int]:
+    """Return the memory that the sandboxes of each live node may use in MiB; Ray must be connected."""
+    import ray
+
+    if settings.memory_per_node_mib is not None:
+        return [settings.memory_per_node_mib for _ in alive_nodes()]
+    resources = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return [int(one.get("memory", 0) + one.get("object_store_memory", 0)) >> 20 for one in resources]
 
 
 def lease_from_run(run: str) -> None:
     """Lease the sandboxes of this process from the node actors of a run; Ray must be connected."""
     set_provider(ClusterProvider(run))
+
+
+def sandbox_settings(*values: Mapping[str, Any]) -> SandboxSettings:
+    """Return settings from their keys and values; later mappings override earlier ones.
+
+    Raises:
+        TurnwiseError: a key is unknown or a value is invalid; the text names the key.
+    """
+    merged = {key: value for each in values for key, value in each.items()}
+    try:
+        return SandboxSettings.model_validate(merged)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        known = ", ".join(SandboxSettings.model_fields)
+        raise TurnwiseError(f"sandbox setting `{key}`: {first['msg']}; the settings are {known}") from None
+
+
+def lease_in_process(settings: SandboxSettings) -> None:
+    """Lease the sandboxes of this process from a pool in the process, opened at the first lease."""
+    backend = settings.backend if "backend" in settings.model_fields_set else None
+
+    def make() -> LeaseProvider:
+        return InProcessProvider(
+            backend,
+            capacity=settings.max_per_node,
+            memory_mib=settings.memory_per_node_mib,
+            warm=settings.warm,
+            allow_untrusted=settings.allow_local_sandbox,
+            runtime=settings.runtime,
+        )
+
+    open_at_first_lease(make)
+
+
+def refuse_leases() -> None:
+    """Refuse every lease of this process, a worker of a run whose environments declare no sandboxes."""
+
+    def make() -> LeaseProvider:
+        raise SandboxError(
+            "this environment leases sandboxes, but its entry point does not declare it, so the run has none: set "
+            "`sandboxed = True` on the class, or on the factory function, that the entry point names"
+        )
+
+    open_at_first_lease(make)
+
+
+def _declaration(env_id: str) -> Any:
+    """Return what declares whether an environment is sandboxed: its class, or its factory function."""
+    entry = _entry(env_id)
+    if isinstance(entry, type) or hasattr(entry, "sandboxed"):
+        return entry
+    try:
+        return get_type_hints(entry).get("return", entry)
+    except (NameError, TypeError, AttributeError):
+        return entry
 
 
 def _entry(env_id: str) -> Any:

@@ -28,6 +28,10 @@ class NotTrusted(SandboxError):
     """The local backend refuses a spec that is not ``trusted``."""
 
 
+class TooLarge(SandboxError):
+    """The memory of a spec exceeds all memory that the pool of a node may use."""
+
+
 class StartFailed(SandboxError):
     """A sandbox could not be started, or did not start in time."""
 

@@ -1,12 +1,15 @@
 """Source of this process's leases.
 
-A process has one provider at a time. Each rollout worker sets a ``cluster.client.ClusterProvider`` at its start. Every
-other process gets an ``InProcessProvider`` at its first lease.
+A process has one provider at a time. A rollout worker sets a ``cluster.client.ClusterProvider`` at its start, or one
+that refuses leases. The commands set an ``InProcessProvider`` with the settings that the user chose. Any other process
+gets one with default settings at its first lease, and a warning unless ``TURNWISE_SANDBOX_BACKEND`` is set.
 """
 
 import atexit
+import logging
 import os
 import threading
+from collections.abc import Callable
 from typing import Protocol
 
 from .backends.registry import make_backend
@@ -15,8 +18,11 @@ from .loop_thread import LoopThread
 from .pool.pool import Pool
 from .spec import SandboxSpec
 
+LOG = logging.getLogger(__name__)
+
 POOL_TIMEOUT_S = 10.0
 """Timeout of opening, and of closing, the pool of this process."""
+BACKEND_VARIABLE = "TURNWISE_SANDBOX_BACKEND"
 
 
 class LeaseProvider(Protocol):
@@ -27,7 +33,7 @@ class LeaseProvider(Protocol):
 
         Raises:
             LeaseTimeout: no sandbox became free within ``timeout_s``.
-            NoImage, NoEngine, NotTrusted: no sandbox of this spec can ever start here.
+            NoImage, NoEngine, NotTrusted, TooLarge: no sandbox of this spec can ever start here.
         """
         ...
 
@@ -40,14 +46,21 @@ class InProcessProvider:
     """
 
     def __init__(
-        self, backend: str | None = None, *, capacity: int = 16, warm: int = 1, allow_untrusted: bool = False
+        self,
+        backend: str | None = None,
+        *,
+        capacity: int = 16,
+        memory_mib: int | None = None,
+        warm: int = 1,
+        allow_untrusted: bool = False,
+        runtime: str | None = None,
     ) -> None:
         """Open the pool. Raises NoEngine."""
-        chosen = backend or os.environ.get("TURNWISE_SANDBOX_BACKEND", "auto")
+        chosen = backend or os.environ.get(BACKEND_VARIABLE, "auto")
         self._thread = LoopThread()
         try:
-            made = make_backend(chosen, "here", allow_untrusted=allow_untrusted)
-            self.pool = Pool(made, capacity=capacity, warm=warm)
+            made = make_backend(chosen, "here", allow_untrusted=allow_untrusted, runtime=runtime)
+            self.pool = Pool(made, capacity=capacity, memory_mib=memory_mib, warm=warm)
         except BaseException:
             self._thread.stop(POOL_TIMEOUT_S)
             raise
@@ -68,15 +81,36 @@ class InProcessProvider:
             self._thread.stop(POOL_TIMEOUT_S)
 
 
+def _open_default() -> LeaseProvider:
+    provider = InProcessProvider()
+    if BACKEND_VARIABLE not in os.environ:
+        LOG.warning(
+            "this process has not chosen its sandboxes and uses at most %d of the backend `%s`; set `%s`, or call "
+            "`turnwise.sandbox.set_provider`, to choose",
+            provider.pool.capacity,
+            provider.pool.backend.name,
+            BACKEND_VARIABLE,
+        )
+    return provider
+
+
 _provider: LeaseProvider | None = None
+_open: Callable[[], LeaseProvider] = _open_default
 _provider_lock = threading.Lock()
 
 
 def set_provider(provider: LeaseProvider | None) -> None:
     """Set the source of this process's leases; None: an ``InProcessProvider``, opened at the next lease."""
-    global _provider
+    global _provider, _open
     with _provider_lock:
-        _provider = provider
+        _provider, _open = provider, _open_default
+
+
+def open_at_first_lease(make: Callable[[], LeaseProvider]) -> None:
+    """Set the function that makes the source of this process's leases; the next lease calls it."""
+    global _provider, _open
+    with _provider_lock:
+        _provider, _open = None, make
 
 
 def lease(spec: SandboxSpec, *, timeout_s: float, max_duration_s: float | None = None) -> SandboxLease:
@@ -84,6 +118,6 @@ def lease(spec: SandboxSpec, *, timeout_s: float, max_duration_s: float | None =
     global _provider
     with _provider_lock:
         if _provider is None:
-            _provider = InProcessProvider()
+            _provider = _open()
         provider = _provider
     return provider.lease(spec, timeout_s=timeout_s, max_duration_s=max_duration_s)

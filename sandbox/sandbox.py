@@ -59,7 +59,8 @@ class Sandbox:
     ) -> None:
         """Wrap a started sandbox; ``close`` awaits ``on_close`` once, which must not raise."""
         self._name = name
-        self._spec = spec
+        self.spec = spec
+        """The spec of the current lease; its limits of single calls may differ from those at the start."""
         self.connection = connection
         self._on_close = on_close
         self._closed = False
@@ -71,11 +72,6 @@ class Sandbox:
     def id(self) -> str:
         """Return a name that is unique on this host."""
         return self._name
-
-    @property
-    def spec(self) -> SandboxSpec:
-        """Return the spec that the sandbox was started with."""
-        return self._spec
 
     @property
     def alive(self) -> bool:
@@ -107,7 +103,7 @@ class Sandbox:
             "op": "exec",
             "argv": list(argv),
             "timeout_s": timeout_s,
-            "max_output_bytes": (output_kib or self._spec.output_kib) << 10,
+            "max_output_bytes": (output_kib or self.spec.output_kib) << 10,
             "env": {**ENVIRONMENT, **(env or {})},
             "user": user,
         }
@@ -133,7 +129,7 @@ class Sandbox:
             "op": "request",
             "path": socket,
             "timeout_s": timeout_s,
-            "max_output_bytes": (output_kib or self._spec.output_kib) << 10,
+            "max_output_bytes": (output_kib or self.spec.output_kib) << 10,
             "user": user,
         }
         answer, data = await self._call(header, message)
@@ -150,7 +146,7 @@ class Sandbox:
             FileError: the path does not exist, the files exceed ``spec.read_mib``, or reading them exceeds the timeout.
             SandboxLost: as in ``exec``.
         """
-        header = {"op": "read", "path": path, "max_bytes": self._spec.read_mib << 20}
+        header = {"op": "read", "path": path, "max_bytes": self.spec.read_mib << 20}
         answer, data = await self._call({**header, "timeout_s": timeout_s, "user": user})
         if "error" in answer:
             raise FileError(f"cannot read {path} in sandbox {self._name}: {answer['error']}")

@@ -1,4 +1,4 @@
-"""Specification of a sandbox. The pool reuses a sandbox for every lease with an equal spec."""
+"""Specification of a sandbox. The pool reuses a sandbox for every lease of a spec with an equal ``container()``."""
 
 from typing import Literal, Self
 
@@ -35,6 +35,11 @@ class SandboxSpec(BaseModel):
     """Time to live: the sandbox ends itself this long after its start, even during a command."""
     trusted: bool = False
     """Whether the code that will run is known to be harmless; the local backend refuses any other spec."""
+
+    def container(self) -> Self:
+        """Return the spec without limits of single calls; equal for specs that the same sandbox can serve in turn."""
+        fields = type(self).model_fields
+        return self.model_copy(update={name: fields[name].default for name in ("output_kib", "read_mib")})
 
     @model_validator(mode="after")
     def _check_files_fit(self) -> Self:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...envs.runner.env_thread import EnvThread, abandoned_threads
-from ...envs.sandboxes import lease_from_run
+from ...envs.sandboxes import lease_from_run, refuse_leases
 from ...logs import LogFolder
 from ...records import Group, Outcome, Trajectory
 from ...store.content.blob_root import BlobRoot
@@ -116,6 +116,8 @@ class RolloutWorker:
     def _start(self) -> GroupRunner:
         if self._spec.sandboxes:
             lease_from_run(self._spec.sandboxes)
+        else:
+            refuse_leases()
         spec = self._spec
         self._engine_client = PolicyClient(list(self._engines), temperature=spec.temperature)
         self._store_client = StoreClient(send_to(nearest_writer(self._writers)), BlobStore(spec.blobs, spec.blob_root))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...errors import TurnwiseError
-from ..options import Json, Split
+from ..options import Json, SandboxOptions, Split
 from ..terminal.output import console, jsonable, print_json, print_lines, print_table, print_text
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ EnvOptions = Annotated[
 
 
 class InvalidOption(TurnwiseError):
-    """``--option`` is not ``key=value``."""
+    """``--option`` or ``--sandbox`` is not ``key=value``."""
 
 
-def read_options(assignments: list[str] | None) -> dict[str, Any]:
-    """Return the constructor's options. A value that is not JSON is plain text.
+def read_options(assignments: list[str] | None, flag: str = "--option") -> dict[str, Any]:
+    """Return the keys and values that the option ``flag`` assigns. A value that is not JSON is plain text.
 
     Raises:
         InvalidOption: an assignment has no ``=`` or no key.
@@ -41,12 +41,24 @@ def read_options(assignments: list[str] | None) -> dict[str, Any]:
     for assignment in assignments or []:
         key, separator, text = assignment.partition("=")
         if not separator or not key:
-            raise InvalidOption(f"--option {assignment}: expected key=value")
+            raise InvalidOption(f"{flag} {assignment}: expected key=value")
         try:
             options[key] = json.loads(text)
         except json.JSONDecodeError:
             options[key] = text
     return options
+
+
+def choose_sandboxes(assignments: list[str] | None) -> None:
+    """Lease the sandboxes of this process with the settings that ``--sandbox`` assigns.
+
+    Raises:
+        InvalidOption: an assignment has no ``=`` or no key.
+        TurnwiseError: a setting is unknown or invalid.
+    """
+    from ...envs.sandboxes import lease_in_process, sandbox_settings
+
+    lease_in_process(sandbox_settings(read_options(assignments, "--sandbox")))
 
 
 @app.command("list")
@@ -69,7 +81,7 @@ def list_envs(
 
 
 @app.command()
-def check(env_id: EnvId, option: EnvOptions = None, as_json: Json = False) -> None:
+def check(env_id: EnvId, option: EnvOptions = None, sandbox: SandboxOptions = None, as_json: Json = False) -> None:
     """Check an environment's contract (determinism, bounds, reset after failure); exit 1 on a violation."""
     from ...envs.tools.check import Finding, heading
     from ...envs.tools.check import check as check_env
@@ -82,6 +94,7 @@ def check(env_id: EnvId, option: EnvOptions = None, as_json: Json = False) -> No
         if not as_json:
             print_text(finding.ending(), start=len(heading(finding.check)))
 
+    choose_sandboxes(sandbox)
     report = check_env(env_id, read_options(option), on_start=print_heading, on_result=print_finding)
     if as_json:
         print_json({"ok": report.ok, **jsonable(report)})
@@ -98,8 +111,10 @@ def play(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the task.")] = 0,
     split: Annotated[Split, typer.Option(help="Split of the tasks.")] = "train",
     option: EnvOptions = None,
+    sandbox: SandboxOptions = None,
 ) -> None:
     """Play one episode by hand, one action per line."""
+    choose_sandboxes(sandbox)
     play_episode(env_id, seed=seed, split=split, options=read_options(option))
 
 

@@ -10,11 +10,11 @@ import typer
 
 from ...errors import TurnwiseError
 from ...masking import without_secrets
-from ..options import DEFAULT_STORE, Json, LogLevel, Split, Store
+from ..options import DEFAULT_STORE, Json, LogLevel, SandboxOptions, Split, Store
 from ..stores import open_store
 from ..terminal.output import GUTTER, console, format_value, print_fields, print_json, result_fields
 from ..terminal.sanitize import indented, one_line, sanitize
-from .envs import EnvOptions, play_episode, read_options
+from .envs import EnvOptions, choose_sandboxes, play_episode, read_options
 
 POLICIES = "random, oracle, human, a checkpoint folder, or a server URL."
 RUN_DEFAULT = "Default: the value of the checkpoint's run, otherwise"
@@ -39,6 +39,7 @@ def evaluate(
         float | None, typer.Option("--temperature", min=0.01, help=f"Sampling temperature of a model. {RUN_DEFAULT} 1.")
     ] = None,
     option: EnvOptions = None,
+    sandbox: SandboxOptions = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
     log_level: LogLevel = None,
@@ -50,6 +51,7 @@ def evaluate(
             raise InvalidPolicy("`--policy human` reads the terminal and prints no JSON; remove `--json`")
         from ...trainer.evaluation.heldout import first_task
 
+        choose_sandboxes(sandbox)
         for number in range(tasks):
             console().print(f"task {number + 1} of {tasks}")
             play_episode(env, seed=first_task(seed) + number, split=split, options=options)
@@ -66,6 +68,7 @@ def evaluate(
         options=options,
         turns=turns,
         temperature=temperature,
+        sandboxes=read_options(sandbox, "--sandbox"),
     )
     if as_json:
         print_json(result.json(), indent=None)

@@ -19,7 +19,7 @@ from ..computer.marks import draw_marks
 from ..computer.text_tree import render
 from ..spaces import FreeText, Png, PngSpace
 from .actions import ANSWER, USAGE, Action, InvalidAction, parse
-from .browser_session import BrowserSession
+from .browser_session import SPEC, BrowserSession
 
 ObservationMode = Literal["text", "screenshot", "both"]
 OBSERVATION_MODES: tuple[ObservationMode, ...] = ("text", "screenshot", "both")
@@ -63,6 +63,7 @@ class BrowserEnv(TurnEnv):
     """
 
     sandboxed = True
+    sandbox_memory_mib = SPEC.memory_mib
     keeps_sandbox = True
     width, height = 640, 480
 

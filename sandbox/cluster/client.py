@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from time import monotonic, sleep
 from typing import Any
 
-from ..errors import LeaseTimeout, NodeLost, NoEngine, SandboxError, SandboxLost, classify
+from ..errors import LeaseTimeout, NodeLost, NoEngine, SandboxError, SandboxLost, TooLarge, classify
 from ..lease import SandboxLease
 from ..loop_thread import LoopThread
 from ..sandbox import Sandbox
@@ -44,15 +44,16 @@ class ClusterProvider:
         plain = spec.model_dump()
         max_duration_s = min(max_duration_s or spec.ttl_s, spec.ttl_s)
         reason = "no node of the cluster has a sandbox actor yet"
+        refusal: NoEngine | TooLarge | None = None
         while (left := until - monotonic()) > 0:
-            without_engine = 0
+            unable, able = 0, list[tuple[str, Any]]()
             actors = list(self._own_node_first())
             for node, actor in actors:
                 try:
                     short = min(left, NODE_WAIT_MAX_S)
                     found = _result(actor.lease.remote(plain, short, max_duration_s, wait=False), short, "leasing")
-                except NoEngine as error:
-                    reason, without_engine = str(error), without_engine + 1
+                except (NoEngine, TooLarge) as error:
+                    reason, unable, refusal = str(error), unable + 1, error
                     continue
                 except SandboxError as error:
                     if not isinstance(error, NodeLost | LeaseTimeout | SandboxLost):
@@ -60,13 +61,14 @@ class ClusterProvider:
                     reason = str(error)
                     self._actors.pop(node, None)
                     continue
+                able.append((node, actor))
                 if found is not None:
                     with contextlib.suppress(NodeLost):
                         return self._make_lease(spec, node, actor, found)
-            if actors and without_engine == len(actors):
-                raise NoEngine(reason)
-            with contextlib.suppress(NodeLost, LeaseTimeout, SandboxLost):
-                if shortest := self._shortest_queue(actors):
+            if refusal is not None and unable == len(actors):
+                raise refusal
+            with contextlib.suppress(NodeLost, LeaseTimeout, SandboxLost, NoEngine, TooLarge):
+                if shortest := self._shortest_queue(able):
                     node, actor = shortest
                     wait = min(until - monotonic(), NODE_WAIT_MAX_S)
                     found = _result(actor.lease.remote(plain, wait, max_duration_s, wait=True), wait, "leasing")

@@ -57,12 +57,13 @@ class SandboxNode:
 
         Raises:
             LeaseTimeout: no sandbox became free within ``timeout_s``.
-            NoImage, NoEngine, NotTrusted: no sandbox of this spec can start on this node.
+            NoImage, NoEngine, NotTrusted, TooLarge: no sandbox of this spec can start on this node.
         """
         pool = await self._open_pool()
-        if not wait and not pool.has_room():
+        wanted = SandboxSpec.model_validate(spec)
+        if not wait and wanted.memory_mib <= pool.memory_mib and not pool.has_room(wanted):
             return None
-        sandbox = await pool.lease(SandboxSpec.model_validate(spec), timeout_s=timeout_s, max_duration_s=max_duration_s)
+        sandbox = await pool.lease(wanted, timeout_s=timeout_s, max_duration_s=max_duration_s)
         self._leases = {lease: held for lease, held in self._leases.items() if pool.is_leased(held)}
         lease = uuid4().hex
         self._leases[lease] = sandbox
@@ -111,7 +112,12 @@ class SandboxNode:
                 except NoEngine as error:
                     self._refusal, self._refused_at = error, monotonic()
                     raise
-                self._pool = await Pool(backend, capacity=settings.max_per_node, warm=settings.warm).open()
+                self._pool = await Pool(
+                    backend,
+                    capacity=settings.max_per_node,
+                    memory_mib=settings.memory_per_node_mib,
+                    warm=settings.warm,
+                ).open()
                 # Without a socket, workers use calls of this actor.
                 with contextlib.suppress(OSError):
                     self._socket = await NodeSocket(self._claim, self._end).open()

@@ -12,8 +12,10 @@ class SandboxSettings(BaseModel):
     """``docker``, ``local`` (bubblewrap), or ``auto``: Docker if an engine answers, else local."""
     max_per_node: int = Field(32, ge=1)
     """Maximum number of sandboxes per node."""
+    memory_per_node_mib: int | None = Field(None, ge=64)
+    """Maximum memory of all sandboxes of a node together; default: three quarters of the node's memory."""
     warm: int = Field(2, ge=0)
-    """Idle sandboxes kept in addition to the leased ones, within ``max_per_node``."""
+    """Idle sandboxes kept in addition to the leased ones, within ``max_per_node`` and ``memory_per_node_mib``."""
     allow_local_sandbox: bool = False
     """Whether the local backend accepts tasks that are not declared trusted."""
     runtime: str | None = None

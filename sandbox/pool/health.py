@@ -9,6 +9,10 @@ class PoolHealth:
     """Current state of a pool, and its counters since it was opened."""
 
     capacity: int
+    memory_mib: int
+    """Limit of the memory of all sandboxes together."""
+    held_mib: int
+    """Memory of the idle, leased, starting and resetting sandboxes together."""
     idle: int
     leased: int
     starting: int

@@ -2,7 +2,9 @@
 
 A pool belongs to one event loop. Invariants:
 
-* ``idle + leased + starting + resetting`` never exceeds ``capacity``; further lease requests wait in order.
+* ``idle + leased + starting + resetting`` never exceeds ``capacity``, nor do their memory limits together exceed
+  ``memory_mib``; further lease requests wait in order.
+* A sandbox serves every spec with an equal ``SandboxSpec.container``.
 * A sandbox becomes idle only after a successful reset; after any failure it is closed and replaced.
 * At most ``max_starts`` sandboxes start at the same time; after several failures in a row, only probes start.
 * A lease that is not released ends at its maximum duration.
@@ -20,10 +22,11 @@ from typing import Any
 
 from ...circuit_breaker import CircuitBreaker
 from ..backends.registry import Backend
-from ..errors import LeaseTimeout, NoEngine, NoImage, NotTrusted, SandboxError, classify
+from ..errors import LeaseTimeout, NoEngine, NoImage, NotTrusted, SandboxError, TooLarge, classify
 from ..sandbox import Sandbox
 from ..spec import SandboxSpec
 from .health import PoolHealth
+from .memory import default_memory_mib
 
 LOG = logging.getLogger(__name__)
 
@@ -52,13 +55,18 @@ class Pool:
         backend: Backend,
         *,
         capacity: int = 16,
+        memory_mib: int | None = None,
         warm: int = 2,
         max_starts: int = 4,
         breaker: CircuitBreaker | None = None,
     ) -> None:
-        """Hold up to ``capacity`` sandboxes; keep ``warm`` idle ones of every leased spec if the capacity allows."""
+        """Hold up to ``capacity`` sandboxes of together ``memory_mib`` (None: most of this machine's memory).
+
+        ``warm`` idle ones of every leased spec are kept if the capacity allows.
+        """
         self.backend = backend
         self.capacity = capacity
+        self.memory_mib = default_memory_mib() if memory_mib is None else memory_mib
         self.warm = warm
         self.breaker = breaker or CircuitBreaker()
         self._max_starts = max_starts
@@ -66,7 +74,7 @@ class Pool:
         self._leased: dict[str, tuple[Sandbox, float]] = {}
         """By id: the sandbox and the end of its lease."""
         self._starting: dict[SandboxSpec, int] = {}
-        self._resetting = 0
+        self._resetting: list[SandboxSpec] = []
         self._waiting: list[_Waiter] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._cancellable: set[asyncio.Task[None]] = set()
@@ -84,11 +92,20 @@ class Pool:
 
         Raises:
             LeaseTimeout: no sandbox became free within ``timeout_s``.
-            NoImage, NoEngine, NotTrusted: no sandbox of this spec can ever start.
+            NoImage, NoEngine, NotTrusted, TooLarge: no sandbox of this spec can ever start.
         """
         if self._closed:
             raise SandboxError("the sandbox pool is closed")
-        max_duration_s = min(max_duration_s or spec.ttl_s, spec.ttl_s)
+        if spec.memory_mib > self.memory_mib:
+            raise TooLarge(
+                f"a sandbox of {spec.memory_mib} MiB does not fit into the {self.memory_mib} MiB of this node's pool: "
+                "reduce the `memory_mib` of its spec, or set `sandboxes.memory_per_node_mib`"
+            )
+        sandbox = await self._lease(spec.container(), timeout_s, min(max_duration_s or spec.ttl_s, spec.ttl_s))
+        sandbox.spec = spec
+        return sandbox
+
+    async def _lease(self, spec: SandboxSpec, timeout_s: float, max_duration_s: float) -> Sandbox:
         sandbox = self._take_idle(spec, max_duration_s)
         if sandbox is not None:
             self._assign(sandbox, max_duration_s)
@@ -106,13 +123,14 @@ class Pool:
                 # The sandbox was assigned at the same moment as the request was cancelled.
                 self.release(waiter.found.result())
             if isinstance(error, TimeoutError):
-                load = self._describe_load()
-                raise LeaseTimeout(f"no sandbox of image {spec.image} within {timeout_s:g} s: {load}") from None
+                what = f"no sandbox of image {spec.image} and {spec.memory_mib} MiB within {timeout_s:g} s"
+                raise LeaseTimeout(f"{what}: {self._describe_load()}") from None
             raise
 
-    def has_room(self) -> bool:
-        """Return whether a lease need not wait for the release of another."""
-        return not self.breaker.is_open and len(self._leased) + len(self._waiting) < self.capacity
+    def has_room(self, spec: SandboxSpec) -> bool:
+        """Return whether a lease of this spec need not wait for the release of another."""
+        held = [sandbox.spec for sandbox, _ in self._leased.values()] + [waiter.spec for waiter in self._waiting]
+        return not self.breaker.is_open and self._fits([*held, spec])
 
     def is_leased(self, sandbox: Sandbox) -> bool:
         """Return whether the sandbox is leased and its lease has not ended."""
@@ -121,17 +139,19 @@ class Pool:
     def release(self, sandbox: Sandbox) -> None:
         """End a lease and reset the sandbox in the background; do nothing if the sandbox is not leased."""
         if self._leased.pop(sandbox.id, None) is not None:
-            self._resetting += 1
+            self._resetting.append(sandbox.spec)
             self._spawn(self._reset(sandbox))
 
     def health(self) -> PoolHealth:
         """Return the pool in numbers."""
         return PoolHealth(
             capacity=self.capacity,
+            memory_mib=self.memory_mib,
+            held_mib=sum(spec.memory_mib for spec in self._held()),
             idle=sum(map(len, self._idle.values())),
             leased=len(self._leased),
             starting=sum(self._starting.values()),
-            resetting=self._resetting,
+            resetting=len(self._resetting),
             waiting=len(self._waiting),
             loop_lag_ms=round(self._loop_lag_ms, 1),
             breaker_open=self.breaker.is_open,
@@ -176,8 +196,10 @@ class Pool:
 
         If the first request waits for another spec longer than ``STARVATION_MAX_S``, close the sandbox to make room.
         """
+        sandbox.spec = sandbox.spec.container()
         first = self._waiting[0] if self._waiting else None
-        if first and first.spec != sandbox.spec and monotonic() - first.since > STARVATION_MAX_S and not self._room(1):
+        starves = first and first.spec != sandbox.spec and monotonic() - first.since > STARVATION_MAX_S
+        if first and starves and not self._fits([*self._held(), sandbox.spec, first.spec]):
             self._spawn(sandbox.close())
             self._fill()
             return
@@ -200,25 +222,40 @@ class Pool:
         for spec, count in wanted.items():
             for _ in range(count - self._starting.get(spec, 0)):
                 # The throttle is checked first, so that no idle sandbox is evicted for a start that must wait.
-                if self._throttled() or not ((self._room() or self._evict(spec)) and self._start(spec)):
+                if self._throttled() or not (self._make_room(spec) and self._start(spec)):
                     break
-        for spec in {sandbox.spec for sandbox, _ in self._leased.values()}:
-            while self._room() and len(self._idle.get(spec, ())) + self._starting.get(spec, 0) < self.warm:
+        for spec in {sandbox.spec.container() for sandbox, _ in self._leased.values()}:
+            spare = len(self._idle.get(spec, ())) + self._starting.get(spec, 0)
+            for _ in range(self.warm - spare):
+                if not self._fits([*self._held(), spec]):
+                    break
                 if not self._start(spec):
                     return
 
-    def _room(self, extra: int = 0) -> bool:
-        idle = sum(map(len, self._idle.values()))
-        held = idle + len(self._leased) + sum(self._starting.values()) + self._resetting + extra
-        return held < self.capacity
+    def _held(self) -> list[SandboxSpec]:
+        """Return the spec of every sandbox that takes up capacity."""
+        busy = [sandbox.spec for sandbox, _ in self._leased.values()] + self._resetting
+        starting = [spec for spec, count in self._starting.items() for _ in range(count)]
+        return busy + starting + [sandbox.spec for sandboxes in self._idle.values() for sandbox in sandboxes]
 
-    def _evict(self, spec: SandboxSpec) -> bool:
-        """Close an idle sandbox of another spec; return whether there was one."""
-        for other, sandboxes in self._idle.items():
-            if other != spec and sandboxes:
-                self._spawn(sandboxes.popleft().close())
-                return True
-        return False
+    def _fits(self, specs: list[SandboxSpec]) -> bool:
+        """Return whether sandboxes of these specs stay within capacity and memory."""
+        return len(specs) <= self.capacity and sum(spec.memory_mib for spec in specs) <= self.memory_mib
+
+    def _make_room(self, spec: SandboxSpec) -> bool:
+        """Close idle sandboxes of other specs until one of ``spec`` fits; close none if that does not suffice."""
+        held = self._held()
+        spare = [one for other, idle in self._idle.items() if other != spec for one in idle]
+        closing = list[Sandbox]()
+        while not self._fits([*held, spec]):
+            if not spare:
+                return False
+            closing.append(spare.pop(0))
+            held.remove(closing[-1].spec)
+        for sandbox in closing:
+            self._idle[sandbox.spec].remove(sandbox)
+            self._spawn(sandbox.close())
+        return True
 
     def _throttled(self) -> bool:
         return sum(self._starting.values()) >= (1 if self.breaker.is_open else self._max_starts)
@@ -269,7 +306,7 @@ class Pool:
             self._counts["reset_failures"] += 1
             LOG.warning("a sandbox could not be reset; it is replaced", exc_info=True, extra={"sandbox": sandbox.id})
         finally:
-            self._resetting -= 1
+            self._resetting.remove(sandbox.spec)
             if not clean:
                 await sandbox.close()
         if clean:
@@ -315,7 +352,7 @@ class Pool:
         now = self.health()
         text = (
             f"capacity {self.capacity}: {now.leased} leased, {now.starting} starting, {now.resetting} resetting, "
-            f"{now.idle} idle; {now.waiting} other requests wait"
+            f"{now.idle} idle, of together {now.held_mib} of {self.memory_mib} MiB; {now.waiting} other requests wait"
         )
         if now.breaker_open:
             return f"{text}; the last {self.breaker.failures} starts failed: {self.breaker.last_error}"

@@ -12,9 +12,11 @@ import pytest
 from turnwise import __version__
 from turnwise.envs import EnvironmentFailed, TurnEnv, UnknownEnvironment, all_ids, make, make_task
 from turnwise.envs.base import Adapted
-from turnwise.envs.sandboxes import any_sandboxed
+from turnwise.envs.code.tiny.env import TinyCodeEnv
+from turnwise.envs.sandboxes import any_sandboxed, refuse_leases, sandbox_memory_mib
 from turnwise.envs.tasks import env_package, task_id
 from turnwise.envs.text.env import TextSiteEnv
+from turnwise.sandbox import SandboxError, set_provider
 from turnwise.tests.envs.faulty import FAULTY, FaultyEnv
 
 
@@ -213,6 +215,40 @@ def test_environments_that_need_sandboxes_are_detected() -> None:
     assert any_sandboxed(["turnwise/TextSite-v0", "turnwise/TinyCode-v0"])
     assert any_sandboxed(["turnwise/Code-v0"])
     assert not any_sandboxed(["turnwise/TextSite-v0"])
+
+
+def annotated(**options: Any) -> TinyCodeEnv:
+    return TinyCodeEnv(**options)
+
+
+def declared(**options: Any) -> Any:
+    return TinyCodeEnv(**options)
+
+
+declared.sandboxed = True  # type: ignore[attr-defined]
+
+
+def undeclared(**options: Any) -> Any:
+    return TinyCodeEnv(**options)
+
+
+def test_a_factory_declares_its_sandboxes_by_its_annotation_or_an_attribute() -> None:
+    for factory in (annotated, declared, undeclared):
+        gymnasium.register(f"Made-{factory.__name__}-v0", factory)
+    try:
+        assert any_sandboxed(["Made-annotated-v0"])
+        assert sandbox_memory_mib("Made-annotated-v0") == TinyCodeEnv.sandbox_memory_mib
+        assert any_sandboxed(["Made-declared-v0"])
+        assert not any_sandboxed(["Made-undeclared-v0"])
+        refuse_leases()
+        env = make("Made-undeclared-v0")
+        with pytest.raises(SandboxError, match="set `sandboxed = True` on the class, or on the factory function"):
+            env.reset(seed=0)
+        env.close()
+    finally:
+        set_provider(None)
+        for factory in (annotated, declared, undeclared):
+            gymnasium.registry.pop(f"Made-{factory.__name__}-v0")
 
 
 def test_a_plain_gymnasium_environment_uses_its_methods_and_reports_missing_ones() -> None:

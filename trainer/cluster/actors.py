@@ -5,7 +5,7 @@ thread per process keeps them from competing.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,14 +18,20 @@ from ...agents.players.thinking import thinking_player
 from ...agents.rollout.group_runner import env_key_of
 from ...agents.rollout.worker import PolicyPlayerFactory, RolloutWorker, WorkerSpec
 from ...agents.store_actor import StoreWriter, nearest_writer, send_to
-from ...envs.sandboxes import NodeSupervisor, any_sandboxed, lease_from_run
+from ...envs.sandboxes import (
+    NodeSupervisor,
+    any_sandboxed,
+    lease_from_run,
+    node_memories_mib,
+    sandbox_memory_mib,
+)
 from ...errors import TurnwiseError
 from ...logs import LogFolder
 from ...store.database import Database
 from ...store.writing.client import StoreClient
 from ...store.writing.writer import Writer
 from ..config.schema import RunConfig
-from ..config.sections import RolloutConfig
+from ..config.sections import EnvironmentConfig, RolloutConfig
 from ..rollout.worker_pool import WorkerPool
 from .engines import EngineGroup
 
@@ -119,7 +125,7 @@ class Cluster:
             seed=config.seed,
             temperature=config.rollout.temperature,
             timeouts=config.rollout.timeouts,
-            concurrency=episode_slots(config),
+            concurrency=episode_slots(config, node_memories_mib(config.sandboxes)),
             create_player=player_factory(config.rollout),
             sandboxes=config.name if sandboxes else "",
             logs=logs,
@@ -177,16 +183,21 @@ def player_factory(rollout: RolloutConfig) -> PolicyPlayerFactory:
     return partial(thinking_player, max_thought_tokens=rollout.max_thought_tokens, request=rollout.action_request)
 
 
-def episode_slots(config: RunConfig) -> dict[str, int]:
+def episode_slots(config: RunConfig, memories_mib: Sequence[int]) -> dict[str, int]:
     """Return how many episodes a worker runs at once in each environment.
 
-    Environments with sandboxes get at most an equal share of ``sandboxes.max_per_node``. Otherwise episodes could wait
-    for sandboxes that only other waiting episodes return.
+    Environments with sandboxes get at most an equal share of the sandboxes that fit into all nodes, by
+    ``sandboxes.max_per_node`` and by the memory for sandboxes of each node, ``memories_mib``. Otherwise episodes could
+    wait for sandboxes that only other waiting episodes return.
     """
-    sandboxed = [one for one in config.environments if any_sandboxed([one.id])]
-    shares = SANDBOXES_PER_EPISODE * config.rollout.num_workers * max(1, len(sandboxed))
-    limit = max(1, config.sandboxes.max_per_node // shares)
-    return {
-        env_key_of(one.id, one.options): min(one.concurrency, limit) if one in sandboxed else one.concurrency
-        for one in config.environments
-    }
+    sandboxed = [one.id for one in config.environments if any_sandboxed([one.id])]
+    shares = config.rollout.num_workers * max(1, len(sandboxed))
+
+    def slots(one: EnvironmentConfig) -> int:
+        if one.id not in sandboxed:
+            return one.concurrency
+        size_mib = sandbox_memory_mib(one.id)
+        per_node = [min(config.sandboxes.max_per_node, memory // size_mib) for memory in memories_mib]
+        return min(one.concurrency, max(1, sum(count // SANDBOXES_PER_EPISODE for count in per_node) // shares))
+
+    return {env_key_of(one.id, one.options): slots(one) for one in config.environments}

@@ -7,12 +7,14 @@ A checkpoint is evaluated with the settings of its run, so that ``turnwise eval`
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ...agents.engine.config import EngineConfig
 from ...agents.rollout.episode import Timeouts
+from ...envs.sandboxes import SandboxSettings, sandbox_settings
 from ...errors import TurnwiseError
 from ...records import Horizon
 from ..algorithms.curriculum.horizons.base import HorizonSchedule
@@ -27,6 +29,7 @@ class EvalSettings:
     horizon: Horizon
     rollout: RolloutConfig
     engine: EngineConfig
+    sandboxes: SandboxSettings
 
     @property
     def timeouts(self) -> Timeouts:
@@ -38,19 +41,24 @@ class EvalSettings:
         return {"horizon": asdict(self.horizon), "rollout": self.rollout.model_dump(mode="json")}
 
 
-def settings_of(policy: str, max_turns: int | None, temperature: float | None) -> EvalSettings:
+def settings_of(
+    policy: str, max_turns: int | None, temperature: float | None, sandboxes: Mapping[str, Any] | None = None
+) -> EvalSettings:
     """Return the settings of a policy: those of its run for a checkpoint, else some with ample limits on tokens.
 
     Args:
         max_turns: overrides the limit on turns.
         temperature: overrides the temperature.
+        sandboxes: overrides settings of the sandboxes by key.
 
     Raises:
-        TurnwiseError: the state of the checkpoint cannot be read.
+        TurnwiseError: the state of the checkpoint cannot be read, or a setting of the sandboxes is wrong.
     """
+    trained_sandboxes: Mapping[str, Any] = {}
     if (trained := _run_config(policy)) is not None:
         horizon = HorizonSchedule.build(trained["horizon"]).longest()
         engine = EngineConfig(dtype=trained["engine"]["dtype"])
+        trained_sandboxes = trained.get("sandboxes", {})
         timeouts = {key: value for key, value in trained["rollout"].items() if key.endswith("_timeout_s")}
         rollout = RolloutConfig(temperature=trained["rollout"]["temperature"], **timeouts)
     else:
@@ -64,6 +72,7 @@ def settings_of(policy: str, max_turns: int | None, temperature: float | None) -
         horizon if max_turns is None else replace(horizon, max_turns=max_turns),
         rollout if temperature is None else rollout.model_copy(update={"temperature": temperature}),
         engine,
+        sandbox_settings(trained_sandboxes, sandboxes or {}),
     )
 
 

@@ -18,7 +18,7 @@ from ...agents.rollout.group_runner import GroupRunner
 from ...envs.base import TurnEnv
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
-from ...envs.sandboxes import any_sandboxed
+from ...envs.sandboxes import any_sandboxed, lease_in_process
 from ...envs.tasks import enumerated_seeds, make_task
 from ...errors import TurnwiseError
 from ...masking import without_secrets
@@ -58,11 +58,13 @@ def evaluate(
     options: Mapping[str, Any] | None = None,
     turns: int | None = None,
     temperature: float | None = None,
+    sandboxes: Mapping[str, Any] | None = None,
 ) -> EvalResult:
     """Play ``tasks`` tasks once each and store them. On the training split, these are the environment's enumerated
     tasks if it has some.
 
-    A checkpoint plays the longest horizon of its run, at the run's temperature and with its timeouts.
+    A checkpoint plays the longest horizon of its run, at the run's temperature, with its timeouts and the settings of
+    its sandboxes.
 
     Args:
         policy: ``random``, ``oracle``, the folder of a Hugging Face model or checkpoint, or the URL of an
@@ -70,6 +72,7 @@ def evaluate(
             server (``http://host:port/v1``; with ``#model`` the model's name).
         turns: replaces the turns of the horizon.
         temperature: replaces the temperature.
+        sandboxes: replaces settings of the sandboxes by key.
         seed: two seeds give evaluations that share no task; 0 gives the tasks a training run is evaluated on.
 
     Raises:
@@ -85,7 +88,8 @@ def evaluate(
     environment = EnvironmentConfig(id=env_id, options=dict(options or {}))
     shown = policy if is_model(policy) else without_secrets(policy)
     run = run_name("eval", shown)
-    settings = settings_of(policy, turns, temperature)
+    settings = settings_of(policy, turns, temperature, sandboxes)
+    lease_in_process(settings.sandboxes)
     SHUTDOWN.hint = "stopping the evaluation (a second signal ends it at once)"
     SHUTDOWN.record = partial(finish_if_running, database, run)
     SHUTDOWN.unblock()
@@ -145,7 +149,9 @@ async def _with_player(
     store = RunStore(run, database, StoreClient(writer.run, database.blobs))
     runner = GroupRunner(store.client, players.create, settings.timeouts, {}, shown, players.source)
     sandboxed = any_sandboxed(task.env_id for task in problems)
-    max_concurrent = SANDBOXED_CONCURRENCY if sandboxed else CONCURRENCY
+    # An episode may hold one sandbox for itself and one for grading.
+    fitting = max(1, settings.sandboxes.max_per_node // 2)
+    max_concurrent = min(SANDBOXED_CONCURRENCY, fitting) if sandboxed else CONCURRENCY
     try:
         async with recorded(store, shown, {"seed": seed, **settings.json()}):
             return await play_tasks(

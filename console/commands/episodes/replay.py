@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ....errors import TurnwiseError
-from ...options import DEFAULT_STORE, Json, Store
+from ...options import DEFAULT_STORE, Json, SandboxOptions, Store
 from ...stores import open_store
 from ...terminal.output import GUTTER, console, print_json, print_text
 from ...terminal.sanitize import sanitize
+from ..envs import choose_sandboxes
 
 if TYPE_CHECKING:
     from ....agents.reexecution.report import ReplayReport
@@ -35,6 +36,7 @@ def replay(
             "--parallel", min=1, max=256, help="Trajectories executed at the same time. Default: the number of cores."
         ),
     ] = None,
+    sandbox: SandboxOptions = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:
@@ -45,6 +47,7 @@ def replay(
     ids = trajectories or []
     if not ids and run is None:
         raise NothingToReplay("name trajectories by their ids, or a run: turnwise replay --run NAME")
+    choose_sandboxes(sandbox)
     with open_store(store) as database:
         if run is not None:
             ids = [*ids, *_of_run(database, run, None if whole else sample, seed)]

@@ -28,7 +28,7 @@ from ...spaces import FreeText
 from ..fresh_sandbox import FILE_TIMEOUT_S, open_sandbox, sandbox_extras
 from ..grading.grade import grade
 from ..workspace_snapshot import pack, unpack
-from .instances import CALLS, FAMILIES, FIELDS, SPLITS, VALUES, VOCABULARY, TinyTask, draw
+from .instances import CALLS, FAMILIES, FIELDS, SPEC, SPLITS, VALUES, VOCABULARY, TinyTask, draw
 
 STEP_REWARD = 0.2
 WRONG = -0.3
@@ -70,6 +70,7 @@ class TinyCodeEnv(TurnEnv):
     """
 
     sandboxed = True
+    sandbox_memory_mib = SPEC.memory_mib
     restorable = True
 
     def __init__(self, family: str = "mix") -> None:

@@ -23,7 +23,7 @@ from ...base import Info, Obs, TurnEnv
 from ...computer.elements import CLICKABLE_ROLES, Node
 from ...spaces import FreeText, Png
 from ..apps.splits import BY
-from ..browser_session import BrowserSession
+from ..browser_session import SPEC, BrowserSession
 from ..env import SPLITS, BrowserEnv
 from ..miniwob.env import SERVER, MiniWoBEnv
 from .login import LoginEnv
@@ -67,6 +67,7 @@ class TinyWebEnv(TurnEnv):
     """
 
     sandboxed = True
+    sandbox_memory_mib = SPEC.memory_mib
     keeps_sandbox = True
 
     def __init__(self, by: str = "instance") -> None:

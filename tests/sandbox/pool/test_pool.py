@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from turnwise.circuit_breaker import CircuitBreaker
 from turnwise.sandbox.backends.bubblewrap import BubblewrapBackend
-from turnwise.sandbox.errors import LeaseTimeout, NoImage, NotTrusted, SandboxError, SandboxLost, StartFailed
+from turnwise.sandbox.errors import LeaseTimeout, NoImage, NotTrusted, SandboxError, SandboxLost, StartFailed, TooLarge
 from turnwise.sandbox.pool import pool as pool_module
 from turnwise.sandbox.pool.pool import Pool
 from turnwise.sandbox.sandbox import Sandbox
@@ -93,17 +93,58 @@ def test_leases_are_served_in_the_order_of_the_requests() -> None:
 
 def test_lease_timeout_names_the_state_of_the_pool() -> None:
     async def work() -> None:
-        async with opened(capacity=1, warm=0) as (pool, _):
+        async with opened(capacity=1, memory_mib=200, warm=0) as (pool, _):
             sandbox = await pool.lease(SPEC, timeout_s=20)
             with pytest.raises(LeaseTimeout) as raised:
                 await pool.lease(SPEC, timeout_s=0.1)
             assert str(raised.value) == (
-                "no sandbox of image code within 0.1 s: "
-                "capacity 1: 1 leased, 0 starting, 0 resetting, 0 idle; 0 other requests wait"
+                "no sandbox of image code and 128 MiB within 0.1 s: capacity 1: 1 leased, 0 starting, 0 resetting, "
+                "0 idle, of together 128 of 200 MiB; 0 other requests wait"
             )
             assert pool.health().waiting == 0
             pool.release(sandbox)
             assert (await pool.lease(SPEC, timeout_s=20)).id == sandbox.id
+
+    asyncio.run(work())
+
+
+def test_pool_never_promises_more_memory_than_it_may_use() -> None:
+    large = SPEC.model_copy(update={"memory_mib": 300})
+
+    async def work() -> None:
+        async with opened(capacity=8, memory_mib=400, warm=2) as (pool, _):
+            small = [await pool.lease(SPEC, timeout_s=20) for _ in range(3)]
+            assert pool.health().held_mib == 384
+            assert not pool.has_room(SPEC)
+            with pytest.raises(LeaseTimeout, match="384 of 400 MiB"):
+                await pool.lease(SPEC, timeout_s=0.1)
+            with pytest.raises(TooLarge, match=r"500 MiB does not fit into the 400 MiB .*memory_per_node_mib"):
+                await pool.lease(SPEC.model_copy(update={"memory_mib": 500}), timeout_s=20)
+            waiting = asyncio.create_task(pool.lease(large, timeout_s=20))
+            for sandbox in small:
+                pool.release(sandbox)
+            # Idle small ones are closed to make room.
+            pool.release(await waiting)
+            most = 0
+            leases = [asyncio.create_task(pool.lease(one, timeout_s=20)) for one in (SPEC, large, SPEC, SPEC, large)]
+            for lease in asyncio.as_completed(leases):
+                most = max(most, pool.health().held_mib)
+                pool.release(await lease)
+            assert 300 <= most <= 400
+
+    asyncio.run(work())
+
+
+def test_limits_of_single_calls_do_not_need_another_sandbox() -> None:
+    async def work() -> None:
+        async with opened(capacity=1, warm=0) as (pool, _):
+            first = await pool.lease(SPEC, timeout_s=20)
+            pool.release(first)
+            second = await pool.lease(SPEC.model_copy(update={"output_kib": 1}), timeout_s=20)
+            assert second.id == first.id
+            done = await second.exec(["yes"], timeout_s=10)
+            assert (len(done.stdout), done.output_limit_exceeded) == (1024, True)
+            pool.release(second)
 
     asyncio.run(work())
 
@@ -226,7 +267,7 @@ def test_after_failures_in_a_row_only_probes_start_until_one_succeeds() -> None:
                 await pool.lease(SPEC, timeout_s=0.5)
             assert backend.starts == 3
             assert pool.health().breaker_open
-            assert not pool.has_room()
+            assert not pool.has_room(SPEC)
             await output_of(await pool.lease(SPEC, timeout_s=20))
             assert backend.starts == 4
             assert not pool.health().breaker_open

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 from turnwise.agents.players.policy import policy_player
-from turnwise.trainer.cluster.actors import player_factory
+from turnwise.trainer.cluster.actors import episode_slots, player_factory
 from turnwise.trainer.config.errors import ConfigError
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.sections import RolloutConfig
@@ -22,3 +22,28 @@ def test_a_thought_leaves_a_token_for_the_action() -> None:
     assert parse_config({**raw, "rollout": {"max_thought_tokens": 7}}).rollout.max_thought_tokens == 7
     with pytest.raises(ConfigError, match="leaves no token for the action"):
         parse_config({**raw, "rollout": {"max_thought_tokens": 8}})
+
+
+@pytest.mark.parametrize(
+    ("max_per_node", "memories_mib", "slots"),
+    [
+        (32, [100_000], 8),
+        (32, [100_000, 100_000], 16),
+        (32, [8 * 1024], 2),
+        (32, [8 * 1024, 1024, 2 * 1024], 2),
+        (32, [4 * 1024, 4 * 1024], 2),
+        (2, [100_000], 1),
+        (32, [512], 1),
+    ],
+)
+def test_episodes_with_sandboxes_fit_into_the_nodes(max_per_node: int, memories_mib: list[int], slots: int) -> None:
+    """Two workers share the nodes; a page takes 1,024 MiB, and an episode at most two sandboxes."""
+    config = parse_config(
+        {
+            "name": "r",
+            "environments": [{"id": "turnwise/TinyWeb-v0", "concurrency": 50}],
+            "rollout": {"num_workers": 2},
+            "sandboxes": {"max_per_node": max_per_node},
+        }
+    )
+    assert list(episode_slots(config, memories_mib).values()) == [slots]

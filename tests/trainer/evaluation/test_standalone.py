@@ -89,6 +89,7 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(tmp_path: Path) 
                 "max_context": 256,
             },
             "engine": {"tensor_parallel_size": 1},
+            "sandboxes": {"runtime": "runsc", "max_per_node": 5},
         }
     )
     model = new_model(tmp_path / "model", ["a"], hidden=32, layers=1, heads=1)
@@ -102,6 +103,8 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(tmp_path: Path) 
     assert settings.timeouts == Timeouts(60, 7, 8, 600)
     assert (settings.rollout.temperature, settings.rollout.num_workers) == (0.5, 1)
     assert settings.engine.tensor_parallel_size == 0
-    other = settings_of(str(saved), 9, 2.0)
+    assert (settings.sandboxes.runtime, settings.sandboxes.max_per_node) == ("runsc", 5)
+    other = settings_of(str(saved), 9, 2.0, {"max_per_node": 3})
+    assert (other.sandboxes.runtime, other.sandboxes.max_per_node) == ("runsc", 3)
     assert (other.horizon, other.rollout.temperature) == (Horizon(9, 4, 4096, 256), 2.0)
     assert settings_of(str(model), None, None).horizon.max_tokens_per_turn == 256
