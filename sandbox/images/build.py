@@ -62,7 +62,7 @@ def build(name: str, report: Report, *, base: str | None = None, again: bool = F
         report(f"building {tag} on {root}")
         with tempfile.TemporaryDirectory(prefix="tw-image-") as context:
             copy_context(name, Path(context))
-            _download_wheels(Path(context), report)
+            download_wheels(Path(context), report)
             _run_build(client, context, tag, root, recipe, report)
     repository, _, latest = latest_reference(name).partition(":")
     client.tag(tag, repository, latest)
@@ -100,12 +100,21 @@ def _run_build(client: Any, context: str, tag: str, root: str, recipe: str, repo
                 report(f"  {line}")
 
 
-def _download_wheels(context: Path, report: Report) -> None:
+def download_wheels(context: Path, report: Report) -> None:
     """Download the packages of ``requirements.txt``, if the image has one, into ``wheels/``."""
     if not (context / "requirements.txt").exists():
         return
     report("  downloading its Python packages")
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--require-hashes",
+    ]
     command += ["--only-binary=:all:", f"--python-version={PYTHON}", "--dest", "wheels", "-r", "requirements.txt"]
     done = subprocess.run(command, cwd=context, capture_output=True, text=True, timeout=DOWNLOAD_TIMEOUT_S, check=False)
     if done.returncode:
