@@ -7,6 +7,7 @@ Each proof of a method prints one JSON line before the summary.
 """
 
 import argparse
+import asyncio
 import json
 import os
 import subprocess
@@ -17,13 +18,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from turnwise.tests.soak.isolation import isolation
 from turnwise.tests.soak.kills import soak_kills
 from turnwise.tests.soak.proofs import NAMES, prove
 from turnwise.tests.soak.quickstarts import quickstart
 from turnwise.tests.soak.retention import hold
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("kills", "quickstart", "proofs", "retention", "tests")
+PARTS = ("kills", "quickstart", "proofs", "retention", "isolation", "tests")
 TESTS: dict[str, tuple[list[str], dict[str, str]]] = {
     "tests": (["-m", "soak", "--ignore=tests/envs/web"], {}),
     "web": (
@@ -76,6 +78,12 @@ def main() -> int:
             report(f"proof of {name}: {'failed' if found['problem'] else 'ok'}", began)
         passed &= not problems
         summary["proofs"] = {"methods": len(chosen.methods), "problems": problems}
+    if "isolation" in chosen.parts:
+        contained = asyncio.run(isolation(chosen.sandboxes))
+        print(json.dumps(contained), flush=True)
+        passed &= not contained["problems"]
+        summary["isolation"] = contained["problems"]
+        report(f"{chosen.sandboxes} sandboxes, {len(contained['problems'])} disturbed or too large", began)
     if "retention" in chosen.parts:
         kept = folder / "retention"
         kept.mkdir(parents=True, exist_ok=True)
@@ -110,6 +118,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--stored-steps", type=int, default=2_000_000, help="steps of the soak of retention")
     parser.add_argument("--max-size-mib", type=int, default=1024, help="size that the soak of retention stays under")
+    parser.add_argument("--sandboxes", type=int, default=40, help="sandboxes at once in the soak of isolation")
     parser.add_argument("--folder", type=Path, help="folder of the runs; default: a temporary folder")
     return parser.parse_args()
 

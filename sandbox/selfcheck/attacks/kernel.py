@@ -22,7 +22,8 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 kind, units, processes = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 
 def queue(number):
-    return rt.mq_open(b"/%d-%d" % (os.getpid(), number), 0o102, 0o600, None) >= 0
+    name = b"/%d-%d" % (os.getpid(), number)
+    return rt.mq_open(name, 0o102, 0o600, None) >= 0 and rt.mq_unlink(name) == 0
 def inotify(number):
     return libc.inotify_init1(0) >= 0
 def signals(number):

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import secrets
 import subprocess
 import sys
 import time
@@ -20,7 +19,6 @@ from turnwise.sandbox.backends.listing import SandboxInfo
 from turnwise.sandbox.backends.ownership import EXPIRES, HOST, LABEL, PID, RUN, STARTED, UID, labels, this_host
 from turnwise.sandbox.backends.registry import make_backend
 from turnwise.sandbox.backends.seccomp import profile
-from turnwise.sandbox.backends.user_ids import UidRange
 from turnwise.sandbox.errors import NoEngine, NoImage, NotTrusted, SandboxLost, StartFailed
 from turnwise.sandbox.pool.pool import Pool
 from turnwise.sandbox.spec import SandboxSpec
@@ -142,47 +140,6 @@ def test_every_container_is_hardened(engine: Any) -> None:
     assert config["Hostname"] == "sandbox"
     assert not [name for name in config["Env"] or () if not name.startswith("PATH=")]
     assert list(about["NetworkSettings"]["Networks"]) == ["none"]
-
-
-def test_sandboxes_with_the_same_uids_never_live_at_the_same_time(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = f"uids-{uuid4().hex[:8]}"
-    few = UidRange(1_890_000_000 + 4 * secrets.randbelow(10**6), 1, 4)
-    monkeypatch.setattr("turnwise.sandbox.backends.docker.CONTAINER_UIDS", few)
-
-    async def work() -> None:
-        async with opened(run) as first, opened(run) as second:
-            sandbox = await first.start(SPEC)
-            with pytest.raises(StartFailed, match="another sandbox had the same uids"):
-                await second.start(SPEC)
-            assert of_run(engine, run) == [sandbox.id]
-            assert (await sandbox.exec(["id", "-u"], timeout_s=10)).stdout == f"{few.first}\n".encode()
-            await sandbox.close()
-
-    asyncio.run(work())
-
-
-def test_users_of_a_sandbox_are_kept_apart_and_a_reset_clears_the_files_of_all() -> None:
-    async def work() -> None:
-        async with opened() as backend:
-            sandbox = await backend.start(SPEC)
-            private = "mkdir -m 700 /tmp/own && sleep 600 >/dev/null 2>&1 & sleep 0.2; echo $!"
-            pid = (await sandbox.exec(["sh", "-c", private], timeout_s=10, user=1)).stdout.decode().strip()
-            await sandbox.write({"/tmp/own/secret": b"x"}, timeout_s=10, user=1)  # noqa: S108 - of the sandbox
-            assert (await sandbox.exec(["kill", "-9", pid], timeout_s=10)).exit_code
-            assert (await sandbox.exec(["sh", "-c", "ls /tmp/own"], timeout_s=10)).exit_code
-            assert await sandbox.read("/tmp", timeout_s=10) == {}  # noqa: S108
-            assert list(await sandbox.read("/tmp", timeout_s=10, user=1)) == ["own/secret"]  # noqa: S108
-            mixed = "mkdir -p /workspace/a && chmod 1777 /workspace/a"
-            await sandbox.exec(["sh", "-c", mixed], timeout_s=10)
-            await sandbox.exec(["sh", "-c", "mkdir -p -m 700 /workspace/a/b/c"], timeout_s=10, user=2)
-            await sandbox.reset(timeout_s=10)
-            left = await sandbox.exec(["sh", "-c", "find /tmp /workspace -mindepth 1"], timeout_s=10)
-            assert (left.exit_code, left.stdout) == (0, b"")
-            with pytest.raises(SandboxLost, match="no user 4"):
-                await sandbox.exec(["true"], timeout_s=10, user=4)
-            await sandbox.close()
-
-    asyncio.run(work())
 
 
 def test_a_start_that_exceeds_its_timeout_fails_and_leaves_nothing(
