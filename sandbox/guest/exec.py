@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import resource
 import select
@@ -13,6 +14,9 @@ from .files import WORKSPACE
 
 Pipes = tuple[int, int, int]
 CHUNK_BYTES = 65536
+SET_PIPE_SIZE = 1031
+"""``F_SETPIPE_SZ``, which ``fcntl`` names from Python 3.10 on."""
+PIPE_MIN_BYTES = 4096
 
 
 class ChildExitPipe:
@@ -136,8 +140,14 @@ class CommandPipes:
                 self.move(end)
 
     def shut(self, end: int) -> None:
-        """Close one pipe."""
+        """Close one pipe and shrink it.
+
+        The pages of a pipe count for the agent's uid, which is that of the agents of all sandboxes, as long as a
+        background process holds its other end.
+        """
         self.open.discard(end)
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(end, SET_PIPE_SIZE, PIPE_MIN_BYTES)
         os.close(end)
 
     def close(self) -> None:

@@ -138,3 +138,35 @@ def test_missing_bubblewrap_error_names_the_package(monkeypatch: pytest.MonkeyPa
         make_backend("local")
     with pytest.raises(ValueError, match="unknown sandbox backend 'podman'; the backends are auto, docker, local"):
         make_backend("podman")
+
+
+def test_pipes_that_a_background_process_keeps_open_take_one_page() -> None:
+    """Their pages count for the uid of the guest agent, which every container's agent shares."""
+    size = "import fcntl, time; time.sleep(0.2); open('size', 'w').write(str(fcntl.fcntl(1, 1032)))"
+
+    async def work() -> None:
+        backend = BubblewrapBackend()
+        sandbox = await backend.start(SPEC)
+        await sandbox.exec(["sh", "-c", 'python3 -c "$0" &', size], timeout_s=10)
+        ends = time.monotonic() + 10
+        while not (found := (await sandbox.read(".", timeout_s=10)).get("size")):
+            assert time.monotonic() < ends
+            await asyncio.sleep(0.05)
+        assert found == b"4096"
+        await sandbox.close()
+        await backend.close()
+
+    asyncio.run(work())
+
+
+def test_reset_that_exceeds_its_timeout_loses_the_sandbox() -> None:
+    async def work() -> None:
+        backend = BubblewrapBackend()
+        sandbox = await backend.start(SPEC)
+        await sandbox.write({f"{number}": b"" for number in range(100)}, timeout_s=10)
+        with pytest.raises(SandboxLost, match="not finished before the timeout"):
+            await sandbox.reset(timeout_s=0)
+        await sandbox.close()
+        await backend.close()
+
+    asyncio.run(work())
