@@ -16,16 +16,15 @@ TIME_WAIT_MAX = 4096
 """Closed TCP connections that the kernel remembers for one sandbox."""
 
 
-def host_options(spec: SandboxSpec, folder: Path, first_uid: int, runtime: str | None) -> dict[str, Any]:
+def host_options(spec: SandboxSpec, folder: Path, first_uid: int, *, limit_terminals: bool) -> dict[str, Any]:
     """Return the arguments of ``APIClient.create_host_config`` for a sandbox.
 
-    ``folder`` is mounted at ``MOUNT``, ``first_uid`` owns the working directory, ``runtime`` is another OCI runtime
-    than the engine's default.
+    ``folder`` is mounted at ``MOUNT``, and ``first_uid`` owns the working directory.
     """
     writable = f"nr_inodes={spec.inodes},nosuid,nodev,exec"
     # Instead of ``binds``, whose missing source folders the engine would create.
     mounts: list[dict[str, Any]] = [{"Type": "bind", "Source": str(folder), "Target": MOUNT, "ReadOnly": True}]
-    if runtime is None:
+    if limit_terminals:
         mounts.append(_terminals())
     return {
         "auto_remove": True,
@@ -41,7 +40,6 @@ def host_options(spec: SandboxSpec, folder: Path, first_uid: int, runtime: str |
         "network_mode": "none",
         "pids_limit": spec.pids,
         "read_only": True,
-        "runtime": runtime,
         "security_opt": ["no-new-privileges:true", f"seccomp={profile()}"],
         "sysctls": {"net.ipv4.tcp_max_tw_buckets": str(TIME_WAIT_MAX)},
         "tmpfs": {

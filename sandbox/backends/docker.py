@@ -35,7 +35,7 @@ from .container import host_options
 from .listing import SandboxInfo, describe
 from .ownership import LABEL, UID, labels, reap_reason, this_host
 from .socket_memory import limit_socket_memory
-from .user_ids import CONTAINER_UIDS, REMAPPED_CONTAINER_UIDS, UidRange
+from .user_ids import CONTAINER_UIDS, REMAPPED_CONTAINER_UIDS
 
 LOG = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class DockerBackend:
         self._ending: dict[str, float] = {}
         """Containers that should end by themselves and since when; ``reap`` removes those that still exist."""
         self._digests: dict[str, str] = {}
-        self._uids: UidRange | None = None
+        self._engine_options: list[str] | None = None
         self.folder = Path(tempfile.mkdtemp(prefix="tw-", dir=os.environ.get("TURNWISE_SOCKETS")))
         self.folder.chmod(0o711)
         try:
@@ -175,7 +175,8 @@ class DockerBackend:
         """Create and start a container with uids that no other live one has; return the digest of its image."""
         client = self._client()
         digest = self._digest(image_reference(spec.image))
-        for first_uid in islice(self._uid_range().draws(), UID_DRAWS_MAX):
+        uids = REMAPPED_CONTAINER_UIDS if self._engine_has("userns", "rootless") else CONTAINER_UIDS
+        for first_uid in islice(uids.draws(), UID_DRAWS_MAX):
             container = self._create_with(name, spec, folder, digest, first_uid)
             # Two that draw the same uids both find the other here, because each looks after it was created.
             same = client.containers(all=True, quiet=True, filters={"label": f"{UID}={first_uid}"})
@@ -188,22 +189,24 @@ class DockerBackend:
         limit_socket_memory(container, int(client.inspect_container(name)["State"]["Pid"]))
         return digest
 
-    def _uid_range(self) -> UidRange:
-        if self._uids is None:
-            options = self._client().info().get("SecurityOptions") or []
-            remapped = any("name=userns" in one or "name=rootless" in one for one in options)
-            self._uids = REMAPPED_CONTAINER_UIDS if remapped else CONTAINER_UIDS
-        return self._uids
+    def _engine_has(self, *names: str) -> bool:
+        """Return whether the engine reports one of these security options."""
+        if self._engine_options is None:
+            self._engine_options = self._client().info().get("SecurityOptions") or []
+        return any(f"name={name}" in option.split(",") for option in self._engine_options for name in names)
 
     def _create_with(self, name: str, spec: SandboxSpec, folder: Path, digest: str, first_uid: int) -> str:
         """Create a container and return its id."""
         client = self._client()
+        # Neither a rootless engine nor gVisor mounts a volume of this kind; gVisor's terminals are its own.
+        limit_terminals = self.runtime is None and not self._engine_has("rootless")
+        host = host_options(spec, folder, first_uid, limit_terminals=limit_terminals)
         created = client.create_container(
             digest,
             entrypoint=guest_command("python3", str(first_uid), spec.ttl_s),
             command=[],
             environment={},
-            host_config=client.create_host_config(**host_options(spec, folder, first_uid, self.runtime)),
+            host_config=client.create_host_config(**host, runtime=self.runtime),
             hostname="sandbox",
             labels={**labels(self.run, spec.ttl_s), UID: str(first_uid)},
             name=name,

@@ -5,6 +5,7 @@ engine sets. Without it, one sandbox can use up the memory that the kernel grant
 """
 
 import logging
+from functools import cache
 from pathlib import Path
 
 LOG = logging.getLogger(__name__)
@@ -17,7 +18,8 @@ LIMIT_FILE = "memory.kmem.tcp.limit_in_bytes"
 def limit_socket_memory(container: str, pid: int) -> bool:
     """Limit the buffers of the sockets that a container of this machine will open; return whether they are limited.
 
-    ``pid`` is its first process. Logs a warning where cgroup v1 applies and this process may not set the limit.
+    ``pid`` is its first process. Logs a warning, once per reason, where cgroup v1 applies and this process may not set
+    the limit.
     """
     try:
         group = _memory_group(pid)
@@ -27,13 +29,18 @@ def limit_socket_memory(container: str, pid: int) -> bool:
             raise OSError(f"process {pid} is not of container {container}")
         (group / LIMIT_FILE).write_text(str(SOCKET_MEMORY_MIB << 20))
     except OSError as error:
-        LOG.warning(
-            "the socket buffers of a sandbox are not limited, because this process may not write its control group; "
-            "run as root or use cgroup v2",
-            extra={"sandbox": container, "error": str(error)},
-        )
+        _warn(error.strerror or "the container is not of this machine")
         return False
     return True
+
+
+@cache
+def _warn(reason: str) -> None:
+    LOG.warning(
+        "the socket buffers of sandboxes are not limited, because this process cannot write their control groups (%s); "
+        "run as root or use cgroup v2",
+        reason,
+    )
 
 
 def _memory_group(pid: int) -> Path | None:
