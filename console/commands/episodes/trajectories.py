@@ -10,7 +10,7 @@ import typer
 
 from ....errors import TurnwiseError
 from ....records import SCORED_STATUSES, Purpose, Status, Step, Task, Trajectory
-from ...options import DEFAULT_STORE, After, Json, Limit, LogLevel, Store
+from ...options import DEFAULT_STORE, After, Json, Limit, LogLevel, SandboxOptions, Store
 from ...stores import open_store
 from ...terminal.output import (
     GUTTER,
@@ -24,6 +24,7 @@ from ...terminal.output import (
     print_text,
 )
 from ...terminal.sanitize import sanitize
+from ..envs import choose_sandboxes
 from ..evaluate import RUN_DEFAULT
 from .search import search
 
@@ -181,6 +182,7 @@ def branch(
     temperature: Annotated[
         float | None, typer.Option("--temperature", min=0.01, help=f"Sampling temperature of a model. {RUN_DEFAULT} 1.")
     ] = None,
+    sandbox: SandboxOptions = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
     log_level: LogLevel = None,
@@ -191,6 +193,7 @@ def branch(
     """
     from ....trainer.evaluation.branches import branch as play
 
+    choose_sandboxes(sandbox)
     with open_store(store) as database:
         result = play(
             database, trajectory, at, policy, episodes=episodes, seed=seed, turns=turns, temperature=temperature

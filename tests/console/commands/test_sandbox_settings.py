@@ -6,7 +6,10 @@ from turnwise.sandbox import set_provider
 from ..conftest import ENV, Turnwise
 
 
-@pytest.mark.parametrize("command", [("envs", "check", ENV), ("eval", "--env", ENV), ("replay", "id")])
+@pytest.mark.parametrize(
+    "command",
+    [("envs", "check", ENV), ("eval", "--env", ENV), ("replay", "id"), ("trajectories", "branch", "id", "--at", "1")],
+)
 def test_sandbox_settings_of_a_command_are_checked(turnwise: Turnwise, command: tuple[str, ...]) -> None:
     wrong = turnwise(*command, "--sandbox", "per_node=3")
     assert wrong.code != 0

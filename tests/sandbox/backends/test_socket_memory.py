@@ -1,4 +1,4 @@
-"""Socket buffers have a limit under cgroup v1, and a process that cannot set it says so."""
+"""Socket buffers have a limit under cgroup v1, and a process that cannot set it logs a warning."""
 
 import logging
 import os
