@@ -32,7 +32,7 @@ class SandboxLease:
 
     @property
     def spec(self) -> SandboxSpec:
-        """Return the spec that the sandbox was started with."""
+        """Return the spec of this lease."""
         return self._sandbox.spec
 
     @property
