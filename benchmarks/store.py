@@ -36,8 +36,9 @@ from turnwise.store import operations, queries
 from turnwise.store.content.digests import content_digest
 from turnwise.store.content.rows import Rows, rows_of
 from turnwise.store.database import Database, open_database
+from turnwise.store.operations import Write
 from turnwise.store.queries.lists import TRAJECTORY_SORTS
-from turnwise.store.writing.writer import MAX_BATCH, Writer
+from turnwise.store.writing.writer import MAX_BATCH, WRITE_TIMEOUT_S, TimedWrite, Writer
 from turnwise.tests.store.postgres import Server
 
 NAN = math.nan
@@ -69,15 +70,17 @@ def turn(index: int, salt: int) -> tuple[list[Step], list[Message]]:
 def write(url: str, turns: int, prefix: str = "") -> float:
     """Write episodes of ``TURNS`` turns, ``ACTIVE`` at once, and return steps per second. The run exists.
 
-    The queue stays full, so that the writer's batches are whole.
+    The turns that the episodes play at once are one call, as a ``StoreClient`` sends them. The queue stays full, so
+    that the writer's batches are whole.
     """
     database = open_database(url)
     writer = Writer(database)
     prepared = [rows_of(*turn(n // ACTIVE % TURNS, n)) for n in range(turns)]
     contents = [_content(prepared[max(0, n - (TURNS - 1) * ACTIVE) : n + 1 : ACTIVE]) for n in range(turns)]
-    futures: deque[Any] = deque()
+    calls: deque[Any] = deque()
     start = time.perf_counter()
     for first in range(0, turns, ACTIVE):
+        writes: list[Write[Any]] = []
         for n in range(first, min(first + ACTIVE, turns)):
             episode, index = n // (ACTIVE * TURNS), n // ACTIVE % TURNS
             group = f"{prefix}g{episode:06d}-{n % ACTIVE // MEMBERS}"
@@ -86,18 +89,19 @@ def write(url: str, turns: int, prefix: str = "") -> float:
                 if n % MEMBERS == 0:
                     task = Task(f"task{n % 50}", "turnwise/TextSite-v0", "1", n, "train")
                     opened = Group(group, "r", task, HORIZON, MEMBERS)
-                    futures.append(writer.submit(operations.open_group.bind(group=opened)))
+                    writes.append(operations.open_group.bind(group=opened))
                 head = Trajectory(name, "r", group, n % MEMBERS, 0)
-                futures.append(writer.submit(operations.start_trajectory.bind(trajectory=head)))
-            futures.append(writer.submit(operations.append.bind(trajectory=name, rows=prepared[n])))
+                writes.append(operations.start_trajectory.bind(trajectory=head))
+            writes.append(operations.append.bind(trajectory=name, rows=prepared[n]))
             if index == TURNS - 1:
                 end = {"status": Status.COMPLETED, "reward": n % 7, "final_observation": f"done {n}"}
                 end |= {"content": contents[n], "n_steps": TURNS, "n_messages": 2 * TURNS}
-                futures.append(writer.submit(operations.finish_trajectory.bind(trajectory=name, **end)))
-        while len(futures) > 2 * MAX_BATCH:
-            futures.popleft().result(60)
-    for future in futures:
-        future.result(60)
+                writes.append(operations.finish_trajectory.bind(trajectory=name, **end))
+        calls.append(writer.submit_all([TimedWrite(write, WRITE_TIMEOUT_S) for write in writes]))
+        while len(calls) > (2 * MAX_BATCH // ACTIVE if first + ACTIVE < turns else 0):
+            for answer in calls.popleft().result(60):
+                if not answer.committed:
+                    raise answer.value
     seconds = time.perf_counter() - start
     writer.close()
     database.close()

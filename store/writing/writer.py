@@ -1,7 +1,7 @@
 """The one thread of a process that writes to the store. It collects for a few milliseconds the writes that many callers
-submit, commits them in one transaction, then resolves their futures.
+submit, commits them in one transaction, then answers them. A call of many writes has one future.
 
-* A resolved write is committed. Each write succeeds or fails alone: if one of a batch fails, the batch is rolled back
+* An answered write is committed. Each write succeeds or fails alone: if one of a batch fails, the batch is rolled back
   and its writes run again one by one, which is safe because every operation is idempotent.
 * Every write has a deadline, set where it was submitted. A write past its deadline is not begun.
 * A store that is away is waited for once: after ``retry_s`` the batch fails, and with it every write that queued up
@@ -15,7 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
@@ -57,19 +57,52 @@ class Answer(NamedTuple):
     value: Any
 
 
+class _Call:
+    """Writes that were submitted together, and the future of their answers."""
+
+    __slots__ = ("_answers", "_begun", "_unanswered", "future")
+
+    def __init__(self, count: int) -> None:
+        self.future: Future[list[Answer]] = Future()
+        self._answers: list[Any] = [None] * count
+        self._unanswered = count
+        self._begun = False
+
+    def begin(self) -> bool:
+        """Return False if the caller cancelled the call before its first write was begun."""
+        if not self._begun and not self.future.cancelled():
+            self._begun = self.future.set_running_or_notify_cancel()
+        return self._begun
+
+    def is_answered(self, position: int) -> bool:
+        return self._answers[position] is not None
+
+    def answer(self, position: int, answer: Answer) -> None:
+        """Answer one write; the last answer resolves the future."""
+        self._answers[position] = answer
+        self._unanswered -= 1
+        if not self._unanswered:
+            self.future.set_result(self._answers)
+
+
 @dataclass(slots=True)
 class _Item:
     write: Write[Any]
     timeout_s: float
     deadline: float
-    future: "Future[Any]" = field(default_factory=Future)
+    call: _Call
+    position: int
+    """Its place in the call."""
 
     def is_in_time(self) -> bool:
         """Return whether the deadline is ahead; else fail the write."""
         if monotonic() < self.deadline:
             return True
-        self.future.set_exception(overdue(self.write, self.timeout_s))
+        self.fail(overdue(self.write, self.timeout_s))
         return False
+
+    def fail(self, error: BaseException) -> None:
+        self.call.answer(self.position, Answer(False, error))
 
 
 class Writer:
@@ -97,24 +130,46 @@ class Writer:
         Raises:
             StoreError: the writer is closed.
         """
-        item = _Item(write, timeout_s, monotonic() + timeout_s)
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
+
+        def resolve(call: "Future[list[Answer]]") -> None:
+            (answer,) = call.result()
+            if answer.committed:
+                future.set_result(answer.value)
+            else:
+                future.set_exception(answer.value)
+
+        self.submit_all([TimedWrite(write, timeout_s)]).add_done_callback(resolve)
+        return future
+
+    def submit_all(self, writes: Sequence[TimedWrite]) -> "Future[list[Answer]]":
+        """Queue writes, at least one, in their order; the future holds one answer per write once each has one.
+
+        A write whose deadline has passed fails with StoreUnavailable instead of being begun. A cancelled future cancels
+        the call if none of its writes was begun.
+
+        Raises:
+            StoreError: the writer is closed.
+        """
+        call, now = _Call(len(writes)), monotonic()
+        items = [_Item(one.write, one.left_s, now + one.left_s, call, at) for at, one in enumerate(writes)]
         with self._changed:
             if self._closing:
-                raise StoreError(f"`{write.operation}` was not stored: the store's writer is closed")
-            self._queue.append(item)
-            if len(self._queue) in (1, MAX_BATCH):
+                raise StoreError(f"`{writes[0].write.operation}` was not stored: the store's writer is closed")
+            queued = len(self._queue)
+            self._queue += items
+            if not queued or queued < MAX_BATCH <= len(self._queue):
                 self._changed.notify()
-        return item.future
+        return call.future
 
     def commit(self, write: Write[T], timeout_s: float = 60.0) -> T:
         """Queue a write and return its result once it is committed. Raises the write's exception, or TimeoutError."""
         return self.submit(write, timeout_s).result(timeout_s)
 
     async def run(self, writes: Sequence[TimedWrite]) -> list[Answer]:
-        """Commit writes in their order, off the event loop. A failure is returned, so that one does not hide others."""
-        futures = [asyncio.wrap_future(self.submit(one.write, one.left_s)) for one in writes]
-        answers = await asyncio.gather(*futures, return_exceptions=True)
-        return [Answer(not isinstance(answer, BaseException), answer) for answer in answers]
+        """Commit writes in their order, off the event loop. A failure is an answer: one hides no others."""
+        return await asyncio.wrap_future(self.submit_all(writes)) if writes else []
 
     @property
     def pending(self) -> int:
@@ -142,7 +197,7 @@ class Writer:
                 self._commit(batch)
             except BaseException as error:
                 LOG.exception("a batch of writes failed", extra={"writes": len(batch)})
-                _fail((item for item in batch if not item.future.done()), error)
+                _fail((item for item in batch if not item.call.is_answered(item.position)), error)
 
     def _next_batch(self) -> list[_Item]:
         with self._changed:
@@ -153,7 +208,7 @@ class Writer:
             return [self._queue.popleft() for _ in range(min(len(self._queue), MAX_BATCH))]
 
     def _commit(self, batch: list[_Item]) -> None:
-        items = [item for item in batch if item.future.set_running_or_notify_cancel() and self._stage(item)]
+        items = [item for item in batch if item.call.begin() and self._stage(item)]
         try:
             self._run(items)
         except StoreUnavailable as error:
@@ -185,7 +240,7 @@ class Writer:
         """Fail ``items``, and the writes that queued up while the store was away: they have waited for it, too."""
         with self._changed:
             queued, self._queue = self._queue, deque()
-        _fail([*items, *(item for item in queued if item.future.set_running_or_notify_cancel())], error)
+        _fail([*items, *(item for item in queued if item.call.begin())], error)
 
     def _stage(self, item: _Item) -> bool:
         """Write and sync large content before the transaction begins, so that no lock is held during these writes.
@@ -195,7 +250,7 @@ class Writer:
         try:
             _stage_content(self._database.blobs, item.write)
         except Exception as error:  # noqa: BLE001 - raised where the write is awaited
-            item.future.set_exception(error)
+            item.fail(error)
             return False
         return True
 
@@ -216,7 +271,7 @@ class Writer:
 
         results = retried(attempt, self._retry_s)
         for item, result in zip(items, results, strict=True):
-            item.future.set_result(result)
+            item.call.answer(item.position, Answer(True, result))
 
 
 def overdue(write: Write[Any], timeout_s: float) -> StoreUnavailable:
@@ -229,7 +284,8 @@ def overdue(write: Write[Any], timeout_s: float) -> StoreUnavailable:
 
 def _stage_content(blobs: BlobStore, write: Write[Any]) -> None:
     if write.operation == append.name:
-        write.arguments["rows"].stage(blobs)
+        if (rows := write.arguments["rows"]).blobs:
+            rows.stage(blobs)
     elif write.operation == finish_trajectory.name:
         new = {one.hash: one for one in write.arguments.get("final_images", ())}
         text_columns(new, "final_observation", write.arguments.get("final_observation") or "")
@@ -239,4 +295,4 @@ def _stage_content(blobs: BlobStore, write: Write[Any]) -> None:
 
 def _fail(items: Iterable[_Item], error: BaseException) -> None:
     for item in items:
-        item.future.set_exception(error)
+        item.fail(error)

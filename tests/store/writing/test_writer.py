@@ -18,7 +18,7 @@ from turnwise.store.database import Database, open_database
 from turnwise.store.errors import Fenced, NotFound, StoreConflict, StoreError, StoreFull, StoreUnavailable
 from turnwise.store.queries import load_trajectory, run_row
 from turnwise.store.schema import step
-from turnwise.store.writing.writer import Writer
+from turnwise.store.writing.writer import TimedWrite, Writer
 from turnwise.tests.store.making import create_run, group, items, play_group, records, trajectory, turn
 from turnwise.tests.store.postgres import Server
 
@@ -86,6 +86,36 @@ def test_a_bad_write_fails_alone(database: Database) -> None:
         late.result(10)
     assert count_steps(database) == 3
     writer.close()
+
+
+def test_a_call_is_answered_as_a_whole_in_the_order_of_its_writes(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("turnwise.store.writing.writer.MAX_BATCH", 2)
+    create_run(database)
+    writer = Writer(database, window_ms=0)
+    opened = [operations.open_group.bind(group=group(name, run=run)) for name, run in ("ar", "b?", "cr")]
+    late = TimedWrite(operations.request_stop.bind(run="r"), -1.0)
+    answers = writer.submit_all([*(TimedWrite(write, 60.0) for write in opened), late]).result(10)
+    assert [one.committed for one in answers] == [True, False, True, False]
+    assert [type(one.value) for one in answers[1::2]] == [NotFound, StoreUnavailable]
+    with database.read() as conn:
+        assert not run_row(conn, "r")["stop_requested"]
+    writer.close()
+
+
+def test_a_cancelled_call_is_not_begun(impatient: Database) -> None:
+    writer = Writer(impatient, window_ms=0)
+    with open_database(impatient.url).transaction():
+        first = writer.submit(operations.add_version.bind(run="r", update=0, parent=None))
+        while writer.pending:
+            time.sleep(0.001)
+        call = writer.submit_all([TimedWrite(operations.request_stop.bind(run="r"), 60.0)] * 2)
+        assert call.cancel()
+    first.result(10)
+    writer.close()
+    with impatient.read() as conn:
+        assert run_row(conn, "r")["stop_requested"] is False
 
 
 def test_images_are_stored_with_the_step_that_shows_them(database: Database, writer: Writer) -> None:
