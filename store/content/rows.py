@@ -1,13 +1,14 @@
 """The rows of turns, built by the process that played them: tokens encoded, long content staged in the blob folder.
 
-The rows have the columns of their tables except for ``trajectory_no``, which the transaction adds. Their values are
-ready for the database's driver (texts escaped, hashes as bytes, JSON as text): the driver inserts many rows in one
-call, and a conversion per value would take longer than the insert.
+A row is a tuple of the values of ``STEP``, ``MESSAGE`` or an image's columns; the transaction adds ``trajectory_no``.
+The values are ready for the database's driver (texts escaped, hashes as bytes, JSON as text): the driver inserts many
+rows in one call, and a conversion per value would take longer than the insert.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
+from operator import itemgetter
 from typing import Any
 
 from ...records import NO_VERSION, Message, Step
@@ -21,15 +22,29 @@ INLINE_TEXT = 2048
 INLINE_TOKENS_BYTES = 64 * 1024
 """Bytes of a message's tokens above which they are a blob."""
 
+STEP = (
+    *("idx", "agent", "message_idx", "observation", "observation_blob", "observation_hash", "action", "reward"),
+    *("reward_parts", "terminated", "truncated", "failed", "action_valid", "state_key", "model_ms", "env_ms", "digest"),
+    "created_at",
+)
+MESSAGE = (
+    *("idx", "parent_idx", "agent", "role", "source", "n_tokens", "n_sampled", "min_version", "max_version"),
+    *("tokens", "tokens_blob", "digest"),
+)
+STEP_IMAGE = ("step_idx", "idx", "blob_hash")
+MESSAGE_IMAGE = ("message_idx", "idx", "blob_hash")
+"""The columns of a row, in its order."""
+_STEP_VALUES, _MESSAGE_VALUES = itemgetter(*STEP), itemgetter(*MESSAGE)
+
 
 @dataclass(slots=True)
 class Rows:
     """The rows of the turns of one trajectory, and the blobs that they name."""
 
-    steps: list[dict[str, Any]] = field(default_factory=list)
-    messages: list[dict[str, Any]] = field(default_factory=list)
-    step_images: list[dict[str, Any]] = field(default_factory=list)
-    message_images: list[dict[str, Any]] = field(default_factory=list)
+    steps: list[tuple[Any, ...]] = field(default_factory=list)
+    messages: list[tuple[Any, ...]] = field(default_factory=list)
+    step_images: list[tuple[Any, ...]] = field(default_factory=list)
+    message_images: list[tuple[Any, ...]] = field(default_factory=list)
     blobs: dict[str, NewBlob] = field(default_factory=dict)
     step_digests: dict[int, str] = field(default_factory=dict)
     """The digests of the steps, by ``idx``; likewise of the messages."""
@@ -93,8 +108,8 @@ def _add_message(rows: Rows, message: Message) -> None:
     }
     digest = rows.message_digests[message.index] = message_digest(row, images)
     encoded = {"tokens_blob": _bytes(blob), "digest": bytes.fromhex(digest)}
-    rows.messages.append(row | encoded)
-    rows.message_images += [image | {"blob_hash": _bytes(image["blob_hash"])} for image in images]
+    rows.messages.append(_MESSAGE_VALUES(row | encoded))
+    rows.message_images += [(message.index, image["idx"], _bytes(image["blob_hash"])) for image in images]
 
 
 def _add_step(rows: Rows, step: Step) -> None:
@@ -132,8 +147,8 @@ def _add_step(rows: Rows, step: Step) -> None:
         "reward_parts": None if parts is None else dump_json(parts),
         "digest": bytes.fromhex(digest),
     }
-    rows.steps.append(row | encoded)
-    rows.step_images += [image | {"blob_hash": _bytes(image["blob_hash"])} for image in images]
+    rows.steps.append(_STEP_VALUES(row | encoded))
+    rows.step_images += [(step.index, image["idx"], _bytes(image["blob_hash"])) for image in images]
 
 
 def _bytes(digest: str | None) -> bytes | None:

@@ -18,8 +18,10 @@ def size_of(value: object) -> int:
         return len(value)
     if isinstance(value, Mapping):
         return _sum(value.values())
+    if isinstance(value, list) and value and type(value[0]) in _VALUES:
+        return _VALUE_BYTES * len(value)
     if isinstance(value, list | tuple):
-        return _VALUE_BYTES * len(value) if value and type(value[0]) in _VALUES else _sum(value)
+        return _sum(value)
     if names := _fields(kind):
         return _sum(getattr(value, name) for name in names)
     return int(getattr(value, "nbytes", _VALUE_BYTES))

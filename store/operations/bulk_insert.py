@@ -6,38 +6,31 @@ COPY fails if a row exists: a repeated write then inserts its rows again, one by
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, Table
 from sqlalchemy.exc import DBAPIError
 
-KEY = "trajectory_no"
-"""The column that the transaction adds to each row."""
-
 
 class BulkInsert:
     """Inserts rows into a table; an existing row stays as it is."""
 
-    def __init__(self, table: Table, *unused: str) -> None:
-        """``unused`` are columns that no writer fills yet."""
-        columns = [column.name for column in table.c if column.name not in (KEY, *unused)]
-        self.values = itemgetter(*columns)
-        """Returns the values of a row, a dict by column, without that of ``KEY``, which comes first in a tuple."""
-        names = ", ".join([KEY, *columns])
+    def __init__(self, table: Table, columns: Sequence[str]) -> None:
+        """``columns`` are those of a row; a time (``created_at``) is the last one."""
+        names = ", ".join(columns)
         self._copy = f"COPY {table.name} ({names}) FROM STDIN"
         self._insert = f"INSERT INTO {table.name} ({names}) VALUES ({{}}) ON CONFLICT DO NOTHING"  # noqa: S608
-        self._times = [number for number, name in enumerate([KEY, *columns]) if name == "created_at"]
+        self._has_time = columns[-1] == "created_at"
 
     def run(self, conn: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Insert ``rows`` of all columns, that of ``KEY`` first.
+        """Insert ``rows``.
 
         Raises:
             DBAPIError: the database rejected a row or did not answer.
         """
         if conn.dialect.name == "sqlite":
-            for number in self._times:
-                rows = [(*row[:number], _sqlite_time(row[number]), *row[number + 1 :]) for row in rows]
+            if self._has_time:
+                rows = [(*row[:-1], _sqlite_time(row[-1])) for row in rows]
             self._each(conn, rows, "?")
         elif not _copied(conn, self._copy, rows):
             self._each(conn, rows, "%s")

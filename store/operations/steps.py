@@ -7,12 +7,13 @@ one call per table. An existing row stays as it is, so a repeated append adds no
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from sqlalchemy import bindparam, select
 
 from ...records import Status
 from ..content.blobs import NewBlob
-from ..content.rows import Rows
+from ..content.rows import MESSAGE, MESSAGE_IMAGE, STEP, STEP_IMAGE, Rows
 from ..errors import Fenced, NotFound, StoreConflict
 from ..schema import message as message_table
 from ..schema import message_image, step_image
@@ -24,13 +25,15 @@ _CHUNK = 500
 _HEADS = "SELECT id, no, status, writer FROM trajectory WHERE id IN ({}) ORDER BY no"
 _STEPS = select(step_table.c.idx).where(step_table.c.trajectory_no == bindparam("key"))
 _MESSAGES = select(message_table.c.idx).where(message_table.c.trajectory_no == bindparam("key"))
-
-
-_INSERTS = (
-    (BulkInsert(message_table, "sent", "tool_calls"), "messages"),
-    (BulkInsert(step_table, "tool_calls"), "steps"),
-    (BulkInsert(message_image, "first_token", "n_tokens", "width", "height"), "message_images"),
-    (BulkInsert(step_image), "step_images"),
+_IDX_OF_STEP, _IDX_OF_MESSAGE = STEP.index("idx"), MESSAGE.index("idx")
+_INSERTS = tuple(
+    (BulkInsert(table, ("trajectory_no", *columns)), rows)
+    for table, columns, rows in (
+        (message_table, MESSAGE, attrgetter("rows.messages")),
+        (step_table, STEP, attrgetter("rows.steps")),
+        (message_image, MESSAGE_IMAGE, attrgetter("rows.message_images")),
+        (step_image, STEP_IMAGE, attrgetter("rows.step_images")),
+    )
 )
 
 
@@ -63,9 +66,8 @@ def append_many(tx: Transaction, appends: Sequence[Append]) -> None:
         blobs |= one.rows.blobs
     if blobs:
         tx.blobs.insert(tx.conn, blobs, tx.now)
-    for insert, kind in _INSERTS:
-        rows = [(nos[one.trajectory], *insert.values(row)) for one in appends for row in getattr(one.rows, kind)]
-        if rows:
+    for insert, rows_of in _INSERTS:
+        if rows := [(nos[one.trajectory], *row) for one in appends for row in rows_of(one)]:
             insert.run(tx.conn, rows)
 
 
@@ -93,6 +95,6 @@ def _check_running(tx: Transaction, appends: Sequence[Append]) -> dict[str, int]
 def _is_stored(tx: Transaction, no: int, rows: Rows) -> bool:
     steps = set(tx.conn.execute(_STEPS, {"key": no}).scalars())
     messages = set(tx.conn.execute(_MESSAGES, {"key": no}).scalars())
-    return steps.issuperset(row["idx"] for row in rows.steps) and messages.issuperset(
-        row["idx"] for row in rows.messages
+    return steps.issuperset(row[_IDX_OF_STEP] for row in rows.steps) and messages.issuperset(
+        row[_IDX_OF_MESSAGE] for row in rows.messages
     )

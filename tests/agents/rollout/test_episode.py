@@ -22,6 +22,7 @@ from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import make_task
 from turnwise.errors import TurnwiseError
 from turnwise.records import Horizon, Source, Status, Trajectory
+from turnwise.store.content.rows import STEP
 from turnwise.store.errors import StoreConflict, StoreFull
 from turnwise.store.queries import load_trajectory
 from turnwise.store.schema import step
@@ -176,7 +177,7 @@ def test_a_lost_turn_ends_the_run_and_not_the_episode_as_completed(tmp_path: Pat
         async def losing(writes: list[writer.TimedWrite]) -> list[writer.Answer]:
             def lost(one: writer.TimedWrite) -> bool:
                 return one.write.operation == "append" and any(
-                    row["terminated"] for row in one.write.arguments["rows"].steps
+                    row[STEP.index("terminated")] for row in one.write.arguments["rows"].steps
                 )
 
             answers = iter(await send([one for one in writes if not lost(one)]))

@@ -51,7 +51,7 @@ def test_a_batch_with_a_repeated_row_inserts_the_others(running: Database, state
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 def test_a_row_that_the_table_rejects_is_an_error_of_the_database(running: Database) -> None:
     rows = turn(0)["rows"]
-    rows.steps[0]["idx"] = "first"
+    rows.steps[0] = ("first", *rows.steps[0][1:])
     with pytest.raises(DBAPIError, match="first"), running.transaction() as tx:
         append_many(tx, [Append("t", rows)])
     with running.read() as conn:
