@@ -14,10 +14,10 @@ from ...records import GroupState
 from ..content.digests import digest_of
 from ..errors import LeaseLost, NotFound, StoreConflict
 from ..schema import batch_group, batch_item, rollout_group, train_batch, trajectory
-from .group_states import numbers_of, transition
+from .group_states import transition
 from .leases import end_leases, groups_held_by
 from .runs import add_version, lock_run, surviving_version
-from .transaction import Transaction, operation
+from .transaction import Transaction, numbers_of, operation
 
 _CHUNK = 500
 _TRAJECTORIES = (
@@ -138,7 +138,7 @@ def _rows(
     """Return the rows of ``batch_group`` and ``batch_item`` of the batch with row ``head``."""
     key = {"run_no": head["run_no"], "version_id": head["version_id"]}
     names = [*groups, *(name for name in dict.fromkeys(reused) if name not in set(groups))]
-    nos = numbers_of(tx.conn, names)
+    nos = numbers_of(tx.conn, rollout_group, names)
     group_rows = [dict(key, group_no=nos[name], idx=idx, fresh=idx < len(groups)) for idx, name in enumerate(names)]
     item_rows = [
         dict(

@@ -5,10 +5,10 @@ sorted by kind, and each kind runs as one. That keeps the order of the writes of
 other write runs alone, after all writes that precede it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .groups import open_group
+from .groups import Open, open_group, open_many
 from .steps import Append, append, append_many
 from .trajectories import End, Start, finish_many, finish_trajectory, start_many, start_trajectory
 from .transaction import Transaction, Write
@@ -33,12 +33,7 @@ def run_writes(tx: Transaction, writes: Sequence[Write[Any]]) -> list[Any]:
     return results
 
 
-def _open_groups(tx: Transaction, arguments: Sequence[dict[str, Any]]) -> None:
-    for one in arguments:
-        open_group(tx, **one)
-
-
-def _start(tx: Transaction, arguments: Sequence[dict[str, Any]]) -> None:
+def _start(tx: Transaction, arguments: Sequence[Mapping[str, Any]]) -> None:
     """Start trajectories; a branch may have its parent in the same batch, and needs its row."""
     starts = [Start(**one) for one in arguments]
     start_many(tx, [one for one in starts if one.trajectory.branched_from is None])
@@ -47,8 +42,8 @@ def _start(tx: Transaction, arguments: Sequence[dict[str, Any]]) -> None:
             start_many(tx, [one])
 
 
-_KINDS: dict[str, Callable[[Transaction, Sequence[dict[str, Any]]], None]] = {
-    open_group.name: _open_groups,
+_KINDS: dict[str, Callable[[Transaction, Sequence[Mapping[str, Any]]], None]] = {
+    open_group.name: lambda tx, arguments: open_many(tx, [Open(**one) for one in arguments]),
     start_trajectory.name: _start,
     append.name: lambda tx, arguments: append_many(tx, [Append(**one) for one in arguments]),
     finish_trajectory.name: lambda tx, arguments: finish_many(tx, [End(**one) for one in arguments]),
@@ -58,5 +53,5 @@ _KINDS: dict[str, Callable[[Transaction, Sequence[dict[str, Any]]], None]] = {
 
 def _run_waiting(tx: Transaction, waiting: Sequence[Write[Any]]) -> None:
     for name, run in _KINDS.items():
-        if arguments := [dict(write.arguments) for write in waiting if write.operation == name]:
+        if arguments := [write.arguments for write in waiting if write.operation == name]:
             run(tx, arguments)

@@ -72,19 +72,6 @@ def states_of(
     return found
 
 
-def numbers_of(conn: Connection, groups: Sequence[str]) -> dict[str, int]:
-    """Return ``no`` of each group. Raises NotFound."""
-    found: dict[str, int] = {}
-    statement = select(rollout_group.c.id, rollout_group.c.no).where(
-        rollout_group.c.id.in_(bindparam("groups", expanding=True))
-    )
-    for start in range(0, len(groups), _CHUNK):
-        found.update((name, no) for name, no in conn.execute(statement, {"groups": groups[start : start + _CHUNK]}))
-    if missing := [name for name in groups if name not in found]:
-        raise NotFound(f"no group {missing[0]} in the store")
-    return found
-
-
 def transition(
     conn: Connection,
     groups: Sequence[str],

@@ -1,22 +1,32 @@
 """Writes about groups: opened, enlarged and closed. ``scores`` writes the rewards of a closed group."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Row, func, select, update
 
-from ...records import Group, GroupState, Status
+from ...records import Group, GroupState, Status, Task
 from ..errors import NotFound, StoreConflict
-from ..schema import insert_once, no_of, rollout_group, task
+from ..schema import insert_once, rollout_group, task
 from ..schema import run as run_table
 from ..schema import trajectory as trajectory_table
 from .group_states import transition
 from .runs import fence
 from .trajectories import end_running
-from .transaction import Transaction, operation
+from .transaction import Transaction, numbers_of, operation
 
 CLOSED = frozenset({GroupState.SCORING, GroupState.READY, GroupState.FILTERED, GroupState.FAILED})
 LATE = "written after its group was closed"
 """The error of a trajectory that was still running when its group was closed: its worker was lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """The arguments of one ``open_group``."""
+
+    group: Group
+    epoch: int | None = None
 
 
 @operation
@@ -27,40 +37,48 @@ def open_group(tx: Transaction, *, group: Group, epoch: int | None = None) -> No
         Fenced: another driver has taken over the run.
         NotFound: the run is not in the store.
     """
+    open_many(tx, [Open(group, epoch)])
+
+
+def open_many(tx: Transaction, opens: Sequence[Open]) -> None:
+    """Store several open groups, all or none. Raises as ``open_group`` does."""
     dialect = tx.conn.dialect.name
-    problem = group.task
-    run_no = tx.conn.execute(select(no_of(run_table, group.run))).scalar_one_or_none()
-    if run_no is None:
-        raise NotFound(f"no run {group.run} in the store")
-    fence(tx, run_no, epoch)
-    tx.conn.execute(
-        insert_once(dialect, task),
-        {
-            "id": problem.id,
-            "env_id": problem.env_id,
-            "env_version": problem.env_version,
-            "seed": problem.seed,
-            "split": problem.split,
-            "options": dict(problem.options),
-        },
-    )
-    tx.conn.execute(
-        insert_once(dialect, rollout_group),
-        {
-            "id": group.id,
-            "run_no": run_no,
-            "task_no": tx.conn.execute(select(no_of(task, problem.id))).scalar_one(),
-            "purpose": group.purpose.value,
-            "size": group.size,
-            "prompt_prefix": group.prompt_prefix,
-            "max_turns": group.horizon.max_turns,
-            "max_tokens_per_turn": group.horizon.max_tokens_per_turn,
-            "max_tokens_per_episode": group.horizon.max_tokens_per_episode,
-            "max_context": group.horizon.max_context,
-            "state": GroupState.OPEN.value,
-            "created_at": tx.now,
-        },
-    )
+    runs = numbers_of(tx.conn, run_table, [one.group.run for one in opens])
+    for run, epoch in dict.fromkeys((one.group.run, one.epoch) for one in opens):
+        fence(tx, runs[run], epoch)
+    problems = {one.group.task.id: one.group.task for one in opens}
+    tx.conn.execute(insert_once(dialect, task), [_task_row(problems[name]) for name in sorted(problems)])
+    tasks = numbers_of(tx.conn, task, problems)
+    rows = [_group_row(tx, one.group, runs[one.group.run], tasks[one.group.task.id]) for one in opens]
+    tx.conn.execute(insert_once(dialect, rollout_group), rows)
+
+
+def _task_row(problem: Task) -> dict[str, Any]:
+    return {
+        "id": problem.id,
+        "env_id": problem.env_id,
+        "env_version": problem.env_version,
+        "seed": problem.seed,
+        "split": problem.split,
+        "options": dict(problem.options),
+    }
+
+
+def _group_row(tx: Transaction, group: Group, run_no: int, task_no: int) -> dict[str, Any]:
+    return {
+        "id": group.id,
+        "run_no": run_no,
+        "task_no": task_no,
+        "purpose": group.purpose.value,
+        "size": group.size,
+        "prompt_prefix": group.prompt_prefix,
+        "max_turns": group.horizon.max_turns,
+        "max_tokens_per_turn": group.horizon.max_tokens_per_turn,
+        "max_tokens_per_episode": group.horizon.max_tokens_per_episode,
+        "max_context": group.horizon.max_context,
+        "state": GroupState.OPEN.value,
+        "created_at": tx.now,
+    }
 
 
 @operation

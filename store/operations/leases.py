@@ -12,9 +12,9 @@ from sqlalchemy import Row, bindparam, insert, select, update
 from ...records import GroupState, Purpose
 from ..errors import LeaseLost
 from ..schema import lease, rollout_group
-from .group_states import numbers_of, states_of, transition
+from .group_states import states_of, transition
 from .runs import lock_run
-from .transaction import Transaction, operation
+from .transaction import Transaction, numbers_of, operation
 
 _CHUNK = 500
 
@@ -62,7 +62,7 @@ def lease_groups(
     if fresh:
         transition(tx.conn, fresh, GroupState.LEASED)
         row = {"run_no": run_no, "owner": owner, "taken_at": tx.now, "expires_at": expires}
-        nos = numbers_of(tx.conn, fresh)
+        nos = numbers_of(tx.conn, rollout_group, fresh)
         tx.conn.execute(insert(lease), [dict(row, group_no=nos[name]) for name in fresh])
     return held + fresh
 

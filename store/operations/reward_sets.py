@@ -7,7 +7,7 @@ score per set. A later score replaces it only if it has no rewards: the componen
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Insert, Table, bindparam, select
+from sqlalchemy import Insert, Table, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from ..content.digests import digest_of
@@ -15,7 +15,7 @@ from ..errors import NotFound, StoreConflict
 from ..schema import no_of, reward, reward_set, trajectory
 from ..schema import run as run_table
 from .scores import Score
-from .transaction import Transaction, operation
+from .transaction import Transaction, numbers_of, operation
 
 _CHUNK = 500
 
@@ -57,7 +57,7 @@ def add_rewards(tx: Transaction, *, reward_set: int, scores: Sequence[Score]) ->
     """
     if not scores:
         return
-    nos = _numbers_of(tx, [one.trajectory for one in scores])
+    nos = numbers_of(tx.conn, trajectory, [one.trajectory for one in scores])
     tx.conn.execute(_replace_missing(tx), [_row(reward_set, nos[one.trajectory], one) for one in scores])
 
 
@@ -88,15 +88,3 @@ def _replace_missing(tx: Transaction) -> Insert:
 
 def _insert(tx: Transaction, table: Table) -> postgresql.Insert | sqlite.Insert:
     return (postgresql.insert if tx.conn.dialect.name == "postgresql" else sqlite.insert)(table)
-
-
-def _numbers_of(tx: Transaction, names: Sequence[str]) -> dict[str, int]:
-    """Return ``no`` of each trajectory. Raises NotFound."""
-    which = select(trajectory.c.id, trajectory.c.no).where(trajectory.c.id.in_(bindparam("names", expanding=True)))
-    found: dict[str, int] = {}
-    for start in range(0, len(names), _CHUNK):
-        rows = tx.conn.execute(which, {"names": list(names[start : start + _CHUNK])})
-        found.update((row.id, row.no) for row in rows)
-    if missing := [name for name in names if name not in found]:
-        raise NotFound(f"no trajectory {missing[0]} in the store")
-    return found

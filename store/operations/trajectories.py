@@ -16,9 +16,8 @@ from ..schema import insert_once, message, no_of, rollout_group, step, step_imag
 from ..schema import trajectory as trajectory_table
 from ..schema.types import uuid7
 from .runs import fence
-from .transaction import Transaction, operation
+from .transaction import CHUNK, Transaction, operation
 
-_CHUNK = 500
 DROPPED = "dropped by the rollout controller"
 """The beginning of the ``error`` of a cancelled trajectory that its group did not need: not a failure."""
 HEAD_COLUMNS = tuple(
@@ -32,6 +31,7 @@ GROUP_COLUMNS = (
     *(task.c[name].label(f"task_{name}") for name in ("id", "env_version", "seed", "split", "options")),
 )
 """The columns of a trajectory's group that its head digest covers."""
+_DIGESTED = (*HEAD_COLUMNS, *(column.name for column in GROUP_COLUMNS))
 
 _GROUPS = (
     select(
@@ -47,12 +47,20 @@ _GROUPS = (
     .order_by(rollout_group.c.no)
     .with_for_update(read=True, of=rollout_group)
 )
+_BEGUN = (
+    *("no", "uid", "id", "run_no", "group_no", "member", "attempt", "writer", "status", "env_id", "purpose", "source"),
+    *("policy", "deterministic", "branched_from", "branched_at", "created_at"),
+)
+"""The columns of a trajectory that its start wrote, and its status; its end writes the others."""
 _HEADS = (
-    select(trajectory_table, *GROUP_COLUMNS)
-    .join(rollout_group, rollout_group.c.no == trajectory_table.c.group_no)
-    .join(task, task.c.no == rollout_group.c.task_no)
+    select(*(trajectory_table.c[name] for name in _BEGUN))
     .order_by(trajectory_table.c.no)
-    .with_for_update(key_share=True, of=trajectory_table)
+    .with_for_update(key_share=True)
+)
+_CIRCUMSTANCES = (
+    select(rollout_group.c.no.label("group_no"), *GROUP_COLUMNS)
+    .join_from(rollout_group, task)
+    .where(rollout_group.c.no.in_(bindparam("names", expanding=True)))
 )
 _BY_NAME = _HEADS.where(trajectory_table.c.id.in_(bindparam("names", expanding=True)))
 _BY_NO = _HEADS.where(trajectory_table.c.no.in_(bindparam("names", expanding=True)))
@@ -226,32 +234,40 @@ def finish_trajectory(
 
 def finish_many(tx: Transaction, ends: Sequence[End]) -> None:
     """End several trajectories, all or none. Raises as ``finish_trajectory`` does."""
-    heads = {row.id: row._mapping for row in _chunked(tx.conn, _BY_NAME, {one.trajectory for one in ends})}
-    open_ends = [one for one in ends if _is_open(one, heads.get(one.trajectory))]
-    tallies = _tallies(tx.conn, [heads[one.trajectory]["no"] for one in open_ends])
+    heads = {head["id"]: head for head in _heads(tx.conn, _BY_NAME, {one.trajectory for one in ends})}
+    _finish(tx, [(heads[one.trajectory], one) for one in ends if _is_open(one, heads.get(one.trajectory))])
+
+
+def _finish(tx: Transaction, ends: Sequence[tuple[dict[str, Any], End]]) -> None:
+    """End running trajectories, each given by its head and its end."""
+    if not ends:
+        return
+    tallies = _tallies(tx.conn, [head["no"] for head, _ in ends])
+    nos = {head["group_no"] for head, _ in ends}
+    groups = {row.group_no: row._asdict() for row in _chunked(tx.conn, _CIRCUMSTANCES, nos)}
     blobs: dict[str, NewBlob] = {}
     images: list[dict[str, Any]] = []
-    ended: list[tuple[Mapping[Any, Any], dict[str, Any], str | None]] = []
-    for one in open_ends:
-        head = heads[one.trajectory]
+    ended: list[dict[str, Any]] = []
+    for head, one in ends:
         tally, messages = tallies[head["no"]]
         _check_whole(one.trajectory, "steps", one.n_steps, tally["n_steps"])
         _check_whole(one.trajectory, "messages", one.n_messages, messages)
-        columns: dict[str, Any] = {"final_observation": None, "final_observation_blob": None}
-        if one.final_observation is not None:
-            columns = text_columns(blobs, "final_observation", one.final_observation)
         blobs |= {new.hash: new for new in one.final_images}
         key = {"trajectory_no": head["no"], "step_idx": tally["n_steps"]}
         images += [dict(key, idx=idx, blob_hash=new.hash) for idx, new in enumerate(one.final_images)]
-        ended.append((head, {**tally, **columns, **_end_values(one)}, one.content))
+        ended.append({**tally, **_end_values(one, blobs), "ended_at": tx.now, "content_digest": one.content})
     if blobs:
         tx.blobs.insert(tx.conn, blobs, tx.now)
     if images:
         tx.conn.execute(insert_once(tx.conn.dialect.name, step_image), images)
-    _write_ends(tx, ended)
+    for (head, _), values in zip(ends, ended, strict=True):
+        values["content_digest"] = values["content_digest"] or _stored_content(tx.conn, head["no"])
+        values["digest"] = head_digest({**head, **groups[head["group_no"]], **values})
+        values["key"] = head["no"]
+    tx.conn.execute(_END, ended)
 
 
-def _is_open(end: End, head: Mapping[Any, Any] | None) -> bool:
+def _is_open(end: End, head: Mapping[str, Any] | None) -> bool:
     """Return whether the trajectory still runs; False if it has ended in the same way."""
     if end.status is Status.RUNNING:
         raise ValueError("a trajectory cannot end as running")
@@ -265,8 +281,13 @@ def _is_open(end: End, head: Mapping[Any, Any] | None) -> bool:
     return False
 
 
-def _end_values(end: End) -> dict[str, Any]:
+def _end_values(end: End, blobs: dict[str, NewBlob]) -> dict[str, Any]:
+    """Return the columns of an end; a long final observation is added to ``blobs``."""
+    final: dict[str, Any] = {"final_observation": None, "final_observation_blob": None}
+    if end.final_observation is not None:
+        final = text_columns(blobs, "final_observation", end.final_observation)
     return {
+        **final,
         "status": end.status.value,
         "reward": float(end.reward),
         "success": None if end.success is None else bool(end.success),
@@ -321,16 +342,6 @@ def _tallies(conn: Connection, nos: Sequence[int]) -> dict[int, tuple[dict[str, 
     return found
 
 
-def _write_ends(tx: Transaction, ended: Sequence[tuple[Mapping[Any, Any], Mapping[str, Any], str | None]]) -> None:
-    """Write the columns of ended trajectories (head, values, content digest), with their two digests."""
-    rows = []
-    for head, values, content in ended:
-        whole = {**values, "ended_at": tx.now, "content_digest": content or _stored_content(tx.conn, head["no"])}
-        rows.append({"key": head["no"], **whole, "digest": head_digest({**head, **whole})})
-    if rows:
-        tx.conn.execute(_END, rows)
-
-
 def _stored_content(conn: Connection, no: int) -> str:
     """Return the content digest of the stored rows of a trajectory."""
     digests = [select(table.c.idx, table.c.digest).where(table.c.trajectory_no == no) for table in (message, step)]
@@ -344,13 +355,17 @@ def _stored_content(conn: Connection, no: int) -> str:
 
 def head_digest(row: Mapping[Any, Any]) -> str:
     """Return the head digest of a trajectory: of its row with ``GROUP_COLUMNS``."""
-    return digest_of(row[name] for name in (*HEAD_COLUMNS, *(column.name for column in GROUP_COLUMNS)))
+    return digest_of(map(row.__getitem__, _DIGESTED))
+
+
+def _heads(conn: Connection, statement: Any, names: Collection[Any]) -> Iterator[dict[str, Any]]:
+    return (dict(zip(_BEGUN, row, strict=True)) for row in _chunked(conn, statement, names))
 
 
 def _chunked(conn: Connection, statement: Any, names: Collection[Any]) -> Iterator[Any]:
     wanted = sorted(set(names))
-    for start in range(0, len(wanted), _CHUNK):
-        yield from conn.execute(statement, {"names": wanted[start : start + _CHUNK]})
+    for start in range(0, len(wanted), CHUNK):
+        yield from conn.execute(statement, {"names": wanted[start : start + CHUNK]})
 
 
 @operation
@@ -376,8 +391,7 @@ def cancel_trajectories(
 
 def end_running(tx: Transaction, trajectories: Sequence[int], reason: str, status: Status) -> int:
     """End running ``trajectories`` (``no``) with the ``status`` of a failure, and return how many. Their steps stay."""
-    heads = [row._mapping for row in _chunked(tx.conn, _BY_NO, trajectories) if row.status == Status.RUNNING.value]
-    tallies = _tallies(tx.conn, [head["no"] for head in heads])
-    failed = {"status": status.value, "error": reason}
-    _write_ends(tx, [(head, {**tallies[head["no"]][0], **failed}, None) for head in heads])
+    heads = [head for head in _heads(tx.conn, _BY_NO, trajectories) if head["status"] == Status.RUNNING.value]
+    ends = [End(head["id"], status, error=reason, final_observation=None) for head in heads]
+    _finish(tx, list(zip(heads, ends, strict=True)))
     return len(heads)

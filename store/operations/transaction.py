@@ -4,20 +4,23 @@ An operation is a function ``f(tx, *, ...)`` under ``@operation``. It may run tw
 caller repeats a call whose answer was lost: the second run must change nothing. The caller therefore makes the ids.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Table, bindparam, func, select
 
 from ..content.blobs import BlobStore
+from ..errors import NotFound
 from ..schema.types import UtcDateTime, utc_now
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+CHUNK = 500
+"""Names per statement at most."""
 _DATABASE_CLOCK = select(func.clock_timestamp(type_=UtcDateTime()))
 
 
@@ -40,6 +43,18 @@ class Transaction:
             is_sqlite = self.conn.dialect.name == "sqlite"
             self._now = utc_now() if is_sqlite else self.conn.execute(_DATABASE_CLOCK).scalar_one()
         return self._now
+
+
+def numbers_of(conn: Connection, table: Table, names: Iterable[str]) -> dict[str, int]:
+    """Return ``no`` of the rows of ``table`` by their ids ``names``. Raises NotFound."""
+    wanted = sorted(set(names))
+    which = select(table.c.id, table.c.no).where(table.c.id.in_(bindparam("names", expanding=True)))
+    found: dict[str, int] = {}
+    for start in range(0, len(wanted), CHUNK):
+        found.update((name, no) for name, no in conn.execute(which, {"names": wanted[start : start + CHUNK]}))
+    if missing := [name for name in wanted if name not in found]:
+        raise NotFound(f"no {table.name.removeprefix('rollout_')} {missing[0]} in the store")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
