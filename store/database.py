@@ -11,11 +11,14 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuchModuleError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from ..masking import without_secrets
 from . import migrate
@@ -28,6 +31,8 @@ from .schema.types import dump_json, load_json
 
 BUSY_TIMEOUT_S = 30.0
 """Seconds that a connection waits for the lock of another."""
+PING_AFTER_S = 1.0
+"""Seconds without use after which a connection to PostgreSQL is tested before its next use."""
 
 _WRITE = "turnwise_write"
 _SNAPSHOT: dict[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -268,17 +273,29 @@ def _place(database: Database) -> str:
 
 def _postgresql(url: URL) -> Engine:
     try:
-        return create_engine(
-            url,
-            pool_pre_ping=True,
-            json_serializer=dump_json,
-            json_deserializer=load_json,
-            connect_args={"connect_timeout": 10},
+        engine = create_engine(
+            url, json_serializer=dump_json, json_deserializer=load_json, connect_args={"connect_timeout": 10}
         )
     except NoSuchModuleError as error:
         raise StoreError(f"no driver {url.drivername!r} exists; write `postgresql://USER@HOST/NAME`") from error
     except ModuleNotFoundError as error:
         raise StoreError("PostgreSQL needs its driver: pip install 'turnwise[postgres]'") from error
+
+    @event.listens_for(engine, "checkin")
+    def note(_: Any, record: ConnectionPoolEntry) -> None:
+        record.info["used_at"] = monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def ping(connection: DBAPIConnection, record: ConnectionPoolEntry, _: Any) -> None:
+        """Replace a connection that the server has ended meanwhile. A recent one is not tested: that takes a call."""
+        if monotonic() - record.info.get("used_at", monotonic()) < PING_AFTER_S:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error as error:
+            raise DisconnectionError(str(error)) from error
+
+    return engine
 
 
 def _sqlite(url: URL) -> Engine:

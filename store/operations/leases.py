@@ -7,16 +7,49 @@ leases nothing twice.
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import Row, bindparam, insert, select, update
+from sqlalchemy import Row, bindparam, cast, insert, null, select, union_all, update
 
 from ...records import GroupState, Purpose
 from ..errors import LeaseLost
 from ..schema import lease, rollout_group
 from .group_states import states_of, transition
 from .runs import lock_run
-from .transaction import Transaction, numbers_of, operation
+from .transaction import Transaction, operation
 
 _CHUNK = 500
+_LEASED = (
+    select(
+        rollout_group.c.id,
+        rollout_group.c.no,
+        lease.c.owner,
+        lease.c.expires_at,
+        lease.c.taken_at.label("since"),
+        lease.c.no.label("place"),
+    )
+    .join(lease, lease.c.group_no == rollout_group.c.no)
+    .where(lease.c.run_no == bindparam("run_no"), lease.c.ended_at.is_(None))
+)
+_READY = (
+    select(
+        rollout_group.c.id,
+        rollout_group.c.no,
+        cast(null(), lease.c.owner.type).label("owner"),
+        cast(null(), lease.c.expires_at.type).label("expires_at"),
+        rollout_group.c.closed_at,
+        rollout_group.c.no.label("place"),
+    )
+    .where(
+        rollout_group.c.run_no == bindparam("run_no"),
+        rollout_group.c.purpose == Purpose.TRAIN.value,
+        rollout_group.c.state == GroupState.READY.value,
+    )
+    .order_by(rollout_group.c.closed_at, rollout_group.c.no)
+    .limit(bindparam("count"))
+    .subquery()
+)
+_QUEUE = union_all(_LEASED, select(_READY)).order_by("since", "place")
+"""The leased groups of a run and its oldest ready ones, which have no owner. The lock of the run keeps them as they
+are: no other driver writes meanwhile."""
 
 
 @operation
@@ -34,37 +67,25 @@ def lease_groups(
         NotFound: the run is not in the store.
     """
     run_no = lock_run(tx, run, epoch).no
-    leased = _leased(tx, run_no)
-    held = [one.id for one in leased if one.owner == owner]
-    others = [one for one in leased if one.owner != owner]
-    _return_to_queue(tx, [one.id for one in others if one.expires_at < tx.now], "overdue")
-    wanted = count - len(held)
-    fresh: list[str] = []
-    if wanted > 0:
-        ready = (
-            select(rollout_group.c.id)
-            .where(
-                rollout_group.c.run_no == run_no,
-                rollout_group.c.purpose == Purpose.TRAIN.value,
-                rollout_group.c.state == GroupState.READY.value,
-            )
-            .order_by(rollout_group.c.closed_at, rollout_group.c.no)
-            .limit(wanted)
-            .with_for_update(key_share=True, skip_locked=True)
-        )
-        fresh = list(tx.conn.execute(ready).scalars())
-        if len(fresh) < wanted:
-            return []
+    queue = tx.conn.execute(_QUEUE, {"run_no": run_no, "count": count}).all()
+    held = [one for one in queue if one.owner == owner]
+    overdue = [one.id for one in queue if one.owner not in (None, owner) and one.expires_at < tx.now]
+    if overdue:
+        _return_to_queue(tx, overdue, "overdue")
+        queue = tx.conn.execute(_QUEUE, {"run_no": run_no, "count": count}).all()
+    wanted = max(count - len(held), 0)
+    fresh = [one for one in queue if one.owner is None][:wanted]
+    if len(fresh) < wanted:
+        return []
     expires = tx.now + timedelta(seconds=timeout_s)
     if held:
         mine = (lease.c.run_no == run_no) & (lease.c.owner == owner) & lease.c.ended_at.is_(None)
         tx.conn.execute(update(lease).where(mine).values(expires_at=expires))
     if fresh:
-        transition(tx.conn, fresh, GroupState.LEASED)
+        transition(tx.conn, [one.id for one in fresh], GroupState.LEASED)
         row = {"run_no": run_no, "owner": owner, "taken_at": tx.now, "expires_at": expires}
-        nos = numbers_of(tx.conn, rollout_group, fresh)
-        tx.conn.execute(insert(lease), [dict(row, group_no=nos[name]) for name in fresh])
-    return held + fresh
+        tx.conn.execute(insert(lease), [dict(row, group_no=one.no) for one in fresh])
+    return [one.id for one in (*held, *fresh)]
 
 
 @operation

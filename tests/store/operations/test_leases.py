@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta, tzinfo
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import event, select
 from turnwise.store.database import Database
 from turnwise.store.errors import LeaseLost, NotFound
 from turnwise.store.schema import lease, types
@@ -48,3 +48,13 @@ def test_a_lease_lasts_by_the_clock_of_the_database(database: Database, monkeypa
     with database.read() as conn:
         taken = conn.execute(select(lease.c.taken_at).order_by(lease.c.no)).scalars().all()
     assert timedelta(0) <= taken[1] - taken[0] < timedelta(minutes=10)
+
+
+def test_a_lease_that_finds_too_few_groups_takes_two_statements(database: Database) -> None:
+    """Each statement waits for a core that the workers use, too."""
+    create_run(database)
+    play_group(database, "g")
+    statements: list[str] = []
+    event.listen(database.engine, "before_cursor_execute", lambda _c, _u, statement, *_: statements.append(statement))
+    assert call(database, "lease_groups", run="r", owner="learner", count=2, timeout_s=60) == []
+    assert [one.split()[0] for one in statements if one != "BEGIN IMMEDIATE"] == ["SELECT", "SELECT"]
