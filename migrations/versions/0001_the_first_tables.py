@@ -9,7 +9,6 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 DOCUMENT = sa.JSON().with_variant(postgresql.JSONB(), "postgresql")
 
 
@@ -28,16 +27,16 @@ def upgrade() -> None:
     op.create_index(op.f("ix_blob_created_at"), "blob", ["created_at"])
     op.create_table(
         "message",
-        sa.Column("trajectory_no", NUMBER, autoincrement=False, nullable=False),
+        sa.Column("trajectory_no", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("idx", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("parent_idx", sa.Integer(), nullable=True),
-        sa.Column("agent", sa.Text(), server_default="", nullable=False),
-        sa.Column("role", sa.Text(), nullable=False),
-        sa.Column("source", sa.Text(), nullable=False),
         sa.Column("n_tokens", sa.Integer(), nullable=False),
         sa.Column("n_sampled", sa.Integer(), nullable=False),
         sa.Column("min_version", sa.Integer(), nullable=True),
         sa.Column("max_version", sa.Integer(), nullable=True),
+        sa.Column("agent", sa.Text(), server_default="", nullable=False),
+        sa.Column("role", sa.Text(), nullable=False),
+        sa.Column("source", sa.Text(), nullable=False),
         sa.Column("tokens", sa.LargeBinary(), nullable=True),
         sa.Column("tokens_blob", sa.LargeBinary(), nullable=True),
         sa.Column("sent", sa.LargeBinary(), nullable=True),
@@ -55,7 +54,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "message_image",
-        sa.Column("trajectory_no", NUMBER, autoincrement=False, nullable=False),
+        sa.Column("trajectory_no", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("message_idx", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("idx", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("blob_hash", sa.LargeBinary(), nullable=False),
@@ -69,25 +68,25 @@ def upgrade() -> None:
     op.create_index(op.f("ix_message_image_blob_hash"), "message_image", ["blob_hash"])
     op.create_table(
         "step",
-        sa.Column("trajectory_no", NUMBER, autoincrement=False, nullable=False),
+        sa.Column("trajectory_no", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("idx", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("agent", sa.Text(), server_default="", nullable=False),
-        sa.Column("message_idx", sa.Integer(), nullable=True),
-        sa.Column("observation", sa.Text(), nullable=True),
-        sa.Column("observation_blob", sa.LargeBinary(), nullable=True),
-        sa.Column("observation_hash", sa.LargeBinary(), nullable=False),
-        sa.Column("action", sa.Text(), nullable=False),
         sa.Column("reward", sa.Float(), nullable=False),
-        sa.Column("reward_parts", DOCUMENT, nullable=True),
+        sa.Column("model_ms", sa.Float(), nullable=False),
+        sa.Column("env_ms", sa.Float(), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("message_idx", sa.Integer(), nullable=True),
         sa.Column("terminated", sa.Boolean(), nullable=False),
         sa.Column("truncated", sa.Boolean(), nullable=False),
         sa.Column("failed", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("action_valid", sa.Boolean(), nullable=False),
+        sa.Column("agent", sa.Text(), server_default="", nullable=False),
+        sa.Column("observation", sa.Text(), nullable=True),
+        sa.Column("observation_blob", sa.LargeBinary(), nullable=True),
+        sa.Column("observation_hash", sa.LargeBinary(), nullable=False),
+        sa.Column("action", sa.Text(), nullable=False),
+        sa.Column("reward_parts", DOCUMENT, nullable=True),
         sa.Column("state_key", sa.Text(), nullable=False),
         sa.Column("tool_calls", DOCUMENT, nullable=True),
-        sa.Column("model_ms", sa.Float(), nullable=False),
-        sa.Column("env_ms", sa.Float(), nullable=False),
-        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("digest", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("trajectory_no", "idx", name=op.f("pk_step")),
         sqlite_with_rowid=False,
@@ -101,7 +100,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "step_image",
-        sa.Column("trajectory_no", NUMBER, autoincrement=False, nullable=False),
+        sa.Column("trajectory_no", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("step_idx", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("idx", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("blob_hash", sa.LargeBinary(), nullable=False),
@@ -117,7 +116,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "task",
-        sa.Column("no", NUMBER, sa.Identity(always=False), nullable=False),
+        sa.Column("no", sa.Integer(), sa.Identity(always=False), nullable=False),
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("env_id", sa.Text(), nullable=False),
         sa.Column("env_version", sa.Text(), nullable=False),
@@ -130,7 +129,7 @@ def upgrade() -> None:
     op.create_index(op.f("ix_task_env_id_split"), "task", ["env_id", "split"])
     op.create_table(
         "run",
-        sa.Column("no", NUMBER, sa.Identity(always=False), nullable=False),
+        sa.Column("no", sa.Integer(), sa.Identity(always=False), nullable=False),
         sa.Column("uid", sa.Uuid(), nullable=False),
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
@@ -139,7 +138,7 @@ def upgrade() -> None:
         sa.Column("driver", sa.Text(), server_default="", nullable=False),
         sa.Column("error", sa.Text(), server_default="", nullable=False),
         sa.Column("stop_requested", sa.Boolean(), server_default=sa.false(), nullable=False),
-        sa.Column("parent_no", NUMBER, nullable=True),
+        sa.Column("parent_no", sa.Integer(), nullable=True),
         sa.Column("parent_version", sa.Integer(), nullable=True),
         sa.Column("code_version", sa.Text(), nullable=False),
         sa.Column("git_revision", sa.Text(), server_default="", nullable=False),
@@ -166,8 +165,8 @@ def upgrade() -> None:
     )
     op.create_table(
         "metric",
-        sa.Column("no", NUMBER, sa.Identity(always=False), nullable=False),
-        sa.Column("run_no", NUMBER, nullable=False),
+        sa.Column("no", sa.Integer(), sa.Identity(always=False), nullable=False),
+        sa.Column("run_no", sa.Integer(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("update_no", sa.Integer(), nullable=False),
         sa.Column("abandoned", sa.Boolean(), server_default=sa.false(), nullable=False),
@@ -187,7 +186,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "policy_version",
-        sa.Column("run_no", NUMBER, nullable=False),
+        sa.Column("run_no", sa.Integer(), nullable=False),
         sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("policy", sa.Text(), server_default="", nullable=False),
         sa.Column("parent_id", sa.Integer(), nullable=True),
@@ -215,8 +214,8 @@ def upgrade() -> None:
     )
     op.create_table(
         "reward_set",
-        sa.Column("no", NUMBER, sa.Identity(always=False), nullable=False),
-        sa.Column("run_no", NUMBER, nullable=False),
+        sa.Column("no", sa.Integer(), sa.Identity(always=False), nullable=False),
+        sa.Column("run_no", sa.Integer(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("component", sa.Text(), nullable=False),
         sa.Column("options", DOCUMENT, nullable=False),
@@ -227,10 +226,10 @@ def upgrade() -> None:
     )
     op.create_table(
         "rollout_group",
-        sa.Column("no", NUMBER, sa.Identity(always=False), nullable=False),
+        sa.Column("no", sa.Integer(), sa.Identity(always=False), nullable=False),
         sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("run_no", NUMBER, nullable=False),
-        sa.Column("task_no", NUMBER, nullable=False),
+        sa.Column("run_no", sa.Integer(), nullable=False),
+        sa.Column("task_no", sa.Integer(), nullable=False),
         sa.Column("purpose", sa.Text(), nullable=False),
         sa.Column("size", sa.Integer(), nullable=False),
         sa.Column("prompt_prefix", sa.Text(), server_default="", nullable=False),
@@ -262,9 +261,9 @@ def upgrade() -> None:
     op.create_index("uq_rollout_group_score_no", "rollout_group", ["run_no", "score_no"], unique=True)
     op.create_table(
         "lease",
-        sa.Column("no", NUMBER, sa.Identity(always=False), nullable=False),
-        sa.Column("run_no", NUMBER, nullable=False),
-        sa.Column("group_no", NUMBER, nullable=False),
+        sa.Column("no", sa.Integer(), sa.Identity(always=False), nullable=False),
+        sa.Column("run_no", sa.Integer(), nullable=False),
+        sa.Column("group_no", sa.Integer(), nullable=False),
         sa.Column("owner", sa.Text(), nullable=False),
         sa.Column("taken_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
@@ -292,7 +291,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "train_batch",
-        sa.Column("run_no", NUMBER, autoincrement=False, nullable=False),
+        sa.Column("run_no", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("version_id", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("update_no", sa.Integer(), nullable=False),
         sa.Column("epoch", sa.Integer(), nullable=False),
@@ -318,37 +317,37 @@ def upgrade() -> None:
     )
     op.create_table(
         "trajectory",
-        sa.Column("no", NUMBER, sa.Identity(always=False), nullable=False),
-        sa.Column("uid", sa.Uuid(), nullable=False),
-        sa.Column("id", sa.Text(), nullable=False),
-        sa.Column("run_no", NUMBER, nullable=False),
-        sa.Column("group_no", NUMBER, nullable=False),
+        sa.Column("no", sa.Integer(), sa.Identity(always=False), nullable=False),
+        sa.Column("run_no", sa.Integer(), nullable=False),
+        sa.Column("reward", sa.Float(), server_default="0", nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("pruned_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("group_no", sa.Integer(), nullable=False),
         sa.Column("member", sa.Integer(), nullable=False),
         sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("n_steps", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("n_tokens", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("min_version", sa.Integer(), nullable=True),
+        sa.Column("max_version", sa.Integer(), nullable=True),
+        sa.Column("branched_from", sa.Integer(), nullable=True),
+        sa.Column("branched_at", sa.Integer(), nullable=True),
+        sa.Column("deterministic", sa.Boolean(), nullable=False),
+        sa.Column("success", sa.Boolean(), nullable=True),
+        sa.Column("abandoned", sa.Boolean(), server_default=sa.false(), nullable=False),
+        sa.Column("uid", sa.Uuid(), nullable=False),
+        sa.Column("id", sa.Text(), nullable=False),
         sa.Column("writer", sa.Text(), server_default="", nullable=False),
         sa.Column("status", sa.Text(), nullable=False),
         sa.Column("env_id", sa.Text(), nullable=False),
         sa.Column("purpose", sa.Text(), nullable=False),
         sa.Column("source", sa.Text(), nullable=False),
         sa.Column("policy", sa.Text(), server_default="", nullable=False),
-        sa.Column("deterministic", sa.Boolean(), nullable=False),
-        sa.Column("reward", sa.Float(), server_default="0", nullable=False),
-        sa.Column("success", sa.Boolean(), nullable=True),
         sa.Column("error", sa.Text(), server_default="", nullable=False),
         sa.Column("stop_reason", sa.Text(), server_default="", nullable=False),
-        sa.Column("n_steps", sa.Integer(), server_default="0", nullable=False),
-        sa.Column("n_tokens", sa.Integer(), server_default="0", nullable=False),
-        sa.Column("min_version", sa.Integer(), nullable=True),
-        sa.Column("max_version", sa.Integer(), nullable=True),
-        sa.Column("abandoned", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("final_observation", sa.Text(), nullable=True),
         sa.Column("final_observation_blob", sa.LargeBinary(), nullable=True),
         sa.Column("final_observation_hash", sa.LargeBinary(), nullable=True),
-        sa.Column("branched_from", NUMBER, nullable=True),
-        sa.Column("branched_at", sa.Integer(), nullable=True),
-        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("pruned_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("extras", DOCUMENT, server_default=sa.text("'{}'"), nullable=False),
         sa.Column("content_digest", sa.LargeBinary(), nullable=True),
         sa.Column("digest", sa.LargeBinary(), nullable=True),
@@ -372,7 +371,7 @@ def upgrade() -> None:
     op.create_index(
         "ix_trajectory_created_at",
         "trajectory",
-        ["created_at", "no", "purpose", "status", "source", "success", "abandoned", "deterministic"],
+        ["created_at", "no", "abandoned", "deterministic", "success", "purpose", "status", "source", "policy"],
     )
     op.create_index(op.f("ix_trajectory_env_id_created_at_no"), "trajectory", ["env_id", "created_at", "no"])
     op.create_index(
@@ -382,25 +381,43 @@ def upgrade() -> None:
         sqlite_where=sa.text("final_observation_blob IS NOT NULL"),
         postgresql_where=sa.text("final_observation_blob IS NOT NULL"),
     )
-    op.create_index(op.f("ix_trajectory_policy_created_at_no"), "trajectory", ["policy", "created_at", "no"])
     op.create_index(
         "ix_trajectory_run_created_at",
         "trajectory",
-        ["run_no", "created_at", "no", "purpose", "status", "source", "success", "abandoned", "deterministic"],
+        [
+            "run_no",
+            "created_at",
+            "no",
+            "abandoned",
+            "deterministic",
+            "success",
+            "purpose",
+            "status",
+            "source",
+            "policy",
+        ],
     )
     op.create_index(
         "ix_trajectory_run_n_steps",
         "trajectory",
-        ["run_no", "n_steps", "no", "purpose", "status", "source", "success", "abandoned", "deterministic"],
+        ["run_no", "n_steps", "no", "abandoned", "deterministic", "success", "purpose", "status", "source", "policy"],
+        sqlite_where=sa.text("ended_at IS NOT NULL"),
+        postgresql_where=sa.text("ended_at IS NOT NULL"),
     )
     op.create_index(op.f("ix_trajectory_run_no_max_version"), "trajectory", ["run_no", "max_version"])
     op.create_index(
-        op.f("ix_trajectory_run_no_status_created_at_no"), "trajectory", ["run_no", "status", "created_at", "no"]
-    )
-    op.create_index(
         "ix_trajectory_run_reward",
         "trajectory",
-        ["run_no", "reward", "no", "purpose", "status", "source", "success", "abandoned", "deterministic"],
+        ["run_no", "reward", "no", "abandoned", "deterministic", "success", "purpose", "status", "source", "policy"],
+        sqlite_where=sa.text("ended_at IS NOT NULL"),
+        postgresql_where=sa.text("ended_at IS NOT NULL"),
+    )
+    op.create_index(
+        "ix_trajectory_running",
+        "trajectory",
+        ["run_no"],
+        sqlite_where=sa.text("ended_at IS NULL"),
+        postgresql_where=sa.text("ended_at IS NULL"),
     )
     op.create_index(
         "ix_trajectory_whole",
@@ -411,9 +428,9 @@ def upgrade() -> None:
     )
     op.create_table(
         "batch_group",
-        sa.Column("run_no", NUMBER, autoincrement=False, nullable=False),
+        sa.Column("run_no", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("version_id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("group_no", NUMBER, autoincrement=False, nullable=False),
+        sa.Column("group_no", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("idx", sa.Integer(), nullable=False),
         sa.Column("fresh", sa.Boolean(), nullable=False),
         sa.Column("abandoned", sa.Boolean(), server_default=sa.false(), nullable=False),
@@ -436,9 +453,9 @@ def upgrade() -> None:
     )
     op.create_table(
         "batch_item",
-        sa.Column("run_no", NUMBER, autoincrement=False, nullable=False),
+        sa.Column("run_no", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("version_id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("trajectory_no", NUMBER, autoincrement=False, nullable=False),
+        sa.Column("trajectory_no", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("idx", sa.Integer(), nullable=False),
         sa.Column("tokens_trained", sa.Integer(), nullable=False),
         sa.Column("max_staleness", sa.Integer(), nullable=False),
@@ -467,8 +484,8 @@ def upgrade() -> None:
     )
     op.create_table(
         "reward",
-        sa.Column("set_no", NUMBER, autoincrement=False, nullable=False),
-        sa.Column("trajectory_no", NUMBER, autoincrement=False, nullable=False),
+        sa.Column("set_no", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("trajectory_no", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("rewards", DOCUMENT, nullable=True),
         sa.Column("verdicts", DOCUMENT, nullable=False),
         sa.Column("total", sa.Float(), nullable=True),
@@ -481,7 +498,7 @@ def upgrade() -> None:
     op.create_index(op.f("ix_reward_trajectory_no"), "reward", ["trajectory_no"])
     op.create_table(
         "score",
-        sa.Column("trajectory_no", NUMBER, autoincrement=False, nullable=False),
+        sa.Column("trajectory_no", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("rewards", DOCUMENT, nullable=True),
         sa.Column("verdicts", DOCUMENT, nullable=False),
         sa.Column("digest", sa.LargeBinary(), nullable=False),
@@ -516,12 +533,26 @@ def downgrade() -> None:
         sqlite_where=sa.text("pruned_at IS NULL"),
         postgresql_where=sa.text("pruned_at IS NULL"),
     )
-    op.drop_index("ix_trajectory_run_reward", table_name="trajectory")
-    op.drop_index(op.f("ix_trajectory_run_no_status_created_at_no"), table_name="trajectory")
+    op.drop_index(
+        "ix_trajectory_running",
+        table_name="trajectory",
+        sqlite_where=sa.text("ended_at IS NULL"),
+        postgresql_where=sa.text("ended_at IS NULL"),
+    )
+    op.drop_index(
+        "ix_trajectory_run_reward",
+        table_name="trajectory",
+        sqlite_where=sa.text("ended_at IS NOT NULL"),
+        postgresql_where=sa.text("ended_at IS NOT NULL"),
+    )
     op.drop_index(op.f("ix_trajectory_run_no_max_version"), table_name="trajectory")
-    op.drop_index("ix_trajectory_run_n_steps", table_name="trajectory")
+    op.drop_index(
+        "ix_trajectory_run_n_steps",
+        table_name="trajectory",
+        sqlite_where=sa.text("ended_at IS NOT NULL"),
+        postgresql_where=sa.text("ended_at IS NOT NULL"),
+    )
     op.drop_index("ix_trajectory_run_created_at", table_name="trajectory")
-    op.drop_index(op.f("ix_trajectory_policy_created_at_no"), table_name="trajectory")
     op.drop_index(
         "ix_trajectory_final_observation_blob",
         table_name="trajectory",

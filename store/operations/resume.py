@@ -51,7 +51,7 @@ def rewind(tx: Transaction, *, run: str, version: int | None, epoch: int | None 
         closed_at=tx.now,
     )
     # Read after the open groups are locked and closed: a late worker can begin no trajectory from here on.
-    running = select(trajectory.c.no).where(trajectory.c.run_no == run_no, trajectory.c.status == Status.RUNNING.value)
+    running = select(trajectory.c.no).where(trajectory.c.run_no == run_no, trajectory.c.ended_at.is_(None))
     cancelled = end_running(tx, list(tx.conn.execute(running).scalars()), _REASON, Status.CANCELLED)
     flagged = _flag_trajectories(tx, run_no, newest)
     leased = _in_state(tx, run_no, GroupState.LEASED)

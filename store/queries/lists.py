@@ -130,7 +130,8 @@ def list_trajectories(
     """Return a page of trajectories, without steps, messages and the JSON of the environment.
 
     Args:
-        sort: a key of ``TRAJECTORY_SORTS``; other than by ``created_at``, only trajectories of one ``run`` are sorted.
+        sort: a key of ``TRAJECTORY_SORTS``. Other than by ``created_at``, the list has the trajectories of one ``run``
+            that have ended: a running one has neither a reward nor a number of turns yet.
         after: the id of the last trajectory of the previous page.
         filters: a value, or a list of values, per key of ``TRAJECTORY_FILTERS``; ``NULL`` for no value, for example
             of ``success``. None does not filter.
@@ -140,9 +141,8 @@ def list_trajectories(
     """
     if sort in TRAJECTORY_SORTS and sort != "created_at" and not isinstance(filters.get("run"), str):
         raise StoreError(f"sorting by `{sort}` needs one run (`--run`): the values of different runs do not compare")
-    return _page(
-        conn, TRAJECTORY_ROWS, trajectory, TRAJECTORY_FILTERS, TRAJECTORY_SORTS, filters, sort, descending, limit, after
-    )
+    rows = TRAJECTORY_ROWS if sort == "created_at" else TRAJECTORY_ROWS.where(trajectory.c.ended_at.is_not(None))
+    return _page(conn, rows, trajectory, TRAJECTORY_FILTERS, TRAJECTORY_SORTS, filters, sort, descending, limit, after)
 
 
 def list_groups(

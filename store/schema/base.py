@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Column, Identity, Integer, MetaData, text
+from sqlalchemy import JSON, Column, Identity, Integer, MetaData, text
 from sqlalchemy.dialects import postgresql
 
 metadata = MetaData(
@@ -18,8 +18,8 @@ Document = JSON().with_variant(postgresql.JSONB(), "postgresql")
 """A JSON value; a missing one is the JSON value null."""
 OptionalDocument = JSON(none_as_null=True).with_variant(postgresql.JSONB(none_as_null=True), "postgresql")
 """A JSON value; a missing one is NULL."""
-Number = BigInteger().with_variant(Integer, "sqlite")
-"""A surrogate key. On SQLite only a column of type INTEGER is the row id itself."""
+Number = Integer
+"""A surrogate key, of 4 bytes: the rows and indexes that grow with every turn hold it."""
 
 
 def number() -> Column[int]:

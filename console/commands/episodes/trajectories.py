@@ -60,7 +60,9 @@ def list_trajectories(
     success: Annotated[
         bool | None, typer.Option("--success/--failure", help="Only trajectories with this result.")
     ] = None,
-    sort: Annotated[str, typer.Option(help="Sort by created_at or, with --run, by reward or n_steps.")] = "created_at",
+    sort: Annotated[
+        str, typer.Option(help="Sort by created_at or, with --run, the ended trajectories by reward or n_steps.")
+    ] = "created_at",
     ascending: Annotated[bool, typer.Option("--ascending", help="Sort in ascending order.")] = False,
     rewards: Annotated[
         str | None, typer.Option("--rewards", metavar="NAME", help="With --run: the totals in this reward set too.")
