@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .compression import inflate
+
 VERSION = 1
 TYPES = frozenset({"u1", "i4", "f2", "f4", "f8"})
 """The types of values, as numpy names them."""
-MAX_BYTES = 1 << 30
-"""Size of the arrays together that ``unpack`` accepts, so that altered bytes cannot fill the memory."""
 _COUNT = struct.Struct("<I")
 
 
@@ -48,13 +48,7 @@ def unpack(data: bytes) -> dict[str, NDArray[Any]]:
     """
     if data[:1] != bytes([VERSION]):
         raise ValueError(f"arrays of format version {data[0] if data else 'none'}: this turnwise reads {VERSION}")
-    stream = zlib.decompressobj()
-    try:
-        content = stream.decompress(data[1:], MAX_BYTES)
-    except zlib.error as error:
-        raise ValueError(f"packed arrays were altered: {error}") from error
-    if not stream.eof or stream.unused_data:
-        raise ValueError("packed arrays were altered: the compressed stream has another length")
+    content = inflate(data[1:])
     found: dict[str, NDArray[Any]] = {}
     at = 0
     try:

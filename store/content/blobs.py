@@ -24,6 +24,7 @@ from ...masking import without_secrets
 from ..errors import BlobCorrupt, BlobMissing, StoreError, StoreFull
 from ..schema import blob, insert_once
 from .blob_root import MARKER, BlobRoot
+from .compression import inflate
 from .remote import read_all
 
 INLINE_BYTES = 16 * 1024
@@ -321,8 +322,8 @@ def _decoded(stored: bytes, encoding: str) -> bytes:
     if encoding != ZLIB:
         return stored
     try:
-        return zlib.decompress(stored)
-    except zlib.error:
+        return inflate(stored)
+    except ValueError:
         return stored
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...records import Message
+from .compression import inflate
 
 PLAIN, COMPRESSED = 1, 2
 """The formats, in the first byte."""
@@ -134,7 +135,7 @@ def decode(data: bytes) -> Tokens:
             raise ValueError("the log-probabilities have another length than the runs say")
         logprobs = np.full(count, np.nan, np.float32)
         logprobs[sampled] = np.frombuffer(body, "<f4", -1, at)
-    except (struct.error, KeyError, ValueError, IndexError, zlib.error) as error:
+    except (struct.error, KeyError, ValueError, IndexError) as error:
         raise ValueError(f"{len(data)} bytes are not tokens in a known format: {error}") from error
     for column in (ids, mask, logprobs, versions):
         column.flags.writeable = False
@@ -145,7 +146,7 @@ def _body(data: bytes) -> bytes:
     if data[:1] == bytes([PLAIN]):
         return data[1:]
     if data[:1] == bytes([COMPRESSED]):
-        return zlib.decompress(data[1:])
+        return inflate(data[1:])
     raise ValueError(f"format {data[:1].hex() or 'missing'}; this turnwise reads 01 and 02")
 
 
