@@ -64,10 +64,10 @@ class BadPolicy(StoreError):
 
 
 def read_policy(**values: object) -> RetentionPolicy:
-    """Return the policy with these values. Raises BadPolicy."""
+    """Return the policy with these values, which are options of ``turnwise db gc``. Raises BadPolicy."""
     try:
         return RetentionPolicy.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        raise BadPolicy(f"`{name}` of the retention policy: {first['msg']}") from None
+        option = str(first["loc"][0]).replace("_", "-")
+        raise BadPolicy(f"`--{option}` {first['input']}: {first['msg']}") from None

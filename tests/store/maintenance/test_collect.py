@@ -202,9 +202,9 @@ def test_the_turns_of_pruned_trajectories_go_last(database: Database, monkeypatc
     ("values", "message"),
     [
         ({"max_size": "much"}, "not a size"),
-        ({"keep_versions": 0}, "keep_versions"),
-        ({"max_size": "10"}, "max_size"),
-        ({"grace_s": float("inf")}, "grace_s"),
+        ({"keep_versions": 0}, "`--keep-versions` 0"),
+        ({"max_size": "10"}, "`--max-size` 10"),
+        ({"grace_s": float("inf")}, "`--grace-s` inf"),
     ],
 )
 def test_an_invalid_policy_is_rejected(values: dict[str, object], message: str) -> None:
