@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 from uuid import UUID
 
 import numpy as np
@@ -15,6 +15,10 @@ from numpy.typing import NDArray
 
 Column: TypeAlias = Sequence[Any] | NDArray[Any]
 """One value per token: a list where tokens are sampled, a numpy array where they come from the store."""
+
+Split: TypeAlias = Literal["train", "test"]
+SPLITS: tuple[Split, ...] = get_args(Split)
+"""The splits of an environment's tasks. It draws disjoint instances for the two."""
 
 NO_VERSION = -1
 """Policy version of a token that no policy of this run sampled."""
@@ -100,7 +104,7 @@ class Task:
     env_version: str
     seed: int
     split: str
-    """``train`` or ``test``; an environment draws disjoint instances for the two."""
+    """One of ``SPLITS``."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """JSON values, passed to the environment's constructor."""
 

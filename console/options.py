@@ -1,6 +1,6 @@
 """Options that several commands share."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -12,7 +12,6 @@ Store = Annotated[
     str,
     typer.Option("--store", envvar="TURNWISE_STORE", metavar="URL", help="The trajectory store: a database URL."),
 ]
-Split = Literal["train", "test"]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum number of rows.")]
 After = Annotated[

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...errors import TurnwiseError
-from ..options import Json, SandboxOptions, Split
+from ...records import Split
+from ..options import Json, SandboxOptions
 from ..terminal.output import console, jsonable, print_json, print_lines, print_table, print_text
 
 if TYPE_CHECKING:

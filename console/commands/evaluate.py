@@ -10,7 +10,8 @@ import typer
 
 from ...errors import TurnwiseError
 from ...masking import without_secrets
-from ..options import DEFAULT_STORE, Json, LogLevel, SandboxOptions, Split, Store
+from ...records import Split
+from ..options import DEFAULT_STORE, Json, LogLevel, SandboxOptions, Store
 from ..stores import open_store
 from ..terminal.output import GUTTER, console, format_value, print_fields, print_json, result_fields
 from ..terminal.sanitize import indented, one_line, sanitize

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import astuple
 from math import isfinite
 
-from ...records import Message, Status, Trajectory
+from ...records import SPLITS, Message, Status, Trajectory
 from ..content.blobs import digest
 from .episodes import Episode, image_hashes
 from .errors import ExchangeError
@@ -15,7 +15,6 @@ HASH = re.compile(r"(?:[0-9a-f]{2}){0,32}")
 MAX_INT, MAX_SEED = 2**31 - 1, 2**63 - 1
 MAX_TEXT = 16 << 20
 """Characters of an observation, an action or an error."""
-SPLITS = ("train", "test")
 
 
 def check(episode: Episode) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ....errors import TurnwiseError
-from ....records import Group, Purpose, Source, Status, Task, Trajectory
-from ...options import DEFAULT_STORE, Json, Split, Store
+from ....records import Group, Purpose, Source, Split, Status, Task, Trajectory
+from ...options import DEFAULT_STORE, Json, Store
 from ...stores import open_store
 from ...terminal.output import print_fields, print_json
 from ..envs import EnvOptions, read_options

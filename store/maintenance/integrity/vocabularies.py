@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, select
 
-from ....records import GroupState, Purpose, Role, Source, Status
+from ....records import SPLITS, GroupState, Purpose, Role, Source, Status
 from ...content.blobs import IN_DATABASE, IN_FOLDER, ZLIB
 from ...schema import blob, lease, message, rollout_group, run, task, trajectory
 from .finding import Finding, Progress, findings, key_columns
@@ -26,7 +26,7 @@ VOCABULARIES: Mapping[Column[Any], Collection[str]] = {
     trajectory.c.source: _words(Source),
     message.c.role: _words(Role),
     message.c.source: _words(Source),
-    task.c.split: ("train", "test"),
+    task.c.split: SPLITS,
     lease.c.outcome: ("", "consumed", "released", "expired", "overdue", "resumed"),
     blob.c.location: (IN_DATABASE, IN_FOLDER),
     blob.c.encoding: ("", ZLIB),
