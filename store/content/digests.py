@@ -6,13 +6,14 @@
 * A score, a batch, a run, a version and a metric have one digest each, of the columns that do not change later.
 
 The digests are computed before the rows are stored, and compared with the rows when a trajectory is loaded and by
-``turnwise db check``. Both use the functions of this module: values are written as canonical JSON, with numbers as
-floats, because JSONB keeps neither the order of keys nor the notation of a number.
+``turnwise db check``. Both use the functions of this module: values are written as canonical JSON, with numbers up to
+2⁵³ as floats, because JSONB keeps neither the order of keys nor the notation of a number.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
@@ -39,7 +40,8 @@ METRIC = ("run_no", "kind", "update_no", "data")
 def canonical(values: Iterable[Any]) -> str:
     """Return values as JSON in one notation: keys sorted, times in UTC, bytes and UUIDs in hex.
 
-    The numbers of a document (a mapping or sequence) are written as floats; those of a column keep its type.
+    The numbers of a document (a mapping or sequence) are written as floats, above 2⁵³ as whole numbers; those of a
+    column keep its type.
     """
     return _ENCODER.encode([value if type(value) in _SCALARS else _document(value) for value in values])
 
@@ -110,13 +112,16 @@ def _text(value: Any) -> str:
 
 
 def _number(value: float) -> float | str | None:
-    try:
-        number = float(value) + 0.0
-    except OverflowError:
-        return str(value)
-    return number if number - number == 0 else None
+    if isinstance(value, int) and abs(value) > _EXACT:
+        return str(int(value))
+    number = float(value) + 0.0
+    if number - number != 0:
+        return None
+    return number if abs(number) <= _EXACT else str(int(Decimal(repr(number))))
 
 
+_EXACT = 2**53
+"""Above this number a float is whole. JSONB returns its decimal digits, as an integer."""
 _SCALARS = frozenset({str, int, float, bool, type(None), bytes, datetime, UUID})
 """Types of columns that are no documents."""
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_text)
