@@ -66,7 +66,7 @@ class Database:
         try:
             with self._writing.connect() as conn, _synced(conn) if durable else nullcontext(), conn.begin():
                 yield Transaction(conn, self.blobs)
-        except DBAPIError as error:
+        except (DBAPIError, UnicodeEncodeError) as error:
             raise to_store_error(error, without_secrets(self.url)) from error
 
     @contextmanager
@@ -79,7 +79,7 @@ class Database:
         try:
             with self._reading.connect() as conn:
                 yield conn
-        except DBAPIError as error:
+        except (DBAPIError, UnicodeEncodeError) as error:
             raise to_store_error(error, without_secrets(self.url)) from error
 
     def close(self) -> None:

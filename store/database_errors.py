@@ -52,8 +52,10 @@ def is_transient(error: DBAPIError) -> bool:
     return any(phrase in message for phrase in _SQLITE_BUSY)
 
 
-def to_store_error(error: DBAPIError, url: str) -> Exception:
+def to_store_error(error: DBAPIError | UnicodeEncodeError, url: str) -> Exception:
     """Return the StoreError that explains ``error`` to the user, or ``error`` itself if it is a bug."""
+    if isinstance(error, UnicodeEncodeError):
+        return StoreError(f"the name {error.object!a} is not UTF-8, so no row of the store has it; correct the name")
     if is_full(error):
         return StoreFull(
             f"no room left for the store {url}: {error.orig}. Committed writes are safe: "
