@@ -7,7 +7,7 @@
     submit
 
 Reasoning up to ``</think>`` is dropped. A fenced block stands for its content, run by ``bash`` if the fence
-names a shell.
+names a shell. Parsing takes linear time: no expression matches across lines.
 """
 
 import re
@@ -16,12 +16,16 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 TOOLS = ("bash", "view", "edit", "write", "submit")
-FENCE = re.compile(r"^[ \t]*```[ \t]*(\w*)[ \t]*\n(.*?)^[ \t]*```[ \t]*$", re.MULTILINE | re.DOTALL)
+FENCE = "```"
+OPENING = re.compile(FENCE + r"[ \t]*(\w*)")
+"""The first line of a fenced block, without the blanks around it; its group is the language."""
 MARKS = {
     mark: re.compile(mark + r"{5,9}(?!" + mark + ")" + rest) for mark, rest in (("<", ".*"), ("=", r"\s*"), (">", ".*"))
 }
 MAX_ACTION_CHARS = 100_000
 """Maximum characters per action."""
+MAX_EDIT_BLOCKS = 100
+"""Maximum blocks per ``edit``; each of them searches the file once."""
 SHELLS = frozenset({"bash", "sh", "shell"})
 
 
@@ -94,16 +98,40 @@ def parse(text: str) -> Action:
         case "write":
             if not argument:
                 raise MalformedAction("write needs a path after `write` on the first line")
-            whole = FENCE.fullmatch(rest.strip())
-            content = whole[2] if whole else rest
+            content = _without_fence(rest)
             return Write(argument, content if content.endswith("\n") or not content else content + "\n")
         case "submit":
             return Submit()
     raise MalformedAction(f"the first line must name a tool: {', '.join(TOOLS)}")
 
 
+def _fenced(text: str) -> list[tuple[str, str]]:
+    """Return the language and the content of each complete fenced block."""
+    blocks, lines = list[tuple[str, str]](), list[str]()
+    language: str | None = None
+    for line in text.split("\n"):
+        bare = line.strip(" \t")
+        if language is None:
+            opening = OPENING.fullmatch(bare)
+            language, lines = (opening[1] if opening else None), []
+        elif bare == FENCE:
+            blocks.append((language, "".join(f"{each}\n" for each in lines)))
+            language = None
+        else:
+            lines.append(line)
+    return blocks
+
+
+def _without_fence(text: str) -> str:
+    """Return what is between a fence on the first and a fence on the last line; without these, the text itself."""
+    first, *lines = text.strip().split("\n")
+    if lines and lines[-1].strip(" \t") == FENCE and OPENING.fullmatch(first.strip(" \t")):
+        return "".join(f"{each}\n" for each in lines[:-1])
+    return text
+
+
 def _unfenced(text: str) -> str:
-    blocks = FENCE.findall(text)
+    blocks = _fenced(text)
     if len(blocks) > 1:
         raise MalformedAction("one action per turn: the answer has more than one fenced block")
     if not blocks:
@@ -114,19 +142,18 @@ def _unfenced(text: str) -> str:
 
 
 def _bash(argument: str, rest: str) -> Bash:
-    whole = FENCE.fullmatch(rest.strip())
-    script = f"{argument}\n{whole[2] if whole else rest}".strip("\n")
+    script = f"{argument}\n{_without_fence(rest)}".strip("\n")
     if not script.strip():
         raise MalformedAction("bash needs a command")
     return Bash(script)
 
 
 def _view(argument: str) -> View:
-    path, *numbers = argument.rsplit(None, 2) if re.search(r"\s\d+\s+\d+$", argument) else (argument,)
-    if not path:
+    if not argument:
         raise MalformedAction("view needs a path")
-    if not numbers:
-        return View(path)
+    path, *numbers = argument.rsplit(None, 2)
+    if len(numbers) < 2 or not all(number.isdecimal() for number in numbers):
+        return View(argument)
     first, last = (int(number[:9]) for number in numbers)
     if not 1 <= first <= last:
         raise MalformedAction("view PATH FIRST LAST: FIRST must be at least 1, and LAST must not be less than FIRST")
@@ -160,6 +187,8 @@ def _edit(argument: str, rest: str) -> Edit:
         raise MalformedAction(
             "edit needs blocks: <<<<<<<, the old lines, =======, the new lines, >>>>>>>, each mark alone on its line"
         )
+    if len(blocks) > MAX_EDIT_BLOCKS:
+        raise MalformedAction(f"edit takes at most {MAX_EDIT_BLOCKS} blocks; use write or bash for larger changes")
     if any(not old for old, _ in blocks):
         raise MalformedAction("the old lines of a block are empty; use write to make a file")
     return Edit(argument, blocks)

@@ -140,7 +140,7 @@ class CodeEnv(TurnEnv):
             if isinstance(asked, Submit):
                 left = collect_submission(box)
             else:
-                done = act(box, asked, task.command_seconds)
+                done = act(box, asked, task.command_seconds, self._max_chars)
                 self._files = _read(box, self._files)
         except (SandboxLost, FileError) as error:
             lost = Submission(self._files, (f"the sandbox broke: {error}"[:200],))

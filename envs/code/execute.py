@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from ...sandbox import ExecResult, FileError, SandboxLease
 from .actions import Action, Bash, Edit, View, Write
 from .fresh_sandbox import FILE_TIMEOUT_S
+from .numbered_lines import line_count, numbered
 
 MAX_LISTED_PATHS = 200
+MAX_EDITED_BYTES = 1 << 20
+"""Maximum size of a file that ``edit`` searches, since each of its blocks takes time in proportion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +24,14 @@ class ActionResult:
     applied: bool = True
 
 
-def act(box: SandboxLease, action: Action, seconds: float) -> ActionResult:
-    """Run any action except ``submit``; ``seconds`` is the timeout of a command."""
+def act(box: SandboxLease, action: Action, seconds: float, max_chars: int) -> ActionResult:
+    """Run any action except ``submit``; ``seconds`` is the timeout of a command, ``max_chars`` bounds a shown file."""
     try:
         match action:
             case Bash(script):
                 return ActionResult(format_result(box.exec(["bash", "-c", script], timeout_s=seconds), seconds))
             case View(path, first, last):
-                return _view(box, path, first, last)
+                return _view(box, path, first, last, max_chars)
             case Edit(path, blocks):
                 return _edit(box, path, blocks)
             case Write(path, content):
@@ -69,24 +72,24 @@ def listing(paths: list[str]) -> str:
     return "\n".join([*sorted(paths)[:MAX_LISTED_PATHS], *more])
 
 
-def _view(box: SandboxLease, path: str, first: int | None, last: int | None) -> ActionResult:
+def _view(box: SandboxLease, path: str, first: int | None, last: int | None, max_chars: int) -> ActionResult:
     files = box.read(path, timeout_s=FILE_TIMEOUT_S)
     if "." not in files:
         return ActionResult(listing(list(files)) or f"{path} holds no files")
-    lines = files["."].decode(errors="replace").splitlines()
-    if first is not None and first > len(lines):
-        return ActionResult(f"{path} has {len(lines)} lines", applied=False)
-    begin = (first or 1) - 1
-    return ActionResult(
-        "\n".join(f"{number:5} {line}" for number, line in enumerate(lines[begin:last], begin + 1))
-        or f"{path} is empty"
-    )
+    content = files["."]
+    count = line_count(content)
+    if first is not None and first > count:
+        return ActionResult(f"{path} has {count} lines", applied=False)
+    return ActionResult(numbered(content, first or 1, min(last or count, count), max_chars) or f"{path} is empty")
 
 
 def _edit(box: SandboxLease, path: str, blocks: tuple[tuple[str, str], ...]) -> ActionResult:
     files = box.read(path, timeout_s=FILE_TIMEOUT_S)
     if "." not in files:
         return ActionResult(f"{path} is not a file", applied=False)
+    if len(files["."]) > MAX_EDITED_BYTES:
+        limit = f"{MAX_EDITED_BYTES >> 20} MiB"
+        return ActionResult(f"{path} is longer than {limit}, the limit of edit; use bash", applied=False)
     ended = files["."].endswith(b"\n")
     content = files["."] if ended else files["."] + b"\n"
     for number, (old, new) in enumerate(blocks, 1):
