@@ -6,6 +6,7 @@ so that an honest solution keeps its score.
 """
 
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -13,14 +14,18 @@ from pathlib import PurePosixPath
 
 from ..task import CodeTask, Files
 
-CONFIGURATION = frozenset({"conftest.py", "pytest.ini", ".pytest.ini", "sitecustomize.py", "usercustomize.py"})
+_CONFIGURATION = "conftest.py pytest.ini .pytest.ini pytest.toml .pytest.toml sitecustomize.py usercustomize.py"
+CONFIGURATION = frozenset(_CONFIGURATION.split())
 SHELL = frozenset({".bashrc", ".bash_profile", ".bash_login", ".bash_aliases", ".profile", ".gitconfig", ".envrc"})
 SECTIONS = {
     "setup.cfg": (b"[tool:pytest]", b"[pytest]"),
     "tox.ini": (b"[pytest]",),
-    "pyproject.toml": (b"[tool.pytest",),
 }
-"""Shared configuration files, and the sections that configure a test runner."""
+"""Shared INI files, and the sections that configure a test runner; pytest knows each in this spelling only."""
+MAX_TOML_BYTES = 1 << 16
+"""Maximum size of a ``pyproject.toml``, which is parsed on the host."""
+MODULE_SUFFIXES = (".py", ".pyc", ".so")
+"""Endings of the files that Python imports. An extension module may have a tag before its ending: ``x.abi3.so``."""
 MODULES = frozenset(sys.stdlib_module_names) | {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "py"}
 _COMMANDS = "sh bash dash env python python3 pytest py.test git make cat ls sed grep awk diff find sort head tail test"
 COMMANDS = frozenset(_COMMANDS.split())
@@ -44,7 +49,7 @@ def sanitize(task: CodeTask, left: Files) -> SanitizedFiles:
         if pristine.get(path) == content:
             files[path] = content
             continue
-        reason = _protected(task, path) or forbidden(path, content, left)
+        reason = _protected(task, path) or forbidden(path, content, left, pristine)
         if reason:
             tamper.append(f"{reason}: {path}")
             if path in pristine:
@@ -52,7 +57,7 @@ def sanitize(task: CodeTask, left: Files) -> SanitizedFiles:
         elif not _dropped(path):
             files[path] = content
     for path, content in pristine.items():
-        if path not in left and (_protected(task, path) or forbidden(path, content, pristine)):
+        if path not in left and (_protected(task, path) or forbidden(path, content, pristine, pristine)):
             tamper.append(f"removed: {path}")
             files[path] = content
     return SanitizedFiles(files, tuple(_encodable(tamper)))
@@ -60,18 +65,23 @@ def sanitize(task: CodeTask, left: Files) -> SanitizedFiles:
 
 def tampering_outside(files: Files) -> tuple[str, ...]:
     """Report the forbidden files outside the work folder; no file from there is graded."""
-    found = [(path, forbidden(path, content, files)) for path, content in files.items()]
+    found = [(path, forbidden(path, content, files, {})) for path, content in files.items()]
     return tuple(_encodable(f"{reason}, outside the work folder: {path}" for path, reason in found if reason))
 
 
-def forbidden(path: str, content: bytes, tree: Files) -> str:
-    """Return why a new or changed file is forbidden; empty if it is allowed. ``tree`` holds all files of its tree."""
+def forbidden(path: str, content: bytes, tree: Files, pristine: Files) -> str:
+    """Return why a new or changed file is forbidden; empty if it is allowed.
+
+    ``tree`` holds all files of the file's tree, ``pristine`` those that were there before the agent.
+    """
     where = PurePosixPath(path)
     name = where.name
     if name in CONFIGURATION or name.endswith(".pth"):
         return "configuration of the interpreter or the test runner"
     if any(section in content for section in SECTIONS.get(name, ())):
         return "configuration of the test runner"
+    if name == "pyproject.toml":
+        return _toml_fault(content)
     if name in SHELL:
         return "configuration of the shell"
     if ".git" in where.parts[:-1] and where.parent.name == "hooks" and not name.endswith(".sample"):
@@ -80,12 +90,37 @@ def forbidden(path: str, content: bytes, tree: Files) -> str:
         return "compiled code without its source"
     if name in COMMANDS:
         return "replaces a command"
-    module = where.parent.name if name == "__init__.py" else where.stem if where.suffix in (".py", ".so") else ""
-    root = where.parent.parent if name == "__init__.py" else where.parent
-    # Only a top-level module shadows an import; a module inside a package does not.
-    if module in MODULES and (root == PurePosixPath() or str(root / "__init__.py") not in tree):
-        return "replaces a module"
-    return ""
+    return "replaces a module" if _replaces_module(where, tree, pristine) else ""
+
+
+def _toml_fault(content: bytes) -> str:
+    """Return why a ``pyproject.toml`` is forbidden; empty if it certainly does not configure a test runner."""
+    try:
+        tables = tomllib.loads(content.decode()) if len(content) <= MAX_TOML_BYTES else None
+    except (ValueError, RecursionError):
+        tables = None
+    if tables is None:
+        return "configuration that cannot be parsed"
+    tool = tables.get("tool")
+    return "configuration of the test runner" if isinstance(tool, dict) and "pytest" in tool else ""
+
+
+def _replaces_module(where: PurePosixPath, tree: Files, pristine: Files) -> bool:
+    """Return whether Python may import the file in place of an installed module.
+
+    Python takes the name of a module from the first component of the file's name (``json.abi3.so``). A module inside a
+    package replaces nothing, but a folder of scripts does not become a package by an ``__init__`` that the agent adds.
+    """
+    if not where.name.endswith(MODULE_SUFFIXES) or where.parent.name == "__pycache__":
+        return False
+    stem = where.name.partition(".")[0]
+    module, folder = (where.parent.name, where.parent.parent) if stem == "__init__" else (stem, where.parent)
+    if module not in MODULES:
+        return False
+    marker = str(folder / "__init__.py")
+    had_scripts = any(PurePosixPath(path).parent == folder for path in pristine)
+    in_package = folder != PurePosixPath() and marker in (pristine if had_scripts else tree)
+    return not in_package
 
 
 def _protected(task: CodeTask, path: str) -> str:

@@ -1,0 +1,79 @@
+"""Text of an agent costs the worker linear time: no expression over it backtracks over the whole text."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+from turnwise.envs.code.actions import MAX_ACTION_CHARS, parse
+from turnwise.envs.code.grading.forbidden import forbidden
+from turnwise.envs.code.grading.grade import VERDICT
+from turnwise.envs.semi_online.matching import match_words
+from turnwise.envs.web.actions import parse as parse_web_action
+
+UNITS = (
+    "```\n",
+    "```a\n",
+    "``` ",
+    "\n```",
+    "<<<<<<<\n",
+    "<<<<<<<\na\n=======\n",
+    "<<<<<<<\na\n=======\n>>>>>>>\n",
+    " 1",
+    "1 ",
+    " ",
+    "\n",
+    "\t\n",
+    "</think>",
+    "`",
+    "(",
+    "[",
+    "-",
+    "\\",
+    '"',
+    "a.",
+    "click(",
+)
+HEADS = ("", "bash ", "view a", "view a 1", "edit a\n", "write a\n", "```\n")
+TIMES_LONGER = 8
+"""Linear time grows by this factor; quadratic time by its square."""
+
+
+def code(text: str) -> None:
+    try:
+        parse(text)
+    except ValueError:
+        return
+
+
+def seconds(work: Callable[[str], object], text: str) -> float:
+    def once() -> float:
+        began = time.thread_time()
+        work(text)
+        return time.thread_time() - began
+
+    return min(once() for _ in range(3))
+
+
+def growth(work: Callable[[str], object], head: str, unit: str) -> float:
+    """Return by which factor the time grows; times below a millisecond count as one."""
+    repeats = (MAX_ACTION_CHARS - len(head)) // len(unit)
+    short, long = (head + unit * count for count in (repeats // TIMES_LONGER, repeats))
+    return max(seconds(work, long), 1e-3) / max(seconds(work, short), 1e-3 / TIMES_LONGER)
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "code actions": code,
+    "web actions": parse_web_action,
+    "experts": lambda text: match_words(text, text, ("bash",)),
+    "verdicts": lambda text: VERDICT.search(text.encode()),
+    "pyproject.toml": lambda text: forbidden("pyproject.toml", text.encode(), {}, {}),
+    "setup.cfg": lambda text: forbidden("setup.cfg", text.encode(), {}, {}),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_text_takes_linear_time(reader: str) -> None:
+    heads = HEADS if reader == "code actions" else ("",)
+    for head in heads:
+        for unit in UNITS:
+            assert growth(READERS[reader], head, unit) < TIMES_LONGER**1.5, f"{head!r} then many {unit!r}"
