@@ -1,8 +1,12 @@
 """One task: the instruction, the initial files, and the checks of the submitted files.
 
-A task has cases, hidden tests, or both. A ``Case`` is a command whose exit status and output are compared on the host,
-so that the code under test cannot read the expected output. Hidden ``tests`` are pytest files that run in one process
-with that code: more convenient and less strict (``grading.pytest_host`` lists the countermeasures).
+A task has cases, file checks, hidden tests, or several of these:
+
+* A case runs the submitted code in a sandbox; the host compares the answer, and the expected answer never enters a
+  sandbox. A ``CallCase`` calls a function, a ``Case`` runs a command.
+* A file check reads the submitted files on the host.
+* Hidden ``tests`` are pytest files that run in one process with the code under test. That code can forge their
+  verdict, so no run trains on them unless the task is ``trusted``.
 """
 
 from collections.abc import Mapping
@@ -10,6 +14,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...sandbox import SandboxSpec
+from .answers import FORGED_VERDICT, case_fault
+from .calls import CallCase
+from .file_checks import FileCheck
 
 Files: TypeAlias = Mapping[str, bytes]
 """Content by path relative to the work folder."""
@@ -19,19 +26,33 @@ Change: TypeAlias = Mapping[str, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One command on the submitted files. Trailing white space of the output is ignored."""
+    """One command on the submitted files. Trailing white space of the output is ignored.
+
+    Raises:
+        ValueError: the case compares no answer.
+    """
 
     argv: tuple[str, ...]
     stdout: bytes
-    """The expected output."""
+    """The expected output: an answer that the code under test cannot guess."""
     stdin: bytes = b""
     exit_code: int = 0
     files: Files = field(default_factory=dict)
     """Files written before the command runs; they overwrite submitted files."""
 
+    def __post_init__(self) -> None:
+        """Check that the case compares an answer."""
+        if fault := case_fault(self.argv, self.stdout, self.files):
+            raise ValueError(fault)
+
     def passes(self, exit_code: int, stdout: bytes) -> bool:
         """Return whether this exit code and output pass the case."""
         return exit_code == self.exit_code and _stripped(stdout) == _stripped(self.stdout)
+
+    def tampering(self, exit_code: int, stdout: bytes) -> str:
+        """Return the tampering that the output of a case that failed shows; empty if it shows none."""
+        forged = FORGED_VERDICT.search(stdout) and not FORGED_VERDICT.search(self.stdout)
+        return "printed a forged verdict" if forged else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +62,12 @@ class CodeTask:
     name: str
     instruction: str
     workspace: Files
-    cases: tuple[Case, ...] = ()
+    cases: tuple[Case | CallCase, ...] = ()
+    file_checks: tuple[FileCheck, ...] = ()
     tests: Files = field(default_factory=dict)
     """Hidden pytest files, by path relative to their own folder."""
+    trusted: bool = False
+    """Whether the code under test is harmless, so that a run may train on the verdict of hidden tests."""
     protected: tuple[str, ...] = ()
     """Patterns of paths that the agent must not change; its changes to them are reverted before grading."""
     solution: Change | None = None

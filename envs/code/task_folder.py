@@ -3,7 +3,7 @@
     my-task/
       task.toml       the instruction, the limits, the cases
       workspace/      the initial files of the agent
-      tests/          hidden pytest files; or [[case]] tables in task.toml, or both
+      tests/          optional: hidden pytest files, for evaluation; to train on them, set `trusted = true`
       solution/       optional: files that replace workspace files and make every check pass
 
 A folder of such folders is a set of tasks. Files are read on demand; errors name the file and the key.
@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...sandbox import SandboxSpec
 from ..errors import EnvError
+from .calls import CallCase
 from .task import Case, CodeTask
 
 MANIFEST = "task.toml"
@@ -32,13 +33,34 @@ class _Strict(BaseModel):
 
 
 class CaseTable(_Strict):
-    """``[[case]]``: a command and its expected result."""
+    """``[[case]]``: a call or a command, and its expected result."""
 
-    argv: list[str] = Field(min_length=1)
+    call: str = ""
+    returns: str = ""
+    raises: str = ""
+    argv: list[str] = Field(default_factory=list)
     stdin: str = ""
     stdout: str = ""
     exit_code: int = 0
     files: dict[str, str] = Field(default_factory=dict)
+
+    def case(self) -> Case | CallCase:
+        """Return the case. Raises ValueError."""
+        call_keys, command_keys = {"call", "returns", "raises"}, {"argv", "stdin", "stdout", "exit_code", "files"}
+        given = self.model_fields_set
+        if given & call_keys and given & command_keys:
+            raise ValueError("a case has either `call` or `argv`, each with its own keys")
+        if given & call_keys:
+            return CallCase(self.call, self.returns, self.raises)
+        if not self.argv:
+            raise ValueError("a case needs `call` and `returns`, or `argv` and `stdout`")
+        return Case(
+            argv=tuple(self.argv),
+            stdout=self.stdout.encode(),
+            stdin=self.stdin.encode(),
+            exit_code=self.exit_code,
+            files={path: text.encode() for path, text in self.files.items()},
+        )
 
 
 class Limits(_Strict):
@@ -59,6 +81,7 @@ class Manifest(_Strict):
     image: str = "code"
     split: Literal["train", "test", "both"] = "both"
     protected: list[str] = Field(default_factory=list)
+    trusted: bool = False
     limits: Limits = Field(default_factory=Limits)
     case: list[CaseTable] = Field(default_factory=list)
 
@@ -72,7 +95,7 @@ def load(folder: Path) -> tuple[CodeTask, str]:
     manifest = _manifest(folder / MANIFEST)
     tests = read_tree(folder / "tests")
     if not tests and not manifest.case:
-        raise BadTask(f"{folder}: the task has no checks; add tests/test_*.py, or a [[case]] to {MANIFEST}")
+        raise BadTask(f"{folder}: the task has no checks; add a `[[case]]` to {MANIFEST}, or tests/test_*.py")
     if not (folder / "workspace").is_dir():
         raise BadTask(f"{folder}: no folder workspace/; create it with the initial files of the agent")
     limits = manifest.limits
@@ -90,8 +113,9 @@ def load(folder: Path) -> tuple[CodeTask, str]:
         name=folder.name,
         instruction=manifest.instruction.strip(),
         workspace=read_tree(folder / "workspace"),
-        cases=tuple(_case(table) for table in manifest.case),
+        cases=tuple(_case(folder, number, table) for number, table in enumerate(manifest.case)),
         tests=tests,
+        trusted=manifest.trusted,
         protected=tuple(manifest.protected),
         solution=read_tree(folder / "solution") or None,
         spec=spec,
@@ -134,14 +158,11 @@ def read_tree(folder: Path) -> dict[str, bytes]:
     return files
 
 
-def _case(table: CaseTable) -> Case:
-    return Case(
-        argv=tuple(table.argv),
-        stdout=table.stdout.encode(),
-        stdin=table.stdin.encode(),
-        exit_code=table.exit_code,
-        files={path: text.encode() for path, text in table.files.items()},
-    )
+def _case(folder: Path, number: int, table: CaseTable) -> Case | CallCase:
+    try:
+        return table.case()
+    except ValueError as error:
+        raise BadTask(f"{folder / MANIFEST}: case.{number}: {error}") from None
 
 
 def _manifest(path: Path) -> Manifest:

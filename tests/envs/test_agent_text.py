@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import pytest
 from turnwise.envs.code.actions import MAX_ACTION_CHARS, parse
+from turnwise.envs.code.answers import FORGED_VERDICT
+from turnwise.envs.code.file_checks import NameGone
 from turnwise.envs.code.grading.forbidden import forbidden
-from turnwise.envs.code.grading.grade import VERDICT
 from turnwise.envs.semi_online.matching import match_words
 from turnwise.envs.web.actions import parse as parse_web_action
 
@@ -32,6 +33,8 @@ UNITS = (
     '"',
     "a.",
     "click(",
+    "\u0301\u0323",
+    "# coding: ",
 )
 HEADS = ("", "bash ", "view a", "view a 1", "edit a\n", "write a\n", "```\n")
 TIMES_LONGER = 8
@@ -65,8 +68,9 @@ READERS: dict[str, Callable[[str], object]] = {
     "code actions": code,
     "web actions": parse_web_action,
     "experts": lambda text: match_words(text, text, ("bash",)),
-    "verdicts": lambda text: VERDICT.search(text.encode()),
+    "verdicts": lambda text: FORGED_VERDICT.search(text.encode()),
     "pyproject.toml": lambda text: forbidden("pyproject.toml", text.encode(), {}, {}),
+    "names": lambda text: NameGone("a_b").passes({"a.py": text.encode()}),
     "setup.cfg": lambda text: forbidden("setup.cfg", text.encode(), {}, {}),
 }
 

@@ -1,5 +1,7 @@
 """Rename a function in all modules that use it; no use of the old name may remain, and the program must still work."""
 
+from ..calls import CallCase
+from ..file_checks import NameGone
 from ..task import Case, CodeTask
 from .program import text
 from .words import Words
@@ -33,17 +35,6 @@ numbers = [int(word) for word in sys.stdin.read().split()]
 print(report_<second>.report(numbers))
 print("<third>", <first>.<function>(numbers[: len(numbers) // 2]))
 '''
-NAMES = """
-import ast, pathlib, sys
-old, new = sys.argv[1:]
-names = set()
-for path in pathlib.Path(".").rglob("*.py"):
-    for node in ast.walk(ast.parse(path.read_text())):
-        names |= {getattr(node, key, None) for key in ("id", "attr", "name", "asname")}
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            names.add(node.value)
-print(old in names, new in names)
-"""
 
 
 def rename(words: Words) -> CodeTask:
@@ -69,7 +60,6 @@ def rename(words: Words) -> CodeTask:
 
     renamed = files(new, new, new)
     alias = {**renamed, f"{first}.py": renamed[f"{first}.py"] + f"\n\n{old} = {new}\n".encode()}
-    call = f"import {first}; print({first}.{new}([2, 3, 4]))"
     return CodeTask(
         name="rename",
         instruction=f"Rename the function {old} of {first}.py to {new}, everywhere. The old name must be gone from all "
@@ -77,9 +67,9 @@ def rename(words: Words) -> CodeTask:
         workspace=files(old, old, old),
         cases=(
             case([words.number(1, 99) for _ in range(6)]),
-            Case(("python3", "-c", NAMES, old, new), b"False True\n"),
-            Case(("python3", "-c", call), f"{6 + bonus}\n".encode()),
+            CallCase(f"{first}.{new}([2, 3, 4])", returns=str(6 + bonus)),
         ),
+        file_checks=(NameGone(old),),
         solution=renamed,
         mutations={
             "the old name kept": alias,

@@ -2,7 +2,8 @@
 
 import json
 
-from ..task import Case, CodeTask
+from ..file_checks import ConfigEquals
+from ..task import CodeTask
 from .program import text
 from .words import Words
 
@@ -52,13 +53,16 @@ def setting(words: Words) -> CodeTask:
             ).encode(),
         }
 
-    def shown(ini: int, as_json: int, env: int, of_twin: int = old) -> bytes:
-        lines = [
-            (path.rpartition("/")[2], name, value)
-            for path, port in zip(paths, (ini, as_json, env), strict=True)
-            for name, value in ((wanted, port), (twin, of_twin), (third, other))
-        ]
-        return "".join(f"{where} {name} {value}\n" for where, name, value in sorted(lines)).encode()
+    def named(left: dict[str, bytes]) -> dict[str, bytes]:
+        return {path.removeprefix("config/"): content for path, content in left.items()}
+
+    def bare(path: str) -> dict[str, bytes]:
+        """Return the solution with every line of a file removed or changed that is not about a port."""
+        right = files(new, new, new)
+        lost = {b"host = ": b"host = x", b'"retries": 3': b'"retries": 0', b"_LOG=info": b"_LOG=debug"}
+        for old_text, new_text in lost.items():
+            right[path] = right[path].replace(old_text, new_text)
+        return right
 
     show = text(SHOW).encode()
     return CodeTask(
@@ -66,7 +70,7 @@ def setting(words: Words) -> CodeTask:
         instruction=f"The service {wanted} moves to port {new}. Change its port wherever the files in config/ set it, "
         f"and leave every other service as it is. `python3 {SHOW_PATH}` prints all ports.",
         workspace={**files(old, old, old), SHOW_PATH: show},
-        cases=(Case(("python3", SHOW_PATH), shown(new, new, new), files={SHOW_PATH: show}),),
+        file_checks=(ConfigEquals("config", tuple(sorted(named(files(new, new, new)).items()))),),
         protected=(SHOW_PATH,),
         solution=files(new, new, new),
         mutations={
@@ -74,5 +78,6 @@ def setting(words: Words) -> CodeTask:
             "not in the last file": files(new, new, old),
             "the number everywhere": files(new, new, new, of_twin=new),
             "another number": files(new + 1, new + 1, new + 1),
+            **{f"only the ports of the {path[-4:].lstrip('.')} file kept": bare(path) for path in paths},
         },
     )

@@ -4,7 +4,6 @@ The sandbox is leased for one grading and contains the pristine files, overwritt
 ``forbidden`` allows. A failed lease raises. A submission that breaks the sandbox fails the check.
 """
 
-import re
 from dataclasses import dataclass
 from time import monotonic
 
@@ -16,8 +15,6 @@ from .pytest_host import run_tests
 
 OUTPUT_KIB = 64
 BROKE = "broke the sandbox it was judged in"
-VERDICT = re.compile(rb"^[^\w\n]{0,20}(\d+ passed|all tests pass|pass(ed)?|ok)\b[^\n]*$", re.IGNORECASE | re.MULTILINE)
-"""Output that imitates a verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +43,14 @@ def grade(task: CodeTask, left: Files) -> Verdict:
         SandboxError: no sandbox can be leased, or its host is lost.
     """
     sanitized = sanitize(task, left)
-    passed, total, tamper = 0, len(task.cases), list(sanitized.tamper)
+    held = [check.passes(sanitized.files) for check in task.file_checks]
+    passed, total, tamper = sum(held), len(held) + len(task.cases), list(sanitized.tamper)
     if task.cases:
-        held, seen = in_fresh_sandbox(task.spec, lambda box, until: _run_cases(box, task, sanitized.files, until)) or (
+        right, seen = in_fresh_sandbox(task.spec, lambda box, until: _run_cases(box, task, sanitized.files, until)) or (
             0,
             [BROKE],
         )
-        passed += held
+        passed += right
         tamper += seen
     if task.tests:
         results = run_tests(task, sanitized.files)
@@ -87,6 +85,6 @@ def _run_cases(box: SandboxLease, task: CodeTask, files: Files, until: float) ->
             break
         if not done.output_limit_exceeded and case.passes(done.exit_code, done.stdout):
             passed += 1
-        elif VERDICT.search(done.stdout + b"\n" + done.stderr) and not VERDICT.search(case.stdout):
-            tamper.append("printed a forged verdict")
+        elif seen := case.tampering(done.exit_code, done.stdout + b"\n" + done.stderr):
+            tamper.append(seen)
     return passed, tamper

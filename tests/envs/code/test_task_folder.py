@@ -20,6 +20,9 @@ def test_a_folder_is_a_task(tmp_path: Path) -> None:
     assert (task.spec.memory_mib, task.spec.pids, task.command_seconds, task.case_seconds) == (128, 64, 3, 2)
 
 
+CASE = "instruction = 'x'\n[[case]]\n"
+
+
 @pytest.mark.parametrize(
     ("toml", "message"),
     [
@@ -27,7 +30,21 @@ def test_a_folder_is_a_task(tmp_path: Path) -> None:
         ("instruction = 'x'\nanswer = 3", "answer: unknown key"),
         ("instruction = 'x'\n[limits]\nmemory_mib = 10", "limits.memory_mib: .*64"),
         ("instruction = 'x'\n[limits]\nmemory_mib = 80", "limits: .*is too small for"),
-        ("instruction = 'x'\n[[case]]\nargv = []", "case.0.argv"),
+        ("instruction = 'x'\n[[case]]\nargv = []", "case.0: a case needs `call` and `returns`"),
+        (CASE + 'argv = ["sh", "run.sh"]', "case.0: the case compares no answer"),
+        (CASE + 'argv = ["sh", "run.sh"]\nexit_code = 3', "an exit code alone proves nothing"),
+        (CASE + 'argv = ["sh", "run.sh"]\nstdout = "4 passed"', "is a verdict"),
+        (CASE + 'argv = ["sh", "run.sh"]\nstdout = "  OK\\n"', "is a verdict"),
+        (CASE + 'argv = ["python3", "-m", "pytest", "checks"]\nstdout = "x"', "runs tests in one process"),
+        (CASE + 'argv = ["python3", "-c", "assert 1 == 1; print(3)"]\nstdout = "3"', "asserts in the sandbox"),
+        (CASE + 'argv = ["python3", "a.py"]\nstdout = "3"\nfiles = {"a.py" = "assert 1"}', "asserts in the sandbox"),
+        (CASE + 'call = "calc.add(2, 3)"', "needs either `returns`"),
+        (CASE + 'call = "calc.add(2, 3)"\nreturns = "5"\nraises = "E"', "needs either `returns`"),
+        (CASE + 'call = "calc.add(2, 3)"\nreturns = "five"', "not a Python literal"),
+        (CASE + 'call = "calc.add(2, x)"\nreturns = "5"', "write one call with literal arguments"),
+        (CASE + 'call = "add(2, 3)"\nreturns = "5"', "begins with its module"),
+        (CASE + 'call = "random.add(2, 3)"\nreturns = "5"', "Python's own module random hides"),
+        (CASE + 'call = "calc.add(2, 3)"\nstdout = "5"', "either `call` or `argv`"),
         ("instruction = ", "task.toml: Invalid value"),
     ],
 )

@@ -1,0 +1,131 @@
+"""Cases that call a function: the sandbox gets the arguments, and the host compares the result.
+
+``calc.add(2, 3)`` is parsed on the host. The process that runs the code under test holds the arguments only
+(``grading.call_guest``), so the code cannot read or forge the expected result.
+"""
+
+import ast
+import json
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .grading import call_guest
+from .grading.call_guest import encoded
+
+RELATIVE_TOLERANCE = 1e-9
+"""Tolerance of the comparison of two floats."""
+
+
+class BadCall(ValueError):
+    """A case does not describe a call and its result; the message gives the key and what to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallCase:
+    """A call of a function of the submitted code, and the expected result.
+
+    Raises:
+        BadCall: the call or the result is not valid.
+    """
+
+    call: str
+    """A call with literal arguments: ``package.module.function(2, key="x")``."""
+    returns: str = ""
+    """A Python literal: the expected result. Types count; floats may differ by ``RELATIVE_TOLERANCE``."""
+    raises: str = ""
+    """The class name of the expected exception, instead of ``returns``."""
+
+    def __post_init__(self) -> None:
+        """Check the call and the result."""
+        _parsed(self.call)
+        if bool(self.returns) == bool(self.raises):
+            raise BadCall("`call` needs either `returns`, a Python literal, or `raises`, the name of an exception")
+        if self.returns:
+            _expected(self.returns)
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """Return the command that makes the call in a sandbox."""
+        return ("python3", "-I", "-c", _script())
+
+    @property
+    def stdin(self) -> bytes:
+        """Return the request, the standard input of the command."""
+        return json.dumps(_parsed(self.call)).encode()
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """Return no files: a call adds none to the submission."""
+        return {}
+
+    def passes(self, exit_code: int, stdout: bytes) -> bool:
+        """Return whether the output reports the expected result."""
+        report = _report(stdout)
+        if self.raises:
+            return report == {"raises": self.raises}
+        return report is not None and set(report) == {"returns"} and _equal(_expected(self.returns), report["returns"])
+
+    def tampering(self, exit_code: int, stdout: bytes) -> str:
+        """Return the tampering that an output shows: the code ended the process before its result was printed."""
+        return "ended the process before its result" if exit_code == 0 and _report(stdout) is None else ""
+
+
+def _report(stdout: bytes) -> dict[str, Any] | None:
+    try:
+        report = json.loads(stdout)
+    except (ValueError, RecursionError):
+        return None
+    return report if isinstance(report, dict) else None
+
+
+def _equal(expected: Any, actual: Any) -> bool:
+    """Compare two encoded values; the recursion is as deep as the expected one."""
+    if type(expected) is not type(actual):
+        return False
+    if isinstance(expected, float):
+        return math.isclose(expected, actual, rel_tol=RELATIVE_TOLERANCE)
+    if isinstance(expected, list):
+        return len(expected) == len(actual) and all(map(_equal, expected, actual))
+    if isinstance(expected, dict):
+        return expected.keys() == actual.keys() and all(_equal(expected[key], actual[key]) for key in expected)
+    return bool(expected == actual)
+
+
+@cache
+def _script() -> str:
+    return Path(call_guest.__file__).read_text()
+
+
+def _expected(text: str) -> Any:
+    try:
+        return encoded(ast.literal_eval(text))
+    except (ValueError, SyntaxError, RecursionError) as error:
+        hint = "write a text as `returns = \"'text'\"`"
+        raise BadCall(f"`returns` is {text!r}, which is not a Python literal ({error}); {hint}") from None
+
+
+def _parsed(call: str) -> tuple[list[str], str]:
+    """Return the parts of the function's name and the source of its literal arguments, ``(args, kwargs)``."""
+    shape = f"`call` is {call!r}; write one call with literal arguments, such as `calc.add(2, 3)`"
+    try:
+        tree = ast.parse(call, mode="eval").body
+        if not isinstance(tree, ast.Call):
+            raise BadCall(shape)
+        args = tuple(ast.literal_eval(argument) for argument in tree.args)
+        kwargs = {keyword.arg: ast.literal_eval(keyword.value) for keyword in tree.keywords}
+    except (ValueError, SyntaxError, RecursionError):
+        raise BadCall(shape) from None
+    names, function = list[str](), tree.func
+    while isinstance(function, ast.Attribute):
+        names.insert(0, function.attr)
+        function = function.value
+    if not isinstance(function, ast.Name) or not names or None in kwargs:
+        raise BadCall(f"{shape}; the name of the function begins with its module")
+    if function.id in sys.stdlib_module_names:
+        raise BadCall(f"`call` is {call!r}, but Python's own module {function.id} hides the task's; rename the module")
+    return [function.id, *names], repr((args, kwargs))

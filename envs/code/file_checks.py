@@ -1,0 +1,115 @@
+"""Checks of the submitted files on the host: no process of the sandbox can forge them, because none runs.
+
+The files come from the agent. So each check takes linear time, bounds the size of a file before it parses it, and
+counts a file that does not parse as a failure. Checks are values: equal tasks have equal checks.
+"""
+
+import configparser
+import json
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+MAX_PARSED_BYTES = 4096
+"""Maximum size of a configuration file; the parser of INI files takes quadratic time for a line."""
+
+LINE_END = re.compile(r"\r\n|\r|\n")
+ENCODING = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+"""A comment that names the encoding of a Python file, as Python finds it."""
+
+
+class FileCheck(Protocol):
+    """A check of the submitted files, hashable and picklable."""
+
+    def passes(self, files: Mapping[str, bytes]) -> bool:
+        """Return whether the files pass. Raises nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NameGone:
+    """No Python file contains the name, in any spelling that Python reads as this name."""
+
+    name: str
+
+    def passes(self, files: Mapping[str, bytes]) -> bool:
+        """Return whether the name is gone from all files that end in ``.py``."""
+        return not any(self._in(content) for path, content in files.items() if path.endswith(".py"))
+
+    def _in(self, content: bytes) -> bool:
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            return True
+        return self.name in _normalized(text) or _declares_encoding(text)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEquals:
+    """The folder holds the expected configuration files only, with the expected settings; layout does not count."""
+
+    folder: str
+    files: tuple[tuple[str, bytes], ...]
+    """The expected files: name and content, in the formats ``.ini``, ``.json`` and ``.env``."""
+
+    def passes(self, files: Mapping[str, bytes]) -> bool:
+        """Return whether every setting of every file is as expected."""
+        prefix = f"{self.folder}/"
+        left = {path.removeprefix(prefix): content for path, content in files.items() if path.startswith(prefix)}
+        try:
+            return left.keys() == dict(self.files).keys() and all(
+                settings(name, left[name]) == settings(name, content) for name, content in self.files
+            )
+        except (ValueError, RecursionError, configparser.Error):
+            return False
+
+
+def settings(name: str, content: bytes) -> Any:
+    """Return the settings of a configuration file in a form in which equal settings are equal values.
+
+    Raises:
+        ValueError, RecursionError, configparser.Error: the file is too large, or it does not parse.
+    """
+    if len(content) > MAX_PARSED_BYTES:
+        raise ValueError(f"{name} has more than {MAX_PARSED_BYTES} bytes")
+    text = content.decode()
+    if name.endswith(".json"):
+        return json.loads(text, object_pairs_hook=_unique, parse_float=str, parse_constant=str)
+    if name.endswith(".ini"):
+        parser = configparser.RawConfigParser()
+        parser.read_string(text)
+        return {section: dict(keys) for section, keys in parser.items()}
+    lines = [line.strip() for line in text.splitlines()]
+    return _unique([_pair(line) for line in lines if line and not line.startswith("#")])
+
+
+def _pair(line: str) -> tuple[str, str]:
+    key, equals, value = line.partition("=")
+    if not equals:
+        raise ValueError(f"no `=` in {line!r}")
+    return key.strip(), value.strip()
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return found
+
+
+def _normalized(text: str) -> str:
+    """Return the text with each character in the normal form NFKC, in which Python compares identifiers.
+
+    Normalizing the whole text would take quadratic time for a run of combining marks.
+    """
+    if text.isascii():
+        return text
+    return text.translate({ord(each): unicodedata.normalize("NFKC", each) for each in set(text) if not each.isascii()})
+
+
+def _declares_encoding(text: str) -> bool:
+    """Return whether one of the first two lines names an encoding other than UTF-8, in which Python then reads."""
+    matches = [ENCODING.match(line) for line in LINE_END.split(text, maxsplit=2)[:2]]
+    return any(match is not None and match[1].lower() not in ("utf-8", "utf8", "utf_8") for match in matches)

@@ -1,0 +1,93 @@
+"""A case that calls a function compares values and types, and no output of the submitted code forges its result."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from turnwise.envs.code.calls import CallCase
+from turnwise.envs.code.grading import call_guest
+
+
+def output(case: CallCase, folder: Path, source: str) -> subprocess.CompletedProcess[bytes]:
+    """Make the call as the sandbox does, with a folder of the test in place of the work folder."""
+    (folder / "calc.py").write_text(source)
+    script = case.argv[3].replace(f'WORKSPACE = "{call_guest.WORKSPACE}"', f"WORKSPACE = {str(folder)!r}")
+    return subprocess.run([sys.executable, *case.argv[1:3], script], input=case.stdin, capture_output=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("returns", "right", "wrong"),
+    [
+        ("5", "5", ("5.0", "'5'", "True", "6", "None")),
+        ("1", "1", ("True", "1.0")),
+        ("0.3", "0.1 + 0.2", ("0.30001", "'0.3'", "0")),
+        ("None", "None", ("0", "False")),
+        (
+            "(1, [2, {3: {4}}], b'x')",
+            "(1, [2, {3: {4}}], b'x')",
+            ("[1, [2, {3: {4}}], b'x']", "(1, [2, {3: {5}}], b'x')"),
+        ),
+        ("{'a': 1, 'b': 2}", "{'b': 2, 'a': 1}", ("{'a': 1}", "{'a': 1, 'b': 2, 'c': 3}")),
+        ("'it\\n'", "'it\\n'", ("'it'",)),
+    ],
+)
+def test_values_and_types_are_compared(tmp_path: Path, returns: str, right: str, wrong: tuple[str, ...]) -> None:
+    case = CallCase("calc.add(2, three=[3])", returns)
+    for value, passes in ((right, True), *((each, False) for each in wrong)):
+        done = output(case, tmp_path, f"def add(two, three):\n    print('noise')\n    return {value}\n")
+        assert case.passes(done.returncode, done.stdout) is passes, value
+
+
+def test_an_exception_is_compared_by_its_class(tmp_path: Path) -> None:
+    case = CallCase("calc.add(2)", raises="KeyError")
+    for error, passes in (("KeyError", True), ("ValueError", False), ("KeyboardInterrupt", False)):
+        done = output(case, tmp_path, f"def add(two):\n    raise {error}('x')\n")
+        assert case.passes(done.returncode, done.stdout) is passes
+        assert not case.tampering(done.returncode, done.stdout)
+
+
+EQUAL_TO_ALL = """
+class Equal(int):
+    __eq__ = lambda self, other: True
+    __hash__ = int.__hash__
+    __repr__ = __str__ = lambda self: "5"
+def add(one, two):
+    return Equal()
+"""
+FRAMES = """
+import gc, sys
+def add(one, two):
+    frame = sys._getframe()
+    while frame:
+        for value in [*frame.f_locals.values(), *frame.f_globals.values()]:
+            if isinstance(value, dict) and "returns" in value:
+                return value["returns"]
+        frame = frame.f_back
+    return [each for each in gc.get_objects() if isinstance(each, dict) and "returns" in each]
+"""
+
+
+@pytest.mark.parametrize(
+    "source", [EQUAL_TO_ALL, FRAMES, "import os\nos._exit(0)", "import os\nos.write(1, b'5')\nos._exit(0)"]
+)
+def test_a_forged_result_does_not_pass(tmp_path: Path, source: str) -> None:
+    case = CallCase("calc.add(2, 3)", "5")
+    done = output(case, tmp_path, source)
+    assert not case.passes(done.returncode, done.stdout)
+    ended_early = "_exit" in source
+    assert bool(case.tampering(done.returncode, done.stdout)) is ended_early
+
+
+@pytest.mark.parametrize("stdout", [b"", b"5", b"[" * 60_000, b'{"returns": 5, "raises": 5}', b"null", b"\xff", b"NaN"])
+def test_output_that_is_no_report_does_not_pass(stdout: bytes) -> None:
+    assert not CallCase("calc.add(2, 3)", "5").passes(0, stdout)
+
+
+def test_the_request_holds_the_arguments_only() -> None:
+    case = CallCase("pkg.calc.Sum.of(2, [3], key='x')", "'violet'")
+    names, arguments = json.loads(case.stdin)
+    assert (names, arguments) == (["pkg", "calc", "Sum", "of"], "((2, [3]), {'key': 'x'})")
+    assert b"violet" not in case.stdin
+    assert "violet" not in "".join(case.argv)
