@@ -87,6 +87,14 @@ class TurnEnv(gymnasium.Env[Obs, str]):
         """
         return None
 
+    def check_trainable(self) -> None:
+        """Check that a run may train on the rewards; a run calls this before its first episode.
+
+        Raises:
+            NotTrainable: an agent can forge the rewards of a task; the message names the task, why, and what to do.
+        """
+        return
+
     def screenshot(self) -> Image | Png | None:
         """Return a picture of the current state for a person who plays; None if the observation is the picture."""
         return None
@@ -173,6 +181,11 @@ class Adapted(TurnEnv):
         """Return the tasks of the unwrapped environment; None if it has no ``tasks``."""
         found: Sequence[int] | None = self._own("tasks")(split) if hasattr(self._core, "tasks") else None
         return found
+
+    def check_trainable(self) -> None:
+        """Check the unwrapped environment, if it has ``check_trainable``."""
+        if hasattr(self._core, "check_trainable"):
+            self._own("check_trainable")()
 
     def screenshot(self) -> Image | Png | None:
         """Return the picture of the unwrapped environment; None if it has no ``screenshot``."""

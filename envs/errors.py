@@ -4,7 +4,8 @@
     ├── UnknownEnvironment    no environment has this id; the message names the nearest id
     ├── EnvironmentFailed     the environment raised; the message ends with its traceback's last lines
     ├── EnvironmentBroken     a return value breaks the contract (type, NaN, size)
-    └── EnvTimeout            a call exceeded its timeout
+    ├── EnvTimeout            a call exceeded its timeout
+    └── NotTrainable          a run must not train on its rewards
 
 Each is a failure, never a reward: the episode loop records it as the trajectory's status and error text.
 """
@@ -36,6 +37,10 @@ class EnvironmentBroken(EnvError):
 
 class EnvTimeout(EnvError):
     """A call exceeded its timeout; its thread was abandoned."""
+
+
+class NotTrainable(EnvError):
+    """A run must not train on the rewards of the environment: the agent can forge them."""
 
 
 def wrap_error(call: str, error: BaseException) -> EnvError:

@@ -149,6 +149,10 @@ class CodeEnv(TurnEnv):
             return self._end(lost, "the sandbox broke")
         return self._end(left, "submitted") if isinstance(asked, Submit) else self._turn(done.text, done.applied)
 
+    def check_trainable(self) -> None:
+        """Check that no task of the split ``train`` has hidden tests, except ``trusted`` tasks. Raises NotTrainable."""
+        self._instances.check_trainable()
+
     def snapshot(self) -> Snapshot | None:
         """Return the files of the sandbox and the progress; None if the episode is over or has no snapshot now."""
         archive = pack(self._box) if self._box is not None else None

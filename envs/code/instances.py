@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from ..errors import NotTrainable
 from .families import FAMILIES, SPLITS
 from .families import draw as drawn
 from .task import CodeTask
-from .task_folder import find, load
+from .task_folder import MANIFEST, find, has_forgeable_tests, load
 
 MIX = "mix"
 
@@ -27,6 +28,25 @@ class Instances:
         if self._folder:
             for split in SPLITS:
                 find(self._folder, split)
+
+    def check_trainable(self) -> None:
+        """Check that the agent cannot forge the verdict of any task of the split ``train``.
+
+        Raises:
+            NotTrainable: a task has hidden tests and is not ``trusted``.
+            BadTask: a manifest is invalid.
+        """
+        folders = find(self._folder, "train") if self._folder else ()
+        forgeable = [folder for folder in folders if has_forgeable_tests(folder)]
+        if not forgeable:
+            return
+        others = f" and {len(forgeable) - 1} more" if len(forgeable) > 1 else ""
+        raise NotTrainable(
+            f"task {forgeable[0].name}{others} of {self._folder} has hidden `tests/`: they share a process with the "
+            "agent's code, which can forge their verdict, and a policy learns to. Use `[[case]]` with `call` and "
+            f"`returns` in {MANIFEST} instead; or set `trusted = true` there if the policy is harmless; or evaluate "
+            "only, with `turnwise eval`"
+        )
 
     def draw(self, seed: int, split: str) -> CodeTask:
         """Return the task of a seed; tasks of a folder are indexed by ``seed % count``.

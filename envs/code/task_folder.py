@@ -142,6 +142,15 @@ def find(folder: Path, split: str) -> tuple[Path, ...]:
     return chosen
 
 
+def has_forgeable_tests(folder: Path) -> bool:
+    """Return whether the task of a folder has hidden tests and is not ``trusted``.
+
+    Raises:
+        BadTask: the manifest is invalid.
+    """
+    return not _manifest(folder / MANIFEST).trusted and any(path.is_file() for path in folder.glob("tests/**/*"))
+
+
 def read_tree(folder: Path) -> dict[str, bytes]:
     """Read every regular file below a folder, by path, without caches and ``.git``; empty if the folder does not exist.
 

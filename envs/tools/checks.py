@@ -15,7 +15,7 @@ from typing import Any
 from gymnasium.utils.env_checker import check_env
 
 from ..base import Adapted, TurnEnv
-from ..errors import EnvError, EnvTimeout
+from ..errors import EnvError, EnvTimeout, NotTrainable
 from ..runner.env_thread import EnvThread
 from ..runner.step_result import StepResult
 
@@ -321,6 +321,16 @@ async def vocabulary_closed(subject: Subject) -> str:
     return f"{len(words)} words"
 
 
+async def trainable(subject: Subject) -> str:
+    """Check whether a run may train on the rewards; an environment for evaluation only is no fault."""
+    async with subject.made() as owner:
+        try:
+            await owner.run("check_trainable", lambda env: env.check_trainable(), subject.timeout_s)
+        except NotTrainable as refusal:
+            raise Skipped(f"for evaluation only: {refusal}") from None
+    return "no task declares that its rewards can be forged"
+
+
 async def within_bounds(subject: Subject) -> str:
     """Check that no call of the previous checks took longer than the timeout, and report the largest observation."""
     if not subject.step_ms:
@@ -345,5 +355,6 @@ CHECKS: dict[str, Check] = {
     "info": info_contract,
     "oracle": oracle_succeeds,
     "vocabulary": vocabulary_closed,
+    "trainable": trainable,
     "bounds": within_bounds,
 }

@@ -37,6 +37,7 @@ from ..cluster.runtime import check_store_reach, start_ray, stop_ray
 from ..config.schema import RunConfig
 from ..context import RunContext
 from ..evaluation.in_run import Evaluator
+from ..rollout.trainable import refuse_untrainable
 from ..shutdown import SHUTDOWN
 from ..telemetry.code_identity import git_revision, package_versions
 from ..telemetry.events import Event, Note
@@ -79,6 +80,8 @@ def train(
     started = monotonic()
     for one in config.environments:
         spec(one.id)
+    if not config.is_offline:
+        asyncio.run(refuse_untrainable(config.environments, config.rollout.reset_timeout_s))
     database = open_database(store_url, create=True)
     with database.read() as conn:
         identity = resolve_run(config, partial(_find_run, conn), fork)

@@ -1,0 +1,68 @@
+"""A run refuses tasks whose verdict the agent can forge, before it starts anything; an evaluation plays them."""
+
+import asyncio
+from pathlib import Path
+
+import gymnasium
+import pytest
+from turnwise.envs import make
+from turnwise.envs.base import Adapted
+from turnwise.envs.errors import NotTrainable
+from turnwise.tests.envs.code.small_task import TOML, small_task
+from turnwise.tests.envs.faulty import FAULTY
+from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.config.sections import EnvironmentConfig
+from turnwise.trainer.rollout.trainable import refuse_untrainable
+from turnwise.trainer.run.run import train
+
+CODE = "turnwise/Code-v0"
+CASE = '\n[[case]]\ncall = "calc.add(2, 3)"\nreturns = "5"\n'
+REFUSED = "turnwise/Code-v0 cannot be trained on: task add of .*hidden `tests/`.*forge.*`call`.*`trusted = true`"
+
+
+def refuse(folder: Path) -> None:
+    environments = [EnvironmentConfig(id=CODE, options={"folder": str(folder)})]
+    asyncio.run(refuse_untrainable(environments, 10.0))
+
+
+def test_hidden_tests_are_refused_with_and_without_cases(tmp_path: Path) -> None:
+    with pytest.raises(NotTrainable, match=REFUSED):
+        refuse(small_task(tmp_path / "add"))
+    with pytest.raises(NotTrainable, match=REFUSED):
+        refuse(small_task(tmp_path / "both" / "add", toml=TOML + CASE))
+
+
+def test_cases_and_trusted_tests_are_accepted(tmp_path: Path) -> None:
+    refuse(small_task(tmp_path / "cases", toml=TOML + CASE, hidden=""))
+    refuse(small_task(tmp_path / "trusted", toml="trusted = true\n" + TOML))
+    refuse(small_task(tmp_path / "evaluated", toml='split = "test"\n' + TOML).parent)
+
+
+def test_one_task_of_a_set_is_named(tmp_path: Path) -> None:
+    for name in ("add", "minus", "times"):
+        small_task(tmp_path / name)
+    small_task(tmp_path / "aa", toml="trusted = true\n" + TOML)
+    with pytest.raises(NotTrainable, match="task add and 2 more of"):
+        refuse(tmp_path)
+
+
+def test_other_environments_and_other_failures_are_accepted() -> None:
+    broken = EnvironmentConfig(id=FAULTY, options={"fault": "raise", "where": "make"})
+    families = EnvironmentConfig(id=CODE)
+    asyncio.run(refuse_untrainable([broken, families, EnvironmentConfig(id="turnwise/TextSite-v0")], 10.0))
+
+
+def test_a_run_starts_nothing(tmp_path: Path) -> None:
+    folder = small_task(tmp_path / "add")
+    config = parse_config({"name": "forged", "environments": [{"id": CODE, "options": {"folder": str(folder)}}]})
+    notes: list[object] = []
+    with pytest.raises(NotTrainable, match=REFUSED):
+        train(config, store_url=f"sqlite:///{tmp_path}/turnwise.db", report=notes.append)
+    assert notes == []
+    assert not (tmp_path / "turnwise.db").exists()
+
+
+def test_a_wrapped_environment_is_checked(tmp_path: Path) -> None:
+    inner = make(CODE, folder=str(small_task(tmp_path / "add")))
+    with pytest.raises(NotTrainable, match="task add"):
+        Adapted(gymnasium.Wrapper(inner)).check_trainable()

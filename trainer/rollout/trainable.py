@@ -1,0 +1,35 @@
+"""The refusal of environments whose rewards an agent can forge, before a run spends anything on them."""
+
+import asyncio
+from collections.abc import Sequence
+
+from ...envs.errors import EnvError, NotTrainable
+from ...envs.runner.env_thread import EnvThread
+from ..config.sections import EnvironmentConfig
+
+
+async def refuse_untrainable(environments: Sequence[EnvironmentConfig], timeout_s: float) -> None:
+    """Make each environment once and call its ``check_trainable``. ``timeout_s`` bounds each call.
+
+    An environment that fails in another way is left to its episodes, which record the failure.
+
+    Raises:
+        NotTrainable: a run must not train on an environment; the message names the environment and the task.
+    """
+    checks = [_check(one, timeout_s) for one in environments]
+    for found in await asyncio.gather(*checks, return_exceptions=True):
+        if isinstance(found, BaseException):
+            raise found
+
+
+async def _check(environment: EnvironmentConfig, timeout_s: float) -> None:
+    thread = EnvThread(environment.id, environment.options)
+    try:
+        await thread.make(timeout_s)
+        await thread.run("cannot be trained on", lambda env: env.check_trainable(), timeout_s)
+    except NotTrainable:
+        raise
+    except EnvError:
+        return
+    finally:
+        await thread.close(timeout_s)
