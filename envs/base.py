@@ -19,6 +19,7 @@ enables. The contract:
 * Malformed text from an agent is an outcome (an observation), never an exception.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -48,6 +49,9 @@ class TurnEnv(gymnasium.Env[Obs, str]):
     restorable: bool = False
     """Whether ``snapshot`` and ``restore`` work: a rollout controller may then branch and suspend an
     episode."""
+
+    deadline: float = math.inf
+    """When the call that runs times out, on the monotonic clock; the runner sets it before ``reset`` and ``step``."""
 
     def instructions(self) -> str:
         """Return the system prompt; empty for none."""
@@ -153,6 +157,8 @@ class Adapted(TurnEnv):
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
         """Step the inner environment."""
+        if isinstance(self._core, TurnEnv):
+            self._core.deadline = self.deadline
         observation, reward, terminated, truncated, info = self.inner.step(action)
         return observation, float(reward), terminated, truncated, info
 

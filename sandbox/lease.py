@@ -75,6 +75,10 @@ class SandboxLease:
         """Return the contents of files as ``Sandbox.read`` does."""
         return self._thread.wait(self._held().read(path, timeout_s=timeout_s, user=user), timeout_s)
 
+    def read_changes(self, path: str, known: str, *, timeout_s: float) -> tuple[str, dict[str, bytes] | None]:
+        """Return a digest of files, and the files if they changed, as ``Sandbox.read_changes`` does."""
+        return self._thread.wait(self._held().read_changes(path, known, timeout_s=timeout_s), timeout_s)
+
     def write(self, files: Mapping[str, bytes], *, timeout_s: float, executable: bool = False, user: int = 0) -> None:
         """Write files as ``Sandbox.write`` does."""
         work = self._held().write(files, timeout_s=timeout_s, executable=executable, user=user)

@@ -31,6 +31,8 @@ class SandboxSpec(BaseModel):
     read_mib: int = Field(16, ge=1, le=256)
     """Limit of one ``read``."""
     network: Literal["none"] = "none"
+    purpose: str = ""
+    """What the sandbox is for; equal limits with different purposes never share a sandbox."""
     ttl_s: float = Field(3600.0, gt=0)
     """Time to live: the sandbox ends itself this long after its start, even during a command."""
     trusted: bool = False

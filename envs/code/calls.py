@@ -70,7 +70,7 @@ class CallCase:
             return report == {"raises": self.raises}
         return report is not None and set(report) == {"returns"} and _equal(_expected(self.returns), report["returns"])
 
-    def tampering(self, exit_code: int, stdout: bytes) -> str:
+    def tampering(self, exit_code: int, stdout: bytes, stderr: bytes) -> str:
         """Return the tampering that an output shows: the code ended the process before its result was printed."""
         return "ended the process before its result" if exit_code == 0 and _report(stdout) is None else ""
 

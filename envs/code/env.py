@@ -5,24 +5,28 @@ each turn also earns the change in the share of passing checks; the sum over the
 first. ``info["extras"]["tamper"]`` lists tampering; it costs ``tamper_cost``, by default 0, because tampering does not
 reach the grader.
 
-If the agent breaks its sandbox, the episode ends and the files last read are graded. A sandbox that cannot be leased,
-or fails in grading, raises ``SandboxError``.
+If the agent breaks its sandbox, the episode ends and the files last read are graded. An agent that slows a step or its
+grading down gets an outcome before the step times out (``deadlines``). A sandbox that cannot be leased, or fails in
+grading, raises ``SandboxError``.
 
 A snapshot holds the files of the sandbox, not its processes (``workspace_snapshot``): a state in which a process of the
 agent runs has no snapshot.
 """
 
-import hashlib
+import contextlib
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import Any
 
 from ...sandbox import FileError, SandboxLease, SandboxLost
 from ..base import Info, Obs, TurnEnv
 from ..spaces import FreeText
 from .actions import MalformedAction, Submit, parse
-from .execute import act, bounded, listing
+from .deadlines import ACTION_SHARE, end_of_step, latest_grading, left
+from .execute import ActionResult, act, bounded, listing
 from .fresh_sandbox import FILE_TIMEOUT_S, open_sandbox, sandbox_extras
 from .grading.grade import Verdict, grade
+from .grading.pytest_host import prepare_tests
 from .instances import MIX, Instances
 from .submission import Submission, collect_submission
 from .task import CodeTask, Files, changed
@@ -117,7 +121,10 @@ class CodeEnv(TurnEnv):
         task = self._instances.draw(number, (options or {}).get("split", "train"))
         self._task = replace(task, spec=task.spec.model_copy(update={"trusted": self._trusted}))
         self._files: Files = dict(task.workspace)
+        if task.tests:
+            prepare_tests(self._task)
         self._box = open_sandbox(self._task.spec, self._files)
+        self._digest, _ = self._box.read_changes(".", "", timeout_s=FILE_TIMEOUT_S)
         self._over = False
         self._judged: Files = self._files
         self._share = grade(self._task, self._files).share if self._step_reward else 0.0
@@ -134,20 +141,24 @@ class CodeEnv(TurnEnv):
         try:
             asked = parse(action)
         except MalformedAction as error:
-            return self._turn(str(error), valid=False)
-        box, lost = self._box, None
+            return self._turn(str(error), False, None)
+        until, submitted, done = end_of_step(self.deadline), None, ActionResult("")
+        latest = latest_grading(until)
         try:
             if isinstance(asked, Submit):
-                left = collect_submission(box)
+                submitted = collect_submission(self._box, until)
             else:
-                done = act(box, asked, task.command_seconds, self._max_chars)
-                self._files = _read(box, self._files)
+                seconds = min(task.command_seconds, ACTION_SHARE * left(until))
+                done = act(self._box, asked, seconds, self._max_chars)
+                self._read(self._box, until)
         except (SandboxLost, FileError) as error:
-            lost = Submission(self._files, (f"the sandbox broke: {error}"[:200],))
-        # Grading is outside the `try`: the agent does not cause its failures.
-        if lost:
-            return self._end(lost, "the sandbox broke")
-        return self._end(left, "submitted") if isinstance(asked, Submit) else self._turn(done.text, done.applied)
+            files = self._files if monotonic() < latest else None
+            lost = Submission(files, (f"the sandbox broke: {error}"[:200],))
+            return self._end(lost, "the sandbox broke", until)
+        # Outside of the `try`: the agent does not cause the failures of a grading.
+        if submitted is not None:
+            return self._end(submitted, "submitted", until)
+        return self._turn(done.text, done.applied, until if monotonic() < latest else None)
 
     def check_trainable(self) -> None:
         """Check that no task of the split ``train`` has hidden tests, except ``trusted`` tasks. Raises NotTrainable."""
@@ -169,7 +180,10 @@ class CodeEnv(TurnEnv):
         self.close()
         self._task, self._files, self._judged = snapshot.task, snapshot.files, snapshot.judged
         self._share = snapshot.share
+        if snapshot.task.tests:
+            prepare_tests(snapshot.task)
         self._box = unpack(snapshot.task.spec, snapshot.archive)
+        self._digest, _ = self._box.read_changes(".", "", timeout_s=FILE_TIMEOUT_S)
         self._over = False
 
     def close(self) -> None:
@@ -190,30 +204,32 @@ class CodeEnv(TurnEnv):
                 return f"bash rm -- '{path}'"
         return "submit"
 
-    def _turn(self, text: str, valid: bool) -> tuple[Obs, float, bool, bool, Info]:
-        """Return the result of a turn that does not end the episode."""
+    def _turn(self, text: str, valid: bool, until: float | None) -> tuple[Obs, float, bool, bool, Info]:
+        """Return the result of a turn that does not end the episode; its files are graded unless ``until`` is None."""
         parts = self._cost(valid)
-        if self._step_reward and self._files != self._judged:
-            self._progress(grade(self.task, self._files), parts)
+        if self._step_reward and self._files != self._judged and until is not None:
+            self._progress(grade(self.task, self._files, until), parts)
         return bounded(text, self._max_chars), sum(parts.values()), False, False, self._info(valid, parts)
 
-    def _end(self, left: Submission, how: str) -> tuple[Obs, float, bool, bool, Info]:
+    def _end(self, submitted: Submission, how: str, until: float) -> tuple[Obs, float, bool, bool, Info]:
         """Grade. Release the agent's sandbox first, so that grading in a full pool does not deadlock."""
         self._over = True
         self.close()
-        if left.files is not None:
-            self._files = left.files
-            verdict = grade(self.task, left.files)
-        else:
-            verdict = Verdict(0, 1, ("left more files than can be judged",))
-        tamper = truncated_lines([*dict.fromkeys([*left.tamper, *verdict.tamper])])
+        verdict = Verdict(0, 1)
+        if submitted.files is not None:
+            self._files = submitted.files
+            verdict = grade(self.task, submitted.files, until)
+        tamper = truncated_lines([*dict.fromkeys([*submitted.tamper, *verdict.tamper])])
         parts = self._cost(valid=True)
         parts["success"] = float(verdict.success)
         if self._step_reward:
             self._progress(verdict, parts)
         if tamper:
             parts["tamper"] = 0.0 - self._costs["tamper"]
-        info = self._info(True, parts) | {"success": verdict.success, "extras": {"tamper": tamper} if tamper else {}}
+        extras = {"tamper": tamper} if tamper else {}
+        if verdict.timed_out:
+            extras["timed_out"] = ["grading"]
+        info = self._info(True, parts) | {"success": verdict.success, "extras": extras}
         text = f"{how}: {'every check passes' if verdict.success else 'a check fails'}"
         return text, sum(parts.values()), True, False, info
 
@@ -228,19 +244,17 @@ class CodeEnv(TurnEnv):
         return parts
 
     def _info(self, valid: bool, parts: dict[str, float]) -> Info:
-        digest = hashlib.sha256(repr(sorted(self._files.items())).encode()).hexdigest()[:16]
-        return {"action_valid": valid, "state_key": digest, "env_error": None, "success": False, "reward_parts": parts}
+        key = self._digest[:16]
+        return {"action_valid": valid, "state_key": key, "env_error": None, "success": False, "reward_parts": parts}
+
+    def _read(self, box: SandboxLease, until: float) -> None:
+        """Read the files of the work folder if they changed; keep the earlier ones if they exceed the read limit."""
+        with contextlib.suppress(FileError):
+            self._digest, changed_files = box.read_changes(".", self._digest, timeout_s=left(until, FILE_TIMEOUT_S))
+            self._files = self._files if changed_files is None else changed_files
 
 
 def truncated_lines(lines: list[str]) -> list[str]:
     """Return at most ``MAX_TAMPER_LINES`` lines, then the number of omitted lines."""
     more = len(lines) - MAX_TAMPER_LINES
     return [*lines[:MAX_TAMPER_LINES], f"and {more} more"] if more > 0 else lines
-
-
-def _read(box: SandboxLease, before: Files) -> Files:
-    """Read the files of the work folder; return ``before`` if they exceed the read limit."""
-    try:
-        return box.read(".", timeout_s=FILE_TIMEOUT_S)
-    except FileError:
-        return before

@@ -25,17 +25,18 @@ class ActionResult:
 
 
 def act(box: SandboxLease, action: Action, seconds: float, max_chars: int) -> ActionResult:
-    """Run any action except ``submit``; ``seconds`` is the timeout of a command, ``max_chars`` bounds a shown file."""
+    """Run any action except ``submit``; ``seconds`` is its timeout, and ``max_chars`` bounds a shown file."""
+    file_s = min(seconds, FILE_TIMEOUT_S)
     try:
         match action:
             case Bash(script):
                 return ActionResult(format_result(box.exec(["bash", "-c", script], timeout_s=seconds), seconds))
-            case View(path, first, last):
-                return _view(box, path, first, last, max_chars)
+            case View():
+                return _view(box, action, max_chars, file_s)
             case Edit(path, blocks):
-                return _edit(box, path, blocks)
+                return _edit(box, path, blocks, file_s)
             case Write(path, content):
-                box.write({path: _encoded(content)}, timeout_s=FILE_TIMEOUT_S)
+                box.write({path: _encoded(content)}, timeout_s=file_s)
                 return ActionResult(f"wrote {path}")
     except FileError as error:
         return ActionResult(str(error).partition(": ")[2] or str(error), applied=False)
@@ -72,8 +73,9 @@ def listing(paths: list[str]) -> str:
     return "\n".join([*sorted(paths)[:MAX_LISTED_PATHS], *more])
 
 
-def _view(box: SandboxLease, path: str, first: int | None, last: int | None, max_chars: int) -> ActionResult:
-    files = box.read(path, timeout_s=FILE_TIMEOUT_S)
+def _view(box: SandboxLease, action: View, max_chars: int, timeout_s: float) -> ActionResult:
+    path, first, last = action.path, action.first, action.last
+    files = box.read(path, timeout_s=timeout_s)
     if "." not in files:
         return ActionResult(listing(list(files)) or f"{path} holds no files")
     content = files["."]
@@ -83,8 +85,8 @@ def _view(box: SandboxLease, path: str, first: int | None, last: int | None, max
     return ActionResult(numbered(content, first or 1, min(last or count, count), max_chars) or f"{path} is empty")
 
 
-def _edit(box: SandboxLease, path: str, blocks: tuple[tuple[str, str], ...]) -> ActionResult:
-    files = box.read(path, timeout_s=FILE_TIMEOUT_S)
+def _edit(box: SandboxLease, path: str, blocks: tuple[tuple[str, str], ...], timeout_s: float) -> ActionResult:
+    files = box.read(path, timeout_s=timeout_s)
     if "." not in files:
         return ActionResult(f"{path} is not a file", applied=False)
     if len(files["."]) > MAX_EDITED_BYTES:
@@ -98,7 +100,7 @@ def _edit(box: SandboxLease, path: str, blocks: tuple[tuple[str, str], ...]) -> 
             where = "does not occur" if not count else f"occurs {count} times, and must occur once"
             return ActionResult(f"{path} is unchanged: the old text of block {number} {where}", applied=False)
         content = content.replace(_encoded(old), _encoded(new))
-    box.write({path: content if ended else content.removesuffix(b"\n")}, timeout_s=FILE_TIMEOUT_S)
+    box.write({path: content if ended else content.removesuffix(b"\n")}, timeout_s=timeout_s)
     return ActionResult(f"edited {path}: {len(blocks)} {'place' if len(blocks) == 1 else 'places'}")
 
 

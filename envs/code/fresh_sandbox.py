@@ -5,13 +5,13 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from ...sandbox import SandboxLease, SandboxLost, SandboxSpec, lease
+from ...sandbox.errors import LeaseTimeout
+from .deadlines import GRADING_SHARE, left
 from .task import Files
 
 LEASE_TIMEOUT_S = 15.0
 """Shorter than the timeout of a step, so that a missing sandbox is reported as a SandboxError and not as a timeout."""
 FILE_TIMEOUT_S = 10.0
-GRADING_TIMEOUT_S = 20.0
-"""Total time of the commands of one grading; shorter than a step, so that slow code is not a sandbox error."""
 
 T = TypeVar("T")
 
@@ -36,31 +36,49 @@ def open_sandbox(spec: SandboxSpec, files: Files) -> SandboxLease:
     return box
 
 
-def write_files(box: SandboxLease, files: Files) -> None:
+def write_files(box: SandboxLease, files: Files, timeout_s: float = FILE_TIMEOUT_S) -> None:
     """Write files; a file that begins with ``#!`` becomes executable. Raises like ``SandboxLease.write``."""
     scripts = {path: content for path, content in files.items() if content.startswith(b"#!")}
     plain: Mapping[str, bytes] = {path: content for path, content in files.items() if path not in scripts}
     if plain:
-        box.write(plain, timeout_s=FILE_TIMEOUT_S)
+        box.write(plain, timeout_s=timeout_s)
     if scripts:
-        box.write(scripts, timeout_s=FILE_TIMEOUT_S, executable=True)
+        box.write(scripts, timeout_s=timeout_s, executable=True)
 
 
-def in_fresh_sandbox(spec: SandboxSpec, judge: Callable[[SandboxLease, float], T]) -> T | None:
+def in_fresh_sandbox(
+    spec: SandboxSpec, purpose: str, judge: Callable[[SandboxLease, float], T], until: float
+) -> T | None:
     """Return the result of ``judge`` in a fresh sandbox; its second argument is the monotonic deadline of its commands.
 
-    A sandbox that is lost during grading is replaced once. Return None if the second sandbox is lost too: the
-    submitted code then breaks its sandbox.
+    A sandbox that held hidden tests or inputs is leased again for the same ``purpose`` only. So the agent of another
+    episode cannot find out what remains of them, such as a counter of the kernel.
+
+    A sandbox that is lost during grading is replaced once. Return None if the second sandbox is lost too, or does not
+    come in time: the submitted code then breaks its sandbox.
+
+    Args:
+        until: when the grading must end, on the monotonic clock; a share of the time is for the lease.
 
     Raises:
         SandboxError: no sandbox can be leased, or its host is lost.
     """
-    until = 0.0
-    for _ in range(2):
-        with lease(spec, timeout_s=LEASE_TIMEOUT_S) as box:
-            until = until or monotonic() + GRADING_TIMEOUT_S
+    spec = spec.model_copy(update={"purpose": purpose})
+    judged_until = None
+    grading_s = GRADING_SHARE * left(until)
+    while judged_until is None or monotonic() < judged_until:
+        lost_before = judged_until is not None
+        try:
+            box = lease(spec, timeout_s=left(until, left(until) - (0.0 if lost_before else grading_s)))
+        except LeaseTimeout:
+            if lost_before:
+                return None
+            raise
+        judged_until = judged_until or min(until, monotonic() + grading_s)
+        with box:
             try:
-                return judge(box, until)
+                return judge(box, judged_until)
             except SandboxLost:
-                continue
+                if lost_before:
+                    return None
     return None

@@ -49,9 +49,10 @@ class Case:
         """Return whether this exit code and output pass the case."""
         return exit_code == self.exit_code and _stripped(stdout) == _stripped(self.stdout)
 
-    def tampering(self, exit_code: int, stdout: bytes) -> str:
+    def tampering(self, exit_code: int, stdout: bytes, stderr: bytes) -> str:
         """Return the tampering that the output of a case that failed shows; empty if it shows none."""
-        forged = FORGED_VERDICT.search(stdout) and not FORGED_VERDICT.search(self.stdout)
+        output = stdout + b"\n" + stderr
+        forged = FORGED_VERDICT.search(output) and not FORGED_VERDICT.search(self.stdout)
         return "printed a forged verdict" if forged else ""
 
 
@@ -78,7 +79,7 @@ class CodeTask:
     command_seconds: float = 10.0
     """Timeout of one agent command."""
     case_seconds: float = 5.0
-    """Timeout of one case. All hidden tests together have ten times this, at most 20 s."""
+    """Timeout of one case. All hidden tests together have ten times this, and at most 40 % of a step."""
 
 
 def changed(files: Files, change: Change) -> dict[str, bytes]:

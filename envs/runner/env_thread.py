@@ -129,7 +129,7 @@ class EnvThread:
         """Start an episode."""
 
         def work(env: TurnEnv) -> StepResult:
-            began = time.perf_counter()
+            began, env.deadline = time.perf_counter(), time.monotonic() + timeout_s
             answer = env.reset(seed=seed, options={"split": split})
             return from_reset(env, answer, (time.perf_counter() - began) * 1e3)
 
@@ -139,7 +139,7 @@ class EnvThread:
         """Take one turn."""
 
         def work(env: TurnEnv) -> StepResult:
-            began = time.perf_counter()
+            began, env.deadline = time.perf_counter(), time.monotonic() + timeout_s
             answer = env.step(action)
             return from_step(env, answer, (time.perf_counter() - began) * 1e3)
 

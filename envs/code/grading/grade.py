@@ -4,16 +4,20 @@ The sandbox is leased for one grading and contains the pristine files, overwritt
 ``forbidden`` allows. A failed lease raises. A submission that breaks the sandbox fails the check.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from time import monotonic
 
 from ....sandbox import FileError, SandboxLease
+from ..deadlines import end_of_step, left
 from ..fresh_sandbox import FILE_TIMEOUT_S, in_fresh_sandbox, write_files
 from ..task import CodeTask, Files
 from .forbidden import sanitize
 from .pytest_host import run_tests
 
 OUTPUT_KIB = 64
+CASES = "cases"
+"""Purpose of the sandboxes that run cases."""
 BROKE = "broke the sandbox it was judged in"
 
 
@@ -24,6 +28,8 @@ class Verdict:
     passed: int
     total: int
     tamper: tuple[str, ...] = ()
+    timed_out: bool = False
+    """Whether a command, or the grading as a whole, exceeded its time."""
 
     @property
     def success(self) -> bool:
@@ -36,55 +42,66 @@ class Verdict:
         return self.passed / self.total if self.total else 0.0
 
 
-def grade(task: CodeTask, left: Files) -> Verdict:
+def grade(task: CodeTask, left_files: Files, until: float | None = None) -> Verdict:
     """Grade the submitted files.
+
+    Args:
+        until: when the grading must end, on the monotonic clock; by default, in the time of a step.
 
     Raises:
         SandboxError: no sandbox can be leased, or its host is lost.
     """
-    sanitized = sanitize(task, left)
-    held = [check.passes(sanitized.files) for check in task.file_checks]
-    passed, total, tamper = sum(held), len(held) + len(task.cases), list(sanitized.tamper)
+    until = until or end_of_step(math.inf)
+    sanitized = sanitize(task, left_files)
+    files, tamper = sanitized.files, list(sanitized.tamper)
+    held = [check.passes(files) for check in task.file_checks]
+    passed, total, timed_out = sum(held), len(held) + len(task.cases), False
     if task.cases:
-        right, seen = in_fresh_sandbox(task.spec, lambda box, until: _run_cases(box, task, sanitized.files, until)) or (
-            0,
-            [BROKE],
-        )
-        passed += right
-        tamper += seen
+        first = until - (left(until) / 2 if task.tests else 0.0)
+        run = in_fresh_sandbox(task.spec, CASES, lambda box, end: _run_cases(box, task, files, end), first)
+        passed += run.passed if run else 0
+        tamper += run.tamper if run else [BROKE]
+        timed_out = run is None or run.timed_out
     if task.tests:
-        results = run_tests(task, sanitized.files)
+        results = run_tests(task, files, until)
         passed, total = passed + results.passed, total + results.total
         tamper += results.tamper
-    return Verdict(passed, total, tuple(dict.fromkeys(tamper)))
+        timed_out |= results.timed_out
+    return Verdict(passed, total, tuple(dict.fromkeys(tamper)), timed_out)
 
 
-def _write_submission(box: SandboxLease, files: Files, tamper: list[str]) -> bool:
+@dataclass(slots=True)
+class _CaseRun:
+    passed: int = 0
+    tamper: list[str] = field(default_factory=list)
+    timed_out: bool = False
+
+
+def _write_submission(box: SandboxLease, files: Files, run: _CaseRun, until: float) -> bool:
     """Write the files and return whether that worked; it fails if a submitted file takes the path of a folder."""
     try:
-        write_files(box, files)
+        write_files(box, files, left(until, FILE_TIMEOUT_S))
     except FileError as error:
-        tamper.append(f"cannot be put in place: {error}"[:200])
+        run.tamper.append(f"cannot be put in place: {error}"[:200])
         return False
     return True
 
 
-def _run_cases(box: SandboxLease, task: CodeTask, files: Files, until: float) -> tuple[int, list[str]]:
-    """Return the number of passing cases and the tampering found. The sandbox is reset between cases, and the first
-    timeout ends the run.
-    """
-    passed, tamper = 0, list[str]()
+def _run_cases(box: SandboxLease, task: CodeTask, files: Files, until: float) -> _CaseRun:
+    """Run the cases and return the result. The sandbox is reset between cases, and the first timeout ends the run."""
+    run = _CaseRun()
     for number, case in enumerate(task.cases):
         if number:
-            box.reset(timeout_s=FILE_TIMEOUT_S)
-        if not _write_submission(box, {**files, **case.files}, tamper):
+            box.reset(timeout_s=left(until, FILE_TIMEOUT_S))
+        if not _write_submission(box, {**files, **case.files}, run, until):
             break
-        seconds = max(0.1, min(task.case_seconds, until - monotonic()))
+        seconds = left(until, task.case_seconds)
         done = box.exec(case.argv, timeout_s=seconds, stdin=case.stdin, output_kib=OUTPUT_KIB)
-        if done.timed_out:
+        if done.timed_out or monotonic() >= until:
+            run.timed_out = True
             break
         if not done.output_limit_exceeded and case.passes(done.exit_code, done.stdout):
-            passed += 1
-        elif seen := case.tampering(done.exit_code, done.stdout + b"\n" + done.stderr):
-            tamper.append(seen)
-    return passed, tamper
+            run.passed += 1
+        elif seen := case.tampering(done.exit_code, done.stdout, done.stderr):
+            run.tamper.append(seen)
+    return run

@@ -38,6 +38,7 @@ class Collector:
         self.collected: list[str] = []
         self.results: dict[str, str] = {}
         self.errors: list[str] = []
+        self.interrupted = False
 
     def pytest_collection_finish(self, session) -> None:  # type: ignore[no-untyped-def]
         """Record the ids of all tests."""
@@ -47,6 +48,10 @@ class Collector:
         """Record a test file that cannot be imported."""
         if report.failed:
             self.errors.append(str(report.longrepr))
+
+    def pytest_keyboard_interrupt(self, excinfo) -> None:  # type: ignore[no-untyped-def]
+        """Record that the code under test raised KeyboardInterrupt, which ends the run; so does ``pytest.exit``."""
+        self.interrupted = excinfo.type is KeyboardInterrupt
 
     def pytest_runtest_logreport(self, report) -> None:  # type: ignore[no-untyped-def]
         """Record the worst outcome over the phases of a test."""
@@ -77,6 +82,7 @@ def main() -> None:
     report = {
         "collected": collector.collected,
         "results": collector.results,
+        "interrupted": collector.interrupted,
         "errors": "\n".join(collector.errors),
         "tamper": sorted(set(seen)),
     }

@@ -1,21 +1,23 @@
 """Run hidden pytest files on submitted files, in a fresh sandbox.
 
-A hidden test shares a process with the code under test, so its report is not proof. Countermeasures against forged
-reports, in addition to the fresh sandbox:
+A hidden test shares a process with the code under test. So that code can find the nonce and the expected values in the
+frames that call it, read the test files, and forge the report: no run trains on hidden tests of a task that is not
+``trusted``. Against code that does not aim at the grader there are countermeasures, in addition to the fresh sandbox:
 
 * pytest starts isolated, without external configuration, and installed modules precede submitted ones on the path, so
   that a submitted file is read only if a test imports it (``pytest_guest``);
-* the report is a line that begins with a nonce, on a private descriptor; the code under test has access to neither, and
-  a process that exits early writes no report;
+* the report is a line that begins with a nonce, and a process that exits early writes no report;
 * the tests that ran must equal the tests collected once per task from the pristine tests, without submitted files;
 * a canary test, new in each run, must fail, so that a patch that makes every test pass is detected;
 * the test files are compared after the run, and an audit hook reports submitted code that opens a test file.
 
-Against a determined adversary, give the task ``Case`` checks instead: their expected output is in no sandbox.
+Checks that hold against an adversary are cases: their expected output is in no sandbox.
 """
 
+import hashlib
 import json
 import secrets
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,6 +26,7 @@ from time import monotonic
 from typing import Any
 
 from ....sandbox import ExecResult, FileError, SandboxError, SandboxLease, lease
+from ..deadlines import left
 from ..fresh_sandbox import FILE_TIMEOUT_S, LEASE_TIMEOUT_S, in_fresh_sandbox
 from ..task import CodeTask, Files, changed
 from . import pytest_guest
@@ -37,7 +40,8 @@ CANARY = """
 def test_{name}():
     assert [1, 2, 3] == {wrong}
 """
-_known: "OrderedDict[int, frozenset[str]]" = OrderedDict()
+_known: "OrderedDict[str, frozenset[str]]" = OrderedDict()
+_known_lock = threading.Lock()
 
 
 class BrokenTests(SandboxError):
@@ -51,18 +55,29 @@ class Results:
     passed: int
     total: int
     tamper: tuple[str, ...] = ()
+    timed_out: bool = False
 
 
-def run_tests(task: CodeTask, files: Files) -> Results:
-    """Run a task's hidden tests on files.
+def prepare_tests(task: CodeTask) -> None:
+    """Collect the tests of a task, so that a later ``run_tests`` needs one sandbox only.
+
+    Raises:
+        BrokenTests: the tests cannot be collected.
+        SandboxError: no sandbox can be leased, or its host is lost.
+    """
+    _expected(task)
+
+
+def run_tests(task: CodeTask, files: Files, until: float) -> Results:
+    """Run a task's hidden tests on files, until a monotonic time.
 
     Raises:
         BrokenTests: the tests cannot be collected.
         SandboxError: no sandbox can be leased, or its host is lost.
     """
     expected = _expected(task)
-    found = in_fresh_sandbox(task.spec, lambda box, until: _run(box, task, files, expected, until))
-    return found or Results(0, len(expected), ("broke the sandbox its tests ran in",))
+    found = in_fresh_sandbox(task.spec, _purpose(task), lambda box, end: _run(box, task, files, expected, end), until)
+    return found or Results(0, len(expected), ("broke the sandbox its tests ran in",), timed_out=True)
 
 
 def _run(box: SandboxLease, task: CodeTask, files: Files, expected: frozenset[str], until: float) -> Results:
@@ -70,26 +85,28 @@ def _run(box: SandboxLease, task: CodeTask, files: Files, expected: frozenset[st
     folder = f"/tmp/{secrets.token_hex(8)}"  # noqa: S108 - the sandbox's own
     canary = f"test_{name}.py"
     hidden = {**task.tests, canary: CANARY.format(name=name, wrong=[1, 2, secrets.randbelow(1000) + 4]).encode()}
-    box.write({f"{folder}/{path}": content for path, content in hidden.items()}, timeout_s=FILE_TIMEOUT_S)
+    box.write({f"{folder}/{path}": content for path, content in hidden.items()}, timeout_s=left(until, FILE_TIMEOUT_S))
     try:
-        box.write(files, timeout_s=FILE_TIMEOUT_S)
+        box.write(files, timeout_s=left(until, FILE_TIMEOUT_S))
     except FileError as error:
         return Results(0, len(expected), (f"cannot be put in place: {error}"[:200],))
     done = _pytest(box, folder, nonce, "run", task, until)
-    tamper = _test_file_changes(box, folder, hidden)
+    tamper = _test_file_changes(box, folder, hidden, left(until, FILE_TIMEOUT_S))
     reports = _reports(done, nonce)
     if len(reports) != 1:
         if not done.timed_out and not done.output_limit_exceeded and (done.exit_code == 0 or reports):
             tamper.append("the tests ended without their report" if not reports else "more reports than one")
-        return Results(0, len(expected), tuple(tamper))
+        return Results(0, len(expected), tuple(tamper), done.timed_out)
     results = {str(test): str(how) for test, how in reports[0]["results"].items()}
     tamper += [str(what) for what in reports[0]["tamper"]]
     alarm = results.pop(f"{canary}::test_{name}", "missing")
     if alarm == PASSED:
         tamper.append("a test passed that must fail")
     passed = {test for test, how in results.items() if how == PASSED}
-    # After an import error no test runs; otherwise every test runs unless the submitted code suppressed it.
-    silenced = "skipped" in results.values() or (not reports[0]["errors"] and bool(expected - set(results)))
+    # After an import error no test runs, and a KeyboardInterrupt ends the run. Otherwise every test runs unless the
+    # submitted code suppressed it.
+    ended_early = bool(reports[0]["errors"] or reports[0]["interrupted"])
+    silenced = "skipped" in results.values() or (not ended_early and bool(expected - set(results)))
     if silenced or set(results) - expected:
         tamper.append("other tests ran than there are")
     forged = bool(tamper) or alarm != "failed"
@@ -102,10 +119,10 @@ def _expected(task: CodeTask) -> frozenset[str]:
     Raises:
         BrokenTests: no test was found, or collection failed.
     """
-    key = hash(
-        (frozenset(task.tests.items()), frozenset(task.workspace.items()), frozenset((task.solution or {}).items()))
-    )
-    if key not in _known:
+    key = _purpose(task)
+    with _known_lock:
+        known = _known.get(key)
+    if known is None:
         said = ""
         for files in [task.workspace, *([changed(task.workspace, task.solution)] if task.solution else [])]:
             found, said = _collect(task, files)
@@ -117,15 +134,23 @@ def _expected(task: CodeTask) -> frozenset[str]:
                 "code that the agent has to write, add a solution/ folder, or import inside the tests: "
                 f"{said or 'no test was found'}"
             )
-        _known[key] = found
-        while len(_known) > MAX_CACHED_TASKS:
-            _known.popitem(last=False)
-    return _known[key]
+        with _known_lock:
+            _known[key] = known = found
+            while len(_known) > MAX_CACHED_TASKS:
+                _known.popitem(last=False)
+    return known
+
+
+def _purpose(task: CodeTask) -> str:
+    """Return the purpose of the sandboxes that hold the tests of this task: no other task gets them."""
+    trees = [sorted(tree.items()) for tree in (task.tests, task.workspace, task.solution or {})]
+    return f"tests {hashlib.sha256(repr(trees).encode()).hexdigest()[:16]}"
 
 
 def _collect(task: CodeTask, files: Files) -> tuple[frozenset[str], str]:
     nonce, folder = secrets.token_hex(16), f"/tmp/{secrets.token_hex(8)}"  # noqa: S108 - the sandbox's own
-    with lease(task.spec, timeout_s=LEASE_TIMEOUT_S) as box:
+    spec = task.spec.model_copy(update={"purpose": _purpose(task)})
+    with lease(spec, timeout_s=LEASE_TIMEOUT_S) as box:
         box.write({f"{folder}/{path}": content for path, content in task.tests.items()}, timeout_s=FILE_TIMEOUT_S)
         box.write(files, timeout_s=FILE_TIMEOUT_S)
         done = _pytest(box, folder, nonce, "collect", task, monotonic() + TESTS_TIMEOUT_MAX_S)
@@ -139,7 +164,7 @@ def _collect(task: CodeTask, files: Files) -> tuple[frozenset[str], str]:
 def _pytest(box: SandboxLease, folder: str, nonce: str, mode: str, task: CodeTask, until: float) -> ExecResult:
     script = Path(pytest_guest.__file__).read_text()
     said = json.dumps([nonce, folder, mode]).encode()
-    seconds = max(0.1, min(TESTS_TIMEOUT_MAX_S, TESTS_TIMEOUT_CASES * task.case_seconds, until - monotonic()))
+    seconds = left(until, min(TESTS_TIMEOUT_MAX_S, TESTS_TIMEOUT_CASES * task.case_seconds))
     return box.exec(["python3", "-I", "-c", script], timeout_s=seconds, stdin=said)
 
 
@@ -148,10 +173,10 @@ def _reports(done: ExecResult, nonce: str) -> list[dict[str, Any]]:
     return [json.loads(line[len(nonce) :]) for line in lines if line.startswith(nonce.encode())]
 
 
-def _test_file_changes(box: SandboxLease, folder: str, hidden: Files) -> list[str]:
+def _test_file_changes(box: SandboxLease, folder: str, hidden: Files, timeout_s: float) -> list[str]:
     """Report changes to the test files, ignoring caches."""
     try:
-        after = box.read(folder, timeout_s=FILE_TIMEOUT_S)
+        after = box.read(folder, timeout_s=timeout_s)
     except FileError:
         return ["the tests were removed"]
     after = {path: content for path, content in after.items() if "__pycache__" not in path}

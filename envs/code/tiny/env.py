@@ -25,6 +25,7 @@ from typing import Any
 from ....sandbox import SandboxError, SandboxLease
 from ...base import Info, Obs, TurnEnv
 from ...spaces import FreeText
+from ..deadlines import end_of_step, left
 from ..fresh_sandbox import FILE_TIMEOUT_S, open_sandbox, sandbox_extras
 from ..grading.grade import grade
 from ..workspace_snapshot import pack, unpack
@@ -203,9 +204,10 @@ class TinyCodeEnv(TurnEnv):
             parts[name] = STEP_REWARD
 
     def _end(self, box: SandboxLease) -> tuple[Obs, float, bool, bool, Info]:
-        left = box.read(".", timeout_s=FILE_TIMEOUT_S)
+        until = end_of_step(self.deadline)
+        files = box.read(".", timeout_s=left(until, FILE_TIMEOUT_S))
         self.close()
-        verdict = grade(self.task.code, left)
+        verdict = grade(self.task.code, files, until)
         parts = {"success": 1.0} if verdict.success else {"wrong": WRONG}
         extras = {"tamper": list(verdict.tamper)} if verdict.tamper else {}
         info = self._info(True, parts) | {"success": verdict.success, "extras": extras}

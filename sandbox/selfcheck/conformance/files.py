@@ -112,6 +112,24 @@ async def large_files(make: MakeSandbox) -> str:
     return "over 4 MiB; a sparse terabyte cannot be " + ("made" if done.exit_code else "read")
 
 
+async def changes(make: MakeSandbox) -> str:
+    """Unchanged files are not transferred; every change of a name or a content changes the digest."""
+    sandbox = await make()
+    digests = set()
+    for script in (":", "echo a > one", "printf 'a\\nb' > one", "mv one two", "mkdir d; mv two d", "rm -r d; echo > é"):
+        await sh(sandbox, script)
+        digest, files = await sandbox.read_changes(".", "", timeout_s=10)
+        expect(
+            files == await sandbox.read(".", timeout_s=10), f"after {script!r}, the files differ from those of `read`"
+        )
+        again = await sandbox.read_changes(".", digest, timeout_s=10)
+        expect(again == (digest, None), f"after {script!r}, unchanged files are transferred")
+        digests.add(digest)
+    expect(len(digests) == 6, "two states have one digest")
+    await raises(FileError, sandbox.read_changes("none", "", timeout_s=10), "reading a missing path")
+    return "6 states"
+
+
 async def full_disk(make: MakeSandbox) -> str:
     """Writing to a full disk raises FileError; the sandbox stays usable and can be reset."""
     sandbox = await make(disk_mib=16)
@@ -162,6 +180,7 @@ FILES: dict[str, Case] = {
     "missing files": missing_files,
     "links out": links_out,
     "large files": large_files,
+    "changes": changes,
     "full disk": full_disk,
     "deep tree": deep_tree,
     "slow read": slow_read,

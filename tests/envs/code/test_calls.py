@@ -45,7 +45,7 @@ def test_an_exception_is_compared_by_its_class(tmp_path: Path) -> None:
     for error, passes in (("KeyError", True), ("ValueError", False), ("KeyboardInterrupt", False)):
         done = output(case, tmp_path, f"def add(two):\n    raise {error}('x')\n")
         assert case.passes(done.returncode, done.stdout) is passes
-        assert not case.tampering(done.returncode, done.stdout)
+        assert not case.tampering(done.returncode, done.stdout, b"")
 
 
 EQUAL_TO_ALL = """
@@ -77,7 +77,7 @@ def test_a_forged_result_does_not_pass(tmp_path: Path, source: str) -> None:
     done = output(case, tmp_path, source)
     assert not case.passes(done.returncode, done.stdout)
     ended_early = "_exit" in source
-    assert bool(case.tampering(done.returncode, done.stdout)) is ended_early
+    assert bool(case.tampering(done.returncode, done.stdout, b"")) is ended_early
 
 
 @pytest.mark.parametrize("stdout", [b"", b"5", b"[" * 60_000, b'{"returns": 5, "raises": 5}', b"null", b"\xff", b"NaN"])

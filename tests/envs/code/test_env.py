@@ -137,13 +137,11 @@ def test_step_rewards_sum_to_the_final_share_and_cannot_be_farmed(sandboxes: str
     env.close()
 
 
-def test_a_failure_in_grading_is_a_failure_of_the_world(any_sandboxes: str, tmp_path: Path) -> None:
+def test_broken_hidden_tests_are_a_failure_of_the_world(any_sandboxes: str, tmp_path: Path) -> None:
     folder = small_task(tmp_path / "add", hidden="import no_such_module\n")
     env = CodeEnv(folder=str(folder), trusted=True)
-    env.reset(seed=0)
     with pytest.raises(BrokenTests):
-        env.step("submit")
-    assert env.step("submit")[2]
+        env.reset(seed=0)
     env.close()
 
 
