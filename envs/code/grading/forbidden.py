@@ -20,6 +20,7 @@ SHELL = frozenset({".bashrc", ".bash_profile", ".bash_login", ".bash_aliases", "
 SECTIONS = {
     "setup.cfg": (b"[tool:pytest]", b"[pytest]"),
     "tox.ini": (b"[pytest]",),
+    "entry_points.txt": (b"[pytest11]",),
 }
 """Shared INI files, and the sections that configure a test runner; pytest knows each in this spelling only."""
 MAX_TOML_BYTES = 1 << 16

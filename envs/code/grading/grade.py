@@ -14,6 +14,7 @@ from ..fresh_sandbox import FILE_TIMEOUT_S, in_fresh_sandbox, write_files
 from ..task import CodeTask, Files
 from .forbidden import sanitize
 from .pytest_host import run_tests
+from .suspicion import aimed_at_grader
 
 OUTPUT_KIB = 64
 CASES = "cases"
@@ -53,7 +54,7 @@ def grade(task: CodeTask, left_files: Files, until: float | None = None) -> Verd
     """
     until = until or end_of_step(math.inf)
     sanitized = sanitize(task, left_files)
-    files, tamper = sanitized.files, list(sanitized.tamper)
+    files, tamper = sanitized.files, [*sanitized.tamper, *aimed_at_grader(sanitized.files, task.workspace)]
     held = [check.passes(files) for check in task.file_checks]
     passed, total, timed_out = sum(held), len(held) + len(task.cases), False
     if task.cases:

@@ -124,8 +124,16 @@ def test_nothing_that_grades_is_in_the_sandbox(env: CodeEnv) -> None:
     assert "solution" not in seen
 
 
+BROKEN = (
+    "def add(one, two:",
+    "import no_such_module",
+    "def add(one, two):\n    raise SystemExit(1)",
+    "def add(one, two):\n    raise KeyboardInterrupt",
+)
+
+
 def test_a_failing_honest_submission_is_not_tampering(env: CodeEnv) -> None:
-    for broken in ("def add(one, two:", "import no_such_module", "def add(one, two):\n    raise SystemExit(1)"):
+    for broken in BROKEN:
         assert outcome(env, f"write calc.py\n{broken}\n") == (0.0, False, [])
 
 
