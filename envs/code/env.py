@@ -21,15 +21,15 @@ from typing import Any
 from ...sandbox import FileError, SandboxLease, SandboxLost
 from ..base import Info, Obs, TurnEnv
 from ..spaces import FreeText
-from .actions import MalformedAction, Submit, parse
 from .deadlines import ACTION_SHARE, end_of_step, latest_grading, left
-from .execute import ActionResult, act, bounded, listing
 from .fresh_sandbox import FILE_TIMEOUT_S, open_sandbox, sandbox_extras
 from .grading.grade import Verdict, grade
 from .grading.pytest_host import prepare_tests
 from .instances import MIX, Instances
 from .submission import Submission, collect_submission
 from .task import CodeTask, Files, changed
+from .tools.actions import MalformedAction, Submit, parse
+from .tools.execute import ActionResult, act, bounded, listing
 from .workspace_snapshot import pack, unpack
 
 INSTRUCTIONS = """You work in a repository, through one tool call a turn. The first line of your answer names the tool:

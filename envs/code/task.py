@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...sandbox import SandboxSpec
-from .answers import FORGED_VERDICT, case_fault
-from .calls import CallCase
-from .file_checks import FileCheck
+from .checks.answers import FORGED_VERDICT, case_fault
+from .checks.calls import CallCase
+from .checks.file_checks import FileCheck
 
 Files: TypeAlias = Mapping[str, bytes]
 """Content by path relative to the work folder."""

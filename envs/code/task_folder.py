@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...sandbox import SandboxSpec
 from ..errors import EnvError
-from .calls import CallCase
+from .checks.calls import CallCase
 from .task import Case, CodeTask
 
 MANIFEST = "task.toml"

@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable
 
 import pytest
-from turnwise.envs.code.actions import MAX_ACTION_CHARS, parse
-from turnwise.envs.code.answers import FORGED_VERDICT
-from turnwise.envs.code.file_checks import NameGone
+from turnwise.envs.code.checks.answers import FORGED_VERDICT
+from turnwise.envs.code.checks.file_checks import NameGone
 from turnwise.envs.code.grading.forbidden import forbidden
+from turnwise.envs.code.tools.actions import MAX_ACTION_CHARS, parse
 from turnwise.envs.semi_online.matching import match_words
 from turnwise.envs.web.actions import parse as parse_web_action
 

@@ -1,7 +1,7 @@
 """Rename a function in all modules that use it; no use of the old name may remain, and the program must still work."""
 
-from ..calls import CallCase
-from ..file_checks import NameGone
+from ..checks.calls import CallCase
+from ..checks.file_checks import NameGone
 from ..task import Case, CodeTask
 from .program import text
 from .words import Words

@@ -2,7 +2,7 @@
 
 import json
 
-from ..file_checks import ConfigEquals
+from ..checks.file_checks import ConfigEquals
 from ..task import CodeTask
 from .program import text
 from .words import Words

@@ -1,7 +1,7 @@
 """Checks of files on the host find every fault, and no file of an agent makes them fail."""
 
 import pytest
-from turnwise.envs.code.file_checks import MAX_PARSED_BYTES, ConfigEquals, NameGone
+from turnwise.envs.code.checks.file_checks import MAX_PARSED_BYTES, ConfigEquals, NameGone
 
 EXPECTED = {
     "a.ini": b"[one]\nhost = x\nport = 2\n",

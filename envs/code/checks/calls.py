@@ -1,7 +1,7 @@
 """Cases that call a function: the sandbox gets the arguments, and the host compares the result.
 
 ``calc.add(2, 3)`` is parsed on the host. The process that runs the code under test holds the arguments only
-(``grading.call_guest``), so the code cannot read or forge the expected result.
+(``call_guest``), so the code cannot read or forge the expected result.
 """
 
 import ast
@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .grading import call_guest
-from .grading.call_guest import encoded
+from . import call_guest
+from .call_guest import encoded
 
 RELATIVE_TOLERANCE = 1e-9
 """Tolerance of the comparison of two floats."""

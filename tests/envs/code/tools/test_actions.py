@@ -5,7 +5,7 @@ import contextlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from turnwise.envs.code.actions import Bash, Edit, MalformedAction, Submit, View, Write, parse
+from turnwise.envs.code.tools.actions import Bash, Edit, MalformedAction, Submit, View, Write, parse
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from turnwise.envs.code.calls import CallCase
-from turnwise.envs.code.grading import call_guest
+from turnwise.envs.code.checks import call_guest
+from turnwise.envs.code.checks.calls import CallCase
 
 
 def output(case: CallCase, folder: Path, source: str) -> subprocess.CompletedProcess[bytes]:

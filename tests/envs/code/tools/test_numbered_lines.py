@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from turnwise.envs.code.numbered_lines import line_count, numbered
+from turnwise.envs.code.tools.numbered_lines import line_count, numbered
 
 
 @given(st.lists(st.binary(max_size=8).filter(lambda line: b"\n" not in line and b"\r" not in line)), st.booleans())

@@ -6,9 +6,9 @@ a lost sandbox from other sandbox errors.
 
 from dataclasses import dataclass
 
-from ...sandbox import ExecResult, FileError, SandboxLease
+from ....sandbox import ExecResult, FileError, SandboxLease
+from ..fresh_sandbox import FILE_TIMEOUT_S
 from .actions import Action, Bash, Edit, View, Write
-from .fresh_sandbox import FILE_TIMEOUT_S
 from .numbered_lines import line_count, numbered
 
 MAX_LISTED_PATHS = 200
