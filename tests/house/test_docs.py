@@ -94,7 +94,7 @@ def test_keys_named_on_the_training_page_exist() -> None:
 
 def test_methods_on_the_environments_page_exist() -> None:
     methods = re.findall(r"^\| `(\w+)\(", ENVIRONMENTS, re.MULTILINE)
-    assert len(methods) == 10
+    assert len(methods) == 11
     assert all(hasattr(TurnEnv, method) for method in methods)
 
 

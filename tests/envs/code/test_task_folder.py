@@ -53,6 +53,15 @@ def test_errors_name_file_and_key(tmp_path: Path, toml: str, message: str) -> No
         load(small_task(tmp_path / "add", toml=toml))
 
 
+def test_the_example_of_the_docs_loads_and_passes(docker: str, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs/shipped_environments/code_tasks.md").read_text()
+    toml = page.partition("```toml\n# task.toml\n")[2].partition("```")[0]
+    task = load(small_task(tmp_path / "add", toml=toml, hidden=""))[0]
+    assert len(task.cases) == 3
+    assert grade(task, changed(task.workspace, task.solution or {})).success
+    assert grade(task, task.workspace).passed == 1
+
+
 def test_missing_parts_are_reported(tmp_path: Path) -> None:
     folder = write(tmp_path / "bare", {"task.toml": "instruction = 'x'"})
     with pytest.raises(BadTask, match="the task has no checks"):
