@@ -31,6 +31,9 @@ from ..fresh_sandbox import FILE_TIMEOUT_S, LEASE_TIMEOUT_S, in_fresh_sandbox
 from ..task import CodeTask, Files, changed
 from . import pytest_guest
 
+TESTS = "tests"
+"""Purpose of the sandboxes that hold hidden tests. What remains of a test reaches other gradings at most, whose code
+shares a sandbox with its own tests anyway, and never an agent."""
 TESTS_TIMEOUT_MAX_S = 20.0
 TESTS_TIMEOUT_CASES = 10
 """Timeout of all tests together, in multiples of the timeout of a case."""
@@ -76,7 +79,7 @@ def run_tests(task: CodeTask, files: Files, until: float) -> Results:
         SandboxError: no sandbox can be leased, or its host is lost.
     """
     expected = _expected(task)
-    found = in_fresh_sandbox(task.spec, _purpose(task), lambda box, end: _run(box, task, files, expected, end), until)
+    found = in_fresh_sandbox(task.spec, TESTS, lambda box, end: _run(box, task, files, expected, end), until)
     return found or Results(0, len(expected), ("broke the sandbox its tests ran in",), timed_out=True)
 
 
@@ -119,7 +122,7 @@ def _expected(task: CodeTask) -> frozenset[str]:
     Raises:
         BrokenTests: no test was found, or collection failed.
     """
-    key = _purpose(task)
+    key = _key(task)
     with _known_lock:
         known = _known.get(key)
     if known is None:
@@ -141,15 +144,14 @@ def _expected(task: CodeTask) -> frozenset[str]:
     return known
 
 
-def _purpose(task: CodeTask) -> str:
-    """Return the purpose of the sandboxes that hold the tests of this task: no other task gets them."""
+def _key(task: CodeTask) -> str:
     trees = [sorted(tree.items()) for tree in (task.tests, task.workspace, task.solution or {})]
-    return f"tests {hashlib.sha256(repr(trees).encode()).hexdigest()[:16]}"
+    return hashlib.sha256(repr(trees).encode()).hexdigest()
 
 
 def _collect(task: CodeTask, files: Files) -> tuple[frozenset[str], str]:
     nonce, folder = secrets.token_hex(16), f"/tmp/{secrets.token_hex(8)}"  # noqa: S108 - the sandbox's own
-    spec = task.spec.model_copy(update={"purpose": _purpose(task)})
+    spec = task.spec.model_copy(update={"purpose": TESTS})
     with lease(spec, timeout_s=LEASE_TIMEOUT_S) as box:
         box.write({f"{folder}/{path}": content for path, content in task.tests.items()}, timeout_s=FILE_TIMEOUT_S)
         box.write(files, timeout_s=FILE_TIMEOUT_S)

@@ -32,5 +32,5 @@ def test_agents_never_get_a_sandbox_of_a_grading(provider: FaultyProvider, tmp_p
     by_purpose = dict[str, set[str]]()
     for purpose, sandbox in provider.leases:
         by_purpose.setdefault(purpose, set()).add(sandbox)
-    assert len(by_purpose) == 4, "one for agents, one for cases, and one for the tests of each task"
+    assert len(by_purpose) == 3, "agents, cases and hidden tests"
     assert len(set[str]().union(*by_purpose.values())) == sum(map(len, by_purpose.values()))
