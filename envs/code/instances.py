@@ -6,7 +6,7 @@ from ..errors import NotTrainable
 from .families import FAMILIES, SPLITS
 from .families import draw as drawn
 from .task import CodeTask
-from .task_folder import MANIFEST, find, has_forgeable_tests, load
+from .task_folder import MANIFEST, BadTask, find, has_forgeable_tests, load
 
 MIX = "mix"
 
@@ -33,10 +33,14 @@ class Instances:
         """Check that the agent cannot forge the verdict of any task of the split ``train``.
 
         Raises:
-            NotTrainable: a task has hidden tests and is not ``trusted``.
-            BadTask: a manifest is invalid.
+            NotTrainable: a task has hidden tests and is not ``trusted``, or a task does not load.
         """
         folders = find(self._folder, "train") if self._folder else ()
+        for folder in folders:
+            try:
+                load(folder)
+            except BadTask as error:
+                raise NotTrainable(str(error)) from error
         forgeable = [folder for folder in folders if has_forgeable_tests(folder)]
         if not forgeable:
             return

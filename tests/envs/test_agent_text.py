@@ -7,6 +7,7 @@ import pytest
 from turnwise.envs.code.checks.answers import FORGED_VERDICT
 from turnwise.envs.code.checks.file_checks import NameGone
 from turnwise.envs.code.grading.forbidden import forbidden
+from turnwise.envs.code.grading.suspicion import aimed_at_grader
 from turnwise.envs.code.tools.actions import MAX_ACTION_CHARS, parse
 from turnwise.envs.semi_online.matching import match_words
 from turnwise.envs.web.actions import parse as parse_web_action
@@ -33,6 +34,11 @@ UNITS = (
     '"',
     "a.",
     "click(",
+    "/proc/1/",
+    "builtins.a",
+    "{",
+    '"""',
+    "= 1\n",
     "\u0301\u0323",
     "# coding: ",
 )
@@ -71,6 +77,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "verdicts": lambda text: FORGED_VERDICT.search(text.encode()),
     "pyproject.toml": lambda text: forbidden("pyproject.toml", text.encode(), {}, {}),
     "names": lambda text: NameGone("a_b").passes({"a.py": text.encode()}),
+    "suspicions": lambda text: aimed_at_grader({"a.py": text.encode()}, {}),
     "setup.cfg": lambda text: forbidden("setup.cfg", text.encode(), {}, {}),
 }
 

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 MAX_PARSED_BYTES = 4096
 """Maximum size of a configuration file; the parser of INI files takes quadratic time for a line."""
 
+MAX_HEAD_CHARS = 10_000
+"""Maximum length of the first two lines of a Python file, which may declare its encoding."""
 LINE_END = re.compile(r"\r\n|\r|\n")
 ENCODING = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 """A comment that names the encoding of a Python file, as Python finds it."""
@@ -110,6 +112,8 @@ def _normalized(text: str) -> str:
 
 
 def _declares_encoding(text: str) -> bool:
-    """Return whether one of the first two lines names an encoding other than UTF-8, in which Python then reads."""
-    matches = [ENCODING.match(line) for line in LINE_END.split(text, maxsplit=2)[:2]]
-    return any(match is not None and match[1].lower() not in ("utf-8", "utf8", "utf_8") for match in matches)
+    """Return whether one of the first two lines names an encoding other than UTF-8, or is too long to be searched."""
+    heads = LINE_END.split(text, maxsplit=2)[:2]
+    matches = [ENCODING.match(line) for line in heads if len(line) <= MAX_HEAD_CHARS]
+    named = [match[1].lower() for match in matches if match is not None]
+    return len(matches) < len(heads) or any(name not in ("utf-8", "utf8", "utf_8") for name in named)

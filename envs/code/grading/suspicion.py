@@ -5,10 +5,15 @@ it finds is recorded as tampering, which costs nothing by default.
 """
 
 import re
+from itertools import islice
 
 from ..task import Files
 
 MAX_FOUND = 5
+MAX_MATCHES = 100
+"""Matches that are looked at per file."""
+MAX_SEARCHED_BYTES = 1 << 20
+"""Bytes that are searched per submission, since a search stops every other thread of the worker."""
 AIMED = re.compile(
     rb"""
     \b_getframe\b | \bcurrentframe\b | \bf_back\b | \bf_locals\b | \b_current_frames\b   # frames of callers
@@ -23,10 +28,12 @@ AIMED = re.compile(
 
 def aimed_at_grader(files: Files, pristine: Files) -> list[str]:
     """Return one line per new or changed Python file that looks for its grader, with what the file uses."""
-    found = list[str]()
+    found, left = list[str](), MAX_SEARCHED_BYTES
     for path, content in files.items():
         if path.endswith(".py") and pristine.get(path) != content:
-            uses = dict.fromkeys(match.decode() for match in AIMED.findall(content))
+            matches = islice(AIMED.finditer(content, 0, left), MAX_MATCHES)
+            uses = dict.fromkeys(match[0].decode() for match in matches)
+            left = max(0, left - len(content))
             if uses:
                 found.append(f"looks for its grader ({', '.join([*uses][:MAX_FOUND])[:100]}): {path}"[:200])
     return found

@@ -38,6 +38,14 @@ def test_cases_and_trusted_tests_are_accepted(tmp_path: Path) -> None:
     refuse(small_task(tmp_path / "evaluated", toml='split = "test"\n' + TOML).parent)
 
 
+def test_a_task_that_does_not_load_is_refused(tmp_path: Path) -> None:
+    bad = '\n[[case]]\nargv = ["sh", "run.sh"]\n'
+    with pytest.raises(
+        NotTrainable, match=r"cannot be trained on: .*add/task.toml: case.0: the case compares no answer"
+    ):
+        refuse(small_task(tmp_path / "add", toml=TOML + bad, hidden=""))
+
+
 def test_one_task_of_a_set_is_named(tmp_path: Path) -> None:
     for name in ("add", "minus", "times"):
         small_task(tmp_path / name)

@@ -69,6 +69,7 @@ def test_a_missing_file_fails() -> None:
         "𝐨𝐥𝐝_name = 1".encode(),
         b"\xff",
         b"# coding: utf-7\nx = 1",
+        b"#" * 20_000 + b"coding: utf-7\nx = 1",
         b"#!/bin/sh\r# -*- coding: rot13 -*-\rbyq_anzr = 1",
     ],
 )
