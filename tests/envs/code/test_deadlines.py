@@ -15,6 +15,8 @@ from turnwise.sandbox.lease import SandboxLease
 from turnwise.tests.envs.code.faulty_provider import FaultyProvider
 from turnwise.tests.envs.code.small_task import FIXED, small_task
 
+pytestmark = pytest.mark.docker
+
 SLEEPS = "import time\ntime.sleep(60)\n"
 STEP_S = 3.0
 CASES = "\n".join(f'[[case]]\ncall = "calc.add({number}, 2)"\nreturns = "{number + 2}"' for number in range(9))
@@ -140,6 +142,7 @@ while True:
 """
 
 
+@pytest.mark.soak
 def test_hidden_tests_and_processes_that_fill_the_limit(docker: str, tmp_path: Path) -> None:
     env = CodeEnv(folder=str(small_task(tmp_path / "add")))
     env.reset(seed=0)

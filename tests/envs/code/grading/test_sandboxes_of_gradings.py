@@ -1,6 +1,5 @@
 """A sandbox that held hidden tests or inputs of cases is leased again for the same purpose only."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,28 +8,44 @@ from turnwise.sandbox import set_provider
 from turnwise.tests.envs.code.faulty_provider import FaultyProvider
 from turnwise.tests.envs.code.small_task import FIXED, HIDDEN, TOML, small_task
 
+pytestmark = pytest.mark.docker
+
 CASE = '\n[[case]]\ncall = "calc.add(2, 3)"\nreturns = "5"\n'
 
 
-@pytest.fixture
-def provider(docker: str) -> Iterator[FaultyProvider]:
-    made = FaultyProvider("docker", capacity=3, warm=0)
-    set_provider(made)
-    yield made
-    set_provider(None)
-    made.close()
-
-
-def test_agents_never_get_a_sandbox_of_a_grading(provider: FaultyProvider, tmp_path: Path) -> None:
-    both = small_task(tmp_path / "both", toml=TOML + CASE)
-    other = small_task(tmp_path / "other", hidden=HIDDEN.replace("30", "40"))
-    for folder in (both, other, both):
-        env = CodeEnv(folder=str(folder))
-        env.reset(seed=0)
-        env.step(f"write calc.py\n{FIXED}")
-        assert env.step("submit")[4]["success"]
+def sandboxes(backend: str, folders: list[Path]) -> dict[str, set[str]]:
+    """Solve the task of each folder; return the leased sandboxes by purpose."""
+    provider = FaultyProvider(backend, capacity=3, warm=0)
+    set_provider(provider)
+    try:
+        for folder in folders:
+            env = CodeEnv(folder=str(folder), trusted=backend == "local")
+            env.reset(seed=0)
+            env.step(f"write calc.py\n{FIXED}")
+            assert env.step("submit")[4]["success"]
+    finally:
+        set_provider(None)
+        provider.close()
     by_purpose = dict[str, set[str]]()
     for purpose, sandbox in provider.leases:
         by_purpose.setdefault(purpose, set()).add(sandbox)
-    assert len(by_purpose) == 3, "agents, cases and hidden tests"
+    return by_purpose
+
+
+def assert_disjoint(by_purpose: dict[str, set[str]]) -> None:
     assert len(set[str]().union(*by_purpose.values())) == sum(map(len, by_purpose.values()))
+
+
+def test_agents_never_get_a_sandbox_of_a_grading_by_cases(tmp_path: Path) -> None:
+    by_purpose = sandboxes("local", [small_task(tmp_path / "add", toml=TOML + CASE, hidden="")] * 4)
+    assert set(by_purpose) == {"", "cases"}
+    assert_disjoint(by_purpose)
+
+
+@pytest.mark.soak
+def test_agents_never_get_a_sandbox_of_hidden_tests(tmp_path: Path) -> None:
+    both = small_task(tmp_path / "both", toml=TOML + CASE)
+    other = small_task(tmp_path / "other", hidden=HIDDEN.replace("30", "40"))
+    by_purpose = sandboxes("docker", [both, other, both])
+    assert set(by_purpose) == {"", "cases", "tests"}
+    assert_disjoint(by_purpose)
