@@ -18,7 +18,7 @@ from turnwise.tests.envs.code.small_task import FIXED, small_task
 pytestmark = pytest.mark.docker
 
 SLEEPS = "import time\ntime.sleep(60)\n"
-STEP_S = 3.0
+STEP_S = 5.0
 CASES = "\n".join(f'[[case]]\ncall = "calc.add({number}, 2)"\nreturns = "{number + 2}"' for number in range(9))
 TOML = f"instruction = 'Repair add of calc.py.'\n{CASES}\n"
 
