@@ -56,7 +56,9 @@ def collect_submission(box: SandboxLease, until: float) -> Submission:
         tamper += _end_processes(box, until)
         tamper += _tampering_at_home(box, until)
         files = _read(box, until)
-        return Submission(files, tuple(tamper) if files is not None else (*tamper, TOO_MANY))
+        if files is None:
+            tamper.append(TOO_MANY if monotonic() < until else TOO_SLOW)
+        return Submission(files, tuple(tamper))
     except SandboxLost:
         if monotonic() < until:
             raise

@@ -9,7 +9,7 @@ import pytest
 from turnwise.envs.code.deadlines import STEP_TIMEOUT_S, USED_SHARE, end_of_step, latest_grading, left
 from turnwise.envs.code.env import CodeEnv
 from turnwise.envs.code.submission import TOO_SLOW
-from turnwise.sandbox import SandboxLost, set_provider
+from turnwise.sandbox import FileError, SandboxError, SandboxLost, set_provider
 from turnwise.sandbox.errors import LeaseTimeout
 from turnwise.sandbox.lease import SandboxLease
 from turnwise.tests.envs.code.faulty_provider import FaultyProvider
@@ -71,18 +71,21 @@ def test_code_that_is_slow_in_each_case_is_an_outcome(env: CodeEnv) -> None:
     assert last_step(env) == (0.0, False, {"timed_out": ["grading"]})
 
 
-def test_a_slow_collection_is_an_outcome(env: CodeEnv) -> None:
+@pytest.mark.parametrize("error", [FileError("not finished before the timeout"), SandboxLost("no answer in time")])
+def test_a_slow_collection_is_an_outcome(env: CodeEnv, error: SandboxError) -> None:
     """The walk of the guest agent is slowed down here by a fault, as two moving trees of links did."""
     env.step(f"write calc.py\n{FIXED}")
     box = env._box
     assert box is not None
 
-    def read(path: str, *, timeout_s: float) -> dict[str, bytes]:
+    def read(path: str, *, timeout_s: float, user: int = 0) -> dict[str, bytes]:
         time.sleep(timeout_s)
-        raise SandboxLost("no answer in time")
+        raise error
 
     box.read = read  # type: ignore[method-assign]
-    assert last_step(env) == (0.0, False, {"tamper": [TOO_SLOW]})
+    reward, success, extras = last_step(env)
+    assert (reward, success) == (0.0, False)
+    assert extras["tamper"][-1] == TOO_SLOW
 
 
 def test_a_grading_that_breaks_its_sandbox_is_an_outcome(env: CodeEnv, provider: FaultyProvider) -> None:
