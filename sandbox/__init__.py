@@ -3,13 +3,13 @@
 ``lease(SandboxSpec(...), timeout_s=...)`` returns a clean sandbox, to run commands in and to exchange files with. The
 borrower does not depend on the backend (Docker or bubblewrap) or on the provider (this process or a Ray cluster).
 
-Invariants: the behavior of a command is in its ``ExecResult``; every raised error except ``FileError`` is a failure of
-the infrastructure; each sandbox ends when its owner dies.
+Invariants: the behavior of a command is in its ``ExecResult``; every raised error except ``FileError`` and
+``StreamError`` is a failure of the infrastructure; each sandbox ends when its owner dies.
 
 To add a backend, implement ``backends.registry.Backend`` and run ``selfcheck`` on it.
 """
 
-from .errors import FileError, SandboxError, SandboxLost
+from .errors import FileError, NodeLost, SandboxError, SandboxLost, StreamError
 from .lease import SandboxLease
 from .provider import lease, set_provider
 from .sandbox import ExecResult
@@ -18,10 +18,12 @@ from .spec import SandboxSpec
 __all__ = [
     "ExecResult",
     "FileError",
+    "NodeLost",
     "SandboxError",
     "SandboxLease",
     "SandboxLost",
     "SandboxSpec",
+    "StreamError",
     "lease",
     "set_provider",
 ]

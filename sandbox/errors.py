@@ -1,8 +1,8 @@
 """Errors of sandboxes, each with a clear fault: the infrastructure or the command.
 
 The behavior of a *command* (a nonzero exit, a timeout, too much output, an out-of-memory kill) is never an error but an
-``ExecResult``. ``FileError`` is also an outcome of the agent's actions. Every other error is a failure of the
-infrastructure. All errors are constructed from one text, so that they survive pickling between Ray processes.
+``ExecResult``. ``FileError`` and ``StreamError`` are outcomes of the agent's actions too. Every other error is a
+failure of the infrastructure. Errors have one text as their argument, so that they survive pickling by Ray.
 
 ``classify`` is the only function that maps exceptions of engines, sockets and Ray to these classes.
 """
@@ -53,6 +53,17 @@ class FileError(SandboxError):
 
     The agent controls the files in a sandbox, so this error is an outcome of its actions, and the sandbox stays usable.
     """
+
+
+class StreamError(SandboxError):
+    """A program in the sandbox accepts no connection, closed its input, or its stream was closed.
+
+    The program may be the agent's, so this error is an outcome of its actions, and the sandbox stays usable.
+    """
+
+
+class StreamTimeout(StreamError):
+    """A program in the sandbox did not read, write or exit before a timeout."""
 
 
 def classify(error: BaseException, operation: str) -> SandboxError:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -9,6 +10,8 @@ from .errors import SandboxError
 from .loop_thread import LoopThread
 from .sandbox import ExecResult, Sandbox
 from .spec import SandboxSpec
+from .streams.blocking import SandboxProcess, SandboxStream
+from .streams.forward import Forward
 
 
 class SandboxLease:
@@ -24,6 +27,7 @@ class SandboxLease:
         self._on_release = on_release
         self._lock = threading.Lock()
         self._released = False
+        self._forwards: list[Forward] = []
 
     @property
     def id(self) -> str:
@@ -71,6 +75,35 @@ class SandboxLease:
         work = self._held().request(socket, message, timeout_s=timeout_s, output_kib=output_kib, user=user)
         return self._thread.wait(work, timeout_s)
 
+    def connect(self, address: int | str, *, timeout_s: float, user: int = 0) -> SandboxStream:
+        """Return a byte stream to a server in the sandbox as ``Sandbox.connect`` does."""
+        stream = self._thread.wait(self._held().connect(address, timeout_s=timeout_s, user=user), timeout_s)
+        return SandboxStream(stream, self._thread)
+
+    def open_process(
+        self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None, user: int = 0
+    ) -> SandboxProcess:
+        """Start a command with streams as ``Sandbox.open_process`` does."""
+        work = self._held().open_process(argv, timeout_s=timeout_s, env=env, user=user)
+        stream = self._thread.wait(work, timeout_s)
+        return SandboxProcess(stream, self._thread)
+
+    def forward(self, address: int | str, *, to: Path | None = None, timeout_s: float = 10.0) -> Forward:
+        """Listen on this machine and pass each connection to a server in the sandbox, until the lease ends.
+
+        Args:
+            address: as for ``connect``.
+            to: the unix socket to listen on; None: a port of 127.0.0.1, which every user of this machine can reach.
+            timeout_s: of each ``connect``.
+
+        Raises:
+            OSError: this machine refuses to listen there.
+        """
+        forward = Forward(self._held(), address, timeout_s)
+        self._thread.wait(forward.open(to), timeout_s)
+        self._forwards.append(forward)
+        return forward
+
     def read(self, path: str, *, timeout_s: float, user: int = 0) -> dict[str, bytes]:
         """Return the contents of files as ``Sandbox.read`` does."""
         return self._thread.wait(self._held().read(path, timeout_s=timeout_s, user=user), timeout_s)
@@ -94,6 +127,8 @@ class SandboxLease:
             if self._released:
                 return
             self._released = True
+        for forward in self._forwards:
+            self._thread.call_soon(forward.close)
         self._thread.call_soon(self._on_release)
 
     def _held(self) -> Sandbox:

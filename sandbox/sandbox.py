@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from .errors import FileError, SandboxLost
+from .errors import FileError, SandboxLost, StreamError
 from .spec import SandboxSpec
 from .transport.connection import Connection
+from .transport.guest_stream import GuestStream
 
 WORKSPACE = "/workspace"
 """Working directory of every command; relative paths are relative to it."""
@@ -136,6 +137,41 @@ class Sandbox:
         answer.pop("stdout_bytes")
         return ExecResult(stdout=data, stderr=b"", **answer)
 
+    async def connect(self, address: int | str, *, timeout_s: float, user: int = 0) -> GuestStream:
+        """Return a byte stream to a port of 127.0.0.1 in the sandbox, or to the path of a unix socket in it.
+
+        ``user``, as in ``exec``, needs the right to connect to the path.
+
+        The stream ends with the server, with ``close``, and with ``reset``.
+
+        Raises:
+            StreamError: no process listens there, or the sandbox has too many open streams.
+            SandboxLost: as in ``exec``.
+        """
+        header = {"op": "connect", "address": address, "timeout_s": timeout_s, "user": user}
+        try:
+            return await self.connection.open_stream(header, 1, timeout_s=timeout_s + GUEST_GRACE_S)
+        except StreamError as error:
+            raise StreamError(f"cannot connect to {address} in sandbox {self._name}: {error}") from None
+
+    async def open_process(
+        self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None, user: int = 0
+    ) -> GuestStream:
+        """Start a command as ``exec`` does and return a stream to it: stdin, stdout (channel 0) and stderr (1).
+
+        The process runs until it exits, ``close`` or ``reset``. A process that cannot be started exits with 127.
+
+        Raises:
+            StreamError: the guest agent could not fork, or the sandbox has too many open streams.
+            SandboxLost: as in ``exec``.
+        """
+        environment = {**ENVIRONMENT, **(env or {})}
+        header = {"op": "open_process", "argv": list(argv), "env": environment, "timeout_s": timeout_s, "user": user}
+        try:
+            return await self.connection.open_stream(header, 2, timeout_s=timeout_s + GUEST_GRACE_S)
+        except StreamError as error:
+            raise StreamError(f"cannot start {argv[0]} in sandbox {self._name}: {error}") from None
+
     async def read(self, path: str, *, timeout_s: float, user: int = 0) -> dict[str, bytes]:
         """Return the contents of all regular files below a folder, by path relative to it, or of one file (``.``).
 
@@ -191,11 +227,12 @@ class Sandbox:
             raise FileError(f"cannot write in sandbox {self._name}: {answer['error']}")
 
     async def reset(self, *, timeout_s: float) -> None:
-        """End every process of the sandbox users and empty every place that they can write to.
+        """End every stream and every process of the sandbox users, and empty every place that they can write to.
 
         Raises:
             SandboxLost: as in ``exec``, or a place could not be emptied.
         """
+        self.connection.end_streams("the sandbox was reset")
         answer, _ = await self._call({"op": "reset", "timeout_s": timeout_s})
         if "error" in answer:
             self.connection.close("its reset failed")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any, TypeVar
 
-from ...sandbox import SandboxLease, SandboxLost, SandboxSpec, lease
+from ...sandbox import NodeLost, SandboxLease, SandboxLost, SandboxSpec, lease
 from ...sandbox.errors import LeaseTimeout
 from .deadlines import GRADING_SHARE, left
 from .task import Files
@@ -54,31 +54,36 @@ def in_fresh_sandbox(
     A sandbox that held hidden tests or inputs is leased again for the same ``purpose`` only. So the agent of another
     episode cannot find out what remains of them, such as a counter of the kernel.
 
-    A sandbox that is lost during grading is replaced once. Return None if the second sandbox is lost too, or does not
-    come in time: the submitted code then breaks its sandbox.
+    A sandbox that is lost during grading, or whose node is lost, is replaced once. Return None if two sandboxes are
+    lost, or the second one does not come in time: the submitted code then breaks its sandbox.
 
     Args:
         until: when the grading must end, on the monotonic clock; a share of the time is for the lease.
 
     Raises:
-        SandboxError: no sandbox can be leased, or its host is lost.
+        SandboxError: no sandbox can be leased, or a node was lost and its replacement too.
     """
     spec = spec.model_copy(update={"purpose": purpose})
     judged_until = None
     grading_s = GRADING_SHARE * left(until)
+    first: SandboxLost | NodeLost | None = None
     while judged_until is None or monotonic() < judged_until:
-        lost_before = judged_until is not None
         try:
-            box = lease(spec, timeout_s=left(until, left(until) - (0.0 if lost_before else grading_s)))
+            box = lease(spec, timeout_s=left(until, left(until) - (0.0 if first else grading_s)))
         except LeaseTimeout:
-            if lost_before:
+            if isinstance(first, SandboxLost):
                 return None
             raise
         judged_until = judged_until or min(until, monotonic() + grading_s)
         with box:
             try:
                 return judge(box, judged_until)
-            except SandboxLost:
-                if lost_before:
-                    return None
+            except (SandboxLost, NodeLost) as error:
+                if first is not None:
+                    if isinstance(first, SandboxLost) and isinstance(error, SandboxLost):
+                        return None
+                    raise
+                first = error
+    if isinstance(first, NodeLost):
+        raise first
     return None

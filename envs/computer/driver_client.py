@@ -20,7 +20,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from ...sandbox import SandboxError, SandboxLease, SandboxLost, SandboxSpec, lease
+from ...sandbox import NodeLost, SandboxError, SandboxLease, SandboxLost, SandboxSpec, lease
 
 LEASE_TIMEOUT_S = 15.0
 START_TIMEOUT_S = 30.0
@@ -73,7 +73,7 @@ class DriverClient:
             SandboxError: the steps failed in a new sandbox too.
         """
         if self.sandbox is not None and not self.expired:
-            with contextlib.suppress(SandboxLost):
+            with contextlib.suppress(SandboxLost, NodeLost):
                 answer, png = self._request(steps, OPEN_TIMEOUT_S)
                 if "lost" not in answer:
                     return answer, png

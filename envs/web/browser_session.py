@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...sandbox import FileError, SandboxLease, SandboxLost, SandboxSpec
+from ...sandbox import FileError, NodeLost, SandboxLease, SandboxLost, SandboxSpec
 from ..computer.driver_client import STEP_TIMEOUT_S, DriverClient, DriverProgram
 from .site_server import SiteServer
 
@@ -38,7 +38,7 @@ class BrowserSession(DriverClient):
             return
         try:
             server.start(self.sandbox)
-        except SandboxLost:
+        except (SandboxLost, NodeLost):
             self.renew()
 
     def read_files(self, folder: str) -> dict[str, bytes] | None:

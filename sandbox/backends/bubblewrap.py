@@ -24,7 +24,7 @@ from ..sandbox import Sandbox
 from ..spec import SHM_MIB, SandboxSpec
 from ..transport.bootstrap import MOUNT, guest_command, prepare_folder
 from ..transport.connection import GuestConnection
-from ..transport.listener import Listener
+from ..transport.listener import UnixListener
 from .listing import SandboxInfo, describe
 from .user_ids import UidLock
 
@@ -81,7 +81,7 @@ class BubblewrapBackend:
         process = None
         uid = UidLock() if os.geteuid() == 0 else None
         try:
-            async with Listener(name, socket) as listener:
+            async with UnixListener(name, socket) as listener:
                 socket.chmod(0o666)
                 process = await asyncio.create_subprocess_exec(
                     *_change_user(uid),
@@ -179,7 +179,7 @@ def _release(lock: UidLock | None) -> None:
         lock.release()
 
 
-async def _accept(listener: Listener, process: asyncio.subprocess.Process) -> GuestConnection:
+async def _accept(listener: UnixListener, process: asyncio.subprocess.Process) -> GuestConnection:
     """Return the connection of a starting sandbox; raise EOFError if its process exits first."""
     accepting = asyncio.create_task(listener.accept(START_TIMEOUT_S))
     exiting = asyncio.create_task(process.wait())

@@ -30,7 +30,7 @@ from ..images.reference import image_reference
 from ..sandbox import Sandbox
 from ..spec import SandboxSpec
 from ..transport.bootstrap import guest_command, prepare_folder
-from ..transport.listener import Listener
+from ..transport.listener import UnixListener
 from .container import host_options
 from .listing import SandboxInfo, describe
 from .ownership import LABEL, UID, labels, reap_reason, this_host
@@ -98,7 +98,7 @@ class DockerBackend:
         folder = self.folder / name
         socket = prepare_folder(folder)
         try:
-            async with asyncio.timeout(START_TIMEOUT_S), Listener(name, socket) as listener:
+            async with asyncio.timeout(START_TIMEOUT_S), UnixListener(name, socket) as listener:
                 digest = await self._in_thread(lambda: self._create(name, spec, folder))
                 connection = await listener.accept(START_TIMEOUT_S)
         except BaseException as error:

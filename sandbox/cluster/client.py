@@ -1,31 +1,31 @@
 """Leases from the node actors of a run, for every worker.
 
-A lease request goes to the actor of the worker's own node, then to the others. Only if all are full does the request
-wait, at the actor with the fewest waiting requests. If that actor dies, the request moves to the next.
+Each lease is a connection to the ``LeaseServer`` of a node, so it ends with this process. A lease request goes to the
+worker's own node, then to the others. Only if all are full does the request wait, at the node with the fewest waiting
+requests. If the actor of that node dies, the request moves to the next.
 """
 
-import asyncio
 import contextlib
 import random
 from collections.abc import Iterator
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, cast
 
 from ..errors import LeaseTimeout, NodeLost, NoEngine, SandboxError, SandboxLost, TooLarge, classify
 from ..lease import SandboxLease
 from ..loop_thread import LoopThread
-from ..sandbox import Sandbox
 from ..spec import SandboxSpec
-from ..transport.connection import STREAM_LIMIT_BYTES
-from .actor_call import ActorConnection
+from .lease_server import NodeEndpoint
+from .leased_connection import NODE_GRACE_S, LeasedConnection, request_lease
 from .node import actor_name
-from .node_socket import NODE_GRACE_S, SocketConnection
 from .supervisor import NODE_CALL_TIMEOUT_S, NODE_POLL_INTERVAL_S, alive_nodes
 
 NODE_WAIT_MAX_S = 5.0
 """Maximum wait of a request at one node, before all nodes are tried again."""
 RETRY_INTERVAL_S = 0.2
 """Back-off before all nodes are tried again."""
+RETRIED = (NodeLost, LeaseTimeout, SandboxLost)
+"""Errors of one node or one sandbox, after which the next node is tried."""
 
 
 class ClusterProvider:
@@ -35,13 +35,14 @@ class ClusterProvider:
         self.run = run
         self._thread = LoopThread()
         self._actors: dict[str, Any] = {}
+        self._endpoints: dict[str, tuple[NodeEndpoint, bool]] = {}
+        """By node id, with whether its unix socket is used; forgotten after a failure."""
         self._polled_at = -NODE_POLL_INTERVAL_S
         self._nodes: list[str] = []
 
     def lease(self, spec: SandboxSpec, *, timeout_s: float, max_duration_s: float | None = None) -> SandboxLease:
         """Return a lease as ``LeaseProvider.lease`` does."""
         until = monotonic() + timeout_s
-        plain = spec.model_dump()
         max_duration_s = min(max_duration_s or spec.ttl_s, spec.ttl_s)
         reason = "no node of the cluster has a sandbox actor yet"
         refusal: NoEngine | TooLarge | None = None
@@ -50,38 +51,66 @@ class ClusterProvider:
             actors = list(self._own_node_first())
             for node, actor in actors:
                 try:
-                    short = min(left, NODE_WAIT_MAX_S)
-                    found = _result(actor.lease.remote(plain, short, max_duration_s, wait=False), short, "leasing")
+                    lease = self._request(node, actor, spec, min(left, NODE_WAIT_MAX_S), max_duration_s, wait=False)
                 except (NoEngine, TooLarge) as error:
                     reason, unable, refusal = str(error), unable + 1, error
                     continue
-                except SandboxError as error:
-                    if not isinstance(error, NodeLost | LeaseTimeout | SandboxLost):
-                        raise
+                except RETRIED as error:
                     reason = str(error)
-                    self._actors.pop(node, None)
+                    self._forget(node)
                     continue
                 able.append((node, actor))
-                if found is not None:
-                    with contextlib.suppress(NodeLost):
-                        return self._make_lease(spec, node, actor, found)
+                if lease is not None:
+                    return lease
             if refusal is not None and unable == len(actors):
                 raise refusal
-            with contextlib.suppress(NodeLost, LeaseTimeout, SandboxLost, NoEngine, TooLarge):
-                if shortest := self._shortest_queue(able):
-                    node, actor = shortest
-                    wait = min(until - monotonic(), NODE_WAIT_MAX_S)
-                    found = _result(actor.lease.remote(plain, wait, max_duration_s, wait=True), wait, "leasing")
-                    return self._make_lease(spec, node, actor, found)
+            if shortest := self._shortest_queue(able):
+                node, actor = shortest
+                try:
+                    short = min(until - monotonic(), NODE_WAIT_MAX_S)
+                    if lease := self._request(node, actor, spec, short, max_duration_s, wait=True):
+                        return lease
+                except (LeaseTimeout, NoEngine, TooLarge) as error:
+                    reason = str(error)
+                except RETRIED as error:
+                    reason = str(error)
+                    self._forget(node)
             self._polled_at = -NODE_POLL_INTERVAL_S
             sleep(RETRY_INTERVAL_S)
         raise LeaseTimeout(f"no sandbox of image {spec.image} within {timeout_s:g} s on any node: {reason}")
 
-    def _make_lease(self, spec: SandboxSpec, node: str, actor: Any, found: tuple[str, str, str, str]) -> SandboxLease:
-        lease, name, digest, path = found
-        work = connect(path if node == _own_node() else "", actor, name, lease)
-        connection = self._thread.wait(work, NODE_CALL_TIMEOUT_S)
-        return SandboxLease(Sandbox(name, spec, connection, _do_nothing, digest), self._thread, connection.close)
+    def _request(
+        self, node: str, actor: Any, spec: SandboxSpec, timeout_s: float, max_duration_s: float, *, wait: bool
+    ) -> SandboxLease | None:
+        """Return a lease from one node; without ``wait``, None if the node has no room. Raises SandboxError."""
+        until = monotonic() + timeout_s
+        failure = "leasing: the node of the sandbox cannot be reached"
+        routes = [self._endpoints[node]] if node in self._endpoints else self._routes(node, actor, timeout_s)
+        for endpoint, near in routes:
+            left = max(0.0, until - monotonic())
+            work = request_lease(endpoint, spec, timeout_s=left, max_duration_s=max_duration_s, wait=wait, near=near)
+            try:
+                sandbox = self._thread.wait(work, left + 2 * NODE_GRACE_S)
+            except OSError as error:
+                failure = f"{failure}: {error}"
+                continue
+            self._endpoints[node] = endpoint, near
+            if sandbox is None:
+                return None
+            return SandboxLease(sandbox, self._thread, cast(LeasedConnection, sandbox.connection).release)
+        raise NodeLost(failure)
+
+    def _routes(self, node: str, actor: Any, timeout_s: float) -> Iterator[tuple[NodeEndpoint, bool]]:
+        """Yield the ways to a node: its unix socket if this process is on the same one, then TCP."""
+        if node == _own_node():
+            endpoint = _result(actor.endpoint.remote(tcp=False), timeout_s, "leasing")
+            if endpoint.path:
+                yield endpoint, True
+        yield _result(actor.endpoint.remote(tcp=True), timeout_s, "leasing"), False
+
+    def _forget(self, node: str) -> None:
+        self._actors.pop(node, None)
+        self._endpoints.pop(node, None)
 
     def _own_node_first(self) -> Iterator[tuple[str, Any]]:
         """Yield node id and actor: this process's node, then the others in random order."""
@@ -90,7 +119,7 @@ class ClusterProvider:
         own = _own_node()
         if monotonic() - self._polled_at > NODE_POLL_INTERVAL_S:
             self._polled_at = monotonic()
-            self._nodes = alive_nodes()
+            self._nodes = list(alive_nodes())
         others = [node for node in self._nodes if node != own]
         random.shuffle(others)
         for node in [own, *others]:
@@ -109,33 +138,6 @@ class ClusterProvider:
                 health = _result(actor.health.remote(), NODE_CALL_TIMEOUT_S, "health")
                 waiting.append((health["waiting"], number))
         return actors[min(waiting)[1]] if waiting else None
-
-
-async def connect(path: str, actor: Any, name: str, lease: str) -> SocketConnection | ActorConnection:
-    """Return the fastest connection to a sandbox that was just leased.
-
-    ``path`` is the path of the node socket, or empty if the sandbox is on another node.
-
-    Raises:
-        NodeLost, SandboxLost: the node actor or the sandbox ended before the connection was open.
-    """
-    if path:
-        with contextlib.suppress(OSError):
-            streams = await asyncio.open_unix_connection(path, limit=STREAM_LIMIT_BYTES)
-            by_socket = SocketConnection(name, *streams)
-            try:
-                await by_socket.open(lease)
-            except OSError:
-                by_socket.close()
-                raise NodeLost(f"sandbox {name}: {by_socket.lost_message}") from None
-            return by_socket
-    by_calls = ActorConnection(actor, name, lease)
-    await by_calls.open()
-    return by_calls
-
-
-async def _do_nothing() -> None:
-    """Close a leased sandbox: its node actor does the work when the connection closes."""
 
 
 def _own_node() -> str:

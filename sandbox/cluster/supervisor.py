@@ -20,11 +20,11 @@ NODE_CALL_TIMEOUT_S = 10.0
 """Timeout of calls that a node actor answers without waiting."""
 
 
-def alive_nodes() -> list[str]:
-    """Return the ids of the cluster's live nodes."""
+def alive_nodes() -> dict[str, str]:
+    """Return the address of each live node of the cluster, by node id."""
     import ray
 
-    return [str(node["NodeID"]) for node in ray.nodes() if node["Alive"]]
+    return {str(node["NodeID"]): str(node["NodeManagerAddress"]) for node in ray.nodes() if node["Alive"]}
 
 
 class NodeSupervisor:
@@ -83,7 +83,7 @@ class NodeSupervisor:
         alive = alive_nodes()
         for node in [node for node in self.actors if node not in alive]:
             del self.actors[node]
-        for node in [node for node in alive if node not in self.actors]:
+        for node, address in [(node, address) for node, address in alive.items() if node not in self.actors]:
             self.actors[node] = (
                 ray.remote(SandboxNode)
                 .options(
@@ -93,5 +93,5 @@ class NodeSupervisor:
                     max_restarts=-1,
                     scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
                 )
-                .remote(self.run, self.settings.model_dump(), self._logs)
+                .remote(self.run, self.settings.model_dump(), self._logs, address)
             )

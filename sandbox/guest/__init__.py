@@ -4,10 +4,11 @@ The host copies this package into every sandbox, and the Python of the sandbox's
 package therefore imports only itself and a small part of the standard library. The host imports ``frames`` and
 ``users`` too.
 
-The agent connects to a unix socket of the host and then answers one request at a time. In a container, the agent is
-root with five capabilities (SETUID, SETGID, KILL, DAC_OVERRIDE, FOWNER) and every command runs as one of the users of
-the sandbox. Under bubblewrap, the agent and the commands share one user; the agent is protected because it is process 1
-of its pid namespace, which no signal from within can end, and because it is not dumpable, so no process can trace it.
+The agent connects to the host (a unix socket, or TCP with a token) and answers one request at a time, while streams
+move next to it. In a container, the agent is root with five capabilities (SETUID, SETGID, KILL, DAC_OVERRIDE, FOWNER)
+and every command runs as one of the users of the sandbox. Under bubblewrap, the agent and the commands share one user;
+the agent is protected because it is process 1 of its pid namespace, which no signal from within can end, and because it
+is not dumpable, so no process can trace it.
 
 Invariants:
 

@@ -11,6 +11,7 @@ import signal
 import time
 
 from .files import WORKSPACE
+from .streams import Hub
 
 Pipes = tuple[int, int, int]
 CHUNK_BYTES = 65536
@@ -157,17 +158,17 @@ class CommandPipes:
         self.output = [bytes(self.buffers[self.stdout]), bytes(self.buffers[self.stderr])]
 
 
-def attend(child: int, pipes: CommandPipes, exits: ChildExitPipe, host: int, until: float) -> tuple[int, str]:
+def attend(child: int, pipes: CommandPipes, exits: ChildExitPipe, hub: Hub, until: float) -> tuple[int, str]:
     """Feed and drain a command until it exits or must be killed; return its exit code and why it must be killed.
 
-    The reason is ``timeout``, ``output_limit``, ``disconnected`` (the host closed the socket ``host``) or empty. With a
+    The reason is ``timeout``, ``output_limit``, ``disconnected`` (the host closed the connection) or empty. With a
     reason, the exit code is the one of SIGKILL, unless the command exited by itself and left too much output in its
-    pipes. ``until`` is a value of ``time.monotonic()``.
+    pipes. ``until`` is a value of ``time.monotonic()``. Streams keep moving meanwhile.
     """
     killed = -int(signal.SIGKILL)
     poll = select.poll()
     poll.register(exits.reader, select.POLLIN)
-    poll.register(host, select.POLLIN | select.POLLRDHUP)
+    poll.register(hub, select.POLLIN)
     for end, interest in pipes.interests():
         poll.register(end, interest)
     while True:
@@ -175,8 +176,9 @@ def attend(child: int, pipes: CommandPipes, exits: ChildExitPipe, host: int, unt
         for end, _ in poll.poll(max(0.0, left) * 1000):
             if end == exits.reader:
                 exits.clear()
-            elif end == host:
-                return killed, "disconnected"
+            elif end == hub.fileno():
+                if not hub.pump():
+                    return killed, "disconnected"
             elif pipes.move(end):
                 poll.unregister(end)
         if pipes.output_limit_exceeded:

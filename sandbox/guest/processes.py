@@ -11,6 +11,9 @@ from collections.abc import Iterator
 KILL_TIMEOUT_S = 2.0
 OOM_COUNTERS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
 
+WATCHED: dict[int, int | None] = {}
+"""Children whose wait status ``reap`` must keep, by pid; None until they exit."""
+
 
 def processes() -> Iterator[tuple[int, int]]:
     """Yield (pid, start time in clock ticks since boot) of every live process except init and the agent."""
@@ -20,7 +23,8 @@ def processes() -> Iterator[tuple[int, int]]:
             # As bytes: a process chooses its own name, which need not be valid text.
             with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()
-                if fields[0] not in (b"Z", b"X"):
+                # Other threads of a zombie may still be alive, with its sockets and memory.
+                if fields[0] not in (b"Z", b"X") or int(fields[17]) > 1:
                     yield int(name), int(fields[19])
 
 
@@ -33,8 +37,9 @@ def kill_all() -> None:
 def reap() -> None:
     """Collect the exit status of every child that has exited."""
     with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            if found[0] in WATCHED:
+                WATCHED[found[0]] = found[1]
 
 
 def count_ooms() -> int:

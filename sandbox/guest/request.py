@@ -6,14 +6,16 @@ import select
 import socket
 import time
 
+from .streams import Hub
+
 CHUNK_BYTES = 1 << 16
 
 
-def request(path: str, message: bytes, max_output_bytes: int, host: int, until: float) -> tuple[bytes, str]:
+def request(path: str, message: bytes, max_output_bytes: int, hub: Hub, until: float) -> tuple[bytes, str]:
     """Connect, send the message, close the sending side and read until the listener closes; return the reply.
 
     The second value is the reason for an incomplete reply: ``timeout``, ``output_limit``, ``disconnected`` (the host
-    closed the socket ``host``) or empty. ``until`` is a value of ``time.monotonic()``.
+    closed the connection) or empty. ``until`` is a value of ``time.monotonic()``.
 
     Raises:
         OSError: no process listens on the socket, or the listener closed before it read the message.
@@ -22,7 +24,7 @@ def request(path: str, message: bytes, max_output_bytes: int, host: int, until: 
     with socket.socket(socket.AF_UNIX) as end:
         end.setblocking(False)
         poll = select.poll()
-        poll.register(host, select.POLLIN | select.POLLRDHUP)
+        poll.register(hub, select.POLLIN)
         end.connect(path)
         poll.register(end, select.POLLIN | (select.POLLOUT if unsent else 0))
         if not unsent:
@@ -32,8 +34,10 @@ def request(path: str, message: bytes, max_output_bytes: int, host: int, until: 
             if left <= 0:
                 return bytes(reply), "timeout"
             for number, events in poll.poll(left * 1000):
-                if number == host:
-                    return bytes(reply), "disconnected"
+                if number == hub.fileno():
+                    if not hub.pump():
+                        return bytes(reply), "disconnected"
+                    continue
                 if events & select.POLLOUT and unsent:
                     unsent = unsent[end.send(unsent[:CHUNK_BYTES]) :]
                     if not unsent:

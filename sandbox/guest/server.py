@@ -1,11 +1,10 @@
-"""Answer the host's requests over one connection, one request at a time."""
+"""Answer the host's requests over one connection, one request at a time, and keep its streams moving."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-import select
 import signal
 import socket
 import sys
@@ -15,14 +14,14 @@ from typing import Any, NoReturn
 
 from .exec import ChildExitPipe, CommandPipes, attend, start
 from .files import Refused, kernel_devices, read_tree, write_tree
-from .frames import LENGTHS, decode_header, decode_lengths, encode
+from .frames import TOKEN_VARIABLE
 from .processes import count_ooms, end_all, kill_all, kill_since, reap
 from .request import request
 from .reset import check_no_ipc, clear_folders, clear_ipc, clear_keys, writable_modes
+from .streams import MAX_STREAMS, Hub, Stream
 from .users import USERS
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-RECEIVE_BYTES = 1 << 20
 PR_SET_DUMPABLE = 4
 
 Answer = tuple["dict[str, Any]", bytes]
@@ -40,18 +39,18 @@ class Server:
 
         ``first_uid`` is uid and gid of user 0; None: the only user is that of the guest agent.
         """
-        self.connection = connection
         self.first_uid = first_uid
         self.limits = limits
         self.ends_at = time.monotonic() + ttl_s
         self.exits = ChildExitPipe()
+        self.hub = Hub(connection, self.exits.reader)
         self.ooms = count_ooms()
         self.modes = writable_modes()
         self.kernel = kernel_devices()
 
     def serve(self) -> NoReturn:
         """Answer requests until the host disconnects. Raises Disconnected."""
-        self.send({"python": sys.version.split()[0]})
+        self.send({"python": sys.version.split()[0], "token": os.environ.pop(TOKEN_VARIABLE, "")})
         while True:
             header, payload = self.receive()
             try:
@@ -79,7 +78,7 @@ class Server:
         pipes = CommandPipes(ends, stdin, max_output_bytes)
         try:
             until = min(began + timeout_s, self.ends_at)
-            exit_code, reason = attend(child, pipes, self.exits, self.connection.fileno(), until)
+            exit_code, reason = attend(child, pipes, self.exits, self.hub, until)
         finally:
             pipes.close()
         self.check_connected(reason)
@@ -95,7 +94,7 @@ class Server:
         try:
             with self.as_user(user):
                 until = min(began + timeout_s, self.ends_at)
-                reply, reason = request(path, message, max_output_bytes, self.connection.fileno(), until)
+                reply, reason = request(path, message, max_output_bytes, self.hub, until)
         except OSError as error:
             exit_code = error.errno or 1
         self.check_connected(reason)
@@ -123,9 +122,48 @@ class Server:
             write_tree(files, payload, 0o755 if executable else 0o644, self.kernel, time.monotonic() + timeout_s)
         return {}, b""
 
+    def do_connect(self, payload: bytes, stream: int, address: int | str, timeout_s: float, user: int = 0) -> Answer:
+        """Open a stream to a port of 127.0.0.1 or to the path of a unix socket."""
+        self.check_room()
+        kind, target = (
+            (socket.AF_INET, ("127.0.0.1", address)) if isinstance(address, int) else (socket.AF_UNIX, address)
+        )
+        with refusing_os_errors(), self.as_user(user), socket.socket(kind) as end:
+            end.settimeout(min(timeout_s, max(0.0, self.ends_at - time.monotonic())))
+            try:
+                end.connect(target)
+            except TimeoutError:
+                raise Refused(f"no answer within {timeout_s:g} s") from None
+            end.setblocking(False)
+            reader, writer = os.dup(end.fileno()), os.dup(end.fileno())
+        self.hub.add(Stream(stream, writer, [reader]))
+        return {}, b""
+
+    def do_open_process(
+        self, payload: bytes, stream: int, argv: list[str], env: dict[str, str], timeout_s: float, user: int = 0
+    ) -> Answer:
+        """Start a command whose three pipes are a stream."""
+        self.check_room()
+        uid = self.uid(user)
+        with refusing_os_errors():
+            child, (writer, *readers) = start(argv, env, uid, self.limits)
+        self.hub.add(Stream(stream, writer, readers, child))
+        return {}, b""
+
+    def check_room(self) -> None:
+        """Raise Refused if the sandbox has ``MAX_STREAMS`` streams."""
+        if len(self.hub.streams) >= MAX_STREAMS:
+            raise Refused(f"the sandbox has {MAX_STREAMS} open streams; close one of them")
+
+    def do_close_streams(self, payload: bytes) -> Answer:
+        """Close every stream; after the answer, the guest agent sends nothing of its own accord."""
+        self.hub.close_streams()
+        return {}, b""
+
     def do_reset(self, payload: bytes, timeout_s: float) -> Answer:
         """Restore the initial state of the sandbox."""
         until = time.monotonic() + timeout_s
+        self.hub.close_streams()
         end_all()
         for user in range(1 if self.first_uid is None else USERS):
             with self.as_user(user):
@@ -187,28 +225,16 @@ class Server:
 
     def receive(self) -> tuple[dict[str, Any], bytes]:
         """Return the next request. Raises Disconnected."""
-        header_bytes, payload_bytes = decode_lengths(self.take(LENGTHS.size))
-        return decode_header(self.take(header_bytes)), self.take(payload_bytes)
-
-    def take(self, size: int) -> bytes:
-        """Return exactly ``size`` bytes from the host. Raises Disconnected."""
-        parts = bytearray()
-        while len(parts) < size:
+        while not self.hub.requests:
             left = self.ends_at - time.monotonic()
-            if left <= 0 or not select.select([self.connection], [], [], left)[0]:
+            if left <= 0 or not self.hub.pump(left):
                 raise Disconnected
-            part = self.connection.recv(min(size - len(parts), RECEIVE_BYTES))
-            if not part:
-                raise Disconnected
-            parts += part
-        return bytes(parts)
+        return self.hub.requests.popleft()
 
     def send(self, answer: dict[str, Any], data: bytes = b"") -> None:
         """Send one answer to the host. Raises Disconnected."""
-        try:
-            self.connection.sendall(encode(answer, data))
-        except OSError:
-            raise Disconnected from None
+        if not self.hub.send_now(answer, data):
+            raise Disconnected
 
 
 @contextlib.contextmanager
@@ -230,10 +256,23 @@ def make_undumpable() -> None:
         raise OSError("prctl(PR_SET_DUMPABLE) failed")
 
 
-def main(path: str, user: str, ttl_s: str, limits: str = "{}") -> None:
-    """Connect to the socket at ``path`` and serve requests.
+def connect(address: str) -> socket.socket:
+    """Return a connection to the host: ``tcp:HOST:PORT`` or the path of a unix socket. Raises OSError."""
+    if address.startswith("tcp:"):
+        host, _, port = address[len("tcp:") :].rpartition(":")
+        connection = socket.create_connection((host, int(port)))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(address)
+    return connection
+
+
+def main(address: str, user: str, ttl_s: str, limits: str = "{}") -> None:
+    """Connect to the host and serve requests.
 
     Args:
+        address: as for ``connect``. The environment variable ``TOKEN_VARIABLE`` holds the token of a TCP address.
         user: the first of the ``USERS`` uids of the commands, or ``-`` for the user of the guest agent.
         ttl_s: the sandbox's time to live, in seconds.
         limits: rlimits by name, as a JSON object.
@@ -242,8 +281,7 @@ def main(path: str, user: str, ttl_s: str, limits: str = "{}") -> None:
         make_undumpable()
     else:
         os.setgroups([])
-    connection = socket.socket(socket.AF_UNIX)
-    connection.connect(path)
+    connection = connect(address)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     with contextlib.suppress(Disconnected):
         Server(connection, None if user == "-" else int(user), float(ttl_s), json.loads(limits)).serve()

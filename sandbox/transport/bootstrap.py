@@ -1,4 +1,8 @@
-"""Install the guest agent in a sandbox: the folder to mount and the command that starts the agent."""
+"""Install the guest agent in a sandbox: the folder to mount, and the command that starts the agent.
+
+The agent connects to an address of the host: the path of a unix socket, or ``tcp:HOST:PORT`` with a token in the
+environment variable ``guest.frames.TOKEN_VARIABLE``, which the agent removes.
+"""
 
 import shutil
 from pathlib import Path
@@ -9,7 +13,7 @@ MOUNT = "/run/turnwise"
 """Read-only mount point of a sandbox's folder."""
 PACKAGE = "guest"
 SOCKET = "s"
-BOOT = f"import sys; sys.path.insert(0, {MOUNT!r}); from {PACKAGE}.server import main; main(*sys.argv[1:])"
+BOOT = "import sys; sys.path.insert(0, {folder!r}); from {package}.server import main; main(*sys.argv[1:])"
 
 
 def prepare_folder(folder: Path) -> Path:
@@ -22,6 +26,12 @@ def prepare_folder(folder: Path) -> Path:
     return folder / SOCKET
 
 
-def guest_command(python: str, user: str, ttl_s: float, *limits: str) -> list[str]:
-    """Return the command that starts the guest agent; its arguments are those of ``guest.server.main``."""
-    return [python, "-I", "-S", "-B", "-c", BOOT, f"{MOUNT}/{SOCKET}", user, str(ttl_s), *limits]
+def guest_command(
+    python: str, user: str, ttl_s: float, *limits: str, folder: str = MOUNT, address: str | None = None
+) -> list[str]:
+    """Return the command that starts the guest agent; its arguments are those of ``guest.server.main``.
+
+    ``folder`` is the one of ``prepare_folder``, seen from inside; ``address`` is the socket in it by default.
+    """
+    boot = BOOT.format(folder=folder, package=PACKAGE)
+    return [python, "-I", "-S", "-B", "-c", boot, address or f"{folder}/{SOCKET}", user, str(ttl_s), *limits]

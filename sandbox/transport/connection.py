@@ -1,22 +1,22 @@
 """Host side of the connection to one guest agent.
 
-Each request is answered before the next one is sent. A timeout or a cancellation breaks this order, so it closes the
-connection. A closed connection is never reopened, and its sandbox is lost.
+Each request is answered before the next one is sent; streams run next to the requests. A timeout or a cancellation of a
+request breaks this order, so it closes the connection. A closed connection is never reopened, and its sandbox is lost.
 """
 
 import asyncio
-from typing import Any, Protocol
+import contextlib
+import socket
+from collections.abc import Callable
+from typing import Any, Protocol, cast
 
-from ..errors import SandboxError, SandboxLost
-from ..guest.frames import LENGTHS, decode_header, decode_lengths, encode
-
-HEADER_MAX_BYTES, PAYLOAD_MAX_BYTES = 4 << 20, 300 << 20
-STREAM_LIMIT_BYTES = 1 << 20
-"""Bytes that a stream buffers before the sender must wait."""
+from ..errors import SandboxError, SandboxLost, StreamError
+from .frame_protocol import FrameProtocol
+from .guest_stream import GuestStream
 
 
 class Connection(Protocol):
-    """A way to a guest agent: the socket itself, or a node of the cluster that forwards requests."""
+    """A way to a guest agent: its socket, or a node of the cluster that forwards frames."""
 
     @property
     def alive(self) -> bool:
@@ -28,8 +28,21 @@ class Connection(Protocol):
 
         Raises:
             SandboxLost: the sandbox ended or did not answer.
-            NodeLost: the node that forwards requests ended or did not answer.
+            NodeLost: the node that holds the sandbox ended or did not answer.
         """
+        ...
+
+    async def open_stream(self, header: dict[str, Any], channels: int, *, timeout_s: float) -> GuestStream:
+        """Send a request that opens a stream, and return the stream.
+
+        Raises:
+            StreamError: the guest agent could not open it.
+            SandboxLost, NodeLost: as in ``call``.
+        """
+        ...
+
+    def end_streams(self, reason: str) -> None:
+        """Let every call of every stream raise StreamError with ``reason``."""
         ...
 
     def close(self, reason: str = "closed") -> None:
@@ -37,25 +50,43 @@ class Connection(Protocol):
         ...
 
 
-class GuestConnection:
-    """A stream connection, used in one event loop; concurrent calls wait for one another."""
+class GuestConnection(FrameProtocol):
+    """A stream connection, used in one event loop; concurrent calls wait for one another.
+
+    The guest agent sends the first frame, which ``hello`` returns.
+    """
 
     lost_error: type[SandboxError] = SandboxLost
     """Raised when the connection breaks."""
     lost_message = "the guest agent ended, and the sandbox with it: something outside the sandbox probably stopped it"
 
-    def __init__(self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, name: str) -> None:
+        super().__init__()
         self.name = name
         self.closed_reason = ""
         """Why the connection is closed; empty while it is open."""
-        self._reader = reader
-        self._writer = writer
         self._lock = asyncio.Lock()
+        self._answer: asyncio.Future[tuple[dict[str, Any], bytes]] = asyncio.get_running_loop().create_future()
+        self._streams: dict[int, GuestStream] = {}
+        self._stream_number = 0
+        self._lent_to: FrameProtocol | None = None
+        self._socket_lent = False
+        self.on_lent_end: Callable[[str], None] | None = None
+        """Called with the reason if the connection ends while it is lent."""
 
     @property
     def alive(self) -> bool:
         """Return whether the connection is open, as far as known without a request."""
-        return not self.closed_reason and not self._reader.at_eof()
+        return not self.closed_reason
+
+    @property
+    def streams_opened(self) -> bool:
+        """Return whether a stream was ever opened, so that frames may arrive without a request."""
+        return self._stream_number > 0
+
+    async def hello(self) -> dict[str, Any]:
+        """Return the first frame. Raises OSError, EOFError, ValueError."""
+        return (await self._answer)[0]
 
     async def call(self, header: dict[str, Any], payload: bytes = b"", *, timeout_s: float) -> tuple[Any, bytes]:
         """Send a request and return its answer.
@@ -67,39 +98,101 @@ class GuestConnection:
         async with self._lock:
             if self.closed_reason:
                 raise self.lost_error(f"{operation}: {self.closed_reason}")
+            answer: asyncio.Future[tuple[dict[str, Any], bytes]] = asyncio.get_running_loop().create_future()
+            self._answer = answer
             try:
                 async with asyncio.timeout(timeout_s):
                     await self.send(header, payload)
-                    return await self.receive()
+                    return await answer
             except TimeoutError:
                 self.close(f"no answer within {timeout_s:g} s")
                 raise self.lost_error(f"{operation}: {self.closed_reason}") from None
-            except (OSError, EOFError, ValueError) as error:
+            except (OSError, EOFError, ValueError, LookupError, TypeError) as error:
                 self.close(self.lost_message)
                 raise self.lost_error(f"{operation}: {self.closed_reason}") from error
             except BaseException:
                 self.close("an earlier call was cancelled before its answer arrived")
                 raise
+            finally:
+                answer.cancel()
 
-    async def send(self, header: dict[str, Any], payload: bytes = b"") -> None:
-        """Write one frame. Raises OSError."""
-        self._writer.write(encode(header, payload))
-        await self._writer.drain()
+    async def open_stream(self, header: dict[str, Any], channels: int, *, timeout_s: float) -> GuestStream:
+        """Open a stream as ``Connection.open_stream`` does."""
+        self._stream_number += 1
+        stream = self._streams[self._stream_number] = GuestStream(self, self._stream_number, channels)
+        try:
+            answer, _ = await self.call({**header, "stream": stream.number}, timeout_s=timeout_s)
+            if "failure" in answer:
+                self.close(f"its guest agent failed: {answer['failure']}")
+                raise self.lost_error(f"sandbox {self.name}: {self.closed_reason}")
+            if "error" in answer:
+                raise StreamError(answer["error"])
+        except BaseException:
+            self.forget(stream.number)
+            raise
+        return stream
 
-    async def receive(self) -> tuple[dict[str, Any], bytes]:
-        """Return header and payload of the next frame.
+    def end_streams(self, reason: str) -> None:
+        """End every stream as ``Connection.end_streams`` does."""
+        for stream in list(self._streams.values()):
+            stream.fail(StreamError(reason))
+        self._streams.clear()
 
-        Raises:
-            EOFError: the other side closed the connection.
-            ValueError: the frame is malformed or too large.
-        """
-        header_bytes, payload_bytes = decode_lengths(await self._reader.readexactly(LENGTHS.size))
-        if header_bytes > HEADER_MAX_BYTES or payload_bytes > PAYLOAD_MAX_BYTES:
-            raise ValueError(f"a frame of {header_bytes} and {payload_bytes} bytes exceeds the limits")
-        header = decode_header(await self._reader.readexactly(header_bytes))
-        return header, await self._reader.readexactly(payload_bytes)
+    def forget(self, number: int) -> None:
+        """Drop further frames of a stream."""
+        self._streams.pop(number, None)
+
+    def on_frame(self, header: dict[str, Any], payload: bytes) -> None:
+        """Pass a frame to its stream, to the waiting call, or to the process that the connection is lent to."""
+        if self._lent_to is not None:
+            self._lent_to.write(header, payload)
+        elif "stream" in header:
+            if stream := self._streams.get(header["stream"]):
+                stream.on_frame(header, payload)
+        elif self._answer.done():
+            raise ValueError("the guest agent sent an answer without a request")
+        else:
+            self._answer.set_result((header, payload))
+
+    def on_end(self, error: Exception) -> None:
+        """Let every waiting call raise an error."""
+        self.closed_reason = self.closed_reason or self.lost_message
+        if not self._answer.done():
+            self._answer.set_exception(error)
+            # Nobody may be waiting for it.
+            self._answer.exception()
+        for stream in self._streams.values():
+            stream.fail(self.lost_error(f"sandbox {self.name}: {self.closed_reason}"))
+        self._streams.clear()
+        on_lent_end, self.on_lent_end = self.on_lent_end, None
+        if on_lent_end is not None:
+            on_lent_end(self.closed_reason)
+
+    def lend_frames(self, to: FrameProtocol) -> None:
+        """Pass every frame of the guest agent to ``to``, which writes its own frames with ``write``."""
+        self._lent_to = to
+        to.source, self.source = self, to
+
+    def lend_socket(self) -> socket.socket:
+        """Stop reading and return a duplicate of the socket, for another process to use until ``take_back``."""
+        duplicate = self.duplicate_socket()
+        self._socket_lent = True
+        cast(asyncio.Transport, self.transport).pause_reading()
+        return duplicate
+
+    def take_back(self) -> None:
+        """End a loan whose user left no request, answer or stream open."""
+        self.on_lent_end, self._lent_to, self.source = None, None, None
+        if not self.closed_reason and self.transport is not None:
+            self._socket_lent = False
+            self.transport.resume_reading()
 
     def close(self, reason: str = "closed") -> None:
         """Close the connection, upon which the guest agent ends its sandbox."""
         self.closed_reason = self.closed_reason or reason
-        self._writer.close()
+        if self._socket_lent:
+            # Another process may still hold the socket.
+            self._socket_lent = False
+            with contextlib.suppress(OSError), self.duplicate_socket() as end:
+                end.shutdown(socket.SHUT_RDWR)
+        self.close_transport()

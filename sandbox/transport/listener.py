@@ -1,27 +1,44 @@
-"""Unix socket that accepts the connection of one guest agent."""
+"""Sockets that accept the connection of one guest agent: a unix socket, or TCP with a token."""
 
 import asyncio
-import contextlib
+import hmac
+import secrets
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Self
 
-from .connection import STREAM_LIMIT_BYTES, GuestConnection
+from .connection import GuestConnection
+from .frame_protocol import HEADER_MAX_BYTES, PAYLOAD_MAX_BYTES
+
+HELLO_MAX_BYTES = 4096
+"""Maximum size of the first frame, which is read before the sender has proved anything."""
 
 
-class Listener:
-    """A socket that accepts one connection and is then removed, so that no other process can connect later."""
+class Listener(ABC):
+    """Accepts one guest agent, then closes, so that no other process can connect later."""
 
-    def __init__(self, name: str, path: Path) -> None:
+    token = ""
+    """The guest agent must send it; empty if the socket itself admits no other process."""
+    max_pending = 1
+    """Connections that may wait to send their first frame; further ones are closed."""
+
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.path = path
         self._connected: asyncio.Future[GuestConnection] = asyncio.get_running_loop().create_future()
-        self._server: asyncio.AbstractServer | None = None
+        self._pending: dict[asyncio.Task[None], GuestConnection] = {}
+        self._server: asyncio.Server | None = None
+
+    @abstractmethod
+    async def _listen(self) -> asyncio.Server:
+        """Return a server that does not accept yet and makes its protocols by ``_make``. Raises OSError."""
+
+    @abstractmethod
+    def _forget_address(self) -> None:
+        """Remove the address once a guest agent is connected, or none is expected."""
 
     async def __aenter__(self) -> Self:
         """Start to listen. Raises OSError."""
-        self._server = await asyncio.start_unix_server(
-            self._accept, self.path, limit=STREAM_LIMIT_BYTES, start_serving=False
-        )
+        self._server = await self._listen()
         try:
             await self._server.start_serving()
         except BaseException:
@@ -34,10 +51,13 @@ class Listener:
         """Stop listening. An accepted connection stays open, unless the start of its sandbox failed."""
         if self._server is not None:
             self._server.close()
-        self.path.unlink(missing_ok=True)
+        self._forget_address()
+        for task, connection in list(self._pending.items()):
+            task.cancel()
+            connection.close("another guest agent is connected")
         if not self._connected.done():
             self._connected.cancel()
-        elif error is not None:
+        elif error is not None and self._connected.exception() is None:
             self._connected.result().close("its sandbox did not start")
 
     async def accept(self, timeout_s: float) -> GuestConnection:
@@ -48,14 +68,69 @@ class Listener:
             OSError, EOFError: the agent closed the connection.
         """
         async with asyncio.timeout(timeout_s):
-            connection = await asyncio.shield(self._connected)
-            await connection.receive()
+            return await asyncio.shield(self._connected)
+
+    def _make(self) -> GuestConnection:
+        connection = GuestConnection(self.name)
+        if self._connected.done() or len(self._pending) >= self.max_pending:
+            connection.close()
+            return connection
+        connection.header_max_bytes, connection.payload_max_bytes = HELLO_MAX_BYTES, 0
+        task = asyncio.get_running_loop().create_task(self._greet(connection))
+        self._pending[task] = connection
+        task.add_done_callback(lambda done: self._pending.pop(done, None))
         return connection
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._connected.done():
-            writer.close()
+    async def _greet(self, connection: GuestConnection) -> None:
+        try:
+            hello = await connection.hello()
+        except (OSError, EOFError, ValueError) as error:
+            if not self.token and not self._connected.done():
+                self._connected.set_exception(error)
+                # Nobody may be waiting for it.
+                self._connected.exception()
             return
-        with contextlib.suppress(FileNotFoundError):
-            self.path.unlink()
-        self._connected.set_result(GuestConnection(self.name, reader, writer))
+        if self._connected.done() or not hmac.compare_digest(str(hello.get("token", "")).encode(), self.token.encode()):
+            connection.close("it sent no valid token")
+            return
+        connection.header_max_bytes, connection.payload_max_bytes = HEADER_MAX_BYTES, PAYLOAD_MAX_BYTES
+        self._forget_address()
+        self._connected.set_result(connection)
+
+
+class UnixListener(Listener):
+    """A unix socket in a folder that only the sandbox can see."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        super().__init__(name)
+        self.path = path
+
+    async def _listen(self) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        return await loop.create_unix_server(self._make, self.path, start_serving=False)
+
+    def _forget_address(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+class TcpListener(Listener):
+    """A TCP port, for sandboxes that share no folder with the host. Bytes are not encrypted."""
+
+    max_pending = 16
+
+    def __init__(self, name: str, host: str = "127.0.0.1") -> None:
+        """``host`` is the address to bind; any other than loopback admits other machines, which need the token."""
+        super().__init__(name)
+        self.host = host
+        self.port = 0
+        """Set when listening."""
+        self.token = secrets.token_hex(32)
+
+    async def _listen(self) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(self._make, self.host, 0, start_serving=False)
+        self.port = server.sockets[0].getsockname()[1]
+        return server
+
+    def _forget_address(self) -> None:
+        """Do nothing: a closed port has no name in the file system."""
