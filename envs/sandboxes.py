@@ -92,7 +92,7 @@ def lease_in_process(settings: SandboxSettings) -> None:
             memory_mib=settings.memory_per_node_mib,
             warm=settings.warm,
             allow_untrusted=settings.allow_local_sandbox,
-            runtime=settings.runtime,
+            options=settings.options,
         )
 
     open_at_first_lease(make)

@@ -6,7 +6,7 @@ borrower does not depend on the backend (Docker or bubblewrap) or on the provide
 Invariants: the behavior of a command is in its ``ExecResult``; every raised error except ``FileError`` and
 ``StreamError`` is a failure of the infrastructure; each sandbox ends when its owner dies.
 
-To add a backend, implement ``backends.registry.Backend`` and run ``selfcheck`` on it.
+To add a backend, see ``backends``.
 """
 
 from .errors import FileError, NodeLost, SandboxError, SandboxLost, StreamError

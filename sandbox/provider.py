@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from .backends.registry import make_backend
 from .lease import SandboxLease
@@ -53,13 +53,13 @@ class InProcessProvider:
         memory_mib: int | None = None,
         warm: int = 1,
         allow_untrusted: bool = False,
-        runtime: str | None = None,
+        options: dict[str, Any] | None = None,
     ) -> None:
         """Open the pool. Raises NoEngine."""
         chosen = backend or os.environ.get(BACKEND_VARIABLE, "auto")
         self._thread = LoopThread()
         try:
-            made = make_backend(chosen, "here", allow_untrusted=allow_untrusted, runtime=runtime)
+            made = make_backend(chosen, "here", allow_untrusted=allow_untrusted, options=options)
             self.pool = Pool(made, capacity=capacity, memory_mib=memory_mib, warm=warm)
         except BaseException:
             self._thread.stop(POOL_TIMEOUT_S)

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Sandboxes.", no_args_is_help=True)
 
 T = TypeVar("T")
-BackendName = Annotated[str, typer.Option("--backend", help="docker or local.")]
-Runtime = Annotated[str | None, typer.Option("--runtime", help="Another Docker runtime, such as runsc.")]
+BackendName = Annotated[str, typer.Option("--backend", help="docker, local, or a registered backend.")]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="An option of the backend, such as runtime=runsc. Repeatable."),
+]
 
 
 @app.command()
@@ -26,7 +29,7 @@ def check(
     backend: BackendName = "docker",
     attacks: Annotated[bool, typer.Option("--attacks", help="Run only the isolation attacks.")] = False,
     conformance: Annotated[bool, typer.Option("--conformance", help="Run only the conformance cases.")] = False,
-    runtime: Runtime = None,
+    options: Options = None,
     as_json: Json = False,
 ) -> None:
     """Check conformance and isolation of sandboxes on this machine (about 30 s); exit 1 if a case failed."""
@@ -43,7 +46,7 @@ def check(
         cases = await run_conformance(instance, on_result) if conformance or not attacks else []
         return cases, await run_attacks(instance, on_result) if attacks or not conformance else []
 
-    cases, outcomes = _with_backend(backend, work, runtime)
+    cases, outcomes = _with_backend(backend, work, options)
     ok = all(case.ok for case in cases) and all(outcome.ok for outcome in outcomes)
     if as_json:
         print_json({"ok": ok, "backend": backend, "conformance": cases, "attacks": outcomes})
@@ -52,9 +55,9 @@ def check(
 
 
 @app.command("list")
-def list_sandboxes(as_json: Json = False) -> None:
-    """List the sandboxes of this machine's Docker engine with their owners, and mark the dead ones."""
-    rows = _with_backend("docker", lambda instance: instance.list_sandboxes())
+def list_sandboxes(backend: BackendName = "docker", as_json: Json = False) -> None:
+    """List the sandboxes of a backend on this machine with their owners, and mark the dead ones."""
+    rows = _with_backend(backend, lambda instance: instance.list_sandboxes())
     if as_json:
         print_json(rows)
     else:
@@ -65,6 +68,7 @@ def list_sandboxes(as_json: Json = False) -> None:
 
 @app.command()
 def reap(
+    backend: BackendName = "docker",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the sandboxes without removing them.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -75,7 +79,7 @@ def reap(
             return [one.id for one in await instance.list_sandboxes() if one.reap_reason]
         return await instance.reap()
 
-    names = _with_backend("docker", work)
+    names = _with_backend(backend, work)
     if as_json:
         print_json({"removed": [] if dry_run else names, "dead": names})
     elif names:
@@ -87,15 +91,16 @@ def reap(
 @app.command()
 def doctor(as_json: Json = False) -> None:
     """Show the prerequisites of each backend on this machine; exit 1 if no backend is available."""
-    from ...sandbox.backends.prerequisites import check as check_prerequisites
+    from ...sandbox.backends.registry import all_prerequisites
 
-    parts = check_prerequisites()
+    parts = all_prerequisites()
     if as_json:
         print_json(parts)
     else:
         rows = [(one.backend, one.name, "found" if one.found else "missing", one.detail) for one in parts]
         print_table(("backend", "part", "is", "version, or what to do"), rows, empty="")
-    if not any(one.name in ("engine", "bubblewrap") and one.found for one in parts):
+    lacking = {one.backend for one in parts if one.required and not one.found}
+    if not {one.backend for one in parts} - lacking:
         raise typer.Exit(1)
 
 
@@ -106,16 +111,18 @@ def build(
     ] = None,
     base: Annotated[str | None, typer.Option("--base", metavar="REF", help="The image to build on.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Build even if nothing changed.")] = False,
+    backend: BackendName = "docker",
     as_json: Json = False,
 ) -> None:
-    """Build turnwise's images on this machine's Docker engine. The first build takes minutes."""
-    from ...sandbox.images.build import build as build_image
+    """Build turnwise's images for a backend on this machine. The first build takes minutes."""
+    from ...sandbox.backends.registry import backend_class
     from ...sandbox.images.reference import SHIPPED_IMAGES
 
     def report(line: str) -> None:
         console(stderr=as_json).print(sanitize(line), soft_wrap=True)
 
-    digests = {name: build_image(name, report, base=base, again=again) for name in names or SHIPPED_IMAGES}
+    kind = backend_class(backend)
+    digests = {name: kind.build_image(name, report, base=base, again=again) for name in names or SHIPPED_IMAGES}
     if as_json:
         print_json(digests)
     else:
@@ -133,20 +140,26 @@ def _line(result: Any) -> str:
     return f"{'ok' if result.ok else 'FAILED':<13}  {result.ms:6.0f} ms  {result.name:<26}  {detail}"
 
 
-def _with_backend(name: str, work: "Callable[[Backend], Coroutine[Any, Any, T]]", runtime: str | None = None) -> T:
+def _with_backend(
+    name: str, work: "Callable[[Backend], Coroutine[Any, Any, T]]", options: list[str] | None = None
+) -> T:
     """Return the result of ``work`` with a backend, which is closed afterwards.
 
     Raises:
-        NoEngine: no Docker engine answers.
-        BadParameter: the backend is unknown.
+        SandboxError: the backend or an option is unknown, or the backend is not available on this machine.
+        BadParameter: an option is not `KEY=VALUE`.
     """
-    from ...sandbox.backends.registry import BACKENDS, make_backend
+    from ...sandbox.backends.registry import make_backend
 
-    if name not in BACKENDS:
-        raise typer.BadParameter(f"{name} is none of {', '.join(BACKENDS)}", param_hint="--backend")
+    chosen: dict[str, Any] = {}
+    for option in options or []:
+        key, equals, value = option.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{option} is not KEY=VALUE", param_hint="--set")
+        chosen[key] = value
 
     async def whole() -> T:
-        instance = make_backend(name, "console", allow_untrusted=True, runtime=runtime)
+        instance = make_backend(name, "console", allow_untrusted=True, options=chosen)
         try:
             return await work(instance)
         finally:

@@ -16,16 +16,22 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 from uuid import uuid4
 
-from ..errors import NoEngine, NotTrusted, StartFailed
+from pydantic import BaseModel, ConfigDict
+
+from ..errors import NoEngine, NoImage, NotTrusted, StartFailed
 from ..sandbox import Sandbox
 from ..spec import SHM_MIB, SandboxSpec
 from ..transport.bootstrap import MOUNT, guest_command, prepare_folder
 from ..transport.connection import GuestConnection
 from ..transport.listener import UnixListener
+from .capabilities import Capabilities, Containment
 from .listing import SandboxInfo, describe
+from .prerequisites import Prerequisite, bubblewrap_prerequisites
 from .user_ids import UidLock
 
 SANDBOX_UID = "10001"
@@ -38,10 +44,33 @@ READ_ONLY_PATHS = ("/etc/alternatives", "/etc/ld.so.cache", "/etc/ssl/certs", "/
 SYSTEM_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
+class BubblewrapOptions(BaseModel):
+    """Settings of the local backend: none."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
 class BubblewrapBackend:
     """Starts sandboxes as children of this process."""
 
     name = "local"
+    capabilities = Capabilities(frozenset({Containment.NETWORK}), untrusted=False, images=False, transport="unix")
+    Options = BubblewrapOptions
+
+    @classmethod
+    def create(cls, run: str, options: BubblewrapOptions, *, allow_untrusted: bool) -> Self:
+        """Return a backend as ``registry.Backend.create`` does."""
+        return cls(allow_untrusted=allow_untrusted)
+
+    @classmethod
+    def prerequisites(cls) -> list[Prerequisite]:
+        """Return bubblewrap, its namespaces, and Python."""
+        return bubblewrap_prerequisites()
+
+    @classmethod
+    def build_image(cls, name: str, report: Callable[[str], None], *, base: str | None, again: bool) -> str:
+        """Refuse. Raises NoImage."""
+        raise NoImage("the local backend has no images: its sandboxes use the programs of this machine")
 
     def __init__(self, *, allow_untrusted: bool = False, docker_error: str = "") -> None:
         """Find the programs; ``docker_error`` is the reason why Docker, the preferred backend, is not available.

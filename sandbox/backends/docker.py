@@ -22,18 +22,23 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from time import monotonic, time
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from uuid import uuid4
 
+from pydantic import BaseModel, ConfigDict
+
 from ..errors import NoEngine, NoImage, StartFailed, classify
+from ..images.build import build
 from ..images.reference import image_reference
 from ..sandbox import Sandbox
 from ..spec import SandboxSpec
 from ..transport.bootstrap import guest_command, prepare_folder
 from ..transport.listener import UnixListener
+from .capabilities import Capabilities, Containment
 from .container import host_options
 from .listing import SandboxInfo, describe
 from .ownership import LABEL, UID, labels, reap_reason, this_host
+from .prerequisites import Prerequisite, docker_prerequisites
 from .socket_memory import limit_socket_memory
 from .user_ids import CONTAINER_UIDS, REMAPPED_CONTAINER_UIDS
 
@@ -52,10 +57,36 @@ ENDING_MAX_S = 120.0
 T = TypeVar("T")
 
 
+class DockerOptions(BaseModel):
+    """Settings of the Docker backend."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    runtime: str | None = None
+    """Another OCI runtime of the engine, such as ``runsc``."""
+
+
 class DockerBackend:
     """Starts sandboxes on this machine's Docker engine."""
 
     name = "docker"
+    capabilities = Capabilities(frozenset(Containment), untrusted=True, images=True, transport="unix")
+    Options = DockerOptions
+
+    @classmethod
+    def create(cls, run: str, options: DockerOptions, *, allow_untrusted: bool) -> Self:
+        """Return a backend as ``registry.Backend.create`` does."""
+        return cls(run, runtime=options.runtime)
+
+    @classmethod
+    def prerequisites(cls) -> list[Prerequisite]:
+        """Return the engine, its runtimes and the images."""
+        return docker_prerequisites()
+
+    @classmethod
+    def build_image(cls, name: str, report: Callable[[str], None], *, base: str | None, again: bool) -> str:
+        """Build a shipped image on the engine as ``images.build.build`` does."""
+        return build(name, report, base=base, again=again)
 
     def __init__(self, run: str = "", *, runtime: str | None = None) -> None:
         """Connect to the engine; ``run`` becomes a label, ``runtime`` is another OCI runtime such as ``runsc``.

@@ -1,4 +1,4 @@
-"""Prerequisites of each backend on this machine: which are present, and how to install the others."""
+"""Prerequisites of the shipped backends on this machine: which are present, and how to install the others."""
 
 import contextlib
 import logging
@@ -24,27 +24,27 @@ class Prerequisite:
     found: bool
     detail: str
     """Its version, or what to do if it is missing."""
+    required: bool = True
+    """Whether the backend cannot start any sandbox without it."""
 
 
-def check() -> list[Prerequisite]:
-    """Return every prerequisite of every backend."""
-    return [*_docker(), *_bubblewrap()]
+def docker_prerequisites() -> list[Prerequisite]:
+    """Return the SDK, the engine, its runtimes and the images."""
 
-
-def _docker() -> list[Prerequisite]:
-    def part(name: str, found: bool, detail: str) -> Prerequisite:
-        return Prerequisite("docker", name, found, detail)
+    def part(name: str, found: bool, detail: str, required: bool = False) -> Prerequisite:
+        return Prerequisite("docker", name, found, detail, required)
 
     try:
         import docker
     except ImportError:
-        return [part("SDK", False, 'pip install "turnwise[sandbox]"')]
-    parts = [part("SDK", True, docker.__version__)]
+        return [part("SDK", False, 'pip install "turnwise[sandbox]"', True)]
+    parts = [part("SDK", True, docker.__version__, True)]
     try:
         client = docker.APIClient(timeout=CHECK_TIMEOUT_S, **docker.utils.kwargs_from_env())
         with contextlib.closing(client):
             info = client.info()
-            parts.append(part("engine", True, f"{info['ServerVersion']}, cgroup v{info.get('CgroupVersion', 1)}"))
+            version = f"{info['ServerVersion']}, cgroup v{info.get('CgroupVersion', 1)}"
+            parts.append(part("engine", True, version, True))
             runtimes = sorted(info.get("Runtimes") or {})
             gvisor = "runsc" in runtimes
             parts.append(part("runtimes", True, ", ".join(runtimes)))
@@ -55,7 +55,7 @@ def _docker() -> list[Prerequisite]:
     except Exception as error:
         LOG.info("the Docker engine does not answer", exc_info=True)
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        return [*parts, part("engine", False, f"install docker.io and start dockerd ({lines[0]})")]
+        return [*parts, part("engine", False, f"install docker.io and start dockerd ({lines[0]})", True)]
 
 
 def _image(client: Any, name: str) -> tuple[bool, str]:
@@ -68,7 +68,8 @@ def _image(client: Any, name: str) -> tuple[bool, str]:
     return True, f"{info['Id'][:19]}, {info['Size'] >> 20} MiB"
 
 
-def _bubblewrap() -> list[Prerequisite]:
+def bubblewrap_prerequisites() -> list[Prerequisite]:
+    """Return the program, its namespaces, and Python."""
     program = shutil.which("bwrap")
     if program is None:
         return [Prerequisite("local", "bubblewrap", False, "apt-get install bubblewrap")]

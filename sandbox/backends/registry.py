@@ -1,13 +1,37 @@
-"""Backend protocol and the selection of a backend by name."""
+"""Backend protocol, and the selection of a backend by name among the registered ones.
 
-from typing import Protocol
+A package registers a backend by an entry point of the group ``turnwise.sandbox_backends``: its name, and the class.
+"""
 
-from ..errors import NoEngine
+import functools
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, Protocol, cast
+
+from pydantic import BaseModel, ValidationError
+
+from ...errors import suggestion
+from ..errors import NoEngine, SandboxError
 from ..sandbox import Sandbox
 from ..spec import SandboxSpec
+from .capabilities import Capabilities
 from .listing import SandboxInfo
+from .prerequisites import Prerequisite
 
-BACKENDS = ("docker", "local")
+GROUP = "turnwise.sandbox_backends"
+AUTO = "auto"
+PREFERRED, FALLBACK = "docker", "local"
+"""The backends of ``auto``."""
+SHIPPED = {
+    "docker": "turnwise.sandbox.backends.docker:DockerBackend",
+    "local": "turnwise.sandbox.backends.bubblewrap:BubblewrapBackend",
+}
+"""The entry points of ``pyproject.toml``, for a source tree whose installation is older."""
+
+
+class UnknownBackend(SandboxError, ValueError):
+    """No backend has this name, or a backend has no option of this name."""
 
 
 class Backend(Protocol):
@@ -15,7 +39,12 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """Return one of ``BACKENDS``."""
+        """Return the name that it is registered by."""
+        ...
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Return the properties of its sandboxes."""
         ...
 
     async def start(self, spec: SandboxSpec) -> Sandbox:
@@ -35,28 +64,118 @@ class Backend(Protocol):
         ...
 
 
-def make_backend(name: str, run: str = "", *, allow_untrusted: bool = False, runtime: str | None = None) -> Backend:
-    """Return the backend ``docker``, ``local`` or ``auto``: Docker if an engine answers, else local.
+class BackendClass(Protocol):
+    """Class of a backend, without an engine: the object of an entry point."""
 
-    ``run`` is the owner's run in labels, ``runtime`` another OCI runtime of Docker.
+    @property
+    def capabilities(self) -> Capabilities:
+        """Return the properties of its sandboxes."""
+        ...
+
+    @property
+    def Options(self) -> type[BaseModel]:
+        """Return the type of its own settings, the table ``[sandboxes.options]`` of a configuration."""
+        ...
+
+    def create(self, run: str, options: Any, *, allow_untrusted: bool) -> Backend:
+        """Return a backend; ``options`` is an ``Options``, and ``run`` the run that its sandboxes are labeled with.
+
+        ``allow_untrusted`` admits untrusted specs even if ``capabilities`` do not. Raises NoEngine.
+        """
+        ...
+
+    def prerequisites(self) -> list[Prerequisite]:
+        """Return the parts of this machine that the backend needs or can use. Raises nothing."""
+        ...
+
+    def build_image(self, name: str, report: Callable[[str], None], *, base: str | None, again: bool) -> str:
+        """Build a shipped image and return its digest, as ``images.build.build`` does.
+
+        Raises:
+            NoImage: the backend has no images.
+            SandboxError: the build failed.
+        """
+        ...
+
+
+@functools.cache
+def registered() -> dict[str, str]:
+    """Return the import path of each registered backend, by name, without importing it."""
+    found = {one.name: one.value for one in entry_points(group=GROUP)}
+    return dict(sorted((found | SHIPPED).items()))
+
+
+def backend_class(name: str) -> BackendClass:
+    """Return the class of a backend.
+
+    Raises:
+        UnknownBackend: no backend has this name.
+        SandboxError: its package cannot be imported.
+    """
+    known = registered()
+    if name not in known:
+        raise UnknownBackend(f"no sandbox backend is called `{name}`{suggestion(name, list(known))}")
+    module, _, attribute = known[name].partition(":")
+    try:
+        return cast(BackendClass, getattr(import_module(module), attribute))
+    except (ImportError, AttributeError) as error:
+        raise SandboxError(f"the sandbox backend `{name}` is registered as `{known[name]}`: {error}") from error
+
+
+def all_prerequisites() -> list[Prerequisite]:
+    """Return capabilities and prerequisites of every registered backend.
+
+    A backend that cannot be imported lacks its package.
+    """
+    found = []
+    for name in registered():
+        try:
+            kind = backend_class(name)
+            found.append(Prerequisite(name, "capabilities", True, kind.capabilities.describe(), required=False))
+            found += kind.prerequisites()
+        except SandboxError as error:
+            found.append(Prerequisite(name, "package", False, str(error)))
+    return found
+
+
+def check_options(name: str, options: dict[str, Any]) -> None:
+    """Check the name of a backend, and its options if the name is not ``auto``. Raises SandboxError."""
+    if name != AUTO:
+        _parse_options(name, options)
+
+
+def make_backend(
+    name: str, run: str = "", *, allow_untrusted: bool = False, options: dict[str, Any] | None = None
+) -> Backend:
+    """Return the backend of a name; ``auto``: Docker if an engine answers, else local.
+
+    ``run`` is the owner's run in labels. Options that the chosen backend does not have are refused.
 
     Raises:
         NoEngine: the backend is not available on this machine; the text names the package to install.
-        ValueError: the name is unknown.
+        UnknownBackend: the name or an option is unknown.
     """
-    from .bubblewrap import BubblewrapBackend
-    from .docker import DockerBackend
-
-    if name == "docker":
-        return DockerBackend(run, runtime=runtime)
-    if name == "local":
-        return BubblewrapBackend(allow_untrusted=allow_untrusted)
-    if name != "auto":
-        raise ValueError(f"unknown sandbox backend {name!r}; the backends are auto, {', '.join(BACKENDS)}")
+    if name != AUTO:
+        parsed = _parse_options(name, options or {})
+        return backend_class(name).create(run, parsed, allow_untrusted=allow_untrusted)
     try:
-        return DockerBackend(run, runtime=runtime)
+        return make_backend(PREFERRED, run, allow_untrusted=allow_untrusted, options=options)
     except NoEngine as no_docker:
+        from .bubblewrap import BubblewrapBackend
+
+        _parse_options(FALLBACK, options or {})
         try:
             return BubblewrapBackend(allow_untrusted=allow_untrusted, docker_error=str(no_docker))
         except NoEngine as no_bubblewrap:
             raise NoEngine(f"{no_docker}; {no_bubblewrap}") from no_bubblewrap
+
+
+def _parse_options(name: str, options: dict[str, Any]) -> BaseModel:
+    kind = backend_class(name).Options
+    try:
+        return kind.model_validate(options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        known = suggestion(key, list(kind.model_fields)) if first["type"] == "extra_forbidden" else ""
+        raise UnknownBackend(f"option `{key}` of the sandbox backend `{name}`: {first['msg']}{known}") from None

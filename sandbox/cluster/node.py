@@ -67,7 +67,7 @@ class SandboxNode:
                 try:
                     # In a thread, because a frozen engine blocks until the timeout of its client.
                     backend = await asyncio.to_thread(
-                        make_backend, settings.backend, self._run, allow_untrusted=allow, runtime=settings.runtime
+                        make_backend, settings.backend, self._run, allow_untrusted=allow, options=settings.options
                     )
                 except NoEngine as error:
                     self._refusal, self._refused_at = error, monotonic()

@@ -8,6 +8,7 @@ from enum import StrEnum
 from time import monotonic
 from typing import Any
 
+from ..backends.capabilities import Containment
 from ..errors import FileError, SandboxError
 from ..sandbox import Sandbox
 from ..spec import SandboxSpec
@@ -35,7 +36,6 @@ class AttackContext:
     sandbox: Sandbox
     """The attacked one."""
     sibling: Sandbox
-    backend: str
 
     @property
     def spec(self) -> SandboxSpec:
@@ -54,8 +54,8 @@ class Attack:
 
     name: str
     work: Callable[[AttackContext], Awaitable[str]]
-    unclaimed: frozenset[str] = frozenset()
-    """Backends that do not claim to contain it."""
+    needs: Containment | None = None
+    """The area whose backends must contain it; None: every backend must."""
     changes: dict[str, Any] = field(default_factory=dict)
     """Changes to the spec of the attacked sandbox."""
 
@@ -83,7 +83,7 @@ class AttackResult:
 async def run_attack(attack: Attack, sandboxes: SandboxFixture) -> AttackResult:
     """Run one attack and return its result. Raises SandboxError if its sandboxes cannot be started."""
     attacked, sibling = await sandboxes(**attack.changes), await sandboxes(pids=SPEC.pids - 1)
-    context = AttackContext(attacked, sibling, sandboxes.backend.name)
+    context = AttackContext(attacked, sibling)
     began, verdict, lost = monotonic(), Verdict.HELD, False
     async with _watch(context.sibling) as durations_ms:
         try:
@@ -97,7 +97,8 @@ async def run_attack(attack: Attack, sandboxes: SandboxFixture) -> AttackResult:
             detail, lost = str(error), True
         state = "lost" if lost else await _state(context)
         ms = (monotonic() - began) * 1e3
-    if verdict is Verdict.BROKE and context.backend in attack.unclaimed:
+    claimed = attack.needs is None or attack.needs in sandboxes.backend.capabilities.contains
+    if verdict is Verdict.BROKE and not claimed:
         verdict = Verdict.UNCLAIMED
     await sandboxes.end_case(reuse=verdict is Verdict.HELD)
     return AttackResult(attack.name, verdict, ms, state, max(durations_ms), detail)

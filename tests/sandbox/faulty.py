@@ -17,6 +17,7 @@ class Faulty:
 
     def __init__(self, real: Backend, *, start: float = 0.0, reset: float = 0.0, seed: int = 0) -> None:
         self.real = real
+        self.capabilities = real.capabilities
         self.errors: list[Exception] = []
         self.start_failure_rate = start
         self.reset_failure_rate = reset

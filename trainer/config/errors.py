@@ -48,6 +48,7 @@ RENAMED_KEYS = {
     "checkpoint.every": "`checkpoint.interval`",
     "checkpoint.keep": "`checkpoint.keep_last`",
     "sandboxes.per_node": "`sandboxes.max_per_node`",
+    "sandboxes.runtime": "`sandboxes.options`, the table of the backend's own settings",
     "prompt_scaffold": "`prompt_prefix`",
     "rollout_controller": "`rollout_control`",
     "reward_shapers": "`rewards`",

@@ -58,7 +58,7 @@ def settings_of(
     if (trained := _run_config(policy)) is not None:
         horizon = HorizonSchedule.build(trained["horizon"]).longest()
         engine = EngineConfig(dtype=trained["engine"]["dtype"])
-        trained_sandboxes = trained.get("sandboxes", {})
+        trained_sandboxes = _with_options(trained.get("sandboxes", {}))
         timeouts = {key: value for key, value in trained["rollout"].items() if key.endswith("_timeout_s")}
         rollout = RolloutConfig(temperature=trained["rollout"]["temperature"], **timeouts)
     else:
@@ -101,3 +101,11 @@ def _run_config(policy: str) -> dict[str, Any] | None:
 def is_model(policy: str) -> bool:
     """Return whether a policy is the folder of a Hugging Face model."""
     return (Path(policy) / "config.json").is_file()
+
+
+def _with_options(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the stored settings of sandboxes; ``runtime`` was a key of its own before it was an option of Docker."""
+    present = {key: value for key, value in stored.items() if key != "runtime"}
+    if stored.get("runtime"):
+        present["options"] = {"runtime": stored["runtime"]}
+    return present

@@ -4,14 +4,11 @@ A process of the attacked sandbox holds as much of one resource as it can get, a
 resource.
 """
 
+from ...backends.capabilities import Containment
 from ...errors import FileError
 from ..attack import Attack, AttackContext
 from ..harness import expect, python, sh
-from .privileges import NO_SYSTEM_CALL_FILTER
-from .resources import NO_CGROUP
 
-UNLIMITED_TERMINALS = frozenset({"local"})
-"""Backends without a limit of pseudo-terminals per sandbox."""
 SIBLING_UNITS = 4
 """Units of a resource that the sibling must get during an attack."""
 HOLD = """
@@ -187,10 +184,10 @@ KERNEL = (
     Attack("inotify of others", inotify),
     Attack("signals of others", signals),
     Attack("pipes of others", pipes),
-    Attack("terminals of others", terminals, UNLIMITED_TERMINALS),
-    Attack("AIO contexts of others", aio, NO_SYSTEM_CALL_FILTER),
-    Attack("socket families", families, NO_SYSTEM_CALL_FILTER),
-    Attack("socket buffers", buffers, NO_CGROUP),
+    Attack("terminals of others", terminals, Containment.TOTALS),
+    Attack("AIO contexts of others", aio, Containment.SYSTEM_CALLS),
+    Attack("socket families", families, Containment.SYSTEM_CALLS),
+    Attack("socket buffers", buffers, Containment.TOTALS),
     Attack("undecodable process name", undecodable_name),
     Attack("files of the guest agent", agent_files),
 )

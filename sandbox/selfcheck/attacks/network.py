@@ -10,6 +10,7 @@ import socket
 import struct
 from collections.abc import Iterator
 
+from ...backends.capabilities import Containment
 from ..attack import Attack, AttackContext
 from ..harness import WALK_TIMEOUT_S, expect, python, sh
 
@@ -157,11 +158,11 @@ def _listening(address: str) -> Iterator[socket.socket]:
 
 
 NETWORK = (
-    Attack("addresses outside", addresses),
-    Attack("metadata service", metadata),
-    Attack("DNS", dns),
-    Attack("this machine", this_machine),
-    Attack("interfaces", interfaces),
-    Attack("sibling sandbox", sibling),
-    Attack("engine's socket", engine),
+    Attack("addresses outside", addresses, Containment.NETWORK),
+    Attack("metadata service", metadata, Containment.NETWORK),
+    Attack("DNS", dns, Containment.NETWORK),
+    Attack("this machine", this_machine, Containment.NETWORK),
+    Attack("interfaces", interfaces, Containment.NETWORK),
+    Attack("sibling sandbox", sibling, Containment.NETWORK),
+    Attack("engine's socket", engine, Containment.NETWORK),
 )

@@ -1,10 +1,9 @@
 """Attacks on the guest agent, and attempts to gain rights that the sandbox user must not have."""
 
+from ...backends.capabilities import Containment
 from ..attack import Attack, AttackContext
 from ..harness import WALK_TIMEOUT_S, expect, python, sh
 
-NO_SYSTEM_CALL_FILTER = frozenset({"local"})
-"""Backends that leave the whole interface of the kernel reachable."""
 OUTSIDE = (
     "/",
     "/etc",
@@ -242,10 +241,10 @@ PRIVILEGES = (
     Attack("kill -9 -1", kill_everything),
     Attack("signals to the guest agent", signals),
     Attack("tracing the guest agent", trace),
-    Attack("limits of the guest agent", limits, NO_SYSTEM_CALL_FILTER),
+    Attack("limits of the guest agent", limits, Containment.SYSTEM_CALLS),
     Attack("capabilities", status),
-    Attack("system call filter", seccomp, NO_SYSTEM_CALL_FILTER),
-    Attack("namespaces", namespaces, NO_SYSTEM_CALL_FILTER),
+    Attack("system call filter", seccomp, Containment.SYSTEM_CALLS),
+    Attack("namespaces", namespaces, Containment.SYSTEM_CALLS),
     Attack("root's calls", calls),
     Attack("setuid programs", setuid),
     Attack("kernel settings", knobs),

@@ -1,11 +1,10 @@
 """Attacks that exhaust resources that a sandbox shares with the machine: processes, memory, disk, output, cpu."""
 
+from ...backends.capabilities import Containment
 from ...spec import SHM_MIB
 from ..attack import Attack, AttackContext
 from ..harness import expect, python, sh
 
-NO_CGROUP = frozenset({"local"})
-"""Backends without a control group."""
 SLACK_MIB = 2
 BOMB = "b() { b | b & }; b; sleep 60"
 FORKS = """
@@ -288,17 +287,17 @@ RESOURCES = (
     Attack("fork bomb", fork_bomb),
     Attack("fork bomb left behind", fork_bomb_left),
     Attack("memory bomb", memory_bomb),
-    Attack("memory of many processes", memory_of_many, NO_CGROUP),
-    Attack("hiding from the killer", hiding, NO_CGROUP),
-    Attack("swap", swap, NO_CGROUP),
+    Attack("memory of many processes", memory_of_many, Containment.TOTALS),
+    Attack("hiding from the killer", hiding, Containment.TOTALS),
+    Attack("swap", swap, Containment.TOTALS),
     Attack("disk fill", disk_fill),
-    Attack("inode fill", inode_fill, NO_CGROUP),
+    Attack("inode fill", inode_fill, Containment.TOTALS),
     Attack("message queue fill", queue_fill),
-    Attack("shared memory bomb", segments, NO_CGROUP),
-    Attack("message bomb", messages, NO_CGROUP),
-    Attack("semaphore bomb", semaphores, NO_CGROUP),
+    Attack("shared memory bomb", segments, Containment.TOTALS),
+    Attack("message bomb", messages, Containment.TOTALS),
+    Attack("semaphore bomb", semaphores, Containment.TOTALS),
     Attack("everything full", everything_full, changes={"read_mib": SHM_MIB}),
     Attack("output flood", flood),
-    Attack("busy loops", busy, NO_CGROUP, {"cpus": 0.25}),
+    Attack("busy loops", busy, Containment.TOTALS, {"cpus": 0.25}),
     Attack("open files, cores", open_files),
 )

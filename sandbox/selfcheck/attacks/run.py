@@ -1,7 +1,7 @@
 """Run the attacks on a backend (`turnwise sandbox check --attacks`).
 
-A backend must contain every attack that it claims to contain. Other successful attacks are reported as ``not
-contained``. The leak cases of the conformance suite run as attacks too.
+A backend must contain every attack of the areas that its ``capabilities`` contain, and those without an area. Other
+successful attacks are reported as ``not contained``. The leak cases of the conformance suite run as attacks too.
 """
 
 from collections.abc import Callable, Collection

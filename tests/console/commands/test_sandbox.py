@@ -82,7 +82,11 @@ def test_an_image_that_is_up_to_date_is_not_built_again() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["check", "--backend", "podman"], "podman is none of docker, local"),
+        (["check", "--backend", "podman"], "no sandbox backend is called `podman` (known: docker, local)"),
+        (["check", "--backend", "dokcer"], "(did you mean 'docker'?)"),
+        (["check", "--set", "runtimes=runsc"], "option `runtimes` of the sandbox backend `docker`"),
+        (["check", "--backend", "local", "--set", "runtime=runsc"], "option `runtime` of the sandbox backend `local`"),
+        (["build", "--backend", "local"], "the local backend has no images"),
         (["build", "gui"], "unknown image 'gui'; the images are code, web, desktop"),
     ],
 )

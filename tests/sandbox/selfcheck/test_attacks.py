@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from turnwise.sandbox.backends.bubblewrap import BubblewrapBackend
 from turnwise.sandbox.backends.registry import make_backend
 from turnwise.sandbox.selfcheck.attack import AttackResult, Verdict
 from turnwise.sandbox.selfcheck.attacks.run import ATTACKS, run_attacks
@@ -12,10 +13,11 @@ NAMES = [each.name for each in ATTACKS if not each.name.startswith("left:")]
 """Leaks through a reset are cases of ``test_conformance``."""
 LOSES_ITS_SANDBOX = {"hiding from the killer"}
 """Contained, but the attacked sandbox may be lost; docs/sandboxes.md explains why."""
+CLAIMED = {None, *BubblewrapBackend.capabilities.contains}
 LOCAL = [
     each.name
     for each in ATTACKS
-    if each.name in NAMES and ("local" not in each.unclaimed or each.name in ("inode fill", "system call filter"))
+    if each.name in NAMES and (each.needs in CLAIMED or each.name in ("inode fill", "system call filter"))
 ]
 """Only two unclaimed attacks are run, one per kind, because such attacks take memory of the machine."""
 

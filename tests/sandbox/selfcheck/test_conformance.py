@@ -10,11 +10,11 @@ from turnwise.sandbox.selfcheck.harness import CaseResult
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
 
 
-def results_of(name: str) -> dict[str, CaseResult]:
+def results_of(name: str, lanes: int) -> dict[str, CaseResult]:
     async def work() -> list[CaseResult]:
         backend = make_backend(name, "tests", allow_untrusted=True)
         try:
-            return await run_conformance(backend)
+            return await run_conformance(backend, lanes=lanes)
         finally:
             await backend.close()
 
@@ -23,12 +23,12 @@ def results_of(name: str) -> dict[str, CaseResult]:
 
 @pytest.fixture(scope="module")
 def docker() -> dict[str, CaseResult]:
-    return results_of("docker")
+    return results_of("docker", 1)
 
 
 @pytest.fixture(scope="module")
 def local() -> dict[str, CaseResult]:
-    return results_of("local")
+    return results_of("local", 4)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -17,7 +17,7 @@ from turnwise.store.database import open_database
 from turnwise.tests.agents.servers import Counter, serving
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.evaluation.heldout import EvalResult
-from turnwise.trainer.evaluation.settings import settings_of
+from turnwise.trainer.evaluation.settings import _with_options, settings_of
 from turnwise.trainer.evaluation.standalone import evaluate
 from turnwise.trainer.learner import checkpoint
 
@@ -89,7 +89,7 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(tmp_path: Path) 
                 "max_context": 256,
             },
             "engine": {"tensor_parallel_size": 1},
-            "sandboxes": {"runtime": "runsc", "max_per_node": 5},
+            "sandboxes": {"options": {"runtime": "runsc"}, "max_per_node": 5},
         }
     )
     model = new_model(tmp_path / "model", ["a"], hidden=32, layers=1, heads=1)
@@ -103,8 +103,14 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(tmp_path: Path) 
     assert settings.timeouts == Timeouts(60, 7, 8, 600)
     assert (settings.rollout.temperature, settings.rollout.num_workers) == (0.5, 1)
     assert settings.engine.tensor_parallel_size == 0
-    assert (settings.sandboxes.runtime, settings.sandboxes.max_per_node) == ("runsc", 5)
+    assert (settings.sandboxes.options, settings.sandboxes.max_per_node) == ({"runtime": "runsc"}, 5)
     other = settings_of(str(saved), 9, 2.0, {"max_per_node": 3})
-    assert (other.sandboxes.runtime, other.sandboxes.max_per_node) == ("runsc", 3)
+    assert (other.sandboxes.options, other.sandboxes.max_per_node) == ({"runtime": "runsc"}, 3)
     assert (other.horizon, other.rollout.temperature) == (Horizon(9, 4, 4096, 256), 2.0)
     assert settings_of(str(model), None, None).horizon.max_tokens_per_turn == 256
+
+
+def test_sandbox_settings_of_an_older_run_are_read() -> None:
+    assert _with_options({"runtime": None, "warm": 1}) == {"warm": 1}
+    assert _with_options({"runtime": "runsc", "warm": 1}) == {"options": {"runtime": "runsc"}, "warm": 1}
+    assert _with_options({"options": {"runtime": "kata"}}) == {"options": {"runtime": "kata"}}
