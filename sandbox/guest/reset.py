@@ -17,6 +17,8 @@ from .files import WORKSPACE, check_time
 
 WRITABLE_FOLDERS = (WORKSPACE, "/tmp", "/dev/shm", "/dev/mqueue")  # noqa: S108 - folders of the sandbox
 SYSV_TABLES = (("shm", "shmctl", (0, None)), ("msg", "msgctl", (0, None)), ("sem", "semctl", (0, 0)))
+SYSV_INFO = {"shm": (14, 0), "msg": (12, 0), "sem": (19, 7)}
+"""Command of the system call that counts the objects of a table, and the index of the count in the result."""
 KEYCTL_SYSCALL = {"x86_64": 250, "aarch64": 219}
 KEYCTL_CLEAR = 7
 KEYRINGS = (-4, -5)
@@ -76,15 +78,30 @@ def clear_ipc() -> None:
 
 def check_no_ipc() -> None:
     """Raise OSError if any System V object is left."""
-    for table, _, _ in SYSV_TABLES:
-        if ids := sysv_ids(table):
-            raise OSError(f"cannot remove {table} {ids[0]}")
+    for table, control, _ in SYSV_TABLES:
+        if count := count_ipc(table, control):
+            raise OSError(f"cannot remove {count} {table}")
 
 
 def sysv_ids(table: str) -> list[int]:
-    """Return the ids of the objects in a table of ``/proc/sysvipc``."""
-    with open("/proc/sysvipc/" + table, "rb") as file:
-        return [int(line.split()[1]) for line in file.readlines()[1:]]
+    """Return the ids of the objects in a table of ``/proc/sysvipc``; none where the kernel lists none, as in gVisor."""
+    try:
+        with open("/proc/sysvipc/" + table, "rb") as file:
+            return [int(line.split()[1]) for line in file.readlines()[1:]]
+    except FileNotFoundError:
+        return []
+
+
+def count_ipc(table: str, control: str) -> int:
+    """Return the number of objects in a System V table. Raises OSError."""
+    import ctypes
+
+    command, index = SYSV_INFO[table]
+    result = (ctypes.c_int * 64)()
+    first = (0, 0) if table == "sem" else (0,)
+    if getattr(libc(), control)(*first, command, result) < 0:
+        raise OSError(ctypes.get_errno(), f"cannot count {table}")
+    return result[index]
 
 
 def clear_keys() -> None:
