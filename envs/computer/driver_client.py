@@ -1,13 +1,16 @@
 """The blocking client of a driver in a sandbox: lease, start, send steps, receive observations, replace a lost sandbox.
 
 A driver listens on a unix socket in its sandbox. Each connection carries one request, ``{"steps": […], "deadline":
-seconds}``, and one answer: a line of JSON, then the bytes of a PNG. Two keys of the answer report damage: ``lost`` (the
-page or window was given up; the episode continues) and ``broken`` (the driver has no screen left).
+seconds}``, and one answer: a line of JSON, then the bytes of a PNG. Four keys of the answer report damage:
+
+* ``lost``: the page or window was given up, for this reason; the episode continues.
+* ``fault``: who caused that, ``page`` or ``machine``.
+* ``broken``: the reason that the driver has no screen left.
+* ``failed``: an error of the driver itself.
 
 One sandbox serves many episodes, because a new episode in a running driver costs a tenth of a new sandbox. An episode
 can damage its own screen only: the driver replaces it, and the episode continues or is evaluated. The loss of the
-sandbox, or of a driver that does not restart, is a failure of the environment, unless the agent's page caused the
-loss by exhausting memory or output.
+sandbox, or of a driver that does not restart, is a failure of the environment, unless the agent's page is at fault.
 """
 
 import contextlib
@@ -16,7 +19,6 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
@@ -35,8 +37,42 @@ RECOVERY_ALLOWANCE_S = 15.0
 MAX_LEASE_S = 1800.0
 """Sandboxes are replaced between episodes after half of this time."""
 POLL_INTERVAL_S = 0.02
+PAGE, MACHINE = "page", "machine"
+"""Who made a driver lose its page: what the agent did there is an outcome, the rest a failure of the environment."""
 
 Steps = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that runs in a sandbox until the end of the lease, in a private folder, with its output in ``log``."""
+
+    name: str
+    command: str
+    """A shell command."""
+    user: int
+    """The user of the sandbox that runs it."""
+
+    @property
+    def folder(self) -> str:
+        """The path of the program's folder in the sandbox."""
+        return f"/tmp/{self.name}"  # noqa: S108 - a path in the sandbox
+
+    def start(self, sandbox: SandboxLease) -> None:
+        """Make the folder and start the command in it.
+
+        Raises:
+            SandboxError: the folder exists already.
+        """
+        script = f"umask 077; mkdir {self.folder} && cd {self.folder} || exit 1\n{self.command} >log 2>&1 </dev/null &"
+        result = sandbox.exec(["sh", "-c", script], timeout_s=STEP_TIMEOUT_S, user=self.user)
+        if result.exit_code:
+            raise SandboxError(f"the {self.name} did not start: {result.stderr.decode(errors='replace').strip()}")
+
+    def log(self, sandbox: SandboxLease) -> str:
+        """Return the end of the output."""
+        log = sandbox.read(self.folder, timeout_s=STEP_TIMEOUT_S, user=self.user).get("log", b"")
+        return log.decode(errors="replace").strip()[-500:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +82,23 @@ class DriverProgram:
     name: str
     """The noun of the messages, such as ``browser``."""
     spec: SandboxSpec
-    package: Path
-    """A folder of Python files, uploaded into each sandbox under its own name."""
     command: str
-    """The shell command that starts the driver in the folder that holds ``package``."""
+    """The shell command that starts the driver."""
     socket: str
     """The path in the sandbox that the driver listens on."""
+    user: int = 0
+    """The user of the sandbox that runs the driver; the screen belongs to another, so that it cannot change answers."""
+    helpers: tuple[Program, ...] = ()
+    """Programs that the driver needs, started after it."""
 
 
 class DriverClient:
     """One driver, for one episode after another; not safe for several threads.
 
-    ``servers`` are shell commands that run in the sandbox next to the driver.
+    ``servers`` are programs that run in the sandbox next to the driver.
     """
 
-    def __init__(self, program: DriverProgram, servers: Sequence[str] = ()) -> None:
+    def __init__(self, program: DriverProgram, servers: Sequence[Program] = ()) -> None:
         self.program = program
         self.servers = servers
         self.sandbox: SandboxLease | None = None
@@ -126,7 +164,12 @@ class DriverClient:
             return {"lost": f"the {name} is closed", "broken": "closed"}, b""
         message = json.dumps({"steps": list(steps), "deadline": timeout_s}).encode()
         try:
-            result = self.sandbox.request(self.program.socket, message, timeout_s=2 * timeout_s + RECOVERY_ALLOWANCE_S)
+            result = self.sandbox.request(
+                self.program.socket,
+                message,
+                timeout_s=2 * timeout_s + RECOVERY_ALLOWANCE_S,
+                user=self.program.user,
+            )
         except SandboxError:
             self.close()
             raise
@@ -137,9 +180,16 @@ class DriverClient:
             limited = "exceeded the output limit" if result.output_limit_exceeded else "ended"
             reason = "did not answer in time" if result.timed_out else limited
             answer = {"lost": f"the {name} {reason}", "broken": reason}
+        if "failed" in answer:
+            self.close()
+            raise SandboxError(f"the driver of the {name} failed: {answer['failed']}")
+        exhausted = result.oom or result.output_limit_exceeded
+        if answer.get("fault") == MACHINE and not exhausted:
+            self.close()
+            raise SandboxLost(f"the {name} got no processor time or stopped: {answer['lost']}")
         if "broken" in answer:
             self.close()
-            if not (result.oom or result.output_limit_exceeded):
+            if not exhausted and answer.get("fault") != PAGE:
                 raise SandboxLost(f"the {name} did not restart: {answer['broken']}")
         return answer, png
 
@@ -147,18 +197,14 @@ class DriverClient:
         program = self.program
         sandbox = lease(program.spec, timeout_s=LEASE_TIMEOUT_S, max_duration_s=MAX_LEASE_S)
         try:
-            files = {f"{program.package.name}/{file.name}": file.read_bytes() for file in program.package.glob("*.py")}
-            sandbox.write(files, timeout_s=STEP_TIMEOUT_S)
-            commands = [program.command, *self.servers]
-            script = "\n".join(f"{command} >{index}.log 2>&1 </dev/null &" for index, command in enumerate(commands))
-            sandbox.exec(["sh", "-c", script], timeout_s=STEP_TIMEOUT_S)
-            until = monotonic() + START_TIMEOUT_S
-            while sandbox.request(program.socket, b'{"steps": [], "deadline": 5}', timeout_s=5).exit_code:
+            driver = Program("driver", program.command, program.user)
+            for one in (driver, *program.helpers, *self.servers):
+                one.start(sandbox)
+            until, empty = monotonic() + START_TIMEOUT_S, b'{"steps": [], "deadline": 5}'
+            while sandbox.request(program.socket, empty, timeout_s=5, user=program.user).exit_code:
                 if monotonic() > until:
-                    log = sandbox.read(".", timeout_s=STEP_TIMEOUT_S).get("0.log", b"").decode(errors="replace")
-                    raise SandboxError(
-                        f"the {program.name} did not start within {START_TIMEOUT_S:g} s: {log.strip()[-500:]}"
-                    )
+                    log = driver.log(sandbox)
+                    raise SandboxError(f"the {program.name} did not start within {START_TIMEOUT_S:g} s: {log}")
                 sleep(POLL_INTERVAL_S)
             self.prepare(sandbox)
         except BaseException:

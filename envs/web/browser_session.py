@@ -1,29 +1,33 @@
 """A browser in a sandbox with the task's own site next to it: ``DriverClient`` for the driver of ``driver/``."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from ...sandbox import FileError, NodeLost, SandboxLease, SandboxLost, SandboxSpec
-from ..computer.driver_client import STEP_TIMEOUT_S, DriverClient, DriverProgram
+from ...sandbox.images.reference import PROGRAMS_FOLDER
+from ..computer.driver_client import STEP_TIMEOUT_S, DriverClient, DriverProgram, Program
 from .site_server import SiteServer
 
 SPEC = SandboxSpec(image="web", memory_mib=1024, cpus=2.0, pids=512, disk_mib=64, read_mib=64, output_kib=8192)
-SOCKET = "/tmp/browser"  # noqa: S108 - a path in the sandbox
-MAIN = f"import sys; sys.path[:0] = ['/opt/browser', '/workspace']; from driver.server import main; main('{SOCKET}')"
+BROWSER_USER, DRIVER_USER, SITE_USER = 0, 1, 2
+"""Users of a sandbox: a page that takes over Chromium has no rights to the driver, to the site or to its database."""
+SOCKET = "/tmp/driver/socket"  # noqa: S108 - a path in the sandbox
+LAUNCHER_SOCKET = "/tmp/launcher.socket"  # noqa: S108 - a path in the sandbox
+PYTHON = f"python3 -I -c \"import sys; sys.path[:0] = ['/opt/browser', '{PROGRAMS_FOLDER}']; from driver"
 BROWSER = DriverProgram(
     name="browser",
     spec=SPEC,
-    package=Path(__file__).parent / "driver",
-    command=f'python3 -I -c "{MAIN}"',
+    command=f"{PYTHON}.server import main; main('{SOCKET}', '{LAUNCHER_SOCKET}')\"",
     socket=SOCKET,
+    user=DRIVER_USER,
+    helpers=(Program("launcher", f"{PYTHON}.launcher import main; main('{LAUNCHER_SOCKET}')\"", BROWSER_USER),),
 )
 
 
 class BrowserSession(DriverClient):
-    """Chromium in a sandbox; ``servers`` are shell commands that keep running next to it."""
+    """Chromium in a sandbox; ``servers`` are shell commands that keep running next to it, as ``SITE_USER``."""
 
     def __init__(self, servers: Sequence[str] = ()) -> None:
-        super().__init__(BROWSER, servers)
+        super().__init__(BROWSER, [Program(f"server{place}", one, SITE_USER) for place, one in enumerate(servers)])
         self._server: SiteServer | None = None
 
     def serve(self, server: SiteServer) -> None:
@@ -37,7 +41,7 @@ class BrowserSession(DriverClient):
             self.renew()
             return
         try:
-            server.start(self.sandbox)
+            server.start(self.sandbox, SITE_USER)
         except (SandboxLost, NodeLost):
             self.renew()
 
@@ -50,11 +54,11 @@ class BrowserSession(DriverClient):
         if self.sandbox is None:
             return None
         try:
-            return self.sandbox.read(folder, timeout_s=STEP_TIMEOUT_S)
+            return self.sandbox.read(folder, timeout_s=STEP_TIMEOUT_S, user=SITE_USER)
         except FileError:
             return None
 
     def prepare(self, sandbox: SandboxLease) -> None:
         """Start the site's server in a new sandbox."""
         if self._server is not None:
-            self._server.start(sandbox)
+            self._server.start(sandbox, SITE_USER)

@@ -23,11 +23,9 @@ from typing import Any
 from .actions import ANSWER, Action
 from .browser_session import SPEC, BrowserSession
 from .env import BrowserEnv, EpisodeStart, ObservationMode, Verdict
-from .site_server import SiteServer
+from .site_server import FILES, SiteServer
 
 PORT = 8080
-SITE_FOLDER = "site"
-"""The folder of the site in the sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +90,7 @@ class CustomSiteEnv(BrowserEnv):
     def start_episode(self, seed: int, split: str) -> EpisodeStart:
         """Upload the files of the seed's task, start the server, and open the task's first page."""
         self._task = task = self.task(seed, split)
-        files = {f"{SITE_FOLDER}/{path}": content for path, content in self._site_files(task).items()}
-        self.browser.serve(SiteServer(SITE_FOLDER, files, self.server_command(), self.port))
+        self.browser.serve(SiteServer(self._site_files(task), self.server_command(), self.port))
         origin = f"http://127.0.0.1:{self.port}"
         return EpisodeStart(task.goal, origin + task.start, (origin,))
 
@@ -123,7 +120,7 @@ class CustomSiteEnv(BrowserEnv):
         if self._task is None or not (answered or "broken" in answer):
             return Verdict()
         text = str(action.arguments["text"]) if action is not None and answered else ""
-        files = self.browser.read_files(SITE_FOLDER)
+        files = self.browser.read_files(FILES)
         if files is None:
             return Verdict(over=True)
         tabs, active = answer.get("tabs") or [["", ""]], answer.get("active", 0)

@@ -189,6 +189,7 @@ class BrowserEnv(TurnEnv):
     def _observation(self, message: str, answer: Mapping[str, Any], png: bytes) -> Obs:
         self.nodes = list(answer.get("nodes", ()))
         page = render(answer)
+        # Chromium of one image makes the same file for the same pixels, so the file names the state.
         self._state_key = sha256(png if self.observation == "screenshot" else page.encode()).hexdigest()[:16]
         text = "\n".join(part for part in (message, page if self.observation != "screenshot" else "") if part)
         if self.observation == "text":

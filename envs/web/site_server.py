@@ -1,4 +1,7 @@
-"""Run the web server of a task in the sandbox: a folder with the site's files, and the command that serves it."""
+"""Run the web server of a task in the sandbox: a folder with the site's files, and the command that serves it.
+
+Server, files and database belong to a user of the sandbox that neither the browser nor the driver runs as.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,26 +11,29 @@ from ...sandbox import SandboxError, SandboxLease
 FILES_TIMEOUT_S = 10.0
 START_TIMEOUT_S = 30.0
 
+ROOT = "/tmp/site"  # noqa: S108 - a path in the sandbox
+"""The private folder of the server's user; ``files`` in it is the site's folder."""
+FILES = f"{ROOT}/files"
 STOP_SCRIPT = """
-if [ -s "/tmp/$1.pid" ]; then
-  served=$(cat "/tmp/$1.pid")
+if [ -s pid ]; then
+  served=$(cat pid)
   kill -9 "-$served" 2>/dev/null
   for _ in $(seq 200); do kill -0 "-$served" 2>/dev/null || break; sleep 0.02; done
 fi
-rm -rf "$1" "/tmp/$1.pid"; mkdir -p "$1"
+rm -rf files pid && mkdir files
 """
-"""Kills the folder's server with all its processes, waits until the port is free, and empties the folder."""
+"""Kills the server with all its processes, waits until the port is free, and empties the site's folder."""
 START_SCRIPT = """
-cd "$1" || exit 1
-setsid sh -c 'echo $$ > "$1"; exec sh -c "$2"' sh "/tmp/$1.pid" "$2" </dev/null >"/tmp/$1.log" 2>&1 &
+cd files || exit 1
+setsid sh -c 'echo $$ > ../pid; exec sh -c "$1"' sh "$1" </dev/null >../log 2>&1 &
 for _ in $(seq 200); do
-  if python3 -I -S -c "import socket; socket.create_connection(('127.0.0.1', $3), 1)" 2>/dev/null; then exit 0; fi
-  if [ -s "/tmp/$1.pid" ] && ! grep -q "^State:[^Z]*$" "/proc/$(cat "/tmp/$1.pid")/status" 2>/dev/null; then
-    cat "/tmp/$1.log"; exit 2
+  if python3 -I -S -c "import socket; socket.create_connection(('127.0.0.1', $2), 1)" 2>/dev/null; then exit 0; fi
+  if [ -s ../pid ] && ! grep -q "^State:[^Z]*$" "/proc/$(cat ../pid)/status" 2>/dev/null; then
+    cat ../log; exit 2
   fi
   sleep 0.05
 done
-cat "/tmp/$1.log"
+cat ../log
 exit 1
 """
 """Starts the command and waits until the port accepts connections; exits with 2 once the command has ended."""
@@ -36,24 +42,28 @@ SERVER_ENDED = 2
 
 @dataclass(frozen=True, slots=True)
 class SiteServer:
-    """A site to serve: ``command`` runs in ``folder``, which holds ``files``, and listens on 127.0.0.1:``port``."""
+    """A site to serve: ``command`` runs in the site's folder and listens on 127.0.0.1:``port``."""
 
-    folder: str
     files: Mapping[str, bytes]
-    """By path, ``folder`` included."""
+    """By path in the site's folder."""
     command: str
     port: int
 
-    def start(self, sandbox: SandboxLease) -> None:
-        """Replace the folder and its server in a sandbox, and wait until the new server listens.
+    def start(self, sandbox: SandboxLease, user: int) -> None:
+        """Replace the site and its server, which run as ``user``, and wait until the new server listens.
 
         Raises:
             SandboxError: the server ended or does not listen; the message ends with its output.
         """
-        sandbox.exec(["sh", "-c", STOP_SCRIPT, "sh", self.folder], timeout_s=FILES_TIMEOUT_S)
-        sandbox.write(self.files, timeout_s=FILES_TIMEOUT_S)
-        arguments = ["sh", self.folder, self.command, str(self.port)]
-        result = sandbox.exec(["sh", "-c", START_SCRIPT, *arguments], timeout_s=START_TIMEOUT_S)
+        stopping = f"umask 077; mkdir -p {ROOT} && cd {ROOT} || exit 1{STOP_SCRIPT}"
+        stopped = sandbox.exec(["sh", "-c", stopping], timeout_s=FILES_TIMEOUT_S, user=user)
+        if stopped.exit_code:
+            reason = stopped.stderr.decode(errors="replace").strip()[-500:]
+            raise SandboxError(f"the previous site could not be removed: {reason}")
+        files = {f"{FILES}/{path}": content for path, content in self.files.items()}
+        sandbox.write(files, timeout_s=FILES_TIMEOUT_S, user=user)
+        starting = ["sh", "-c", f"cd {ROOT} || exit 1{START_SCRIPT}", "sh", self.command, str(self.port)]
+        result = sandbox.exec(starting, timeout_s=START_TIMEOUT_S, user=user)
         if result.exit_code:
             output = (result.stdout + result.stderr).decode(errors="replace").strip()[-500:]
             ended = result.exit_code == SERVER_ENDED

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ....sandbox.images.reference import PROGRAMS_FOLDER
 from ...base import Info, Obs
 from ...computer.elements import Node
 from ..actions import ANSWER
@@ -26,6 +27,8 @@ from .tasks.template import Act, AppTask
 
 DATABASE = "site.db"
 WORLD = "world.json"
+APPS_FOLDER = f"{PROGRAMS_FOLDER}/apps"
+"""The apps in the sandbox's image."""
 
 
 class WebAppsEnv(CustomSiteEnv):
@@ -62,13 +65,11 @@ class WebAppsEnv(CustomSiteEnv):
         else:
             which = instance(self._by, split, seed, self._held_out_site)
             drawn = draw(which.template, which.seed)
-        files = {f"server/{path}": content for path, content in _server_files().items()}
-        files[WORLD] = json.dumps(drawn.world).encode()
-        return SiteTask(drawn.goal, drawn.start, files, drawn)
+        return SiteTask(drawn.goal, drawn.start, {WORLD: json.dumps(drawn.world).encode()}, drawn)
 
     def server_command(self) -> str:
         """Return the command that serves the task's app."""
-        return f"python3 -I server/start.py {self.app_task.site} {PORT} {DATABASE} {WORLD}"
+        return f"python3 -I {APPS_FOLDER}/start.py {self.app_task.site} {PORT} {DATABASE} {WORLD}"
 
     @property
     def app_task(self) -> AppTask:
@@ -146,8 +147,3 @@ def as_action(act: Act, nodes: Sequence[Node]) -> str:
 
 def _same_text(one: str, other: str) -> bool:
     return " ".join(one.split()) == " ".join(other.split())
-
-
-def _server_files() -> dict[str, bytes]:
-    root = Path(__file__).parent / "server"
-    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*.py"))}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from .elements import Refused, click_point, first_line, mark, on_element, short_error
+from . import page_input
+from .elements import Refused, click_point, first_line, mark, on_element, ready_for_text, short_error
 from .errors import PlaywrightError
 from .settle import SETTLE_TIMEOUT_S, frames_drawn, settle
 from .tabs import Context, Tab
@@ -49,13 +50,15 @@ def viewport_point(context: Context, x: float, y: float) -> tuple[float, float]:
 
 async def click(context: Context, action: dict[str, Any]) -> None:
     """Execute ``click(12)``, ``click(x, y)`` or ``dblclick``."""
-    settings = {"button": action.get("button", "left"), "click_count": action.get("count", 1)}
+    button, count = action.get("button", "left"), action.get("count", 1)
     if "id" not in action:
-        await context.tab.page.mouse.click(*viewport_point(context, action["x"], action["y"]), **settings)
+        x, y = viewport_point(context, action["x"], action["y"])
+        await page_input.click(context.tab.session, x, y, button, count)
     elif found := await click_point(context, action["id"]):
-        *point, context.downloading = found
-        await context.tab.page.mouse.click(*point, **settings)
+        x, y, context.downloading = found
+        await page_input.click(context.tab.session, x, y, button, count)
     else:
+        settings = {"button": button, "click_count": count}
         await on_element(context, action["id"], lambda one: one.click(timeout=COVERED_TIMEOUT_MS, **settings))
 
 
@@ -69,7 +72,10 @@ async def hover(context: Context, action: dict[str, Any]) -> None:
 
 async def fill(context: Context, action: dict[str, Any]) -> None:
     """Execute ``fill(3, "text")``, which replaces the present text."""
-    await on_element(context, action["id"], lambda one: one.fill(action["text"], timeout=READY_TIMEOUT_MS))
+    if action["text"] and await ready_for_text(context, action["id"]):
+        await context.tab.session.send("Input.insertText", {"text": action["text"]})
+    else:
+        await on_element(context, action["id"], lambda one: one.fill(action["text"], timeout=READY_TIMEOUT_MS))
 
 
 async def select_option(context: Context, action: dict[str, Any]) -> None:

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
-import resource
-import signal
-from pathlib import Path
 from typing import Any
 
 from playwright.async_api import Playwright, async_playwright
 
+from . import page_input
+from .chromium import Chromium
+from .protocol import Connection
 from .tabs import MAX_NOTES, Context
 
 LOG = logging.getLogger(__name__)
 """Warnings go to stderr, which is a file of the sandbox."""
 
-PROGRAM = "/usr/bin/chromium-headless-shell"
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
+    "--in-process-gpu",
     "--disable-dev-shm-usage",
     "--renderer-process-limit=2",
     "--disable-background-networking",
@@ -35,13 +34,8 @@ ARGUMENTS = [
     "--disable-partial-raster",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 ]
-HOME = "/tmp"  # noqa: S108 - a path in the sandbox
 CLOSE_TIMEOUT_S = 3.0
 MAX_KEPT_CONTEXTS = 6
-MAX_DATA_BYTES = 640 << 20
-"""Writable memory per Chromium process; a page at rest has 230 MiB. A process that exceeds it crashes long before the
-sandbox runs out of memory.
-"""
 MAX_NODE_HEAP_MIB = 256
 """Heap of Playwright's Node process, which buffers the messages of pages."""
 CLEAR_CLIPBOARD = """(() => {
@@ -60,9 +54,10 @@ context, and would leak from one episode into the next; a new context therefore 
 
 
 class Browser:
-    """One Chromium process tree; ``begin`` gives each episode its context."""
+    """One Chromium at a time; ``begin`` gives each episode its context."""
 
-    def __init__(self) -> None:
+    def __init__(self, processes: Chromium) -> None:
+        self.processes = processes
         self.playwright: Playwright | None = None
         self.chromium: Any = None
         self.context: Context | None = None
@@ -80,12 +75,22 @@ class Browser:
             raise ConnectionError("the browser has no page")
         return self.context
 
+    @property
+    def connection(self) -> Connection:
+        """The pipe of the running browser.
+
+        Raises:
+            ConnectionError: no browser runs.
+        """
+        if self.processes.connection is None:
+            raise ConnectionError("the browser is not running")
+        return self.processes.connection
+
     async def launch(self) -> None:
         """Start Chromium, and Playwright too if it is not running: a page that sends too many messages ends it."""
-        settings: dict[str, Any] = {"executable_path": PROGRAM, "args": ARGUMENTS, "env": {**os.environ, "HOME": HOME}}
         if self.playwright is not None:
             try:
-                self.chromium = await self.playwright.chromium.launch(**settings)
+                await self._launch(self.playwright)
                 return
             except Exception:
                 LOG.warning("Chromium did not start; Playwright restarts", exc_info=True)
@@ -95,7 +100,13 @@ class Browser:
                 LOG.warning("Playwright did not stop", exc_info=True)
         os.environ["NODE_OPTIONS"] = f"--max-old-space-size={MAX_NODE_HEAP_MIB}"
         self.playwright = await async_playwright().start()
-        self.chromium = await self.playwright.chromium.launch(**settings)
+        await self._launch(self.playwright)
+
+    async def _launch(self, playwright: Playwright) -> None:
+        async def launch() -> Any:
+            return await playwright.chromium.launch(executable_path=self.processes.executable, args=ARGUMENTS)
+
+        self.chromium = await self.processes.start(launch)
 
     async def begin(self, width: int, height: int, reusable_for_url: str = "") -> bool:
         """End the current episode and start another one; return whether its page must still be opened.
@@ -107,9 +118,6 @@ class Browser:
         if self.chromium is None or not self.chromium.is_connected():
             self.kept = {}
             await self.launch()
-            for process in chromium_processes():
-                with contextlib.suppress(ProcessLookupError):
-                    resource.prlimit(process, resource.RLIMIT_DATA, (MAX_DATA_BYTES, MAX_DATA_BYTES))
         found = self.kept.pop(reusable_for_url, None)
         if found is not None and (found.dirty or found.crashed or (found.width, found.height) != (width, height)):
             await self.drop(found)
@@ -117,7 +125,7 @@ class Browser:
         if found is not None:
             self.context = found
             if found.pointed:
-                await found.tab.page.mouse.move(-1, -1)
+                await page_input.move(found.tab.session, -1, -1)
             await found.tab.session.send("Runtime.evaluate", {"expression": CLEAR_CLIPBOARD, "userGesture": True})
             return False
         settings = {
@@ -129,13 +137,13 @@ class Browser:
             "color_scheme": "light",
             "reduced_motion": "reduce",
         }
-        self.context = Context(await self.chromium.new_context(**settings), width, height)
+        self.context = Context(await self.chromium.new_context(**settings), self.connection, width, height)
         await self.context.open_tab()
-        tab = self.context.tab
-        await tab.session.send("Runtime.evaluate", {"expression": CLEAR_CLIPBOARD, "userGesture": True})
-        await tab.session.send("Runtime.evaluate", {"expression": "document.body.textContent = '.'"})
-        await tab.page.mouse.dblclick(10, 16)
-        await tab.page.mouse.move(-1, -1)
+        session = self.context.tab.session
+        await session.send("Runtime.evaluate", {"expression": CLEAR_CLIPBOARD, "userGesture": True})
+        await session.send("Runtime.evaluate", {"expression": "document.body.textContent = '.'"})
+        await page_input.click(session, 10, 16, count=2)
+        await page_input.move(session, -1, -1)
         self.context.reusable_for_url = reusable_for_url
         return True
 
@@ -176,22 +184,10 @@ class Browser:
         """Kill Chromium."""
         self.context, self.kept = None, {}
         chromium, self.chromium = self.chromium, None
+        await self.processes.end()
         if chromium is None:
             return
-        for process in chromium_processes():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(process, signal.SIGKILL)
         try:
             await asyncio.wait_for(chromium.close(), CLOSE_TIMEOUT_S)
         except Exception:
             LOG.warning("Chromium did not close after its processes were killed", exc_info=True)
-
-
-def chromium_processes() -> list[int]:
-    """Return the process ids of Chromium; the sandbox runs no other one."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if "headless" in str((process / "exe").readlink()):
-                found.append(int(process.name))
-    return found

@@ -7,8 +7,9 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from .errors import PlaywrightError
-from .tabs import GONE, Context
+from .errors import GONE, PlaywrightError
+from .page_input import call
+from .tabs import Context
 
 CLEANUP_TIMEOUT_S = 1.0
 MARK_ATTRIBUTE = "data-turnwise"
@@ -43,6 +44,18 @@ CLICK_POINT = """function() {
   return point();
 }"""
 """Evaluates to the point where a click hits the element, and whether it is a download link; null needs Playwright."""
+SELECT_TEXT = """function() {
+  const text = this.nodeName === 'TEXTAREA'
+    || (this.nodeName === 'INPUT' && ['email', 'password', 'search', 'tel', 'text', 'url'].includes(this.type));
+  if (!text || !this.isConnected || !this.checkVisibility({visibilityProperty: true})) return false;
+  const box = this.getBoundingClientRect();
+  if (!box.width || !box.height || this.matches(':disabled') || this.readOnly) return false;
+  if (this.closest('[aria-disabled=true]') || this.ariaReadOnly === 'true') return false;
+  this.select();
+  this.focus();
+  return this.getRootNode().activeElement === this;
+}"""
+"""Selects the text of a field, as Playwright does before it inserts another one; false needs Playwright."""
 
 ERROR_HINTS = (
     (GONE, f"its page {GONE}"),
@@ -57,6 +70,14 @@ ERROR_HINTS = (
     ("Timeout", "it did not become ready"),
 )
 """Substrings of Playwright's errors, with the message for the agent."""
+
+
+MISUSE_HINTS = (": expected ", "SyntaxError", "is not a function", "strict mode violation", "Invalid parameters")
+"""Substrings of errors that a call of the driver causes, and no page or action."""
+
+
+class DriverError(Exception):
+    """The driver called Playwright or Chromium wrongly: a failure of the world."""
 
 
 class Refused(Exception):
@@ -86,12 +107,24 @@ async def click_point(context: Context, number: int) -> tuple[float, float, bool
         Refused: the page has no such element.
     """
     handle = await resolve(context, number)
-    call = {"objectId": handle, "functionDeclaration": CLICK_POINT, "returnByValue": True}
     try:
-        found = (await context.tab.session.send("Runtime.callFunctionOn", call))["result"].get("value")
+        found = await call(context.tab.session, handle, CLICK_POINT)
     except PlaywrightError:
         return None
     return tuple(found) if found else None
+
+
+async def ready_for_text(context: Context, number: int) -> bool:
+    """Focus a text field and select its text; return whether that was possible without Playwright.
+
+    Raises:
+        Refused: the page has no such element.
+    """
+    handle = await resolve(context, number)
+    try:
+        return bool(await call(context.tab.session, handle, SELECT_TEXT))
+    except PlaywrightError:
+        return False
 
 
 async def mark(context: Context, number: int) -> tuple[Any, Callable[[], Awaitable[None]]]:
@@ -103,13 +136,8 @@ async def mark(context: Context, number: int) -> tuple[Any, Callable[[], Awaitab
     tab = context.tab
     handle = await resolve(context, number)
 
-    async def call(function: str, *arguments: str) -> Any:
-        values = [{"value": argument} for argument in arguments]
-        request = {"objectId": handle, "functionDeclaration": function, "arguments": values, "returnByValue": True}
-        return (await tab.session.send("Runtime.callFunctionOn", request))["result"].get("value")
-
     try:
-        marked = await call(SET_MARK, MARK_ATTRIBUTE, str(number))
+        marked = await call(tab.session, handle, SET_MARK, MARK_ATTRIBUTE, str(number))
     except PlaywrightError:
         marked = False
     if not marked:
@@ -118,7 +146,7 @@ async def mark(context: Context, number: int) -> tuple[Any, Callable[[], Awaitab
     async def clean() -> None:
         with contextlib.suppress(TimeoutError, PlaywrightError):
             async with asyncio.timeout(CLEANUP_TIMEOUT_S):
-                await call(REMOVE_MARK, MARK_ATTRIBUTE)
+                await call(tab.session, handle, REMOVE_MARK, MARK_ATTRIBUTE)
 
     return tab.page.locator(f'[{MARK_ATTRIBUTE}="{number}"]').first, clean
 
@@ -139,8 +167,14 @@ async def on_element(context: Context, number: int, do: Callable[[Any], Awaitabl
 
 
 def short_error(error: Exception) -> str:
-    """Return a Playwright error as one line for the agent."""
+    """Return a Playwright error as one line for the agent.
+
+    Raises:
+        DriverError: the error is neither of the page nor of the action.
+    """
     text = str(error)
+    if any(hint in text for hint in MISUSE_HINTS):
+        raise DriverError(text) from error
     for substring, message in ERROR_HINTS:
         if substring in text:
             return message

@@ -1,4 +1,4 @@
-"""The base class of Playwright's errors, which every call on a page or a session may raise."""
+"""The errors of a page: the base class of Playwright's errors, and the same class for the driver's own session."""
 
 from __future__ import annotations
 
@@ -10,4 +10,12 @@ except ModuleNotFoundError:
         """Stands in for Playwright's class."""
 
 
-__all__ = ["PlaywrightError"]
+GONE = "has been closed"
+"""The substring of the error for any call on a closed tab."""
+
+
+class ProtocolError(PlaywrightError):  # type: ignore[misc]
+    """Chromium refused a command, or the tab of a session is closed."""
+
+
+__all__ = ["GONE", "PlaywrightError", "ProtocolError"]

@@ -7,7 +7,9 @@ A request is a JSON object with ``deadline`` in seconds and ``steps``, executed 
 * ``script``: one expression, whose value is appended to ``values`` of the answer.
 * ``observe``: tabs, nodes, notes and, after the line of JSON, the bytes of a PNG.
 
-If the steps overrun the deadline, the page is given up, and ``lost`` in the answer is the reason.
+If the steps overrun the deadline, or the page is lost otherwise, the page is given up: ``lost`` in the answer is the
+reason, and ``fault`` is ``page`` or ``machine``. ``broken`` is the reason that no new browser started, ``failed`` an
+error of the driver itself.
 """
 
 from __future__ import annotations
@@ -17,23 +19,30 @@ import base64
 import contextlib
 import json
 import logging
+from pathlib import Path
 from typing import Any
 
 from .act import act
+from .blame import Watch
 from .browser import Browser
+from .chromium import Chromium, browser_uid
 from .elements import Refused
-from .errors import PlaywrightError
+from .errors import PlaywrightError, ProtocolError
 from .observe import MAX_STRING_CHARS, observe, shorten
+from .page_input import evaluate
 from .settle import settle
 from .tabs import Context
 
 LOG = logging.getLogger(__name__)
 
 OPEN_TIMEOUT_S = 10.0
+OPEN_ATTEMPTS = 3
 LOAD_TIMEOUT_S = 3.0
 """Limit of a page's resources after the page was parsed; the page is then observed as it is."""
 OBSERVE_ATTEMPTS = 4
 """Attempts to observe a page that another one keeps replacing."""
+NAVIGATED = ("navigated or closed", "context was destroyed", "Cannot find default execution context")
+"""Substrings of Chromium's errors for a script whose page was replaced."""
 REPLACE_TIMEOUT_S = 12.0
 """Limit of a new browser, which starts in one second on an idle machine."""
 MAX_LINE_BYTES = 1 << 20
@@ -61,19 +70,29 @@ class Driver:
             writer.close()
 
     async def do(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """Execute the steps within the deadline and return the answer; ``lost`` reports a page that was given up."""
+        """Execute the steps within the deadline and return the answer, with the reason if a step failed."""
         answer: dict[str, Any] = {}
         png = b""
+        watch = Watch(browser_uid(), request["deadline"])
         try:
             async with asyncio.timeout(request["deadline"]):
                 for step in request["steps"]:
                     png = await self.step_retrying_closed_tab(step, answer) or png
                     if self.browser.current.crashed:
                         raise ConnectionError("it crashed")
+        except TimeoutError:
+            answer["lost"] = "the page did not respond"
+            answer["fault"] = await watch.at_fault(self.browser.processes.connection)
+            LOG.warning("the page did not respond; at fault is the %s", answer["fault"])
+        except (PlaywrightError, OSError) as error:
+            answer["lost"], answer["fault"] = f"the page was lost: {str(error)[:200]}", "page"
+            LOG.warning(answer["lost"], exc_info=True)
         except Exception as error:
-            late = isinstance(error, TimeoutError)
-            answer["lost"] = "the page did not respond" if late else f"the page was lost: {str(error)[:200]}"
-            LOG.warning(answer["lost"], exc_info=not late)
+            LOG.exception("the driver failed")
+            answer["failed"] = f"{type(error).__name__}: {error}"[:300]
+        finally:
+            watch.stop()
+        if "lost" in answer:
             try:
                 async with asyncio.timeout(REPLACE_TIMEOUT_S):
                     await self.browser.replace(f"{answer['lost']}; it was closed")
@@ -113,22 +132,39 @@ class Driver:
             except Refused as refusal:
                 answer["refused"] = str(refusal)
         elif kind == "script":
-            answer.setdefault("values", []).append(await context.tab.page.evaluate(step["script"]))
+            answer.setdefault("values", []).append(await self.script(context, step["script"]))
             if step.get("settle"):
                 await settle(context)
         elif kind == "observe":
             return await self.observe(context, step, answer)
         return b""
 
+    async def script(self, context: Context, expression: str) -> Any:
+        """Return the value of an expression in the page; another page may replace it meanwhile."""
+        for _ in range(OBSERVE_ATTEMPTS - 1):
+            try:
+                return await evaluate(context.tab.session, expression)
+            except ProtocolError as error:
+                if not any(one in str(error) for one in NAVIGATED):
+                    raise
+            await settle(context)
+        return await evaluate(context.tab.session, expression)
+
     async def open(self, step: dict[str, Any]) -> None:
         """Start an episode at an address."""
         reusable_for_url = step["url"] if step.get("reusable") else ""
         if await self.browser.begin(step["width"], step["height"], reusable_for_url):
-            page = self.browser.current.tab.page
-            await page.goto(step["url"], wait_until="domcontentloaded", timeout=1000 * OPEN_TIMEOUT_S)
-            with contextlib.suppress(TimeoutError, PlaywrightError):
-                await page.wait_for_load_state("load", timeout=1000 * LOAD_TIMEOUT_S)
-            await settle(self.browser.current)
+            for _ in range(OPEN_ATTEMPTS):
+                tab = self.browser.current.tab
+                tab.transient_errors = 0
+                await tab.page.goto(step["url"], wait_until="domcontentloaded", timeout=1000 * OPEN_TIMEOUT_S)
+                with contextlib.suppress(TimeoutError, PlaywrightError):
+                    await tab.page.wait_for_load_state("load", timeout=1000 * LOAD_TIMEOUT_S)
+                await settle(self.browser.current)
+                # A page without one of its scripts would be another task.
+                if not tab.transient_errors:
+                    break
+                LOG.warning("%d requests of %s failed; it is opened again", tab.transient_errors, step["url"])
         self.browser.current.begin()
 
     async def observe(self, context: Context, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
@@ -138,13 +174,14 @@ class Driver:
             if step.get("tree", True):
                 title, nodes, omitted = await observe(tab.session, context.width, context.height)
             else:
-                title, nodes, omitted = shorten(await tab.page.title(), MAX_STRING_CHARS), [], 0
+                title = shorten(str(await self.script(context, "document.title")), MAX_STRING_CHARS)
+                nodes, omitted = [], 0
             if (tab, document) == (context.tab, tab.document):
                 break
             await settle(context)
         context.numbers.assign(document, nodes)
         answer["nodes"], answer["omitted"] = nodes, omitted
-        tabs = [[shorten(one.page.url, MAX_STRING_CHARS), title if one is tab else ""] for one in context.tabs]
+        tabs = [[shorten(one.url, MAX_STRING_CHARS), title if one is tab else ""] for one in context.tabs]
         answer["tabs"], answer["active"] = tabs, context.active
         png = b""
         if step.get("screenshot"):
@@ -155,15 +192,17 @@ class Driver:
         return png
 
 
-async def listen(path: str) -> None:
+async def listen(path: str, launcher: str) -> None:
     """Start a browser and answer requests until killed."""
-    browser = Browser()
+    processes = Chromium(str(Path(path).parent), launcher)
+    processes.listen()
+    browser = Browser(processes)
     await browser.begin(640, 480)
     server = await asyncio.start_unix_server(Driver(browser).serve, path, limit=MAX_LINE_BYTES)
     async with server:
         await server.serve_forever()
 
 
-def main(path: str) -> None:
-    """Listen on a unix socket at ``path``."""
-    asyncio.run(listen(path))
+def main(path: str, launcher: str) -> None:
+    """Listen on a unix socket at ``path``, in a private folder; ``launcher`` is the launcher's socket."""
+    asyncio.run(listen(path, launcher))

@@ -44,7 +44,7 @@ async def settle(context: Context) -> None:
                 await asyncio.sleep(POLL_INTERVAL_S)
             await _resources(tab)
     rounds.cancel()
-    if tab.page.url.startswith("chrome-error:"):
+    if tab.url.startswith("chrome-error:"):
         context.note("that page cannot be reached")
     if tab.loading and tab in context.tabs:
         context.note(f"the next page did not load within {SETTLE_TIMEOUT_S:g} s; loading was stopped")

@@ -7,19 +7,21 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-from .errors import PlaywrightError
+from .errors import GONE, PlaywrightError
 from .observe import Numbers
+from .protocol import Connection
 
 MAX_TABS = 8
 MAX_NOTES = 5
-GONE = "has been closed"
-"""The substring of Playwright's error for any call on a closed tab."""
 DETACHED = "frame was detached"
 """The substring of Playwright's error for a navigation in a tab that closes before the page loads."""
 CLOSE_EVENT_TIMEOUT_S = 0.5
 """Maximum time between such an error and the event of the closed tab."""
 LAYOUT_RESOURCES = ("Image", "Stylesheet", "Font")
 """Types of requests that a page's layout waits for."""
+
+TRANSIENT_ERRORS = ("ERR_CONNECTION_", "ERR_EMPTY_RESPONSE", "ERR_NETWORK_CHANGED", "ERR_SOCKET_NOT_CONNECTED")
+"""Substrings of errors of a request that may succeed a moment later, as on a server whose backlog was full."""
 
 
 class Tab:
@@ -31,6 +33,7 @@ class Tab:
         self.crashed = False
         self.frame = ""
         """The id of the main frame."""
+        self.url = ""
         self.document = ""
         """The loader id of the document in view; each navigation changes it, except one to a #fragment."""
         self.parsed = ""
@@ -39,6 +42,8 @@ class Tab:
         """Documents that were requested and are not in view yet, in order."""
         self.fetching: set[str] = set()
         """Requests in progress for images, styles and fonts."""
+        self.transient_errors = 0
+        """Requests that the server did not answer although it runs."""
 
     @property
     def navigating(self) -> bool:
@@ -52,11 +57,27 @@ class Tab:
         self.session.on("Network.loadingFailed", self.on_failed)
         self.session.on("Page.frameNavigated", lambda event: self.on_navigated(event["frame"]))
         self.session.on("Page.lifecycleEvent", self.on_lifecycle)
-        await self.session.send("Page.enable")
-        tree = await self.session.send("Page.getFrameTree")
-        self.on_navigated(tree["frameTree"]["frame"])
+        self.session.on("Page.navigatedWithinDocument", self.on_moved)
+        self.session.on("Inspector.targetCrashed", lambda _: self.on_crashed())
+        answers = await asyncio.gather(
+            self.session.start("Page.enable"),
+            self.session.start("Page.getFrameTree"),
+            self.session.start("Network.enable"),
+            self.session.start("Inspector.enable"),
+        )
+        if not self.frame:
+            self.on_navigated(answers[1]["frameTree"]["frame"])
+        # Repeats the events of the document in view, which must be known by then.
         await self.session.send("Page.setLifecycleEventsEnabled", {"enabled": True})
-        await self.session.send("Network.enable")
+
+    def on_crashed(self) -> None:
+        """Record that the process of the page ended."""
+        self.crashed = True
+
+    def on_moved(self, event: Mapping[str, Any]) -> None:
+        """Record the new address of the same document."""
+        if event["frameId"] == self.frame:
+            self.url = event["url"]
 
     def on_request(self, event: Mapping[str, Any]) -> None:
         """Record a request that the page sends."""
@@ -69,12 +90,15 @@ class Tab:
     def on_failed(self, event: Mapping[str, Any]) -> None:
         """Record a request that failed, or whose response is not displayed."""
         self.fetching.discard(event["requestId"])
+        if any(one in event.get("errorText", "") for one in TRANSIENT_ERRORS):
+            self.transient_errors += 1
         self.loading = [one for one in self.loading if one != event["requestId"]]
 
     def on_navigated(self, frame: Mapping[str, Any]) -> None:
         """Record that a frame displays another document."""
         if "parentId" not in frame:
             self.frame, self.document = frame["id"], frame["loaderId"]
+            self.url = frame["url"] + frame.get("urlFragment", "")
             if self.document in self.loading:
                 self.loading = self.loading[self.loading.index(self.document) + 1 :]
 
@@ -87,9 +111,10 @@ class Tab:
 class Context:
     """One episode's tabs, the active one, and the events that no page displays."""
 
-    def __init__(self, context: Any, width: int, height: int) -> None:
+    def __init__(self, context: Any, connection: Connection, width: int, height: int) -> None:
         """Wrap a Playwright context; sizes are CSS pixels."""
         self.context = context
+        self.connection = connection
         self.width, self.height = width, height
         self.tabs: list[Tab] = []
         self.adopting: dict[Any, asyncio.Future[None]] = {}
@@ -155,7 +180,8 @@ class Context:
             await page.close()
             return
         try:
-            session = await self.context.new_cdp_session(page)
+            found = await (await self.context.new_cdp_session(page)).send("Target.getTargetInfo")
+            session = await self.connection.attach(found["targetInfo"]["targetId"])
             tab = Tab(page, session)
             await tab.listen()
         except PlaywrightError:
@@ -164,7 +190,7 @@ class Context:
         for event in ("Page.frameNavigated", "Page.navigatedWithinDocument"):
             session.on(event, lambda _: self.on_changed())
         session.on("Page.windowOpen", lambda _: self.on_opening())
-        page.on("crash", lambda _: self.on_crashed(tab))
+        session.on("Inspector.targetCrashed", lambda _: self.note("the page crashed"))
         page.on("close", lambda _: self.on_closed(tab))
         page.on("download", self.on_download)
         if self.tabs:
@@ -184,11 +210,6 @@ class Context:
     def on_changed(self) -> None:
         """Record that the page may not serve another episode."""
         self.dirty = True
-
-    def on_crashed(self, tab: Tab) -> None:
-        """Record that the process of a page ended."""
-        tab.crashed = True
-        self.note("the page crashed")
 
     def on_closed(self, tab: Tab) -> None:
         """Forget a tab that is closed."""

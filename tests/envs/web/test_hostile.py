@@ -5,12 +5,16 @@ import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from turnwise.envs.computer import driver_client
+from turnwise.envs.web.browser_session import BROWSER_USER, DRIVER_USER, SITE_USER, SOCKET
 from turnwise.envs.web.custom_site import FinalState, SiteTask
 from turnwise.envs.web.env import ObservationMode
-from turnwise.sandbox import SandboxLost
+from turnwise.envs.web.site_server import FILES
+from turnwise.sandbox import SandboxError, SandboxLost
+from turnwise.sandbox.errors import NodeLost
 from turnwise.tests.envs.web.hostile_site import HostileSite, number_of
 
 STEP_TIMEOUT_S = 4.0
@@ -78,7 +82,8 @@ def test_a_page_that_does_not_respond_is_replaced(site: HostileSite, at: str) ->
     assert "error: the page" in after
     assert seconds < STEP_TIMEOUT_S + driver_client.RECOVERY_ALLOWANCE_S
     assert site.browser.sandbox
-    assert "the page did not respond" in site.browser.sandbox.read(".", timeout_s=5)["0.log"].decode()
+    log = site.browser.sandbox.read(str(Path(SOCKET).with_name("log")), timeout_s=5, user=DRIVER_USER)["."]
+    assert "the page did not respond" in log.decode()
     assert "about:blank" in str(site.step("noop(1)")[0])
     assert site.step('send_msg_to_user("right")')[4]["success"]
     clean(site)
@@ -144,11 +149,60 @@ def test_a_lost_sandbox_is_not_an_outcome(site: HostileSite) -> None:
     clean(site)
 
 
+@pytest.fixture
+def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_client, "STEP_TIMEOUT_S", 1.0)
+
+
+@pytest.mark.soak
+def test_an_endless_page_is_an_outcome_even_if_no_new_browser_starts(site: HostileSite, short_steps: None) -> None:
+    site.at = "endless"
+    seen, _ = site.reset(seed=1)
+    assert site.browser.sandbox
+    # Without the launcher, no browser starts again.
+    site.browser.sandbox.exec(["pkill", "-9", "-f", "driver.launcher"], timeout_s=5, user=BROWSER_USER)
+    after, reward, over, _, _ = site.step(f"click({number_of(seen, 'button')})")
+    assert "error: the page did not respond" in str(after)
+    assert (reward, over) == (0.0, True)
+    clean(site)
+
+
+@pytest.mark.soak
+def test_a_browser_that_stops_by_itself_is_not_an_outcome(site: HostileSite, short_steps: None) -> None:
+    site.at = "harmless"
+    seen, _ = site.reset(seed=1)
+    assert site.browser.sandbox
+    site.browser.sandbox.exec(["pkill", "-STOP", "-f", "headless"], timeout_s=5, user=BROWSER_USER)
+    with pytest.raises(SandboxLost, match="got no processor time or stopped"):
+        site.step(f"click({number_of(seen, 'button')})")
+    clean(site)
+
+
+def test_an_error_of_the_driver_is_not_an_outcome(site: HostileSite) -> None:
+    site.at = "harmless"
+    site.reset(seed=1)
+    with pytest.raises(SandboxError, match="the driver of the browser failed: KeyError: 'unknown'"):
+        site.browser.do([{"do": "act", "action": {"verb": "unknown"}}])
+    clean(site)
+
+
+def test_an_episode_starts_on_another_node_after_one_is_lost(
+    site: HostileSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: object, **__: object) -> None:
+        raise NodeLost("the node died")
+
+    site.at = "harmless"
+    site.reset(seed=1)
+    monkeypatch.setattr(site.browser.sandbox, "request", lost)
+    clean(site)
+
+
 def test_unreadable_files_at_the_end_fail_the_episode_without_a_check(site: HostileSite) -> None:
     site.at = "harmless"
     site.reset(seed=1)
     assert site.browser.sandbox
-    site.browser.sandbox.exec(["mv", "site", "elsewhere"], timeout_s=5)
+    site.browser.sandbox.exec(["mv", FILES, f"{FILES}-elsewhere"], timeout_s=5, user=SITE_USER)
     _, reward, over, _, info = site.step('send_msg_to_user("right")')
     assert (reward, over, info["success"]) == (0.0, True, False)
     clean(site)

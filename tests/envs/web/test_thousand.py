@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from turnwise.envs.computer import driver_client
-from turnwise.envs.web.browser_session import BrowserSession
+from turnwise.envs.web.browser_session import BROWSER_USER, DRIVER_USER, SITE_USER, BrowserSession
 from turnwise.envs.web.miniwob.env import SERVER, MiniWoBEnv
 from turnwise.tests.envs.web.hostile_site import HostileSite, number_of
 
@@ -16,12 +16,14 @@ EVERY = 20
 PAGES = ("popups", "restless", "rewrites", "download", "endless", "confirm", "memory")
 TASKS = ("click-button", "enter-text", "login-user", "click-tab-2", "email-inbox")
 RESOURCES_SCRIPT = """
-processes=$(ls -d /proc/[0-9]* | wc -l)
+own() { find "$@" -user "$(id -u)" 2>/dev/null; }
+processes=$(own /proc -maxdepth 1 -name '[0-9]*' | wc -l)
 files=$(ls /proc/[0-9]*/fd 2>/dev/null | wc -l)
 memory=$(cat /proc/[0-9]*/smaps_rollup 2>/dev/null | awk '/^Pss:/ {sum += $2} END {print int(sum / 1024)}')
-disk=$(du -sk /tmp /workspace 2>/dev/null | awk '{sum += $1} END {print sum}')
+disk=$(own /tmp /workspace -type f -printf '%k\\n' | awk '{sum += $1} END {print sum + 0}')
 echo "processes $processes files $files memory_mib $memory disk_kib $disk"
 """
+"""Prints the resources of one user of the sandbox."""
 ALLOWED_GROWTH = {"processes": 4, "files": 60, "memory_mib": 120, "disk_kib": 6000, "host_files": 4}
 """How much the maximum of the last quarter may exceed the maximum of the second quarter."""
 
@@ -36,8 +38,11 @@ def short_step_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
 def resources(shared: BrowserSession) -> dict[str, int]:
     """Return the resources of the sandbox and of this process."""
     assert shared.sandbox
-    words = shared.sandbox.exec(["sh", "-c", RESOURCES_SCRIPT], timeout_s=20).stdout.decode().split()
-    found = dict(zip(words[::2], map(int, words[1::2]), strict=True))
+    found = dict.fromkeys(("processes", "files", "memory_mib", "disk_kib"), 0)
+    for user in (BROWSER_USER, DRIVER_USER, SITE_USER):
+        words = shared.sandbox.exec(["sh", "-c", RESOURCES_SCRIPT], timeout_s=20, user=user).stdout.decode().split()
+        for name, value in zip(words[::2], words[1::2], strict=True):
+            found[name] += int(value)
     return found | {"host_files": len(list(Path("/proc/self/fd").iterdir()))}
 
 

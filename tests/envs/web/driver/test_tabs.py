@@ -16,7 +16,7 @@ def requests(made: Tab, document: str, frame: str = "main", kind: str = "Documen
 
 
 def displays(made: Tab, document: str) -> None:
-    made.on_navigated({"id": "main", "loaderId": document})
+    made.on_navigated({"id": "main", "loaderId": document, "url": ""})
     made.on_lifecycle({"name": "DOMContentLoaded", "loaderId": document})
 
 
@@ -25,7 +25,7 @@ def test_a_document_is_awaited_until_it_is_parsed() -> None:
     assert not made.navigating
     requests(made, "b")
     assert made.navigating
-    made.on_navigated({"id": "main", "loaderId": "b"})
+    made.on_navigated({"id": "main", "loaderId": "b", "url": ""})
     assert made.navigating
     made.on_lifecycle({"name": "DOMContentLoaded", "loaderId": "a"})
     assert made.navigating
@@ -44,7 +44,7 @@ def test_a_redirect_is_one_document_and_a_failure_ends_the_wait() -> None:
 def test_an_immediate_second_navigation_extends_the_wait() -> None:
     made = tab()
     requests(made, "b")
-    made.on_navigated({"id": "main", "loaderId": "b"})
+    made.on_navigated({"id": "main", "loaderId": "b", "url": ""})
     requests(made, "c")
     made.on_lifecycle({"name": "DOMContentLoaded", "loaderId": "b"})
     assert made.navigating
@@ -74,7 +74,7 @@ def test_the_last_document_ends_the_wait_after_any_events(events: list[tuple[str
             case "requests":
                 requests(made, document)
             case "navigates":
-                made.on_navigated({"id": "main", "loaderId": document})
+                made.on_navigated({"id": "main", "loaderId": document, "url": ""})
             case "parses":
                 made.on_lifecycle({"name": "DOMContentLoaded", "loaderId": document})
             case _:

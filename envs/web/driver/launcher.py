@@ -1,0 +1,91 @@
+"""Start Chromium as a user without rights to anything of the driver, whose uid is the next one.
+
+The driver connects and sends the arguments of Chromium, as JSON, with the two ends of its pipe. Chromium lives as long
+as that connection: its end kills every process of the launcher's user, however many a page made of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import shutil
+import signal
+import socket
+import struct
+import tempfile
+from pathlib import Path
+
+MAX_ARGUMENTS_BYTES = 1 << 16
+MAX_DATA_BYTES = 640 << 20
+"""Writable memory per Chromium process; a page at rest has 230 MiB. A process that exceeds it crashes long before the
+sandbox runs out of memory.
+"""
+PROFILE = "--user-data-dir="
+READ_END, WRITE_END = 3, 4
+"""The descriptors that Chromium expects its pipe on."""
+CREDENTIALS = struct.Struct("3i")
+
+
+def main(path: str) -> None:
+    """Listen on a unix socket at ``path`` and start one Chromium after another for the driver."""
+    os.umask(0o077)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        # The uid of the other end decides who is served.
+        Path(path).chmod(0o666)
+        listening.listen()
+        while True:
+            connection, _ = listening.accept()
+            with connection:
+                if peer_uid(connection) == os.getuid() + 1:
+                    serve(connection)
+
+
+def peer_uid(connection: socket.socket) -> int:
+    """Return the uid of the process at the other end of a unix socket."""
+    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+    return int(CREDENTIALS.unpack(found)[1])
+
+
+def serve(connection: socket.socket) -> None:
+    """Run one Chromium until the driver closes the connection, then kill every other process of this user."""
+    message, ends, _, _ = socket.recv_fds(connection, MAX_ARGUMENTS_BYTES, 2)
+    if len(ends) != 2:
+        return
+    profile = tempfile.mkdtemp(prefix="profile-")
+    arguments = [one for one in json.loads(message) if not one.startswith(PROFILE)]
+    child = os.fork()
+    if child == 0:
+        try:
+            become([*arguments, PROFILE + profile], ends)
+        except BaseException as error:  # noqa: BLE001 - written to the log of the launcher
+            os.write(2, f"{arguments[:1]}: {error}\n".encode())
+        os._exit(127)
+    for end in ends:
+        os.close(end)
+    with contextlib.suppress(OSError):
+        connection.recv(1)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)
+    os.waitpid(child, 0)
+    shutil.rmtree(profile, ignore_errors=True)
+
+
+def become(argv: list[str], ends: list[int]) -> None:
+    """Turn the forked child into Chromium. Raises OSError."""
+    os.setsid()
+    # Copies above the final numbers first: a received end may have the number of the other's place.
+    copies = [os.dup(end) for end in ends] if min(ends) <= WRITE_END else ends
+    for number, end in zip((READ_END, WRITE_END), copies, strict=True):
+        if end != number:
+            os.dup2(end, number)
+    for number in (READ_END, WRITE_END):
+        os.set_inheritable(number, True)
+    os.closerange(WRITE_END + 1, 256)
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1):
+        os.dup2(null, number)
+    resource.setrlimit(resource.RLIMIT_DATA, (MAX_DATA_BYTES, MAX_DATA_BYTES))
+    os.execv(argv[0], argv)  # noqa: S606

@@ -1,0 +1,252 @@
+"""The DevTools protocol over Chromium's pipe, shared with Playwright: the driver's own sessions next to Playwright's.
+
+Playwright starts a browser and expects its pipe. It gets one end of a pipe whose other end is here: every message is
+passed on, except those of the driver's own sessions. A message thus reaches the driver without Playwright's Node
+process, which costs more than Chromium's answer. Events and answers of a session arrive in the order of Chromium.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .errors import GONE, ProtocolError
+
+OWN_IDS = 1 << 30
+"""First id of the driver's own commands outside of sessions; Playwright counts from 1."""
+PIPE_BYTES = 1 << 20
+MAX_MESSAGE_BYTES = 256 << 20
+"""A longer message ends the connection."""
+F_SETPIPE_SZ = 1031
+SESSION = re.compile(rb'"sessionId":"([0-9A-F]+)"\}$')
+"""The end of a message of a session. Text of a page cannot imitate it: its quotes are escaped."""
+SESSION_CHARS = 64
+OWN_ANSWER = re.compile(rb'\{"id":([0-9]{10,}),')
+
+Listener = Callable[[Mapping[str, Any]], object]
+
+
+class Session:
+    """One session of the driver with a page, or with the browser."""
+
+    def __init__(self, connection: Connection, session_id: str) -> None:
+        self.connection = connection
+        self.id = session_id
+        self.closed = ""
+        """The reason, once no further command is possible."""
+        self.pending: dict[int, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
+        self.listeners: dict[str, list[Listener]] = {}
+        connection.sessions[session_id.encode()] = self
+
+    def on(self, event: str, listener: Listener) -> None:
+        """Call ``listener`` with the parameters of each such event."""
+        self.listeners.setdefault(event, []).append(listener)
+
+    def start(self, method: str, params: Mapping[str, Any] | None = None) -> asyncio.Future[dict[str, Any]]:
+        """Send a command and return the future of its result, which raises ProtocolError."""
+        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        if self.closed:
+            _fail(future, self.closed)
+            return future
+        number = self.connection.next_id()
+        self.pending[number] = (method, future)
+        message: dict[str, Any] = {"id": number, "method": method, "params": params or {}}
+        if self.id:
+            message["sessionId"] = self.id
+        # Chromium refuses half of a surrogate pair without naming the command.
+        self.connection.write(json.dumps(message, ensure_ascii=False).encode(errors="replace"))
+        return future
+
+    async def send(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Send a command and return its result.
+
+        Raises:
+            ProtocolError: Chromium refused the command, or the tab is closed.
+        """
+        return await self.start(method, params)
+
+    def receive(self, message: Mapping[str, Any]) -> None:
+        """Handle an answer or an event."""
+        if "id" not in message:
+            for listener in self.listeners.get(message["method"], ()):
+                listener(message["params"])
+            return
+        method, future = self.pending.pop(message["id"], ("", None))
+        if future is None or future.done():
+            return
+        if "error" in message:
+            future.set_exception(ProtocolError(f"{method}: {message['error'].get('message', '')}"))
+        else:
+            future.set_result(message["result"])
+
+    def close(self, reason: str) -> None:
+        """Fail all present and future commands."""
+        self.closed = reason
+        self.connection.sessions.pop(self.id.encode(), None)
+        for _, future in self.pending.values():
+            if not future.done():
+                _fail(future, reason)
+        self.pending.clear()
+
+
+def _fail(future: asyncio.Future[dict[str, Any]], reason: str) -> None:
+    future.set_exception(ProtocolError(reason))
+    # Marks the error as retrieved: nobody awaits a command whose sender was cancelled.
+    future.exception()
+
+
+class Connection:
+    """Chromium's pipe: the driver's own sessions, and all other messages for Playwright."""
+
+    def __init__(self, chromium: tuple[int, int], playwright: tuple[int, int], on_close: Callable[[], object]) -> None:
+        """Take over the ends to read from and to write to, of Chromium and of Playwright; all are closed at the end.
+
+        ``on_close`` is called once, when either side has closed its end.
+        """
+        self.sessions: dict[bytes, Session] = {}
+        self.on_close = on_close
+        self.closed = False
+        self._last_id = OWN_IDS
+        self._loop = asyncio.get_running_loop()
+        self._from_chromium, to_chromium = chromium
+        self._from_playwright, to_playwright = playwright
+        self._to_chromium, self._to_playwright = Writer(to_chromium, self.close), Writer(to_playwright, self.close)
+        self._received, self._commands = bytearray(), bytearray()
+        self.root = Session(self, "")
+        """Commands outside of sessions; their answers are found by their ids."""
+        self.browser: Session | None = None
+        """The driver's own session with the browser, see ``attach``."""
+        for end in (*chromium, *playwright):
+            os.set_blocking(end, False)
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(end, F_SETPIPE_SZ, PIPE_BYTES)
+        self._loop.add_reader(self._from_chromium, self._read_chromium)
+        self._loop.add_reader(self._from_playwright, self._read_playwright)
+
+    def next_id(self) -> int:
+        """Return the id of a new command."""
+        self._last_id += 1
+        return self._last_id
+
+    def write(self, message: bytes) -> None:
+        """Send one message to Chromium."""
+        self._to_chromium.write(message + b"\0")
+
+    async def attach(self, target_id: str) -> Session:
+        """Return a new session with a target. Raises ProtocolError."""
+        if self.browser is None:
+            # In this session Chromium announces the driver's other sessions; Playwright takes none but its own.
+            answer = await self.root.send("Target.attachToBrowserTarget")
+            self.browser = Session(self, answer["sessionId"])
+            self.browser.on("Target.detachedFromTarget", self._on_detached)
+        answer = await self.browser.send("Target.attachToTarget", {"targetId": target_id, "flatten": True})
+        return Session(self, answer["sessionId"])
+
+    def close(self) -> None:
+        """Close both pipes and fail all commands; further calls do nothing."""
+        if self.closed:
+            return
+        self.closed = True
+        for end in (self._from_chromium, self._from_playwright):
+            self._loop.remove_reader(end)
+            os.close(end)
+        for writer in (self._to_chromium, self._to_playwright):
+            writer.close()
+        for session in [*self.sessions.values()]:
+            session.close(f"the browser {GONE}")
+        self.on_close()
+
+    def _on_detached(self, event: Mapping[str, Any]) -> None:
+        session = self.sessions.get(event["sessionId"].encode())
+        if session is not None:
+            session.close(f"the page {GONE}")
+
+    def _read_chromium(self) -> None:
+        for message in self._messages(self._from_chromium, self._received):
+            found = SESSION.search(message, max(0, len(message) - SESSION_CHARS))
+            if found is None:
+                answer = OWN_ANSWER.match(message)
+                session = self.root if answer and int(answer[1]) >= OWN_IDS else None
+            else:
+                session = self.sessions.get(found[1])
+            if session is None:
+                self._to_playwright.write(message + b"\0")
+            else:
+                session.receive(json.loads(message))
+
+    def _read_playwright(self) -> None:
+        for message in self._messages(self._from_playwright, self._commands):
+            self._to_chromium.write(message + b"\0")
+
+    def _messages(self, end: int, buffer: bytearray) -> list[bytes]:
+        """Read once, and return the messages that are complete."""
+        try:
+            chunk = os.read(end, PIPE_BYTES)
+        except BlockingIOError:
+            return []
+        except OSError:
+            chunk = b""
+        if not chunk or len(buffer) > MAX_MESSAGE_BYTES:
+            self.close()
+            return []
+        if b"\0" not in chunk:
+            buffer += chunk
+            return []
+        *whole, rest = (bytes(buffer) + chunk).split(b"\0")
+        buffer[:] = rest
+        return whole
+
+
+class Writer:
+    """Writes to a pipe without blocking."""
+
+    def __init__(self, end: int, on_error: Callable[[], object]) -> None:
+        self.end = end
+        self.on_error = on_error
+        self.unsent = bytearray()
+        self.waiting = False
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        """Write now what the pipe accepts, and the rest later."""
+        if self.closed:
+            return
+        self.unsent += data
+        if len(self.unsent) > MAX_MESSAGE_BYTES:
+            self.on_error()
+        elif not self.waiting:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what the pipe accepts."""
+        try:
+            while self.unsent:
+                del self.unsent[: os.write(self.end, self.unsent)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.on_error()
+            return
+        if bool(self.unsent) == self.waiting or self.closed:
+            return
+        self.waiting = bool(self.unsent)
+        loop = asyncio.get_running_loop()
+        if self.waiting:
+            loop.add_writer(self.end, self.flush)
+        else:
+            loop.remove_writer(self.end)
+
+    def close(self) -> None:
+        """Close the pipe; what is unsent is lost."""
+        if self.closed:
+            return
+        self.closed = True
+        if self.waiting:
+            asyncio.get_running_loop().remove_writer(self.end)
+        os.close(self.end)
