@@ -44,6 +44,7 @@ def main() -> None:
     parser.add_argument("--url", required=True, help="where MiniWoB's pages are served")
     parser.add_argument("--no-delay", action="store_true", help="without slow_mo and the wait before each observation")
     parser.add_argument("--no-slow-mo", action="store_true", help="without slow_mo only")
+    parser.add_argument("--viewport", type=int, nargs=2, help="width and height in pixels; the task's own by default")
     args = parser.parse_args()
     launch = BrowserType.launch
 
@@ -52,9 +53,11 @@ def main() -> None:
         return launch(self, **{**settings, "executable_path": args.program})
 
     BrowserType.launch = ours
-    delays: dict[str, Any] = {"slow_mo": 0, "pre_observation_delay": 0.0} if args.no_delay else {}
+    env_settings: dict[str, Any] = {"slow_mo": 0, "pre_observation_delay": 0.0} if args.no_delay else {}
     if args.no_slow_mo:
-        delays = {"slow_mo": 0}
+        env_settings = {"slow_mo": 0}
+    if args.viewport:
+        env_settings["viewport"] = dict(zip(("width", "height"), args.viewport, strict=True))
     env: BrowserEnv | None = None
     task = ""
     for line in sys.stdin:
@@ -65,7 +68,7 @@ def main() -> None:
                 env.close()
                 env = None
             task = request["reset"]
-            env = env or BrowserEnv(task_class(task), task_kwargs={"base_url": args.url}, **delays)
+            env = env or BrowserEnv(task_class(task), task_kwargs={"base_url": args.url}, **env_settings)
             start = perf_counter()
             observation, _ = env.reset(seed=request["seed"])
             answer["goal"] = observation["goal"]

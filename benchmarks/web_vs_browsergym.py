@@ -3,9 +3,9 @@
 Both sides play the same tasks, seeds and actions (a click into a field and its filling, alternately). Each observation
 is the accessibility tree with the numbers of the elements and their visibility, and a screenshot of the same size: the
 PNG file in turnwise, an array in BrowserGym, as each returns it. BrowserGym runs one environment per process, turnwise
-one per sandbox. At each concurrency the two sides alternate, and a ratio compares their medians. ``as_shipped`` is
-BrowserGym with its slow_mo of 100 ms and its wait of 500 ms before each observation; ``no_delay`` has neither.
-Top-level ratios are the worst over the concurrencies.
+one per sandbox. At each concurrency, with screenshots of the tasks' size (``small``) and of 1024 x 768 (``large``), the
+two sides alternate, and a ratio compares their medians. ``as_shipped`` is BrowserGym with its slow_mo of 100 ms and its
+wait of 500 ms before each observation; ``no_delay`` has neither. Top-level ratios are the worst of all.
 
 ``resets_ratio`` is for resets in place, which two thirds of the MiniWoB++ tasks allow; ``resets_ratio_opened`` is for a
 new context and page per episode, as in BrowserGym. Memory is that of the browser and the process that holds it: all of
@@ -30,10 +30,14 @@ from turnwise.benchmarks.peers import Peer, pages
 from turnwise.envs.web.env import EpisodeStart
 from turnwise.envs.web.miniwob.env import MiniWoBEnv
 from turnwise.sandbox import set_provider
+from turnwise.sandbox.images.reference import image_reference
 from turnwise.sandbox.provider import InProcessProvider
 
 TASKS = ("enter-text", "login-user", "enter-password", "enter-text-dynamic")
 """Tasks in which clicking into a field and filling it does not end the episode."""
+
+WINDOWS: dict[str, Sequence[str]] = {"small": (), "large": ("--viewport", "683", "512")}
+"""Options of BrowserGym, which scales its screenshots of MiniWoB++ by 1.5: those of a large window have 1024 x 768."""
 
 
 class Playing(Protocol):
@@ -168,7 +172,7 @@ def memory_mib(processes: set[int]) -> float:
 
 def sandbox_processes() -> set[int]:
     """Return the process ids of all running sandboxes of the image ``web``; nothing else may use that image."""
-    listed = ["docker", "ps", "-q", "--filter", "ancestor=turnwise/web"]
+    listed = ["docker", "ps", "-q", "--filter", f"ancestor={image_reference('web')}"]
     names = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
     found: set[int] = set()
     for name in names:
@@ -178,15 +182,15 @@ def sandbox_processes() -> set[int]:
     return found
 
 
-def compare(url: str, count: int, rounds: int, chosen: argparse.Namespace) -> dict[str, Any]:
-    """Measure every kind of environment alternately at one concurrency."""
+def compare(url: str, count: int, window: Sequence[str], chosen: argparse.Namespace) -> dict[str, Any]:
+    """Measure every kind of environment alternately at one concurrency and one size of the window."""
     kinds: dict[str, Callable[[], Playing]] = {
-        "as_shipped": lambda: BrowserGymPlayer(url),
-        "no_delay": lambda: BrowserGymPlayer(url, "--no-delay"),
+        "as_shipped": lambda: BrowserGymPlayer(url, *window),
+        "no_delay": lambda: BrowserGymPlayer(url, "--no-delay", *window),
     }
     rates: dict[str, list[dict[str, float]]] = {"as_shipped": [], "no_delay": [], "ours": [], "opened": []}
     memory: dict[str, float] = {}
-    for _ in range(rounds):
+    for _ in range(chosen.rounds):
         pixels: tuple[int, ...] = ()
         for kind, make in kinds.items():
             players = [make() for _ in range(count)]
@@ -236,6 +240,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 4, 8])
+    parser.add_argument("--windows", nargs="+", default=[*WINDOWS], choices=[*WINDOWS])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--resets", type=int, default=20)
     parser.add_argument("--steps", type=int, default=100)
@@ -248,14 +253,15 @@ def main() -> None:
     try:
         with pages() as url:
             for count in chosen.concurrency:
-                results[str(count)] = compare(url, count, chosen.rounds, chosen)
-                print(json.dumps({count: results[str(count)]}), file=sys.stderr, flush=True)
+                for name in chosen.windows:
+                    results[f"{count} {name}"] = compare(url, count, WINDOWS[name], chosen)
+                    print(json.dumps({f"{count} {name}": results[f"{count} {name}"]}), file=sys.stderr, flush=True)
     finally:
         set_provider(None)
         source.close()
     ratios = [name for name in next(iter(results.values())) if "_ratio" in name]
     worst = {name: min(one[name] for one in results.values()) for name in ratios}
-    print(json.dumps({"benchmark": "web_vs_browsergym", **worst, "by_concurrency": results}))
+    print(json.dumps({"benchmark": "web_vs_browsergym", **worst, "by_concurrency_and_window": results}))
 
 
 if __name__ == "__main__":
