@@ -11,7 +11,10 @@ from pathlib import Path
 SHIPPED_IMAGES = ("code", "web", "desktop")
 IMAGES_FOLDER = Path(__file__).parent
 PACKAGE_FOLDER = IMAGES_FOLDER.parent.parent
-PROGRAMS: dict[str, dict[str, str]] = {"web": {"driver": "envs/web/driver", "apps": "envs/web/apps/server"}}
+PROGRAMS: dict[str, dict[str, str]] = {
+    "web": {"driver": "envs/web/driver", "apps": "envs/web/apps/server"},
+    "desktop": {"driver": "envs/desktop/driver"},
+}
 """By image and name: a folder of the package ``turnwise``, found in the image as ``PROGRAMS_FOLDER/NAME``."""
 PROGRAMS_FOLDER = "/opt/turnwise"
 TAG_CHARACTERS = 16

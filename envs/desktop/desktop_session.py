@@ -1,0 +1,60 @@
+"""A desktop in a sandbox: ``DriverClient`` for the driver of ``driver/``, and what the host reads there itself."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...sandbox import FileError, SandboxSpec
+from ..computer.driver_client import STEP_TIMEOUT_S, DriverClient, DriverProgram
+from .task import DesktopTask
+
+SPEC = SandboxSpec(image="desktop", memory_mib=1024, cpus=2.0, pids=256, disk_mib=128, read_mib=64, output_kib=8192)
+SOCKET = "/tmp/desktop"  # noqa: S108 - a path in the sandbox
+MAIN = f"import sys; sys.path[:0] = ['/workspace']; from driver.server import main; main('{SOCKET}')"
+DESKTOP = DriverProgram(
+    name="desktop",
+    spec=SPEC,
+    package=Path(__file__).parent / "driver",
+    command=f'python3 -I -c "{MAIN}"',
+    socket=SOCKET,
+    exposed=True,
+)
+HOME = "/workspace/home"
+"""The home folder in the sandbox, without the link ``/home/user``."""
+
+
+class DesktopSession(DriverClient):
+    """A desktop in a sandbox."""
+
+    def __init__(self) -> None:
+        super().__init__(DESKTOP)
+
+    def home(self) -> tuple[dict[str, bytes], frozenset[str]] | None:
+        """Return the files and the folders of the home folder; None if they cannot be read or the desktop is gone.
+
+        Raises:
+            SandboxError: the sandbox failed.
+        """
+        if self.sandbox is None:
+            return None
+        try:
+            files = self.sandbox.read(HOME, timeout_s=STEP_TIMEOUT_S)
+        except FileError:
+            return None
+        listing = ["find", HOME, "-mindepth", "1", "-name", ".*", "-prune", "-o", "-type", "d", "-printf", "%P\\0"]
+        found = self.sandbox.exec(listing, timeout_s=STEP_TIMEOUT_S)
+        if found.exit_code:
+            return None
+        return files, frozenset(path for path in found.stdout.decode(errors="replace").split("\0") if path)
+
+
+def opening(task: DesktopTask, restore: Sequence[Mapping[str, Any]] | None = None) -> dict[str, Any]:
+    """Return the step that opens a task; ``restore`` are the actions that undo an episode in place."""
+    return {
+        "do": "open",
+        "applications": list(task.applications),
+        "files": {path: base64.b64encode(content).decode() for path, content in task.files.items()},
+        "settings": {schema: dict(values) for schema, values in task.settings.items()},
+        **({} if restore is None else {"restore": [dict(action) for action in restore]}),
+    }

@@ -1,0 +1,172 @@
+"""Read the accessible objects of all applications from the bus, in a few round trips."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .dbus import BUS, Bus, Call
+from .roles import DROPPED, MANAGES_DESCENDANTS, ROLES, SHOWING, TEXT_ROLES, VALUE_ROLES, has
+
+TIMEOUT_S = 1.0
+"""Time in which the applications must answer one round; one that does not is reported as not responding."""
+MAX_OBJECTS = 4000
+"""Objects per application."""
+MAX_CELLS = 400
+"""Children read of one table or tree."""
+MAX_TEXT_CHARS = 4000
+ACCESSIBLE, CACHE = "org.a11y.atspi.Accessible", "org.a11y.atspi.Cache"
+COMPONENT, TEXT, VALUE = "org.a11y.atspi.Component", "org.a11y.atspi.Text", "org.a11y.atspi.Value"
+PROPERTIES = "org.freedesktop.DBus.Properties"
+ROOT = "/org/a11y/atspi/accessible/root"
+NULL = "/org/a11y/atspi/null"
+ROOTS: Call = ("org.a11y.atspi.Registry", ROOT, ACCESSIBLE, "GetChildren", "", ())
+SCREEN_COORDINATES = 0
+CELL = 56
+
+Rect = tuple[int, int, int, int]
+
+
+@dataclass
+class Accessible:
+    """One object of an application."""
+
+    path: str
+    parent: str
+    index: int
+    name: str
+    role: int
+    states: int
+    interfaces: frozenset[str]
+    rect: Rect | None = None
+    text: str = ""
+    value: str = ""
+    children: list[Accessible] = field(default_factory=list)
+
+
+@dataclass
+class Application:
+    """The objects of one application; ``tops`` are its windows."""
+
+    bus_name: str
+    pid: int
+    name: str = ""
+    tops: list[Accessible] = field(default_factory=list)
+
+
+class Reader:
+    """Reads applications; remembers the process of each connection."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.bus = bus
+        self.pids: dict[str, int] = {}
+
+    def applications(self) -> tuple[list[Application], list[int]]:
+        """Return the applications, and the pids of those that do not respond."""
+        roots = self.bus.call(ROOTS, TIMEOUT_S) or [[]]
+        names = [name for name, path in roots[0] if path != NULL]
+        new = [name for name in names if name not in self.pids]
+        wanted: list[Call] = [
+            (BUS, "/org/freedesktop/DBus", BUS, "GetConnectionUnixProcessID", "s", (name,)) for name in new
+        ]
+        for name, reply in zip(new, self.bus.calls(wanted, TIMEOUT_S), strict=True):
+            self.pids[name] = reply[0] if reply else 0
+        items = self.bus.calls([(name, "/org/a11y/atspi/cache", CACHE, "GetItems", "", ()) for name in names], TIMEOUT_S)
+        found, hung = [], []
+        for name, reply in zip(names, items, strict=True):
+            if reply is None:
+                hung.append(self.pids[name])
+            else:
+                found.append(_application(name, self.pids[name], reply[0][:MAX_OBJECTS]))
+        for application in found:
+            self._add_cells(application)
+            self._add_details(application)
+        return found, [pid for pid in hung if pid]
+
+    def _add_cells(self, application: Application) -> None:
+        """Read the children of tables and trees, which are not in the application's table of objects."""
+        owners = [
+            one for one in showing(application) if has(one.states, MANAGES_DESCENDANTS) and not one.children
+        ]
+        name = application.bus_name
+        lists = self.bus.calls([(name, one.path, ACCESSIBLE, "GetChildren", "", ()) for one in owners], TIMEOUT_S)
+        cells = []
+        for owner, reply in zip(owners, lists, strict=True):
+            for index, (_, path) in enumerate((reply or [[]])[0][:MAX_CELLS]):
+                cells.append((owner, index, path))
+        calls: list[Call] = []
+        for _, _, path in cells:
+            calls.append((name, path, ACCESSIBLE, "GetRole", "", ()))
+            calls.append((name, path, ACCESSIBLE, "GetState", "", ()))
+            calls.append((name, path, PROPERTIES, "Get", "ss", (ACCESSIBLE, "Name")))
+        replies = self.bus.calls(calls, TIMEOUT_S)
+        for number, (owner, index, path) in enumerate(cells):
+            role, states, named = replies[3 * number : 3 * number + 3]
+            if role and states and named:
+                bits = states[0][0] | states[0][1] << 32
+                label = str(named[0])
+                cell = Accessible(path, owner.path, index, label, role[0], bits, frozenset((COMPONENT, TEXT)))
+                owner.children.append(cell)
+
+    def _add_details(self, application: Application) -> None:
+        """Read the rectangle of every object in view, and the text or value of those that have one."""
+        name = application.bus_name
+        calls: list[Call] = []
+        owners: list[tuple[Accessible, str]] = []
+        for one in showing(application):
+            role = ROLES.get(one.role, "")
+            if COMPONENT in one.interfaces:
+                owners.append((one, "rect"))
+                calls.append((name, one.path, COMPONENT, "GetExtents", "u", (SCREEN_COORDINATES,)))
+            if TEXT in one.interfaces and role in TEXT_ROLES and not (one.name and role in ("text", "cell", "listitem")):
+                owners.append((one, "text"))
+                calls.append((name, one.path, TEXT, "GetText", "ii", (0, MAX_TEXT_CHARS)))
+            if VALUE in one.interfaces and role in VALUE_ROLES:
+                owners.append((one, "value"))
+                calls.append((name, one.path, PROPERTIES, "Get", "ss", (VALUE, "CurrentValue")))
+        for (one, what), reply in zip(owners, self.bus.calls(calls, TIMEOUT_S), strict=True):
+            if not reply:
+                continue
+            if what == "rect":
+                one.rect = reply[0]
+            elif what == "text":
+                one.text = str(reply[0])
+            else:
+                one.value = f"{reply[0]:g}"
+
+
+def showing(application: Application) -> list[Accessible]:
+    """Return the objects in view of an application, each before its children."""
+    found, stack = [], list(reversed(application.tops))
+    while stack:
+        one = stack.pop()
+        if one.role in DROPPED or not has(one.states, SHOWING):
+            continue
+        found.append(one)
+        stack += reversed(one.children)
+    return found
+
+
+def _application(bus_name: str, pid: int, items: list[tuple]) -> Application:  # type: ignore[type-arg]
+    application = Application(bus_name, pid)
+    by_path: dict[str, Accessible] = {}
+    for (_, path), _, (_, parent), index, _, interfaces, name, role, _, states in items:
+        bits = states[0] | states[1] << 32 if len(states) > 1 else 0
+        by_path[path] = Accessible(path, parent, index, str(name), role, bits, frozenset(interfaces))
+    for one in by_path.values():
+        owner = by_path.get(one.parent)
+        if one.path == ROOT:
+            application.name = one.name
+        elif owner is None or owner.path == ROOT:
+            application.tops.append(one)
+        else:
+            owner.children.append(one)
+    for one in by_path.values():
+        one.children.sort(key=_order)
+    application.tops.sort(key=_order)
+    return application
+
+
+def _order(one: Accessible) -> tuple[int, int]:
+    """Order siblings as the application does; items of a menu have no index and keep the order of their creation."""
+    digits = one.path.rpartition("/")[2]
+    return one.index, int(digits) if digits.isdigit() else 0

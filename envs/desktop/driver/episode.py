@@ -1,0 +1,177 @@
+"""One episode's applications, and the reset between episodes: in place where that is exact, else a new session."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from time import monotonic, sleep
+from typing import Any
+
+from .accessibles import Reader
+from .clean import Baseline, empty_folders, write_home
+from .errors import DesktopLost
+from .processes import all_processes, kill_all
+from .screen import Screen
+from .session import HOME, Session
+from .settle import settle
+from .tree import Node, Numbers, Tree
+
+LOG = logging.getLogger(__name__)
+"""Warnings go to stderr, which is a file of the sandbox."""
+
+WINDOW_TIMEOUT_S = 8.0
+"""Time for an application to show a window."""
+CLOSE_TIMEOUT_S = 2.0
+OPEN_SETTLE_TIMEOUT_S = 5.0
+POLL_INTERVAL_S = 0.003
+
+
+class Episode:
+    """The present episode; ``begin`` starts the next one."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.numbers = Numbers()
+        self.notes: list[str] = []
+        self.last_click: tuple[int, int, str] | None = None
+        self.last_click_s = 0.0
+        self.baseline: Baseline
+        self.reader: Reader
+        self._opened: dict[str, Any] = {}
+        self._start: tuple[Any, ...] = ()
+        """What an episode that is restored in place must be equal to."""
+        self._children: dict[int, str] = {}
+
+    @property
+    def screen(self) -> Screen:
+        """The screen of the session."""
+        return self.session.screen
+
+    def start_session(self) -> None:
+        """Start a session, or replace it by a new one."""
+        self.session.start()
+        self._opened = {}
+        self._children.clear()
+        self.reader = Reader(self.session.bus)
+        self.baseline = Baseline(self.screen)
+
+    def begin(self, opened: dict[str, Any]) -> None:
+        """Start an episode: its files, its settings and its applications.
+
+        ``opened`` may hold ``applications`` (shell commands), ``files`` (base64 by path), ``settings`` (by schema and
+        key), and ``restore``: actions that undo what an episode did to applications that stay open, if that is exact.
+
+        Raises:
+            DesktopLost: the session does not start, or an application shows no window.
+        """
+        restore = opened.get("restore")
+        if restore is not None and opened == self._opened and self._restored(restore):
+            return
+        self._opened = {}
+        self.clean()
+        write_home(opened.get("files", {}), opened.get("settings", {}))
+        self.forget()
+        for command in opened.get("applications", ()):
+            self._launch(command)
+        self.screen.move(self.screen.width - 1, self.screen.height - 1)
+        settle(self.screen, OPEN_SETTLE_TIMEOUT_S)
+        self._opened = opened
+        if restore is not None:
+            self._start = self._state()
+            self.numbers = Numbers()
+
+    def forget(self) -> None:
+        """Forget the numbers, notes and clicks of the previous episode."""
+        self.numbers, self.notes, self.last_click = Numbers(), [], None
+
+    def clean(self) -> None:
+        """End all applications and undo everything that an episode left; replace the session if that is not exact."""
+        left = kill_all(self.session.pids)
+        self._reap()
+        self._children.clear()
+        self.reader.pids.clear()
+        try:
+            self.session.check()
+            self.screen.release_input()
+            self.screen.move(self.screen.width - 1, self.screen.height - 1)
+            until = monotonic() + CLOSE_TIMEOUT_S
+            while (differences := self.baseline.differences(self.screen)) and monotonic() < until:
+                sleep(POLL_INTERVAL_S)
+            left += differences
+        except (OSError, DesktopLost) as error:
+            left.append(str(error))
+        empty_folders()
+        if left:
+            LOG.warning("the session is replaced: %s", "; ".join(left))
+            self.start_session()
+
+    def observe(self) -> list[Node]:
+        """Return the nodes of the desktop."""
+        found, hung = self.reader.applications()
+        windows = self.screen.windows()
+        names = {window.pid: window.application for window in windows}
+        for pid in hung:
+            self.notes.append(f"{names.get(pid, 'an application')} does not respond")
+        return Tree(self.numbers, windows, self.screen.width, self.screen.height).build(found)
+
+    def note_endings(self) -> None:
+        """Note the applications of the episode that a signal ended."""
+        for pid, code in self._reap().items():
+            if code < 0:
+                self.notes.append(f"{self._children.get(pid, 'an application')} crashed (signal {-code})")
+
+    def _restored(self, actions: list[dict[str, Any]]) -> bool:
+        """Undo the previous episode by actions; return whether everything is as it was at its start."""
+        from .act import VERBS
+
+        self.screen.release_input()
+        for action in actions:
+            VERBS[action["verb"]](self, action)
+            settle(self.screen)
+        self.screen.move(self.screen.width - 1, self.screen.height - 1)
+        settle(self.screen)
+        self.forget()
+        exact = self._state() == self._start
+        self.forget()
+        return exact
+
+    def _state(self) -> tuple[Any, ...]:
+        """Return everything that tells a fresh episode from a used one."""
+        self._reap()
+        self.numbers = Numbers()
+        nodes = self.observe()
+        return nodes, bytes(self.screen.capture.take()), sorted(all_processes()), _listing(HOME), _listing("/tmp")  # noqa: S108
+
+    def _launch(self, command: str) -> None:
+        known = {window.id for window in self.screen.windows()}
+        process = self.session.launch(command)
+        self._children[process.pid] = command
+        until = monotonic() + WINDOW_TIMEOUT_S
+        while not [window for window in self.screen.windows() if window.id not in known]:
+            self.session.check()
+            if monotonic() > until:
+                raise DesktopLost(f"`{command}` showed no window within {WINDOW_TIMEOUT_S:g} s")
+            sleep(POLL_INTERVAL_S)
+        settle(self.screen, OPEN_SETTLE_TIMEOUT_S)
+
+    def _reap(self) -> dict[int, int]:
+        """Collect ended children; return their exit codes (negative for a signal) by pid."""
+        codes = {}
+        for pid in list(self._children):
+            with contextlib.suppress(ChildProcessError):
+                found, status = os.waitpid(pid, os.WNOHANG)
+                if found:
+                    codes[pid] = os.waitstatus_to_exitcode(status)
+        return codes
+
+
+def _listing(folder: str) -> list[tuple[str, int, int]]:
+    """Return path, size and time of change of every file below a folder."""
+    found = []
+    for root, _, names in os.walk(folder, followlinks=False):
+        for name in names:
+            with contextlib.suppress(OSError):
+                status = os.lstat(f"{root}/{name}")
+                found.append((f"{root}/{name}", status.st_size, status.st_mtime_ns))
+    return sorted(found)

@@ -1,0 +1,94 @@
+"""The processes of the sandbox user: whether all of them rest, and killing those of an episode."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterable
+from time import monotonic, sleep
+
+RESTING_POLLS = {"7": 2, "232": 3, "73": 2, "22": 3}
+"""System calls that wait with a timeout in milliseconds (poll, epoll_wait of x86_64 and aarch64's), and the argument."""
+SHORT_TIMER_MS = 18
+"""A process that waits with a shorter timeout has work to do soon, such as the next frame."""
+KILL_TIMEOUT_S = 3.0
+IDLE_STATES = "SZXTt"
+
+
+def all_processes() -> list[int]:
+    """Return the pids of this user, without this process."""
+    own, user = os.getpid(), os.getuid()
+    pids = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != own:
+            with contextlib.suppress(OSError):
+                if os.stat(f"/proc/{name}").st_uid == user:
+                    # The agent of the sandbox has the rights of this user for a moment, but is out of its reach.
+                    os.kill(int(name), 0)
+                    pids.append(int(name))
+    return pids
+
+
+def activity(pids: Iterable[int]) -> dict[str, str] | None:
+    """Return how often each thread has run, if every thread rests now; None if one works or has a short timer."""
+    counts: dict[str, str] = {}
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                folder = f"/proc/{pid}/task/{thread}/"
+                with contextlib.suppress(OSError):
+                    if not rests(folder):
+                        return None
+                    counts[thread] = _read(folder + "schedstat").rpartition(" ")[2]
+    return counts
+
+
+def rests(folder: str) -> bool:
+    """Return whether the thread of a folder of /proc sleeps until an event or for a long time."""
+    state = _read(folder + "stat").rpartition(")")[2].split(None, 1)[0]
+    if state not in IDLE_STATES:
+        return False
+    try:
+        fields = _read(folder + "syscall").split()
+    except OSError:
+        return True
+    argument = RESTING_POLLS.get(fields[0]) if fields else None
+    if argument is None:
+        return bool(fields) and fields[0] != "running"
+    timeout = int(fields[1 + argument], 16) & 0xFFFFFFFF
+    return timeout >= SHORT_TIMER_MS
+
+
+def kill_all(keep: frozenset[int]) -> list[str]:
+    """Kill every process of this user but ``keep`` and this one; return the names of those that do not end."""
+    until = monotonic() + KILL_TIMEOUT_S
+    while doomed := [pid for pid in all_processes() if pid not in keep and not _is_zombie(pid)]:
+        if monotonic() > until:
+            return [f"process {_name(pid)}" for pid in doomed]
+        # Stop all before killing any: a stopped fork bomb cannot replace the processes that are killed.
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in doomed:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
+        sleep(0.001)
+    return []
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        return _read(f"/proc/{pid}/stat").rpartition(")")[2].split(None, 1)[0] in "ZX"
+    except OSError:
+        return True
+
+
+def _name(pid: int) -> str:
+    try:
+        return _read(f"/proc/{pid}/comm").strip()
+    except OSError:
+        return str(pid)
+
+
+def _read(path: str) -> str:
+    with open(path) as file:
+        return file.read()

@@ -1,0 +1,192 @@
+"""The screen: pointer and key input by XTEST, captures, and the windows that the window manager reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from Xlib import X, Xatom
+from Xlib.display import Display
+from Xlib.error import XError
+from Xlib.ext import xtest
+from Xlib.protocol.event import ClientMessage
+
+from .errors import Refused
+from .keyboard import Key, Keyboard
+from .png import PngEncoder
+from .shm import Capture
+
+BUTTONS = {"left": 1, "middle": 2, "right": 3}
+WHEEL = {"up": 4, "down": 5, "left": 6, "right": 7}
+ALL_BUTTONS = range(1, 8)
+LOCKS = X.LockMask | X.Mod2Mask
+MAX_WINDOWS = 64
+"""Windows that are reported; a flood of more costs no more."""
+MAX_TITLE_CHARS = 200
+BACKGROUND_TOP, BACKGROUND_BOTTOM = (0x24, 0x3B, 0x53), (0x4F, 0x7C, 0x9E)
+USER_INPUT = 2
+"""The source indication of requests by a person, in the specification of window managers."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window that the window manager manages; ``rect`` includes its frame."""
+
+    id: int
+    title: str
+    application: str
+    pid: int
+    rect: tuple[int, int, int, int]
+    focused: bool
+
+
+class Screen:
+    """One connection to the X server.
+
+    Raises:
+        OSError: the X server is gone.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.display: Any = Display(name)
+        self.display.set_error_handler(lambda *_: None)
+        screen = self.display.screen()
+        self.root, self.width, self.height = screen.root, screen.width_in_pixels, screen.height_in_pixels
+        self.capture = Capture(self.display, self.width, self.height)
+        self.encoder = PngEncoder(self.width, self.height)
+        self.keyboard = Keyboard(self.display)
+        self.shift = self.keyboard.for_combination("shift")[0][0]
+        self.atoms: dict[str, int] = {}
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.capture.close()
+        self.display.close()
+
+    def sync(self) -> None:
+        """Wait until the X server has executed all requests so far."""
+        self.display.sync()
+        while self.display.pending_events():
+            self.display.next_event()
+
+    def png(self) -> bytes:
+        """Return the screen as it is now."""
+        return self.encoder.encode(self.capture.take())
+
+    def point(self, x: float, y: float) -> tuple[int, int]:
+        """Return the pixel. Raises Refused if it is outside the screen."""
+        if not (0 <= x < self.width and 0 <= y < self.height):
+            raise Refused(f"({x:g}, {y:g}) is outside the screen of {self.width} x {self.height}")
+        return int(x), int(y)
+
+    def move(self, x: int, y: int) -> None:
+        """Move the pointer."""
+        xtest.fake_input(self.display, X.MotionNotify, x=x, y=y)
+
+    def button(self, number: int, down: bool) -> None:
+        """Press or release a button of the pointer."""
+        xtest.fake_input(self.display, X.ButtonPress if down else X.ButtonRelease, number)
+
+    def click(self, number: int, count: int = 1) -> None:
+        """Click where the pointer is."""
+        for _ in range(count):
+            self.button(number, True)
+            self.button(number, False)
+
+    def key(self, code: int, down: bool) -> None:
+        """Press or release a key."""
+        xtest.fake_input(self.display, X.KeyPress if down else X.KeyRelease, code)
+
+    def type(self, keys: list[Key]) -> None:
+        """Press keys one after another."""
+        for code, shifted in keys:
+            if shifted:
+                self.key(self.shift, True)
+            self.key(code, True)
+            self.key(code, False)
+            if shifted:
+                self.key(self.shift, False)
+
+    def press(self, keys: list[Key]) -> None:
+        """Press keys together: each is held until all are pressed."""
+        codes = [code for code, _ in keys]
+        if keys[-1][1] and self.shift not in codes:
+            codes.insert(-1, self.shift)
+        for code in codes:
+            self.key(code, True)
+        for code in reversed(codes):
+            self.key(code, False)
+
+    def release_input(self) -> None:
+        """Release every key, button and lock, and free the spare keys."""
+        held = self.display.query_keymap()
+        for code in range(8, 256):
+            if held[code // 8] >> code % 8 & 1:
+                self.key(code, False)
+        for number in ALL_BUTTONS:
+            self.button(number, False)
+        locks = self.root.query_pointer().mask & LOCKS
+        for mask, name in ((X.LockMask, "Caps_Lock"), (X.Mod2Mask, "Num_Lock")):
+            if locks & mask:
+                self.press(self.keyboard.for_combination(name))
+        self.keyboard.restore()
+
+    def windows(self) -> list[Window]:
+        """Return the managed windows in stacking order, the top one last."""
+        ids = self._cardinals(self.root, "_NET_CLIENT_LIST_STACKING")[-MAX_WINDOWS:]
+        active = (self._cardinals(self.root, "_NET_ACTIVE_WINDOW") or [0])[0]
+        return [window for each in ids if (window := self._window(each, each == active)) is not None]
+
+    def activate(self, window: Window) -> None:
+        """Request that the window manager raise and focus a window."""
+        data = (32, [USER_INPUT, X.CurrentTime, 0, 0, 0])
+        event = ClientMessage(window=window.id, client_type=self.atom("_NET_ACTIVE_WINDOW"), data=data)
+        self.root.send_event(event, X.SubstructureRedirectMask | X.SubstructureNotifyMask)
+
+    def paint_background(self) -> None:
+        """Paint the root window: a vertical gradient."""
+        pixmap = self.root.create_pixmap(1, self.height, self.display.screen().root_depth)
+        pen = pixmap.create_gc()
+        for y in range(self.height):
+            share = y / self.height
+            pairs = zip(BACKGROUND_TOP, BACKGROUND_BOTTOM, strict=True)
+            red, green, blue = (round(top + (bottom - top) * share) for top, bottom in pairs)
+            pen.change(foreground=red << 16 | green << 8 | blue)
+            pixmap.point(pen, 0, y)
+        self.root.change_attributes(background_pixmap=pixmap)
+        self.root.clear_area(0, 0, 0, 0)
+        pen.free()
+        pixmap.free()
+
+    def atom(self, name: str) -> int:
+        """Return the number of an atom."""
+        if name not in self.atoms:
+            self.atoms[name] = self.display.intern_atom(name)
+        return self.atoms[name]
+
+    def _window(self, number: int, focused: bool) -> Window | None:
+        window = self.display.create_resource_object("window", number)
+        try:
+            title = self._text(window, "_NET_WM_NAME") or self._text(window, "WM_NAME")
+            names = self._text(window, "WM_CLASS").split("\0")
+            geometry = window.get_geometry()
+            corner = self.root.translate_coords(window, 0, 0)
+            edges = self._cardinals(window, "_NET_FRAME_EXTENTS")
+            pid = (self._cardinals(window, "_NET_WM_PID") or [0])[0]
+        except XError:
+            return None
+        left, right, top, bottom = edges if len(edges) == 4 else (0, 0, 0, 0)
+        rect = (corner.x - left, corner.y - top, geometry.width + left + right, geometry.height + top + bottom)
+        application = (names[1] if len(names) > 1 and names[1] else names[0]).lower()
+        return Window(number, title[:MAX_TITLE_CHARS], application[:MAX_TITLE_CHARS], pid, rect, focused)
+
+    def _cardinals(self, window: Any, name: str) -> list[int]:
+        found = window.get_full_property(self.atom(name), X.AnyPropertyType)
+        return list(found.value) if found is not None and found.format == 32 else []
+
+    def _text(self, window: Any, name: str) -> str:
+        found = window.get_property(self.atom(name), X.AnyPropertyType, 0, 256)
+        if found is None or found.format != 8:
+            return ""
+        encoding = "latin-1" if found.property_type == Xatom.STRING else "utf-8"
+        return bytes(found.value).decode(encoding, errors="replace")

@@ -1,0 +1,143 @@
+"""Answer requests about the desktop, one at a time, on a unix socket.
+
+A request is a JSON object with ``deadline`` in seconds and ``steps``, executed in order until one fails:
+
+* ``open``: a new episode with its files and applications (``episode.Episode.begin``).
+* ``act``: one ``action``; ``refused`` in the answer is the reason if it was not executed.
+* ``observe``: nodes, windows, notes and, after the line of JSON, the bytes of a PNG.
+
+If the steps overrun the deadline, the applications are ended, and ``lost`` in the answer is the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import socket
+from typing import Any, NoReturn
+
+from .act import act
+from .episode import Episode
+from .errors import DeadlineExceeded, DesktopLost, Refused
+from .session import Session
+
+LOG = logging.getLogger(__name__)
+
+RECOVERY_TIMEOUT_S = 13.0
+"""Limit of ending the applications, or of a new session."""
+CHUNK_BYTES = 1 << 18
+BACKLOG = 8
+
+
+class Driver:
+    """The server of one desktop."""
+
+    def __init__(self, episode: Episode) -> None:
+        self.episode = episode
+
+    def serve(self, end: socket.socket) -> None:
+        """Answer the one request of a connection."""
+        received = bytearray()
+        while chunk := end.recv(CHUNK_BYTES):
+            received += chunk
+        request = json.loads(received)
+        answer, png = self.do(request)
+        # Titles and texts may contain half of a surrogate pair.
+        end.sendall(json.dumps(answer, ensure_ascii=False).encode(errors="replace") + b"\n" + png)
+
+    def do(self, request: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Execute the steps within the deadline and return the answer; ``lost`` reports ended applications."""
+        answer: dict[str, Any] = {}
+        png = b""
+        try:
+            with deadline(request["deadline"]):
+                for step in request["steps"]:
+                    png = self.step(step, answer) or png
+        except Exception as error:
+            late = isinstance(error, DeadlineExceeded)
+            answer["lost"] = "the desktop did not respond" if late else f"the desktop was lost: {str(error)[:200]}"
+            LOG.warning(answer["lost"], exc_info=not late)
+            self.recover(answer)
+        return answer, png
+
+    def recover(self, answer: dict[str, Any]) -> None:
+        """End all applications in a new session; ``broken`` in the answer reports that there is none."""
+        try:
+            with deadline(RECOVERY_TIMEOUT_S):
+                self.episode.start_session()
+                self.episode.forget()
+                self.episode.notes.append(f"{answer['lost']}; all applications were closed")
+        except Exception as worse:
+            LOG.exception("there is no new session")
+            answer["broken"] = f"{type(worse).__name__}: {worse}"[:300]
+
+    def step(self, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
+        """Execute one step, add its results to ``answer``, and return the PNG if it takes one."""
+        kind = step["do"]
+        if kind == "open":
+            self.episode.begin(step)
+            return b""
+        self.episode.session.check()
+        if kind == "act":
+            try:
+                act(self.episode, step["action"])
+            except Refused as refusal:
+                answer["refused"] = str(refusal)
+        elif kind == "observe":
+            return self.observe(step, answer)
+        return b""
+
+    def observe(self, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
+        """Add nodes, windows and notes to the answer, and return the PNG if the step requests one."""
+        episode = self.episode
+        episode.note_endings()
+        answer["nodes"] = episode.observe() if step.get("tree", True) else []
+        if step.get("windows"):
+            answer["windows"] = [
+                {"title": one.title, "application": one.application, "rect": one.rect, "focused": one.focused}
+                for one in episode.screen.windows()
+            ]
+        answer["notes"], episode.notes = episode.notes, []
+        return episode.screen.png() if step.get("screenshot") else b""
+
+
+class deadline:  # noqa: N801 - a context manager
+    """Raise DeadlineExceeded in the main thread after ``seconds``, whatever it waits for."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __enter__(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, self.seconds)
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _expire(*_: object) -> NoReturn:
+    raise DeadlineExceeded("deadline exceeded")
+
+
+def main(path: str) -> None:
+    """Start a desktop and answer requests on a unix socket at ``path`` until killed.
+
+    Raises:
+        DesktopLost: the desktop does not start.
+    """
+    signal.signal(signal.SIGALRM, _expire)
+    driver = Driver(Episode(Session()))
+    try:
+        driver.episode.start_session()
+    except OSError as error:
+        raise DesktopLost(str(error)) from error
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(BACKLOG)
+        while True:
+            end, _ = listener.accept()
+            try:
+                with end:
+                    driver.serve(end)
+            except (ValueError, OSError):
+                LOG.warning("a request failed", exc_info=True)
