@@ -11,7 +11,7 @@ from .task import DesktopTask
 
 SPEC = SandboxSpec(image="desktop", memory_mib=1024, cpus=2.0, pids=256, disk_mib=128, read_mib=64, output_kib=8192)
 SOCKET = "/tmp/desktop"  # noqa: S108 - a path in the sandbox
-MAIN = f"import sys; sys.path[:0] = ['/workspace']; from driver.server import main; main('{SOCKET}')"
+MAIN = f"import sys; sys.path[:0] = ['/opt/turnwise']; from driver.server import main; main('{SOCKET}')"
 DESKTOP = DriverProgram(
     name="desktop",
     spec=SPEC,

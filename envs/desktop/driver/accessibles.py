@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .dbus import BUS, Bus, Call
-from .roles import DROPPED, MANAGES_DESCENDANTS, ROLES, SHOWING, TEXT_ROLES, VALUE_ROLES, has
+from .roles import DROPPED, MANAGES_DESCENDANTS, ROLES, SHOWING, TEXT_ROLES, TRANSPARENT, VALUE_ROLES, has
 
 TIMEOUT_S = 1.0
 """Time in which the applications must answer one round; one that does not is reported as not responding."""
@@ -21,7 +22,13 @@ ROOT = "/org/a11y/atspi/accessible/root"
 NULL = "/org/a11y/atspi/null"
 ROOTS: Call = ("org.a11y.atspi.Registry", ROOT, ACCESSIBLE, "GetChildren", "", ())
 SCREEN_COORDINATES = 0
-CELL = 56
+LAYERED_PANE = 30
+"""The role of icon views, whose children change without notice."""
+LISTED = frozenset({33, 34, 35, 41})
+"""Menus, whose hidden children are all in the table."""
+UNLISTED = frozenset((COMPONENT, TEXT))
+"""Interfaces that a child is assumed to have; a call of a missing one has no result."""
+MAX_ROUNDS = 4
 
 Rect = tuple[int, int, int, int]
 
@@ -37,10 +44,19 @@ class Accessible:
     role: int
     states: int
     interfaces: frozenset[str]
+    count: int
+    """Children that the application reports."""
     rect: Rect | None = None
     text: str = ""
     value: str = ""
     children: list[Accessible] = field(default_factory=list)
+
+    def has_unlisted_children(self) -> bool:
+        """Return whether the children must be read, because the table of objects may lack some."""
+        if self.role == LAYERED_PANE:
+            return True
+        own = has(self.states, MANAGES_DESCENDANTS) and self.role not in TRANSPARENT
+        return own or (self.count != len(self.children) and self.role not in LISTED)
 
 
 @dataclass
@@ -78,34 +94,42 @@ class Reader:
             else:
                 found.append(_application(name, self.pids[name], reply[0][:MAX_OBJECTS]))
         for application in found:
-            self._add_cells(application)
+            self._add_unlisted(application)
             self._add_details(application)
         return found, [pid for pid in hung if pid]
 
-    def _add_cells(self, application: Application) -> None:
-        """Read the children of tables and trees, which are not in the application's table of objects."""
-        owners = [
-            one for one in showing(application) if has(one.states, MANAGES_DESCENDANTS) and not one.children
-        ]
+    def _add_unlisted(self, application: Application) -> None:
+        """Read children that are not in the application's table of objects: of tables, icon views and new containers."""
+        checked: set[str] = set()
+        for _ in range(MAX_ROUNDS):
+            owners = [one for one in showing(application) if one.path not in checked and one.has_unlisted_children()]
+            if not owners:
+                return
+            checked |= {one.path for one in owners}
+            self._read_children(application, owners)
+
+    def _read_children(self, application: Application, owners: Sequence[Accessible]) -> None:
         name = application.bus_name
         lists = self.bus.calls([(name, one.path, ACCESSIBLE, "GetChildren", "", ()) for one in owners], TIMEOUT_S)
-        cells = []
+        known = {child.path: child for owner in owners for child in owner.children}
+        new: list[tuple[Accessible, int, str]] = []
         for owner, reply in zip(owners, lists, strict=True):
-            for index, (_, path) in enumerate((reply or [[]])[0][:MAX_CELLS]):
-                cells.append((owner, index, path))
+            if reply is not None:
+                paths = [path for _, path in reply[0][:MAX_CELLS] if path != NULL]
+                owner.children = [known[path] for path in paths if path in known]
+                new += [(owner, index, path) for index, path in enumerate(paths) if path not in known]
         calls: list[Call] = []
-        for _, _, path in cells:
+        for _, _, path in new:
             calls.append((name, path, ACCESSIBLE, "GetRole", "", ()))
             calls.append((name, path, ACCESSIBLE, "GetState", "", ()))
             calls.append((name, path, PROPERTIES, "Get", "ss", (ACCESSIBLE, "Name")))
+            calls.append((name, path, PROPERTIES, "Get", "ss", (ACCESSIBLE, "ChildCount")))
         replies = self.bus.calls(calls, TIMEOUT_S)
-        for number, (owner, index, path) in enumerate(cells):
-            role, states, named = replies[3 * number : 3 * number + 3]
-            if role and states and named:
-                bits = states[0][0] | states[0][1] << 32
-                label = str(named[0])
-                cell = Accessible(path, owner.path, index, label, role[0], bits, frozenset((COMPONENT, TEXT)))
-                owner.children.append(cell)
+        for number, (owner, index, path) in enumerate(new):
+            role, states, label, count = replies[4 * number : 4 * number + 4]
+            if role and states and label and count:
+                child = Accessible(path, owner.path, index, str(label[0]), role[0], bits_of(states[0]), UNLISTED, count[0])
+                owner.children.insert(index, child)
 
     def _add_details(self, application: Application) -> None:
         """Read the rectangle of every object in view, and the text or value of those that have one."""
@@ -149,9 +173,9 @@ def showing(application: Application) -> list[Accessible]:
 def _application(bus_name: str, pid: int, items: list[tuple]) -> Application:  # type: ignore[type-arg]
     application = Application(bus_name, pid)
     by_path: dict[str, Accessible] = {}
-    for (_, path), _, (_, parent), index, _, interfaces, name, role, _, states in items:
-        bits = states[0] | states[1] << 32 if len(states) > 1 else 0
-        by_path[path] = Accessible(path, parent, index, str(name), role, bits, frozenset(interfaces))
+    for (_, path), _, (_, parent), index, count, interfaces, name, role, _, states in items:
+        own = frozenset(interfaces)
+        by_path[path] = Accessible(path, parent, index, str(name), role, bits_of(states), own, count)
     for one in by_path.values():
         owner = by_path.get(one.parent)
         if one.path == ROOT:
@@ -164,6 +188,11 @@ def _application(bus_name: str, pid: int, items: list[tuple]) -> Application:  #
         one.children.sort(key=_order)
     application.tops.sort(key=_order)
     return application
+
+
+def bits_of(states: list[int]) -> int:
+    """Return the states as one number."""
+    return states[0] | states[1] << 32 if len(states) > 1 else 0
 
 
 def _order(one: Accessible) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from .settle import settle
 from .tree import middle
 
 MAX_WAIT_MS = 3000
-DOUBLE_CLICK_S = 0.11
+DOUBLE_CLICK_S = 0.07
 """Two clicks of different actions at one pixel are this far apart; the image's double click is shorter."""
 ELSEWHERE_PX = 3
 """The next click on the same element hits another pixel, so that it needs no such wait."""

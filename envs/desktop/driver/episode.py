@@ -78,8 +78,10 @@ class Episode:
         settle(self.screen, OPEN_SETTLE_TIMEOUT_S)
         self._opened = opened
         if restore is not None:
+            # So that an episode in new processes begins exactly as one in those of an earlier episode.
+            self._undo(restore)
             self._start = self._state()
-            self.numbers = Numbers()
+            self.forget()
 
     def forget(self) -> None:
         """Forget the numbers, notes and clicks of the previous episode."""
@@ -123,18 +125,29 @@ class Episode:
 
     def _restored(self, actions: list[dict[str, Any]]) -> bool:
         """Undo the previous episode by actions; return whether everything is as it was at its start."""
-        from .act import VERBS
-
         self.screen.release_input()
-        for action in actions:
-            VERBS[action["verb"]](self, action)
-            settle(self.screen)
-        self.screen.move(self.screen.width - 1, self.screen.height - 1)
-        settle(self.screen)
-        self.forget()
+        self._undo(actions)
         exact = self._state() == self._start
         self.forget()
         return exact
+
+    def _undo(self, actions: list[dict[str, Any]]) -> None:
+        """Execute actions; ``name`` in one stands for the number of the first button or text of that name."""
+        from .act import VERBS
+
+        self.observe()
+        for action in actions:
+            named = {}
+            if "name" in action:
+                nodes = self.numbers.nodes.values()
+                found = [node["id"] for node in nodes if (node["role"], node["name"]) == tuple(action["name"])]
+                if not found:
+                    return
+                named["id"] = found[0]
+            VERBS[action["verb"]](self, {**action, **named})
+            settle(self.screen)
+        self.screen.move(self.screen.width - 1, self.screen.height - 1)
+        settle(self.screen)
 
     def _state(self) -> tuple[Any, ...]:
         """Return everything that tells a fresh episode from a used one."""
