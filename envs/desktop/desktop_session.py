@@ -49,12 +49,18 @@ class DesktopSession(DriverClient):
         return files, frozenset(path for path in found.stdout.decode(errors="replace").split("\0") if path)
 
 
-def opening(task: DesktopTask, restore: Sequence[Mapping[str, Any]] | None = None) -> dict[str, Any]:
-    """Return the step that opens a task; ``restore`` are the actions that undo an episode in place."""
+def opening(
+    task: DesktopTask, restore: Sequence[Mapping[str, Any]] | None = None, prepare: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """Return the step that opens a task.
+
+    ``restore`` are the actions that undo an episode in place, ``prepare`` those before the first observation.
+    """
     return {
         "do": "open",
         "applications": list(task.applications),
         "files": {path: base64.b64encode(content).decode() for path, content in task.files.items()},
         "settings": {schema: dict(values) for schema, values in task.settings.items()},
+        "prepare": [dict(action) for action in prepare],
         **({} if restore is None else {"restore": [dict(action) for action in restore]}),
     }

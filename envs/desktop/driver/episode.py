@@ -60,11 +60,19 @@ class Episode:
         """Start an episode: its files, its settings and its applications.
 
         ``opened`` may hold ``applications`` (shell commands), ``files`` (base64 by path), ``settings`` (by schema and
-        key), and ``restore``: actions that undo what an episode did to applications that stay open, if that is exact.
+        key), ``restore``: actions that undo what an episode did to applications that stay open, if that is exact, and
+        ``prepare``: actions before the first observation. A ``name`` in these actions, a role and a name, stands for
+        the number of the first such element.
 
         Raises:
             DesktopLost: the session does not start, or an application shows no window.
         """
+        self._open({name: value for name, value in opened.items() if name != "prepare"})
+        if opened.get("prepare"):
+            self._do(opened["prepare"])
+            self.forget()
+
+    def _open(self, opened: dict[str, Any]) -> None:
         restore = opened.get("restore")
         if restore is not None and opened == self._opened and self._restored(restore):
             return
@@ -79,7 +87,7 @@ class Episode:
         self._opened = opened
         if restore is not None:
             # So that an episode in new processes begins exactly as one in those of an earlier episode.
-            self._undo(restore)
+            self._do(restore)
             self._start = self._state()
             self.forget()
 
@@ -126,13 +134,18 @@ class Episode:
     def _restored(self, actions: list[dict[str, Any]]) -> bool:
         """Undo the previous episode by actions; return whether everything is as it was at its start."""
         self.screen.release_input()
-        self._undo(actions)
-        exact = self._state() == self._start
+        self._do(actions)
+        state = self._state()
+        exact = state == self._start
+        if not exact:
+            names = ("elements", "pixels", "processes", "home folder", "temporary files")
+            differing = [name for name, one, other in zip(names, state, self._start, strict=True) if one != other]
+            LOG.warning("applications start again; other than at the start: %s", ", ".join(differing))
         self.forget()
         return exact
 
-    def _undo(self, actions: list[dict[str, Any]]) -> None:
-        """Execute actions; ``name`` in one stands for the number of the first button or text of that name."""
+    def _do(self, actions: list[dict[str, Any]]) -> None:
+        """Execute actions that may name elements; stop at one whose element is missing."""
         from .act import VERBS
 
         self.observe()
