@@ -14,7 +14,7 @@ from .settle import settle
 from .tree import middle
 
 MAX_WAIT_MS = 3000
-DOUBLE_CLICK_S = 0.07
+DOUBLE_CLICK_S = 0.015
 """Two clicks of different actions at one pixel are this far apart; the image's double click is shorter."""
 ELSEWHERE_PX = 3
 """The next click on the same element hits another pixel, so that it needs no such wait."""
@@ -36,7 +36,7 @@ def act(episode: Episode, action: dict[str, Any]) -> None:
     try:
         VERBS[action["verb"]](episode, action)
     finally:
-        settle(episode.screen)
+        settle(episode.session)
 
 
 def target(episode: Episode, action: dict[str, Any], prefix: str = "") -> tuple[int, int]:
@@ -81,7 +81,7 @@ def _activate(episode: Episode, number: int) -> None:
     if window is None:
         raise Refused("that window was closed")
     episode.screen.activate(window)
-    settle(episode.screen, ACTIVATE_TIMEOUT_S)
+    settle(episode.session, ACTIVATE_TIMEOUT_S)
 
 
 def move(episode: Episode, action: dict[str, Any]) -> None:
@@ -97,9 +97,9 @@ def drag(episode: Episode, action: dict[str, Any]) -> None:
     screen.button(BUTTONS["left"], True)
     try:
         for step in range(1, DRAG_STEPS + 1):
-            settle(screen)
+            settle(episode.session)
             screen.move(*(a + (b - a) * step // DRAG_STEPS for a, b in zip(start, end, strict=True)))
-        settle(screen)
+        settle(episode.session)
     finally:
         screen.button(BUTTONS["left"], False)
 
@@ -114,7 +114,7 @@ def type_text(episode: Episode, action: dict[str, Any]) -> None:
     keys = keyboard.for_text(text)
     if keyboard.bound != bound:
         # The applications read the new key map before the keys arrive.
-        settle(episode.screen)
+        settle(episode.session)
     focused = next((one.application for one in episode.screen.windows() if one.focused), "")
     pause_s = KEY_REPEAT_S.get(focused, 0.0)
     parts = runs(keys) if pause_s else [keys]

@@ -54,6 +54,7 @@ class Episode:
         self._opened = {}
         self._children.clear()
         self.reader = Reader(self.session.bus)
+        settle(self.session, OPEN_SETTLE_TIMEOUT_S)
         self.baseline = Baseline(self.screen)
 
     def begin(self, opened: dict[str, Any]) -> None:
@@ -83,7 +84,7 @@ class Episode:
         for command in opened.get("applications", ()):
             self._launch(command)
         self.screen.move(self.screen.width - 1, self.screen.height - 1)
-        settle(self.screen, OPEN_SETTLE_TIMEOUT_S)
+        settle(self.session, OPEN_SETTLE_TIMEOUT_S)
         self._opened = opened
         if restore is not None:
             # So that an episode in new processes begins exactly as one in those of an earlier episode.
@@ -158,9 +159,9 @@ class Episode:
                     return
                 named["id"] = found[0]
             VERBS[action["verb"]](self, {**action, **named})
-            settle(self.screen)
+            settle(self.session)
         self.screen.move(self.screen.width - 1, self.screen.height - 1)
-        settle(self.screen)
+        settle(self.session)
 
     def _state(self) -> tuple[Any, ...]:
         """Return everything that tells a fresh episode from a used one."""
@@ -179,7 +180,7 @@ class Episode:
             if monotonic() > until:
                 raise DesktopLost(f"`{command}` showed no window within {WINDOW_TIMEOUT_S:g} s")
             sleep(POLL_INTERVAL_S)
-        settle(self.screen, OPEN_SETTLE_TIMEOUT_S)
+        settle(self.session, OPEN_SETTLE_TIMEOUT_S)
 
     def _reap(self) -> dict[int, int]:
         """Collect ended children; return their exit codes (negative for a signal) by pid."""

@@ -10,8 +10,11 @@ from time import monotonic, sleep
 
 RESTING_POLLS = {"7": 2, "232": 3, "73": 2, "22": 3}
 """System calls that wait with a timeout in milliseconds (poll, epoll_wait of x86_64 and aarch64's), and the argument."""
-SHORT_TIMER_MS = 18
-"""A process that waits with a shorter timeout has work to do soon, such as the next frame."""
+WORK_TIMER_MS = 350
+"""A thread that waits with a shorter timeout has work to do soon: the next frame, a deferred update, a dialog's check.
+
+Tooltips come after 500 ms, and are no effect of an action.
+"""
 KILL_TIMEOUT_S = 3.0
 IDLE_STATES = "SZXTt"
 
@@ -30,25 +33,31 @@ def all_processes() -> list[int]:
     return pids
 
 
-def activity(pids: Iterable[int]) -> dict[str, str] | None:
-    """Return how often each thread has run, if every thread rests now; None if one works or has a short timer."""
+def activity(pids: Iterable[int], untimed: frozenset[int]) -> dict[str, str] | None:
+    """Return how often each thread has run, if every thread rests now; None if one works or has a short timer.
+
+    The timers of the processes ``untimed`` do not count. The count is read before the state: with an equal count later,
+    a thread slept from the moment of the first state to that of the second count.
+    """
     counts: dict[str, str] = {}
     for pid in pids:
         with contextlib.suppress(OSError):
             for thread in os.listdir(f"/proc/{pid}/task"):
                 folder = f"/proc/{pid}/task/{thread}/"
                 with contextlib.suppress(OSError):
-                    if not rests(folder):
-                        return None
                     counts[thread] = _read(folder + "schedstat").rpartition(" ")[2]
+                    if not rests(folder, pid not in untimed):
+                        return None
     return counts
 
 
-def rests(folder: str) -> bool:
-    """Return whether the thread of a folder of /proc sleeps until an event or for a long time."""
+def rests(folder: str, timed: bool) -> bool:
+    """Return whether the thread of a folder of /proc sleeps until an event or, if ``timed``, for a long time."""
     state = _read(folder + "stat").rpartition(")")[2].split(None, 1)[0]
     if state not in IDLE_STATES:
         return False
+    if not timed:
+        return True
     try:
         fields = _read(folder + "syscall").split()
     except OSError:
@@ -57,7 +66,7 @@ def rests(folder: str) -> bool:
     if argument is None:
         return bool(fields) and fields[0] != "running"
     timeout = int(fields[1 + argument], 16) & 0xFFFFFFFF
-    return timeout >= SHORT_TIMER_MS
+    return timeout >= WORK_TIMER_MS
 
 
 def kill_all(keep: frozenset[int]) -> list[str]:

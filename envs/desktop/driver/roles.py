@@ -62,7 +62,7 @@ ROLES = {
 }
 """By number of the AT-SPI role; a role that is not here is ``group``."""
 OTHER_ROLE = "group"
-TOGGLE_BUTTON = 62
+MENU_ITEM, TOGGLE_BUTTON = 35, 62
 WINDOW_ROLES = frozenset({"window", "dialog", "alert"})
 TEXT_ROLES = frozenset({"textbox", "terminal", "text", "spinbutton", "combobox", "cell", "listitem"})
 """Roles whose text is read."""
@@ -71,12 +71,18 @@ CHECK_ROLES = frozenset({"checkbox", "radio", "menuitemcheckbox", "menuitemradio
 
 ACTIVE, CHECKED, EDITABLE, ENABLED, EXPANDABLE, EXPANDED, FOCUSED = 1, 4, 7, 8, 9, 10, 12
 MODAL, SELECTED, SENSITIVE, SHOWING, VISIBLE, MANAGES_DESCENDANTS = 16, 23, 24, 25, 30, 31
-MULTI_LINE = 17
+CHECKABLE = 41
 
 
 def has(states: int, state: int) -> bool:
     """Return whether a state is set."""
     return bool(states >> state & 1)
+
+
+def role_of(number: int, states: int) -> str:
+    """Return the ARIA role of an object by AT-SPI's number of its role."""
+    checkable = has(states, CHECKABLE) or has(states, CHECKED)
+    return "menuitemcheckbox" if number == MENU_ITEM and checkable else ROLES.get(number, OTHER_ROLE)
 
 
 def flags_of(number: int, role: str, states: int) -> list[str]:

@@ -13,7 +13,6 @@ from .dbus import Bus
 from .errors import DesktopLost
 from .processes import kill_all
 from .screen import Screen
-from .settle import settle
 
 HOME = "/home/user"
 FOLDER = "/tmp/session"  # noqa: S108 - a path in the sandbox
@@ -22,6 +21,7 @@ SCREEN = "1024x768x24"
 START_TIMEOUT_S = 12.0
 STOP_TIMEOUT_S = 2.0
 POLL_INTERVAL_S = 0.005
+WINDOW_MANAGER = "openbox"
 REGISTRY = "org.a11y.atspi.Registry"
 BUS_CONFIGURATION = f"""<busconfig><type>session</type><listen>unix:path={FOLDER}/bus</listen><auth>EXTERNAL</auth>
 <servicedir>/usr/share/dbus-1/services</servicedir>
@@ -71,6 +71,11 @@ class Session:
         """The processes that a reset keeps."""
         return frozenset(process.pid for process in self.processes.values())
 
+    @property
+    def servers(self) -> frozenset[int]:
+        """The processes whose timers have no effect on the screen."""
+        return frozenset(process.pid for name, process in self.processes.items() if name != WINDOW_MANAGER)
+
     def start(self) -> None:
         """Start all parts, after ending every other process of this user."""
         self.stop()
@@ -85,20 +90,19 @@ class Session:
         Path(f"{FOLDER}/group").write_text(f"root:x:0:\nuser:x:{group}:\n")
         Path(f"{FOLDER}/bus.conf").write_text(BUS_CONFIGURATION)
         self._run("dbus-daemon", f"--config-file={FOLDER}/bus.conf", "--nofork", "--nopidfile")
-        options = ("-screen", "0", SCREEN, "-nolisten", "tcp", "-ac", "-noreset", "-s", "0", "-dpi", "96")
+        options = ("-screen", "0", SCREEN, "-nolisten", "tcp", "-ac", "-noreset", "-r", "-s", "0", "-dpi", "96")
         self._run("Xvfb", DISPLAY, *options)
         until = monotonic() + START_TIMEOUT_S
         self.screen = self._retry("Xvfb", lambda: Screen(DISPLAY), until)
         self.bus = self._retry("dbus-daemon", lambda: Bus(f"{FOLDER}/bus"), until)
         self._run("/usr/libexec/at-spi2-registryd")
-        self._run("openbox", "--sm-disable")
+        self._run(WINDOW_MANAGER, "--sm-disable")
         while not (self._managed() and self.bus.call(REGISTER_EVENTS, 1.0) is not None):
             self.check()
             if monotonic() > until:
                 raise DesktopLost("the window manager or the accessibility registry did not start")
             sleep(POLL_INTERVAL_S)
         self.screen.paint_background()
-        settle(self.screen, START_TIMEOUT_S)
 
     def check(self) -> None:
         """Raise DesktopLost if a part has ended."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .accessibles import Accessible, Application, Rect
-from .roles import DROPPED, OTHER_ROLE, ROLES, SHOWING, TRANSPARENT, WINDOW_ROLES, flags_of, has
+from .roles import DROPPED, ROLES, SHOWING, TRANSPARENT, WINDOW_ROLES, flags_of, has, role_of
 from .screen import Window
 
 MAX_NODES = 1500
@@ -15,6 +15,10 @@ LINE_END = " ⏎ "
 """Between the lines of a text, which an observation shows on one line."""
 MAX_DESKTOP_CHARS = 400_000
 """Limit of all names and values."""
+
+LABELED_ROLES = frozenset(("button", "listitem", "menuitem", "row", "tab"))
+"""Roles that are named by the texts below them if they have no name."""
+MAX_LABEL_OBJECTS, MAX_LABEL_DEPTH = 20, 4
 
 Node = dict[str, Any]
 
@@ -112,10 +116,23 @@ def middle(rect: Sequence[int], width: int, height: int) -> tuple[int, int]:
 
 
 def _match(window: Window, tops: list[tuple[Application, Accessible]]) -> tuple[Application, Accessible] | None:
-    """Return the accessible object of a window: of its process, best of its title."""
+    """Return the accessible object of a window: of its process, best in its place, then of its title."""
     own = [pair for pair in tops if pair[0].pid == window.pid and has(pair[1].states, SHOWING)]
-    titled = [pair for pair in own if pair[1].name == window.title]
-    return (titled or own or [None])[0]
+    own.sort(key=lambda pair: (pair[1].rect != window.rect, pair[1].name != window.title))
+    return own[0] if own else None
+
+
+def _label(one: Accessible) -> str:
+    """Return the texts below an object that has no name."""
+    words, stack, room = [], [(child, 1) for child in reversed(one.children)], MAX_LABEL_OBJECTS
+    while stack and room:
+        room -= 1
+        child, depth = stack.pop()
+        if ROLES.get(child.role) == "text" and has(child.states, SHOWING):
+            words.append(child.name or child.text)
+        elif depth < MAX_LABEL_DEPTH:
+            stack += [(each, depth + 1) for each in reversed(child.children)]
+    return " ".join(words)
 
 
 def _node(one: Accessible, outer_name: str) -> Node | None:
@@ -124,9 +141,11 @@ def _node(one: Accessible, outer_name: str) -> Node | None:
     text = one.text.strip("\n").replace("\n", LINE_END)
     if one.role in TRANSPARENT and not name:
         return None
-    role = ROLES.get(one.role, OTHER_ROLE)
+    role = role_of(one.role, one.states)
     if role in ("text", "cell", "listitem") and not name:
         name, text = " ".join(text.split())[:MAX_NAME_CHARS], ""
+    if role in LABELED_ROLES and not name:
+        name = " ".join(_label(one).split())[:MAX_NAME_CHARS]
     if role == "text":
         return {"role": role, "name": name} if name and name != outer_name else None
     node: Node = {"role": role, "name": name}
