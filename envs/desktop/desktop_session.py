@@ -50,11 +50,11 @@ class DesktopSession(DriverClient):
 
 
 def opening(
-    task: DesktopTask, restore: Sequence[Mapping[str, Any]] | None = None, prepare: Sequence[Mapping[str, Any]] = ()
+    task: DesktopTask, undo: Sequence[Mapping[str, Any]] | None = None, prepare: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, Any]:
     """Return the step that opens a task.
 
-    ``restore`` are the actions that undo an episode in place, ``prepare`` those before the first observation.
+    ``undo`` are the actions that undo an episode in place, ``prepare`` those before the first observation.
     """
     return {
         "do": "open",
@@ -62,5 +62,5 @@ def opening(
         "files": {path: base64.b64encode(content).decode() for path, content in task.files.items()},
         "settings": {schema: dict(values) for schema, values in task.settings.items()},
         "prepare": [dict(action) for action in prepare],
-        **({} if restore is None else {"restore": [dict(action) for action in restore]}),
+        **({} if undo is None else {"undo": [dict(action) for action in undo]}),
     }

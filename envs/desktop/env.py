@@ -27,9 +27,9 @@ ObservationMode = Literal["text", "screenshot", "both"]
 OBSERVATION_MODES: tuple[ObservationMode, ...] = ("text", "screenshot", "both")
 SPLITS = ("train", "test")
 MAX_OBSERVATION_CHARS = 200_000
-CLICKABLE_ROLES = frozenset(
-    ("button", "cell", "checkbox", "combobox", "link", "listitem", "menuitem", "menuitemcheckbox", "menuitemradio")
-    + ("radio", "row", "switch", "tab", "textbox", "treeitem")
+CLICKABLE_ROLES = (
+    *("button", "cell", "checkbox", "combobox", "link", "listitem", "menuitem", "menuitemcheckbox", "menuitemradio"),
+    *("radio", "row", "switch", "tab", "textbox", "treeitem"),
 )
 
 
@@ -46,7 +46,7 @@ class DesktopEnv(TurnEnv):
     sandboxed = True
     keeps_sandbox = True
     width, height = 1024, 768
-    restore: Sequence[Mapping[str, Any]] | None = None
+    undo: Sequence[Mapping[str, Any]] | None = None
     """Actions of the driver that undo an episode in place, for applications that then stay open; None: none do."""
 
     def __init__(self, observation: ObservationMode = "text", marks: bool = False) -> None:
@@ -98,7 +98,7 @@ class DesktopEnv(TurnEnv):
             raise ValueError(f"unknown split {split!r} of {type(self).__name__}; choose from {', '.join(SPLITS)}")
         number = int(self.np_random.integers(2**31)) if seed is None else seed
         self.current = task = self.start_episode(number, split)
-        answer, png = self.desktop.open([opening(task, self.restore), self._observe_step()])
+        answer, png = self.desktop.open([opening(task, self.undo), self._observe_step()])
         self._over, self._turn = False, 0
         sandbox = self.desktop.sandbox
         extras = {"sandbox": {"image": sandbox.spec.image, "digest": sandbox.digest}} if sandbox else {}

@@ -29,9 +29,7 @@ def resolve(action: str, nodes: Sequence[Node]) -> str:
         found = [
             node
             for node in nodes
-            if in_viewport(node)
-            and node["role"] == role
-            and (name is None or node["name"] == name.replace("\\'", "'"))
+            if in_viewport(node) and node["role"] == role and (name is None or node["name"] == name.replace("\\'", "'"))
         ]
         wanted = int(count or 1)
         if len(found) < wanted:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from time import monotonic, sleep
 from typing import Any
 
+from .accessibility.roles import WINDOW_ROLES
+from .accessibility.tree import middle
 from .episode import Episode
 from .errors import Refused
-from .keyboard import Key
-from .roles import WINDOW_ROLES
-from .screen import BUTTONS, WHEEL
+from .screen.keyboard import Key
+from .screen.screen import BUTTONS, WHEEL
 from .settle import settle
-from .tree import middle
 
 MAX_WAIT_MS = 3000
 DOUBLE_CLICK_S = 0.015
@@ -59,9 +59,10 @@ def target(episode: Episode, action: dict[str, Any], prefix: str = "") -> tuple[
 def click(episode: Episode, action: dict[str, Any]) -> None:
     """Execute ``click``, ``double_click`` or ``right_click``; a click on a window raises it."""
     screen = episode.screen
-    node = episode.numbers.nodes.get(action.get("id", -1))
-    if node is not None and node["role"] in WINDOW_ROLES and "window" in node:
-        _activate(episode, node["window"])
+    number = action.get("id", -1)
+    node = episode.numbers.nodes.get(number)
+    if node is not None and node["role"] in WINDOW_ROLES and number in episode.numbers.windows:
+        _activate(episode, episode.numbers.windows[number])
         return
     point = target(episode, action)
     button = action.get("button", "left")
@@ -136,8 +137,21 @@ def runs(keys: list[Key]) -> list[list[Key]]:
 
 
 def press(episode: Episode, action: dict[str, Any]) -> None:
-    """Execute ``press``."""
-    episode.screen.press(episode.screen.keyboard.for_combination(action["key"]))
+    """Execute ``press``; modifiers are released once the desktop has taken the key, as by a hand.
+
+    The window manager sees the end of ``alt+Tab`` only if it has grabbed the keyboard by then.
+    """
+    screen = episode.screen
+    *held, last = screen.keyboard.for_combination(action["key"])
+    for code, _ in held:
+        screen.key(code, True)
+    try:
+        screen.type([last])
+        if held:
+            settle(episode.session)
+    finally:
+        for code, _ in reversed(held):
+            screen.key(code, False)
 
 
 def scroll(episode: Episode, action: dict[str, Any]) -> None:

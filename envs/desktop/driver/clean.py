@@ -12,7 +12,7 @@ from pathlib import Path
 
 from Xlib import X
 
-from .screen import Screen
+from .screen.screen import Screen
 
 HOME = os.path.realpath("/home/user")
 FILE_TIME_S = 1_736_942_400
@@ -20,7 +20,16 @@ FILE_TIME_S = 1_736_942_400
 KEPT = {
     "/workspace": frozenset({"driver", "0.log"}),
     "/tmp": frozenset(  # noqa: S108 - a path in the sandbox
-        {"session", "desktop", ".X11-unix", ".X1-lock", "Xvfb.log", "dbus-daemon.log", "openbox.log", "at-spi2-registryd.log"}
+        {
+            "session",
+            "desktop",
+            ".X11-unix",
+            ".X1-lock",
+            "Xvfb.log",
+            "dbus-daemon.log",
+            "openbox.log",
+            "at-spi2-registryd.log",
+        }
     ),
     "/dev/shm": frozenset(),  # noqa: S108 - a path in the sandbox
 }
@@ -79,7 +88,7 @@ def empty_folders() -> None:
     """Remove everything from the writable folders but the driver's own entries. Raises OSError."""
     for folder, kept in KEPT.items():
         with contextlib.suppress(OSError):
-            os.chmod(folder, 0o755)
+            os.chmod(folder, 0o755)  # noqa: S103 - a folder of this user only
         for entry in os.listdir(folder):
             if entry not in kept:
                 delete(f"{folder}/{entry}")
@@ -94,8 +103,8 @@ def delete(path: str) -> None:
         shutil.rmtree(path)
     if os.path.lexists(path):
         # Folders without rights, or a tree deeper than Python's recursion.
-        subprocess.run(["chmod", "-R", "u+rwx", path], check=False, capture_output=True, timeout=DELETE_TIMEOUT_S)
-        subprocess.run(["rm", "-rf", path], check=True, capture_output=True, timeout=DELETE_TIMEOUT_S)
+        subprocess.run(["/bin/chmod", "-R", "u+rwx", path], check=False, capture_output=True, timeout=DELETE_TIMEOUT_S)
+        subprocess.run(["/bin/rm", "-rf", path], check=True, capture_output=True, timeout=DELETE_TIMEOUT_S)
 
 
 def write_home(files: Mapping[str, str], settings: Mapping[str, Mapping[str, str]]) -> None:

@@ -8,14 +8,14 @@ import os
 from time import monotonic, sleep
 from typing import Any
 
-from .accessibles import Reader
+from .accessibility.accessibles import Reader
+from .accessibility.tree import Node, Numbers, Tree
 from .clean import Baseline, empty_folders, write_home
 from .errors import DesktopLost
 from .processes import all_processes, kill_all
-from .screen import Screen
+from .screen.screen import Screen
 from .session import HOME, Session
 from .settle import settle
-from .tree import Node, Numbers, Tree
 
 LOG = logging.getLogger(__name__)
 """Warnings go to stderr, which is a file of the sandbox."""
@@ -61,7 +61,7 @@ class Episode:
         """Start an episode: its files, its settings and its applications.
 
         ``opened`` may hold ``applications`` (shell commands), ``files`` (base64 by path), ``settings`` (by schema and
-        key), ``restore``: actions that undo what an episode did to applications that stay open, if that is exact, and
+        key), ``undo``: actions that undo what an episode did to applications that stay open, if that is exact, and
         ``prepare``: actions before the first observation. A ``name`` in these actions, a role and a name, stands for
         the number of the first such element.
 
@@ -74,8 +74,8 @@ class Episode:
             self.forget()
 
     def _open(self, opened: dict[str, Any]) -> None:
-        restore = opened.get("restore")
-        if restore is not None and opened == self._opened and self._restored(restore):
+        undo = opened.get("undo")
+        if undo is not None and opened == self._opened and self._restored(undo):
             return
         self._opened = {}
         self.clean()
@@ -86,9 +86,9 @@ class Episode:
         self.screen.move(self.screen.width - 1, self.screen.height - 1)
         settle(self.session, OPEN_SETTLE_TIMEOUT_S)
         self._opened = opened
-        if restore is not None:
+        if undo is not None:
             # So that an episode in new processes begins exactly as one in those of an earlier episode.
-            self._do(restore)
+            self._do(undo)
             self._start = self._state()
             self.forget()
 

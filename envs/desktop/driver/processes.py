@@ -8,8 +8,11 @@ import signal
 from collections.abc import Iterable
 from time import monotonic, sleep
 
-RESTING_POLLS = {"7": 2, "232": 3, "73": 2, "22": 3}
-"""System calls that wait with a timeout in milliseconds (poll, epoll_wait of x86_64 and aarch64's), and the argument."""
+RESTING_POLLS = {"7": 2, "232": 3, "281": 3}
+"""The system calls of x86_64 that wait with a timeout in milliseconds, and which argument it is.
+
+On other machines timers do not count, and `wait` is the agent's means to see deferred work.
+"""
 WORK_TIMER_MS = 350
 """A thread that waits with a shorter timeout has work to do soon: the next frame, a deferred update, a dialog's check.
 

@@ -102,7 +102,7 @@ class Driver:
         return episode.screen.png() if step.get("screenshot") else b""
 
 
-class deadline:  # noqa: N801 - a context manager
+class deadline:
     """Raise DeadlineExceeded in the main thread after ``seconds``, whatever it waits for."""
 
     def __init__(self, seconds: float) -> None:

@@ -6,14 +6,17 @@ import contextlib
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, sleep
+from typing import TypeVar
 
-from .dbus import Bus
+from .accessibility.dbus import Bus
 from .errors import DesktopLost
 from .processes import kill_all
-from .screen import Screen
+from .screen.screen import Screen
 
+T = TypeVar("T")
 HOME = "/home/user"
 FOLDER = "/tmp/session"  # noqa: S108 - a path in the sandbox
 DISPLAY = ":1"
@@ -81,9 +84,9 @@ class Session:
         self.stop()
         shutil.rmtree(FOLDER, ignore_errors=True)
         shutil.rmtree("/tmp/.X11-unix", ignore_errors=True)  # noqa: S108 - a path in the sandbox
-        Path(f"/tmp/.X{DISPLAY[1:]}-lock").unlink(missing_ok=True)
+        Path(f"/tmp/.X{DISPLAY[1:]}-lock").unlink(missing_ok=True)  # noqa: S108 - a path in the sandbox
         os.makedirs(FOLDER, 0o700)
-        os.makedirs("/tmp/.X11-unix", 0o1777)  # noqa: S103, S108 - a path in the sandbox
+        os.makedirs("/tmp/.X11-unix", 0o1777)  # noqa: S108 - a path in the sandbox
         os.makedirs(os.path.realpath(HOME), exist_ok=True)
         user, group = os.getuid(), os.getgid()
         Path(f"{FOLDER}/passwd").write_text(f"root:x:0:0:root:/:/bin/sh\nuser:x:{user}:{group}:user:{HOME}:/bin/bash\n")
@@ -149,7 +152,7 @@ class Session:
                 start_new_session=True,
             )
 
-    def _retry(self, part, make, until):  # type: ignore[no-untyped-def]
+    def _retry(self, part: str, make: Callable[[], T], until: float) -> T:
         while True:
             try:
                 return make()
@@ -160,7 +163,7 @@ class Session:
             sleep(POLL_INTERVAL_S)
 
     def _managed(self) -> bool:
-        return bool(self.screen._cardinals(self.screen.root, "_NET_SUPPORTING_WM_CHECK"))
+        return bool(self.screen.cardinals(self.screen.root, "_NET_SUPPORTING_WM_CHECK"))
 
 
 REGISTER_EVENTS = (

@@ -1,10 +1,10 @@
 """Wait until the desktop shows the effects of an action: until no process of it has anything left to do.
 
-Input wakes the application before the X server answers this process, so an action's work is visible in /proc as soon as
-it was sent. Two looks are taken. If every thread rests in both and none ran in between, there is an instant at which
+Input wakes the application before the X server answers this process, so an action's work is visible in /proc as soon
+as it was sent. Two looks are taken. If every thread rests in both and none ran in between, there is an instant at which
 all of them rested, and no message can be on its way: a message wakes its reader when it is written. A thread that waits
-for the next frame, or defers an update, has a short timeout and does not rest. So the wait is as long as the work, not a
-fixed time; a program that never rests ends the wait at its limit.
+for the next frame, or defers an update, has a short timeout and does not rest. So the wait is as long as the work, not
+a fixed time; a program that never rests ends the wait at its limit.
 """
 
 from __future__ import annotations

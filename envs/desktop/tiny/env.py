@@ -47,7 +47,7 @@ VOCABULARY = tuple(dict.fromkeys((*GRAMMAR, *BUTTON_WORDS.values(), *CHARACTER_W
 """In a fixed order: a tiny model's token ids follow it."""
 MAX_DISPLAY_WORDS = 14
 DISPLAY = ("textbox", "")
-RESTORE = ({"verb": "click", "name": ("button", "AC")}, {"verb": "click", "name": DISPLAY})
+UNDO = ({"verb": "click", "name": ("button", "AC")}, {"verb": "click", "name": DISPLAY})
 APPLICATION = "galculator"
 OTHER_WEIGHT = 0.25
 """Weight of a button whose word the goal does not hold, among the valid actions."""
@@ -87,7 +87,7 @@ class TinyDesktopEnv(TurnEnv):
         self._instance = instance = draw(number, split, self.by)
         digits = instance.start if instance.start != "0" else ""
         typed = [{"verb": "click", "name": ("button", digit)} for digit in digits]
-        start = opening(DesktopTask(instance.goal, (APPLICATION,)), RESTORE, typed)
+        start = opening(DesktopTask(instance.goal, (APPLICATION,)), UNDO, typed)
         answer, _ = self._desktop.open([start, {"do": "observe"}])
         self._over, self._turn = False, 0
         self._read(answer.get("nodes", ()))

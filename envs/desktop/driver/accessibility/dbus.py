@@ -69,10 +69,10 @@ class Bus:
             unsent += call(self.serial, destination, path, interface, member, signature, body)
         results: list[list[Any] | None] = [None] * len(wanted)
         while serials:
-            for kind, fields, values in self._messages():
+            for kind, fields, reply in self._messages():
                 index = serials.pop(fields.get(REPLY_SERIAL, 0), -1) if kind in (METHOD_RETURN, ERROR) else -1
                 if index >= 0 and kind == METHOD_RETURN:
-                    results[index] = values
+                    results[index] = reply
             left = until - monotonic()
             if not serials or left <= 0:
                 break

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..screen.screen import Window
 from .accessibles import Accessible, Application, Rect
 from .roles import DROPPED, ROLES, SHOWING, TRANSPARENT, WINDOW_ROLES, flags_of, has, role_of
-from .screen import Window
 
 MAX_NODES = 1500
 MAX_NAME_CHARS = 500
@@ -30,6 +30,8 @@ class Numbers:
         self.by_object: dict[tuple[str, str], int] = {}
         self.nodes: dict[int, Node] = {}
         """The nodes of the last observation by number."""
+        self.windows: dict[int, int] = {}
+        """The X server's windows by number of their nodes."""
 
     def of(self, bus_name: str, path: str) -> int:
         """Return the number of an object."""
@@ -49,14 +51,16 @@ class Tree:
         """Return the nodes: menus and other unmanaged windows, the focused window, then the others from the top."""
         left = {id(top): (application, top) for application in applications for top in application.tops}
         placed: list[tuple[Window, Application | None, Accessible | None]] = []
-        for window in sorted(reversed(self.windows), key=lambda one: not one.focused):
+        front = [one for one in reversed(self.windows) if one.focused]
+        behind = [one for one in reversed(self.windows) if not one.focused]
+        for window in front + behind:
             match = _match(window, list(left.values()))
             if match is not None:
                 del left[id(match[1])]
             placed.append((window, *(match or (None, None))))
-        for application, top in left.values():
-            if has(top.states, SHOWING):
-                self._add(application, top, 0, [])
+        for application, popup in left.values():
+            if has(popup.states, SHOWING):
+                self._add(application, popup, 0, [])
         for window, owner, top in placed:
             self._add_window(window, owner, top)
         self.numbers.nodes = {node["id"]: node for node in self.nodes}
@@ -72,7 +76,8 @@ class Tree:
             role = ROLES.get(top.role, "window")
             node["role"] = role if role in WINDOW_ROLES else "window"
         flags = flags_of(top.role, node["role"], top.states & ~(1 << 12)) if top is not None else []
-        node |= {"id": number, "in_viewport": self._in_view(window.rect, []), "window": window.id}
+        node |= {"id": number, "in_viewport": self._in_view(window.rect, [])}
+        self.numbers.windows[number] = window.id
         node["flags"] = (["focused"] if window.focused else []) + flags
         self._append(node)
         if application is not None and top is not None:

@@ -26,7 +26,7 @@ LAYERED_PANE = 30
 """The role of icon views, whose children change without notice."""
 LISTED = frozenset({33, 34, 35, 41})
 """Menus, whose hidden children are all in the table."""
-UNLISTED = frozenset((COMPONENT, TEXT))
+UNLISTED = frozenset((COMPONENT, TEXT, VALUE))
 """Interfaces that a child is assumed to have; a call of a missing one has no result."""
 MAX_ROUNDS = 4
 
@@ -67,6 +67,8 @@ class Application:
     pid: int
     name: str = ""
     tops: list[Accessible] = field(default_factory=list)
+    orphans: dict[str, Accessible] = field(default_factory=dict)
+    """Objects by path whose parent is not in the table."""
 
 
 class Reader:
@@ -86,7 +88,9 @@ class Reader:
         ]
         for name, reply in zip(new, self.bus.calls(wanted, TIMEOUT_S), strict=True):
             self.pids[name] = reply[0] if reply else 0
-        items = self.bus.calls([(name, "/org/a11y/atspi/cache", CACHE, "GetItems", "", ()) for name in names], TIMEOUT_S)
+        items = self.bus.calls(
+            [(name, "/org/a11y/atspi/cache", CACHE, "GetItems", "", ()) for name in names], TIMEOUT_S
+        )
         found, hung = [], []
         for name, reply in zip(names, items, strict=True):
             if reply is None:
@@ -99,7 +103,7 @@ class Reader:
         return found, [pid for pid in hung if pid]
 
     def _add_unlisted(self, application: Application) -> None:
-        """Read children that are not in the application's table of objects: of tables, icon views and new containers."""
+        """Read children that the application's table of objects lacks: of tables, icon views and new containers."""
         checked: set[str] = set()
         for _ in range(MAX_ROUNDS):
             owners = [one for one in showing(application) if one.path not in checked and one.has_unlisted_children()]
@@ -111,7 +115,7 @@ class Reader:
     def _read_children(self, application: Application, owners: Sequence[Accessible]) -> None:
         name = application.bus_name
         lists = self.bus.calls([(name, one.path, ACCESSIBLE, "GetChildren", "", ()) for one in owners], TIMEOUT_S)
-        known = {child.path: child for owner in owners for child in owner.children}
+        known = {child.path: child for owner in owners for child in owner.children} | application.orphans
         new: list[tuple[Accessible, int, str]] = []
         for owner, reply in zip(owners, lists, strict=True):
             if reply is not None:
@@ -128,7 +132,9 @@ class Reader:
         for number, (owner, index, path) in enumerate(new):
             role, states, label, count = replies[4 * number : 4 * number + 4]
             if role and states and label and count:
-                child = Accessible(path, owner.path, index, str(label[0]), role[0], bits_of(states[0]), UNLISTED, count[0])
+                child = Accessible(
+                    path, owner.path, index, str(label[0]), role[0], bits_of(states[0]), UNLISTED, count[0]
+                )
                 owner.children.insert(index, child)
 
     def _add_details(self, application: Application) -> None:
@@ -141,7 +147,11 @@ class Reader:
             if COMPONENT in one.interfaces:
                 owners.append((one, "rect"))
                 calls.append((name, one.path, COMPONENT, "GetExtents", "u", (SCREEN_COORDINATES,)))
-            if TEXT in one.interfaces and role in TEXT_ROLES and not (one.name and role in ("text", "cell", "listitem")):
+            if (
+                TEXT in one.interfaces
+                and role in TEXT_ROLES
+                and not (one.name and role in ("text", "cell", "listitem"))
+            ):
                 owners.append((one, "text"))
                 calls.append((name, one.path, TEXT, "GetText", "ii", (0, MAX_TEXT_CHARS)))
             if VALUE in one.interfaces and role in VALUE_ROLES:
@@ -180,8 +190,10 @@ def _application(bus_name: str, pid: int, items: list[tuple]) -> Application:  #
         owner = by_path.get(one.parent)
         if one.path == ROOT:
             application.name = one.name
-        elif owner is None or owner.path == ROOT:
+        elif one.parent == ROOT:
             application.tops.append(one)
+        elif owner is None:
+            application.orphans[one.path] = one
         else:
             owner.children.append(one)
     for one in by_path.values():

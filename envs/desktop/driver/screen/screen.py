@@ -11,7 +11,7 @@ from Xlib.error import XError
 from Xlib.ext import xtest
 from Xlib.protocol.event import ClientMessage
 
-from .errors import Refused
+from ..errors import Refused
 from .keyboard import Key, Keyboard
 from .png import PngEncoder
 from .shm import Capture
@@ -107,16 +107,6 @@ class Screen:
             if shifted:
                 self.key(self.shift, False)
 
-    def press(self, keys: list[Key]) -> None:
-        """Press keys together: each is held until all are pressed."""
-        codes = [code for code, _ in keys]
-        if keys[-1][1] and self.shift not in codes:
-            codes.insert(-1, self.shift)
-        for code in codes:
-            self.key(code, True)
-        for code in reversed(codes):
-            self.key(code, False)
-
     def release_input(self) -> None:
         """Release every key, button and lock, and free the spare keys."""
         held = self.display.query_keymap()
@@ -128,13 +118,13 @@ class Screen:
         locks = self.root.query_pointer().mask & LOCKS
         for mask, name in ((X.LockMask, "Caps_Lock"), (X.Mod2Mask, "Num_Lock")):
             if locks & mask:
-                self.press(self.keyboard.for_combination(name))
+                self.type(self.keyboard.for_combination(name))
         self.keyboard.restore()
 
     def windows(self) -> list[Window]:
         """Return the managed windows in stacking order, the top one last."""
-        ids = self._cardinals(self.root, "_NET_CLIENT_LIST_STACKING")[-MAX_WINDOWS:]
-        active = (self._cardinals(self.root, "_NET_ACTIVE_WINDOW") or [0])[0]
+        ids = self.cardinals(self.root, "_NET_CLIENT_LIST_STACKING")[-MAX_WINDOWS:]
+        active = (self.cardinals(self.root, "_NET_ACTIVE_WINDOW") or [0])[0]
         return [window for each in ids if (window := self._window(each, each == active)) is not None]
 
     def activate(self, window: Window) -> None:
@@ -171,8 +161,8 @@ class Screen:
             names = self._text(window, "WM_CLASS").split("\0")
             geometry = window.get_geometry()
             corner = self.root.translate_coords(window, 0, 0)
-            edges = self._cardinals(window, "_NET_FRAME_EXTENTS")
-            pid = (self._cardinals(window, "_NET_WM_PID") or [0])[0]
+            edges = self.cardinals(window, "_NET_FRAME_EXTENTS")
+            pid = (self.cardinals(window, "_NET_WM_PID") or [0])[0]
         except XError:
             return None
         left, right, top, bottom = edges if len(edges) == 4 else (0, 0, 0, 0)
@@ -180,7 +170,8 @@ class Screen:
         application = (names[1] if len(names) > 1 and names[1] else names[0]).lower()
         return Window(number, title[:MAX_TITLE_CHARS], application[:MAX_TITLE_CHARS], pid, rect, focused)
 
-    def _cardinals(self, window: Any, name: str) -> list[int]:
+    def cardinals(self, window: Any, name: str) -> list[int]:
+        """Return a property of a window as numbers; empty if it has none."""
         found = window.get_full_property(self.atom(name), X.AnyPropertyType)
         return list(found.value) if found is not None and found.format == 32 else []
 
