@@ -1,0 +1,45 @@
+"""Desktop environments that the tests play."""
+
+from typing import Any
+
+from turnwise.envs.base import Info
+from turnwise.envs.desktop.custom_task import CustomDesktopEnv
+from turnwise.envs.desktop.oracle import resolve
+from turnwise.envs.desktop.task import DesktopTask, EndState
+
+
+class Played(CustomDesktopEnv):
+    """An environment whose task is given by the test; its last end state is kept."""
+
+    given = DesktopTask("none")
+    end: EndState | None = None
+
+    def task(self, seed: int, split: str) -> DesktopTask:
+        """Return the given task."""
+        return self.given
+
+    def check(self, end: EndState) -> bool:
+        """Keep the end; success if the task's data are the documents."""
+        self.end = end
+        return end.documents == end.task.data
+
+    def begin(self, *applications: str, files: dict[str, bytes] | None = None, data: Any = None) -> str:
+        """Start an episode and return the first observation's text."""
+        self.given = DesktopTask("test", applications, files or {}, data=data)
+        return text_of(self.reset(seed=0)[0])
+
+    def act(self, action: str) -> tuple[str, float, bool, Info]:
+        """Step an action that may name elements; return text, reward, end and info."""
+        observation, reward, over, _, info = self.step(resolve(action, self.nodes))
+        return text_of(observation), reward, over, info
+
+    def shell(self, command: str) -> str:
+        """Run a command as a program of the agent, in the sandbox; return its output."""
+        assert self.desktop.sandbox is not None
+        result = self.desktop.sandbox.exec(["sh", "-c", command], timeout_s=10)
+        return result.stdout.decode(errors="replace")
+
+
+def text_of(observation: Any) -> str:
+    """Return the text of an observation."""
+    return observation["text"] if isinstance(observation, dict) else str(observation)

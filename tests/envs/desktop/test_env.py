@@ -1,0 +1,116 @@
+"""Episodes on a real desktop."""
+
+import hashlib
+from collections.abc import Iterator
+
+import pytest
+from turnwise.envs.desktop.oracle import resolve
+from turnwise.envs.spaces import Png
+
+from turnwise.tests.envs.desktop.playing import Played, text_of
+
+RENAME = (
+    "click({listitem 'draft.txt'})",
+    'press("F2")',
+    'press("ctrl+a")',
+    'type("é b.txt")',
+    'press("Return")',
+    "done()",
+)
+
+
+@pytest.fixture(scope="module")
+def env(desktops: None) -> Iterator[Played]:
+    """One desktop for all tests of the module, with text and screenshots."""
+    made = Played("both")
+    yield made
+    made.close()
+
+
+def test_a_file_is_renamed_in_the_file_manager(env: Played) -> None:
+    text = env.begin("pcmanfm .", files={"draft.txt": b"hello", "empty/": b""}, data={"é b.txt": b"hello"})
+    assert text.startswith("goal: test\n[1] window 'user' focused\n")
+    for action in RENAME[:-1]:
+        _, reward, over, info = env.act(action)
+        assert (reward, over, info["action_valid"]) == (0.0, False, True)
+    _, reward, over, info = env.act("done()")
+    assert (reward, over, info["success"]) == (1.0, True, True)
+    assert env.end is not None
+    assert env.end.folders == {"empty"}
+    assert [(one.application, one.focused) for one in env.end.windows] == [("pcmanfm", True)]
+
+
+def test_two_episodes_show_the_same_elements_and_the_same_pixels(env: Played) -> None:
+    seen = []
+    for _ in range(2):
+        env.begin("mousepad notes.txt", files={"notes.txt": b"one\ntwo\n"})
+        hashes = []
+        for action in ("click({menuitem 'Edit'})", 'press("Escape")', 'press("ctrl+End")', 'type("three")'):
+            observation, *_ = env.step(resolve(action, env.nodes))
+            assert isinstance(observation, dict)
+            hashes.append((observation["text"], hashlib.sha256(observation["image"]).hexdigest()))
+        seen.append(hashes)
+    assert seen[0] == seen[1]
+    assert "value='one ⏎ two ⏎ three'" in seen[0][-1][0]
+
+
+def test_coordinates_and_the_pyautogui_dialect_act_too(env: Played) -> None:
+    env.begin("mousepad a.txt", files={"a.txt": b""}, data={"a.txt": b"ab\n"})
+    x, y, width, height = next(node["rect"] for node in env.nodes if node["role"] == "textbox")
+    env.act(f"click({x + width // 2}, {y + height // 2})")
+    env.act("pyautogui.typewrite('ab'); pyautogui.press('enter'); pyautogui.hotkey('ctrl', 's')")
+    _, reward, over, _ = env.act("DONE")
+    assert (reward, over) == (1.0, True)
+
+
+def test_an_action_that_cannot_be_executed_is_answered(env: Played) -> None:
+    env.begin("galculator")
+    for action, part in {
+        "click(999)": "there is no element 999",
+        "click(4000, 10)": "outside the screen of 1024 x 768",
+        'press("ctrl+nokey")': "there is no key 'nokey'",
+        "clik(1)": "did you mean click?",
+    }.items():
+        text, reward, over, info = env.act(action)
+        assert text.startswith("error: ")
+        assert part in text
+        assert (reward, over, info["action_valid"]) == (0.0, False, False)
+
+
+def test_giving_up_ends_the_episode_without_success(env: Played) -> None:
+    env.begin("galculator")
+    _, reward, over, info = env.act("fail()")
+    assert (reward, over, info["success"]) == (0.0, True, False)
+    assert env.end is not None
+    assert env.end.gave_up
+    assert text_of(env.step("done()")[0]) == "ended"
+
+
+def test_a_click_on_a_window_raises_it(env: Played) -> None:
+    env.begin("mousepad a.txt", "galculator", files={"a.txt": b""})
+    assert next(node["name"] for node in env.nodes if node["role"] == "window") == "galculator"
+    env.act("click({window '~/a.txt - Mousepad'})")
+    assert next(node["name"] for node in env.nodes if node["role"] == "window") == "~/a.txt - Mousepad"
+    env.act('press("alt+Tab")')
+    assert next(node["name"] for node in env.nodes if node["role"] == "window") == "galculator"
+
+
+def test_marks_are_drawn_and_the_screenshot_is_a_png(desktops: None, env: Played) -> None:
+    env.begin("galculator")
+    plain = env.screenshot()
+    assert isinstance(plain, Png)
+    assert (plain.width, plain.height) == (1024, 768)
+    env.marks = True
+    observation, *_ = env.step("wait(0)")
+    env.marks = False
+    assert isinstance(observation, dict)
+    assert (observation["image"].pixels() != plain.pixels()).any()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"observation": "sound"}, "unknown `observation`"), ({"marks": True}, "drawn on screenshots")],
+)
+def test_an_unknown_option_is_refused(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Played(**options)  # type: ignore[arg-type]
