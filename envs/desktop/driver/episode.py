@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import subprocess
 from time import monotonic, sleep
 from typing import Any
 
@@ -41,7 +42,8 @@ class Episode:
         self._opened: dict[str, Any] = {}
         self._start: tuple[Any, ...] = ()
         """What an episode that is restored in place must be equal to."""
-        self._children: dict[int, str] = {}
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        """The applications of the episode, by command."""
 
     @property
     def screen(self) -> Screen:
@@ -99,7 +101,7 @@ class Episode:
     def clean(self) -> None:
         """End all applications and undo everything that an episode left; replace the session if that is not exact."""
         left = kill_all(self.session.pids)
-        self._reap()
+        self._reap(CLOSE_TIMEOUT_S)
         self._children.clear()
         self.reader.pids.clear()
         try:
@@ -128,9 +130,12 @@ class Episode:
 
     def note_endings(self) -> None:
         """Note the applications of the episode that a signal ended."""
-        for pid, code in self._reap().items():
-            if code < 0:
-                self.notes.append(f"{self._children.get(pid, 'an application')} crashed (signal {-code})")
+        for command, process in list(self._children.items()):
+            code = process.poll()
+            if code is not None:
+                del self._children[command]
+            if code is not None and code < 0:
+                self.notes.append(f"{command} crashed (signal {-code})")
 
     def _restored(self, actions: list[dict[str, Any]]) -> bool:
         """Undo the previous episode by actions; return whether everything is as it was at its start."""
@@ -172,8 +177,7 @@ class Episode:
 
     def _launch(self, command: str) -> None:
         known = {window.id for window in self.screen.windows()}
-        process = self.session.launch(command)
-        self._children[process.pid] = command
+        self._children[command] = self.session.launch(command)
         until = monotonic() + WINDOW_TIMEOUT_S
         while not [window for window in self.screen.windows() if window.id not in known]:
             self.session.check()
@@ -182,15 +186,11 @@ class Episode:
             sleep(POLL_INTERVAL_S)
         settle(self.session, OPEN_SETTLE_TIMEOUT_S)
 
-    def _reap(self) -> dict[int, int]:
-        """Collect ended children; return their exit codes (negative for a signal) by pid."""
-        codes = {}
-        for pid in list(self._children):
-            with contextlib.suppress(ChildProcessError):
-                found, status = os.waitpid(pid, os.WNOHANG)
-                if found:
-                    codes[pid] = os.waitstatus_to_exitcode(status)
-        return codes
+    def _reap(self, timeout_s: float = 0.0) -> None:
+        """Collect children that have ended, or all of them once they were killed."""
+        until = monotonic() + timeout_s
+        while [process for process in self._children.values() if process.poll() is None] and monotonic() < until:
+            sleep(POLL_INTERVAL_S)
 
 
 def _listing(folder: str) -> list[tuple[str, int, int]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from .dbus import BUS, Bus, Call
 from .roles import DROPPED, MANAGES_DESCENDANTS, ROLES, SHOWING, TEXT_ROLES, TRANSPARENT, VALUE_ROLES, has
 
-TIMEOUT_S = 1.0
+TIMEOUT_S = 2.0
 """Time in which the applications must answer one round; one that does not is reported as not responding."""
 MAX_OBJECTS = 4000
 """Objects per application."""
