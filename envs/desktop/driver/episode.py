@@ -118,6 +118,8 @@ class Episode:
         if left:
             LOG.warning("the session is replaced: %s", "; ".join(left))
             self.start_session()
+            # The window manager writes into the home folder when it starts.
+            empty_folders()
 
     def observe(self) -> list[Node]:
         """Return the nodes of the desktop."""

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from turnwise.tests.envs.desktop.playing import Played
+from turnwise.tests.envs.desktop.playing import Played, text_of
 
 LITTER = """
-setxkbmap de
 echo secret > /tmp/secret; echo secret > /dev/shm/secret; mkdir -p ~/.config/x ~/deep/er; chmod 000 ~/deep
 python3 - <<'END' &
 import time
@@ -53,6 +52,14 @@ def test_litter_of_an_episode_is_gone(env: Played) -> None:
     assert "sleep" in env.shell(STATE)
     assert start(env) == clean
     assert env.desktop.sandbox.id == sandbox
+
+
+def test_a_changed_key_map_needs_a_new_session(env: Played) -> None:
+    clean = start(env)
+    env.shell("export DISPLAY=:1; setxkbmap de")
+    assert start(env) == clean
+    env.act('type("yz")')
+    assert "yzone" in text_of(env.step("wait(0)")[0])
 
 
 def test_an_application_left_open_by_the_agent_is_closed(env: Played) -> None:
