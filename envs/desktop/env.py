@@ -115,6 +115,9 @@ class DesktopEnv(TurnEnv):
         actions = [] if isinstance(parsed, InvalidAction) else list(parsed)
         last = actions[-1] if actions and actions[-1].verb in (DONE, FAIL) else None
         steps = [{"do": "act", "action": one.as_request()} for one in actions if one.verb not in (DONE, FAIL)]
+        if last is not None:
+            # What the last actions started, such as saving a file, counts.
+            steps.append({"do": "settle"})
         # An episode whose sandbox fails in the next line cannot be stepped again.
         self._over = True
         answer, png = self.desktop.do([*steps, self._observe_step() | {"windows": last is not None}])

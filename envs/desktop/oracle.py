@@ -6,15 +6,21 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from ..base import Info
 from ..computer.elements import Node, in_viewport
 
-if TYPE_CHECKING:
-    from .env import DesktopEnv
-
 REFERENCE = re.compile(r"\{([a-z]+)(?: '((?:[^'\\]|\\.)*)')?(?: (\d+))?\}")
+
+
+class Playable(Protocol):
+    """A ``DesktopEnv``."""
+
+    nodes: list[Node]
+
+    def step(self, action: str) -> tuple[Any, float, bool, bool, Info]:
+        """Apply an action."""
 
 
 def resolve(action: str, nodes: Sequence[Node]) -> str:
@@ -40,7 +46,7 @@ def resolve(action: str, nodes: Sequence[Node]) -> str:
     return REFERENCE.sub(number, action)
 
 
-def play(env: "DesktopEnv", actions: Sequence[str]) -> tuple[float, bool, Info]:
+def play(env: Playable, actions: Sequence[str]) -> tuple[float, bool, Info]:
     """Step through actions; return the sum of the rewards, whether the episode ended, and the last info.
 
     Raises:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from Xlib import X
+from Xlib.error import XError
 
 from .screen.screen import Screen
 
@@ -146,7 +147,7 @@ def _mapped(screen: Screen) -> list[int]:
     """Return the visible children of the root window."""
     found = []
     for child in screen.root.query_tree().children:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(XError):
             if child.get_attributes().map_state == X.IsViewable:
                 found.append(child.id)
     return found

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import subprocess
+from collections.abc import Callable
 from time import monotonic, sleep
 from typing import Any
 
@@ -28,11 +29,16 @@ OPEN_SETTLE_TIMEOUT_S = 5.0
 POLL_INTERVAL_S = 0.003
 
 
+Execute = Callable[["Episode", dict[str, Any]], None]
+"""Executes an action and waits for its effects."""
+
+
 class Episode:
     """The present episode; ``begin`` starts the next one."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, execute: Execute) -> None:
         self.session = session
+        self.execute = execute
         self.numbers = Numbers()
         self.notes: list[str] = []
         self.last_click: tuple[int, int, str] | None = None
@@ -154,8 +160,6 @@ class Episode:
 
     def _do(self, actions: list[dict[str, Any]]) -> None:
         """Execute actions that may name elements; stop at one whose element is missing."""
-        from .act import VERBS
-
         self.observe()
         for action in actions:
             named = {}
@@ -165,8 +169,7 @@ class Episode:
                 if not found:
                     return
                 named["id"] = found[0]
-            VERBS[action["verb"]](self, {**action, **named})
-            settle(self.session)
+            self.execute(self, {**action, **named})
         self.screen.move(self.screen.width - 1, self.screen.height - 1)
         settle(self.session)
 

@@ -54,10 +54,22 @@ def activity(pids: Iterable[int], untimed: frozenset[int]) -> dict[str, str] | N
     return counts
 
 
+def cpu_of_runnable(pids: Iterable[int]) -> float | None:
+    """Return the processor time of all threads in seconds; None if no thread is ready to run."""
+    nanoseconds, runnable = 0, False
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                folder = f"/proc/{pid}/task/{thread}/"
+                with contextlib.suppress(OSError):
+                    nanoseconds += int(_read(folder + "schedstat").split()[0])
+                    runnable |= _state(folder) not in IDLE_STATES
+    return nanoseconds / 1e9 if runnable else None
+
+
 def rests(folder: str, timed: bool) -> bool:
     """Return whether the thread of a folder of /proc sleeps until an event or, if ``timed``, for a long time."""
-    state = _read(folder + "stat").rpartition(")")[2].split(None, 1)[0]
-    if state not in IDLE_STATES:
+    if _state(folder) not in IDLE_STATES:
         return False
     if not timed:
         return True
@@ -87,9 +99,13 @@ def kill_all(keep: frozenset[int]) -> list[str]:
     return []
 
 
+def _state(folder: str) -> str:
+    return _read(folder + "stat").rpartition(")")[2].split(None, 1)[0]
+
+
 def _is_zombie(pid: int) -> bool:
     try:
-        return _read(f"/proc/{pid}/stat").rpartition(")")[2].split(None, 1)[0] in "ZX"
+        return _state(f"/proc/{pid}/") in "ZX"
     except OSError:
         return True
 

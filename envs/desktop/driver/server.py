@@ -4,6 +4,7 @@ A request is a JSON object with ``deadline`` in seconds and ``steps``, executed 
 
 * ``open``: a new episode with its files and applications (``episode.Episode.begin``).
 * ``act``: one ``action``; ``refused`` in the answer is the reason if it was not executed.
+* ``settle``: wait until the effects of earlier actions are there.
 * ``observe``: nodes, windows, notes and, after the line of JSON, the bytes of a PNG.
 
 If the steps overrun the deadline, the applications are ended, and ``lost`` in the answer is the reason.
@@ -21,6 +22,7 @@ from .act import act
 from .episode import Episode
 from .errors import DeadlineExceeded, DesktopLost, Refused
 from .session import Session
+from .settle import settle
 
 LOG = logging.getLogger(__name__)
 
@@ -84,6 +86,8 @@ class Driver:
                 act(self.episode, step["action"])
             except Refused as refusal:
                 answer["refused"] = str(refusal)
+        elif kind == "settle":
+            settle(self.episode.session)
         elif kind == "observe":
             return self.observe(step, answer)
         return b""
@@ -126,7 +130,7 @@ def main(path: str) -> None:
         DesktopLost: the desktop does not start.
     """
     signal.signal(signal.SIGALRM, _expire)
-    driver = Driver(Episode(Session()))
+    driver = Driver(Episode(Session(), act))
     try:
         driver.episode.start_session()
     except OSError as error:

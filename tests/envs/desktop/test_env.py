@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import pytest
 from turnwise.envs.desktop.oracle import resolve
 from turnwise.envs.spaces import Png
-
 from turnwise.tests.envs.desktop.playing import Played, text_of
 
 RENAME = (

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from time import monotonic
 
 import pytest
-
 from turnwise.tests.envs.desktop.playing import Played
 
 MAX_STEP_S = 30

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Iterator
 
 import pytest
-
 from turnwise.tests.envs.desktop.playing import Played, text_of
 
 LITTER = """
@@ -23,7 +22,7 @@ time.sleep(1000)
 END
 (setsid sleep 1000 &)
 """
-STATE = "ps -eo uid,comm --no-headers | grep -v ps$ | sort; find /tmp /dev/shm /workspace/home | sort"
+STATE = "ps -eo uid,comm --no-headers | grep -vwE 'ps|sh|grep|sort' | sort; find /tmp /dev/shm /workspace/home | sort"
 
 
 @pytest.fixture(scope="module")

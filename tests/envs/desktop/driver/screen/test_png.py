@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
-from turnwise.envs.desktop.driver.screen.png import PngEncoder, combined_adler
+from turnwise.envs.desktop.driver.screen.png import PngEncoder, Strip, combined_adler
 from turnwise.envs.spaces import Png
 
 WIDTH, HEIGHT = 70, 77
@@ -45,7 +45,12 @@ def test_unchanged_rows_are_not_compressed_again(monkeypatch: pytest.MonkeyPatch
     encoder.encode(memoryview(bytes(screen)))
     compressed: list[bool] = []
     inner = encoder._strip
-    monkeypatch.setattr(encoder, "_strip", lambda pixels, first: compressed.append(first) or inner(pixels, first))
+
+    def strip(pixels: bytes, first: bool) -> Strip:
+        compressed.append(first)
+        return inner(pixels, first)
+
+    monkeypatch.setattr(encoder, "_strip", strip)
     screen[40 * WIDTH * 4] = 255
     encoder.encode(memoryview(bytes(screen)))
     assert compressed == [False]
