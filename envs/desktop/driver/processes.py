@@ -19,6 +19,8 @@ WORK_TIMER_MS = 350
 Tooltips come after 500 ms, and are no effect of an action.
 """
 KILL_TIMEOUT_S = 3.0
+TERMINAL_FIELD = 4
+"""The controlling terminal among the fields of ``stat`` after the name."""
 IDLE_STATES = "SZXTt"
 
 
@@ -52,6 +54,15 @@ def activity(pids: Iterable[int], untimed: frozenset[int]) -> dict[str, str] | N
                     if not rests(folder, pid not in untimed):
                         return None
     return counts
+
+
+def has_terminal() -> bool:
+    """Return whether a process of this user runs in a terminal."""
+    for pid in all_processes():
+        with contextlib.suppress(OSError):
+            if _read(f"/proc/{pid}/stat").rpartition(")")[2].split()[TERMINAL_FIELD] != "0":
+                return True
+    return False
 
 
 def cpu_of_runnable(pids: Iterable[int]) -> float | None:

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from time import monotonic, sleep
 
-from .processes import activity, all_processes, cpu_of_runnable
+from .processes import activity, all_processes, cpu_of_runnable, has_terminal
 from .session import Session
 
 SETTLE_TIMEOUT_S = 1.5
+TERMINAL_LOOKS, TERMINAL_INTERVAL_S = 2, 0.02
+"""More looks while a terminal is open: the kernel itself delivers its text, a moment after it was written."""
 EXTENSION_S = 4.0
 """Extra time for threads that are ready to run but do not get a processor, on a loaded machine."""
 EXTENSION_CPU_S = 0.5
@@ -27,11 +29,16 @@ def settle(session: Session, timeout_s: float = SETTLE_TIMEOUT_S) -> bool:
     untimed = session.servers
     until = monotonic() + timeout_s
     used_before: float | None = None
+    last, looks = None, 0
     while True:
         session.screen.sync()
         before = activity(all_processes(), untimed)
         if before is not None and before == activity(all_processes(), untimed):
-            return True
+            looks = looks + 1 if before == last else 1
+            if looks > (TERMINAL_LOOKS if has_terminal() else 0):
+                return True
+            last = before
+            sleep(TERMINAL_INTERVAL_S)
         if monotonic() > until:
             used = cpu_of_runnable(all_processes())
             used_before = used if used_before is None else used_before
