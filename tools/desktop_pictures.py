@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/shipped_environments/desktop.md: three screens of real desktops, into docs/images. Requires Docker.
+"""Draw the pictures of the page about desktops: three screens of real desktops, into docs/images. Requires Docker.
 
 python tools/desktop_pictures.py
 """
