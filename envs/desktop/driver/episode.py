@@ -17,7 +17,7 @@ from .errors import DesktopLost
 from .processes import all_processes, kill_all
 from .screen.screen import Screen
 from .session import HOME, Session
-from .settle import settle
+from .settle import OPEN_HOLD_S, settle
 
 LOG = logging.getLogger(__name__)
 """Warnings go to stderr, which is a file of the sandbox."""
@@ -92,7 +92,7 @@ class Episode:
         for command in opened.get("applications", ()):
             self._launch(command)
         self.screen.move(self.screen.width - 1, self.screen.height - 1)
-        settle(self.session, OPEN_SETTLE_TIMEOUT_S)
+        settle(self.session, OPEN_SETTLE_TIMEOUT_S, OPEN_HOLD_S)
         self._opened = opened
         if undo is not None:
             # So that an episode in new processes begins exactly as one in those of an earlier episode.

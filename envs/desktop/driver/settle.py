@@ -15,8 +15,10 @@ from .processes import activity, all_processes, cpu_of_runnable, has_terminal
 from .session import Session
 
 SETTLE_TIMEOUT_S = 1.5
-TERMINAL_LOOKS, TERMINAL_INTERVAL_S = 2, 0.02
-"""More looks while a terminal is open: the kernel itself delivers its text, a moment after it was written."""
+TERMINAL_HOLD_S = 0.03
+"""Rest must hold so long while a terminal is open: the kernel delivers its text a moment after it was written."""
+OPEN_HOLD_S = 0.1
+"""The same after an application started: it may begin more work once its window is there."""
 EXTENSION_S = 4.0
 """Extra time for threads that are ready to run but do not get a processor, on a loaded machine."""
 EXTENSION_CPU_S = 0.5
@@ -24,21 +26,21 @@ EXTENSION_CPU_S = 0.5
 POLL_INTERVAL_S = 0.001
 
 
-def settle(session: Session, timeout_s: float = SETTLE_TIMEOUT_S) -> bool:
-    """Wait until all processes rest; return False if some still work after the timeout."""
+def settle(session: Session, timeout_s: float = SETTLE_TIMEOUT_S, hold_s: float = 0.0) -> bool:
+    """Wait until all processes rest, for ``hold_s`` at least; return False if some still work after the timeout."""
     untimed = session.servers
     until = monotonic() + timeout_s
     used_before: float | None = None
-    last, looks = None, 0
+    last, since = None, 0.0
+    # Not in the loop: each one lets the X server run.
+    session.screen.sync()
     while True:
-        session.screen.sync()
-        before = activity(all_processes(), untimed)
-        if before is not None and before == activity(all_processes(), untimed):
-            looks = looks + 1 if before == last else 1
-            if looks > (TERMINAL_LOOKS if has_terminal() else 0):
+        counts = activity(all_processes(), untimed)
+        if counts is not None and counts == activity(all_processes(), untimed):
+            if counts != last:
+                last, since = counts, monotonic()
+            if monotonic() - since >= max(hold_s, TERMINAL_HOLD_S if has_terminal() else 0.0):
                 return True
-            last = before
-            sleep(TERMINAL_INTERVAL_S)
         if monotonic() > until:
             used = cpu_of_runnable(all_processes())
             used_before = used if used_before is None else used_before
