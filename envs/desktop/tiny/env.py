@@ -26,20 +26,13 @@ INVALID_REWARD = -0.05
 BUTTON_WORDS = {
     "<-": "erase",
     "C": "clear",
-    "AC": "reset",
-    "%": "percent",
-    "sqrt": "root",
     "=": "equals",
-    ".": "point",
-    "(": "open",
-    ")": "close",
     "*": "times",
-    "+/-": "negate",
     "+": "plus",
     "-": "minus",
     "/": "divide",
 } | {str(digit): str(digit) for digit in range(10)}
-"""By the name of a button; the others are not shown."""
+"""By the name of a button; the others are not shown, because some change the calculator for longer than an episode."""
 CHARACTER_WORDS = {".": "point", "-": "minus"} | {str(digit): str(digit) for digit in range(10)}
 GRAMMAR = ("task", "display", "buttons", "click", "done", "show", "clear", "the", "erase", "last", "digit", "add")
 ENDS = ("right", "wrong", "invalid", "other")
