@@ -2,20 +2,19 @@
 
 import base64
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from ...sandbox import FileError, SandboxSpec
+from ...sandbox.images.reference import PROGRAMS_FOLDER
 from ..computer.driver_client import STEP_TIMEOUT_S, DriverClient, DriverProgram
 from .task import DesktopTask
 
 SPEC = SandboxSpec(image="desktop", memory_mib=1024, cpus=2.0, pids=256, disk_mib=128, read_mib=64, output_kib=8192)
 SOCKET = "/tmp/desktop"  # noqa: S108 - a path in the sandbox
-MAIN = f"import sys; sys.path[:0] = ['/opt/turnwise']; from driver.server import main; main('{SOCKET}')"
+MAIN = f"import sys; sys.path[:0] = ['{PROGRAMS_FOLDER}']; from driver.server import main; main('{SOCKET}')"
 DESKTOP = DriverProgram(
     name="desktop",
     spec=SPEC,
-    package=Path(__file__).parent / "driver",
     command=f'python3 -I -c "{MAIN}"',
     socket=SOCKET,
     exposed=True,
