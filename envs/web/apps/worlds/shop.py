@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..draws import SeededDraws, words
+from ....computer.draws import SeededDraws, words
 from ..server.choices import DELIVERY
 from ..state import Row, Tables
 from .people import day, people

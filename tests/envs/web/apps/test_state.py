@@ -5,9 +5,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from turnwise.envs.computer.draws import NoInstance
 from turnwise.envs.web.apps import database
 from turnwise.envs.web.apps.database import opened
-from turnwise.envs.web.apps.draws import NoInstance, SeededDraws
 from turnwise.envs.web.apps.state import ExpectedState, Tables, World, read, states_equal
 from turnwise.envs.web.apps.tasks.template import Check, same_answer
 
@@ -152,11 +152,3 @@ def test_names_are_compared_without_case() -> None:
     assert same_answer("Brass lamp", "the brass lamp".removeprefix("the "))
     assert not same_answer("Brass lamp", "brass lamps")
     assert same_answer("b, a", "A,B")
-
-
-def test_draws_are_the_same_for_a_key() -> None:
-    one, other = SeededDraws("key"), SeededDraws("key")
-    assert one.sample(range(50), 10) == other.sample(range(50), 10)
-    assert {SeededDraws(str(seed)).integer(1, 6) for seed in range(100)} == {1, 2, 3, 4, 5, 6}
-    with pytest.raises(NoInstance):
-        one.choice(())
