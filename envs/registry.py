@@ -41,6 +41,7 @@ SHIPPED = {
     "turnwise/TinyCode-v0": "turnwise.envs.code.tiny.env:TinyCodeEnv",
     "turnwise/WebApps-v0": "turnwise.envs.web.apps.env:WebAppsEnv",
     "turnwise/TinyWeb-v0": "turnwise.envs.web.tiny.env:TinyWebEnv",
+    "turnwise/Desktop-v0": "turnwise.envs.desktop.tasks.env:DesktopTasksEnv",
     "turnwise/TinyDesktop-v0": "turnwise.envs.desktop.tiny.env:TinyDesktopEnv",
     "turnwise/SemiOnline-v0": "turnwise.envs.semi_online.env:SemiOnlineEnv",
 }

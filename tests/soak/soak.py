@@ -38,6 +38,10 @@ TESTS: dict[str, tuple[list[str], dict[str, str]]] = {
             "TURNWISE_MINIWOB_EVERY": "1",
         },
     ),
+    "desktop_tasks": (
+        ["-m", "soak or not soak", "tests/envs/desktop/tasks"],
+        {"TURNWISE_DESKTOP_SEEDS": "20", "TURNWISE_DESKTOP_EVERY": "1"},
+    ),
     "frozen_engine": (
         ["-m", "chaos", "tests/sandbox/backends/test_frozen_engine.py"],
         {"TURNWISE_FROZEN_S": "60"},

@@ -1,0 +1,203 @@
+"""Tasks in the text editor."""
+
+from ....computer.draws import SeededDraws
+from ..acts import SAVE, Acts, click, done, menu, press, save_as, write
+from ..expected import Expected, Text
+from ..template import Plan, TemplateRegistry
+from .words import ITEMS, PLACES, STEMS, document, note
+
+registry = TemplateRegistry("editor")
+VIEW = "org.xfce.mousepad.preferences.view"
+WINDOW = "org.xfce.mousepad.preferences.window"
+SETTINGS = {
+    "the line numbers": (("View", "Line Numbers"), VIEW, "show-line-numbers"),
+    "the status bar": (("View", "Statusbar"), WINDOW, "statusbar-visible"),
+    "the toolbar": (("View", "Toolbar"), WINDOW, "toolbar-visible"),
+    "word wrap": (("Document", "Word Wrap"), VIEW, "word-wrap"),
+    "automatic indentation": (("Document", "Auto Indent"), VIEW, "auto-indent"),
+}
+"""A setting by the phrase of the goal: its menu path, its schema and its key."""
+
+
+def drawn_note(draws: SeededDraws, count: int = 5) -> tuple[str, list[str], dict[str, bytes]]:
+    """Draw a document: its name, its lines, and the files of the home folder, one more document among them."""
+    stem, other = draws.sample(STEMS, 2)
+    lines = note(draws, count)
+    return f"{stem}.txt", lines, {f"{stem}.txt": document(lines), f"{other}.txt": document(note(draws, 3))}
+
+
+def edited(name: str, files: dict[str, bytes], lines: list[str]) -> Expected:
+    """Return the expected state after one document got other lines."""
+    return Expected({**files, name: Text("\n".join(lines))})
+
+
+def at_line(index: int) -> Acts:
+    """Move the cursor to the start of a line, from 0."""
+    return (*press("ctrl+Home"), *press("Down", index))
+
+
+CUT_LINE = (*press("shift+Down"), *press("ctrl+x"))
+SAVED = (SAVE, done())
+
+
+@registry.template()
+def append_line(draws: SeededDraws) -> Plan:
+    """Add a line at the end."""
+    name, (added, *lines), files = drawn_note(draws, 6)
+    files[name] = document(lines)
+    at_end, line = press("ctrl+End"), write(f"{added}\n")
+    return Plan(
+        f'The editor shows {name}. Add the line "{added}" at the end of the document and save it.',
+        (f"mousepad {name}",),
+        files,
+        edited(name, files, [*lines, added]),
+        (*at_end, line, *SAVED),
+        ((*at_end, line, done()), (*press("ctrl+Home"), line, *SAVED), (*at_end, line, line, *SAVED)),
+    )
+
+
+@registry.template()
+def insert_line(draws: SeededDraws) -> Plan:
+    """Insert a line above another one."""
+    name, (added, *lines), files = drawn_note(draws, 6)
+    files[name] = document(lines)
+    place, line = draws.integer(1, len(lines) - 2), write(f"{added}\n")
+    return Plan(
+        f'In the open document, insert the line "{added}" directly above the line "{lines[place]}". Save the document.',
+        (f"mousepad {name}",),
+        files,
+        edited(name, files, [*lines[:place], added, *lines[place:]]),
+        (*at_line(place), line, *SAVED),
+        ((*at_line(place), line, done()), (*at_line(place + 1), line, *SAVED), (*at_line(place), line, line, *SAVED)),
+    )
+
+
+@registry.template()
+def delete_line(draws: SeededDraws) -> Plan:
+    """Delete a line."""
+    name, lines, files = drawn_note(draws)
+    place, other = draws.sample(range(len(lines)), 2)
+    return Plan(
+        f'Delete the line "{lines[place]}" from {name}, which is open, and save the file.',
+        (f"mousepad {name}",),
+        files,
+        edited(name, files, [line for line in lines if line != lines[place]]),
+        (*at_line(place), *CUT_LINE, *SAVED),
+        (
+            (*at_line(place), *CUT_LINE, done()),
+            (*at_line(other), *CUT_LINE, *SAVED),
+            (*at_line(place), *CUT_LINE, *press("ctrl+Home"), *CUT_LINE, *SAVED),
+        ),
+    )
+
+
+@registry.template()
+def move_line_up(draws: SeededDraws) -> Plan:
+    """Move a line to the top."""
+    name, lines, files = drawn_note(draws)
+    place, other = draws.sample(range(1, len(lines)), 2)
+
+    def moved(index: int) -> Acts:
+        return (*at_line(index), *CUT_LINE, *press("ctrl+Home"), *press("ctrl+v"))
+
+    return Plan(
+        f'Move the line "{lines[place]}" to the top of {name}, above all other lines, and save the document.',
+        (f"mousepad {name}",),
+        files,
+        edited(name, files, [lines[place], *(line for line in lines if line != lines[place])]),
+        (*moved(place), *SAVED),
+        ((*moved(place), done()), (*moved(other), *SAVED), (*at_line(place), *CUT_LINE, *SAVED)),
+    )
+
+
+@registry.template()
+def replace_word(draws: SeededDraws) -> Plan:
+    """Replace a word everywhere."""
+    name, lines, files = drawn_note(draws, 4)
+    old, new, other = draws.sample(PLACES, 3)
+    lines = [f"{line} in {old if place < 3 else other}" for place, line in enumerate(lines)]
+    files[name] = document(lines)
+    opened = (*press("ctrl+r"), write(old), *press("Tab"), write(new))
+    everywhere = (*opened, click("checkbox", "Replace all in:"), click("button", "Replace All"), *press("Escape"))
+    once = (*opened, click("button", "Find"), click("button", "Replace"), *press("Escape"))
+    return Plan(
+        f"Replace the word {old} by {new} everywhere in the open document, then save it.",
+        (f"mousepad {name}",),
+        files,
+        edited(name, files, [line.replace(old, new) for line in lines]),
+        (*everywhere, *SAVED),
+        ((*everywhere, done()), (*once, *SAVED), (*everywhere, *press("ctrl+End"), write(new), *SAVED)),
+    )
+
+
+@registry.template()
+def save_copy(draws: SeededDraws) -> Plan:
+    """Save a document under another name, too."""
+    name, _, files = drawn_note(draws)
+    copy, other = (f"{stem}-copy.txt" for stem in draws.sample(STEMS, 2))
+    dialog = press("ctrl+shift+s")
+    return Plan(
+        f"Save the open document under the name {copy} in the same folder as well. Keep {name} as it is.",
+        (f"mousepad {name}",),
+        files,
+        Expected({**files, copy: files[name]}),
+        (*dialog, *save_as(copy), done()),
+        (
+            (*dialog, *press("ctrl+a"), write(copy), done()),
+            (*dialog, *save_as(other), done()),
+            (*dialog, *save_as(copy), write("x"), SAVE, done()),
+        ),
+    )
+
+
+@registry.template()
+def new_document(draws: SeededDraws) -> Plan:
+    """Write a list into a new document."""
+    _, _, files = drawn_note(draws)
+    things, name = draws.sample(ITEMS, 3), f"{draws.choice(PLACES).lower()}.txt"
+    wrong = (things[0], things[2], things[1])
+
+    def written(items: tuple[str, ...]) -> Acts:
+        return (write("\n".join(items)), SAVE, *save_as(name), done())
+
+    return Plan(
+        f"Write a shopping list into the empty document: {', '.join(things)}, in this order, one item per line. "
+        f"Save it as {name} in the home folder.",
+        ("mousepad",),
+        files,
+        Expected({**files, name: Text("\n".join(things))}),
+        written(things),
+        ((write("\n".join(things)), done()), written(wrong), written(things[:2])),
+    )
+
+
+@registry.template()
+def capital_title(draws: SeededDraws) -> Plan:
+    """Write the first line in capital letters."""
+    name, lines, files = drawn_note(draws)
+    place = draws.integer(1, len(lines) - 1)
+    first = (*at_line(0), *press("shift+End"), write(lines[0].upper()))
+    other = (*at_line(place), *press("shift+End"), write(lines[place].upper()))
+    return Plan(
+        f"Change the first line of {name} to capital letters and leave the other lines as they are. Save the document.",
+        (f"mousepad {name}",),
+        files,
+        edited(name, files, [lines[0].upper(), *lines[1:]]),
+        (*first, *SAVED),
+        ((*first, done()), (*other, *SAVED), (*first, *other, *SAVED)),
+    )
+
+
+@registry.template()
+def change_setting(draws: SeededDraws) -> Plan:
+    """Switch a setting of the editor on."""
+    name, _, files = drawn_note(draws)
+    (wanted, (path, schema, key)), (_, (wrong, _, _)) = draws.sample(tuple(SETTINGS.items()), 2)
+    return Plan(
+        f"Switch on {wanted} in the text editor. Do not change {name} or any other setting.",
+        (f"mousepad {name}",),
+        files,
+        Expected(files, settings={schema: {key: "true"}}),
+        (*menu(*path), done()),
+        ((*menu(*wrong), done()), (*menu(*path), *menu(*wrong), done()), (*menu(*path), write("x"), SAVE, done())),
+    )

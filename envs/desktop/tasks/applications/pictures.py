@@ -1,0 +1,46 @@
+"""Pictures for the image viewer: a colored shape on a light ground, as a PNG file."""
+
+import struct
+import zlib
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....computer.draws import SeededDraws
+
+Plane = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+COLORS = {"red": (200, 40, 40), "green": (40, 150, 60), "blue": (40, 80, 200), "orange": (240, 140, 20)}
+SHAPES: dict[str, Callable[[Plane, Plane], Mask]] = {
+    "circle": lambda x, y: x * x + y * y < 0.5,
+    "square": lambda x, y: np.maximum(abs(x), abs(y)) < 0.6,
+    "triangle": lambda x, y: (abs(y) < 0.6) & (abs(x) < (y + 0.6) / 2),
+    "cross": lambda x, y: (np.minimum(abs(x), abs(y)) < 0.2) & (np.maximum(abs(x), abs(y)) < 0.7),
+}
+"""Which points are in the shape; in the largest square in the middle, both coordinates run from -1 to 1, to the right
+and downwards."""
+GROUND = (244, 242, 236)
+
+
+def draw_picture(shape: str, color: str, width: int, height: int) -> bytes:
+    """Return a PNG of ``width`` x ``height`` pixels; the same arguments give the same bytes."""
+    side = min(width, height)
+    y, x = np.mgrid[:height, :width] * 2.0 + 1.0
+    mask = SHAPES[shape]((x - width) / side, (y - height) / side)
+    pixels = np.where(mask[..., None], COLORS[color], GROUND).astype(np.uint8)
+    # Each line of a PNG begins with the number of its filter; 0 is none.
+    lines = np.pad(pixels.reshape(height, 3 * width), ((0, 0), (1, 0))).tobytes()
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in chunks)
+
+
+def any_picture(draws: SeededDraws, width: int, height: int) -> bytes:
+    """Draw a picture of this size."""
+    return draw_picture(draws.choice(tuple(SHAPES)), draws.choice(tuple(COLORS)), width, height)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

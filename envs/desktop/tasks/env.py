@@ -1,0 +1,54 @@
+"""``turnwise/Desktop-v0``: tasks on a text editor, files, a spreadsheet, a calculator, a terminal and an image viewer.
+
+Each episode starts with its own home folder and open windows, drawn from the seed. The verdict compares the end state
+with the expected one: files, folders, settings and, where the task is about them, windows, the calculator's display and
+the answer. ``by`` selects what the test split holds out: instances, templates, or an application.
+"""
+
+from ..custom_task import CustomDesktopEnv
+from ..env import ObservationMode
+from ..task import DesktopTask, EndState
+from .catalog import TEMPLATES, draw
+from .expected import Expected
+from .splits import BY, HELD_OUT_APPLICATION, instance, templates_of
+
+
+class DesktopTasksEnv(CustomDesktopEnv):
+    """Tasks on real applications. ``template``, such as ``editor/replace-word``, selects one, with the seed unchanged.
+
+    With ``observation = "text"``, tasks that need a screenshot are left out.
+
+    Raises:
+        ValueError: an option is unknown, or the template needs a screenshot.
+    """
+
+    def __init__(
+        self,
+        by: str = "instance",
+        held_out_application: str = HELD_OUT_APPLICATION,
+        template: str | None = None,
+        observation: ObservationMode = "text",
+        marks: bool = False,
+    ) -> None:
+        super().__init__(observation, marks)
+        if by not in BY:
+            raise ValueError(f"unknown `by` {by!r}; choose from {', '.join(BY)}")
+        templates_of(by, "test", held_out_application)
+        if template is not None:
+            draw(template, 0)
+            if TEMPLATES[template].visual and observation == "text":
+                raise ValueError(f'`{template}` needs a screenshot; set `observation` to "screenshot" or "both"')
+        self._by, self._held_out_application, self._template = by, held_out_application, template
+
+    def task(self, seed: int, split: str) -> DesktopTask:
+        """Return the instance of a seed."""
+        if self._template is not None:
+            return draw(self._template, seed)
+        visual = self.observation != "text"
+        drawn = instance(self._by, split, seed, self._held_out_application, visual)
+        return draw(drawn.template, drawn.seed)
+
+    def check(self, end: EndState) -> bool:
+        """Return whether the end state is the expected one."""
+        expected: Expected = end.task.data
+        return expected.met(end)
