@@ -24,6 +24,9 @@ EXTENSION_S = 4.0
 EXTENSION_CPU_S = 0.5
 """Processor time after which the extra time ends: an endless loop uses it up at once."""
 POLL_INTERVAL_S = 0.001
+MAX_POLL_INTERVAL_S = 0.008
+"""The interval grows up to this: each look takes processor time, which a busy application and other desktops need."""
+POLL_GROWTH = 1.3
 
 
 def settle(session: Session, timeout_s: float = SETTLE_TIMEOUT_S, hold_s: float = 0.0) -> bool:
@@ -32,6 +35,7 @@ def settle(session: Session, timeout_s: float = SETTLE_TIMEOUT_S, hold_s: float 
     until = monotonic() + timeout_s
     used_before: float | None = None
     last, since = None, 0.0
+    interval = POLL_INTERVAL_S
     # Not in the loop: each one lets the X server run.
     session.screen.sync()
     while True:
@@ -48,4 +52,5 @@ def settle(session: Session, timeout_s: float = SETTLE_TIMEOUT_S, hold_s: float 
                 return False
             if monotonic() > until + EXTENSION_S:
                 return False
-        sleep(POLL_INTERVAL_S)
+        sleep(interval)
+        interval = min(interval * POLL_GROWTH, MAX_POLL_INTERVAL_S)
