@@ -35,13 +35,15 @@ class Instances:
         Raises:
             NotTrainable: a task has hidden tests and is not ``trusted``, or a task does not load.
         """
-        folders = find(self._folder, "train") if self._folder else ()
-        for folder in folders:
-            try:
+        try:
+            folders = find(self._folder, "train") if self._folder else ()
+            self._refuse_forgeable([folder for folder in folders if has_forgeable_tests(folder)])
+            for folder in folders:
                 load(folder)
-            except BadTask as error:
-                raise NotTrainable(str(error)) from error
-        forgeable = [folder for folder in folders if has_forgeable_tests(folder)]
+        except BadTask as error:
+            raise NotTrainable(str(error)) from error
+
+    def _refuse_forgeable(self, forgeable: list[Path]) -> None:
         if not forgeable:
             return
         others = f" and {len(forgeable) - 1} more" if len(forgeable) > 1 else ""

@@ -17,8 +17,8 @@ MADE: "list[FaultyEnv]" = []
 
 
 class FaultyEnv(TurnEnv):
-    """The action ``fault`` causes ``fault``. With ``where`` (make, instructions, reset or close) the fault happens in
-    that call instead."""
+    """The action ``fault`` causes ``fault``. With ``where`` (make, instructions, check_trainable, reset or close) the
+    fault happens in that call instead."""
 
     def __init__(self, fault: str = "", where: str = "step") -> None:
         self.action_space = FreeText(words=("go", "fault"))
@@ -35,6 +35,10 @@ class FaultyEnv(TurnEnv):
             prompts: dict[str, Any] = {"type": 3, "large": "x" * 50_000_000}
             return prompts[self.fault] if self.fault in prompts else self._go_wrong()
         return ""
+
+    def check_trainable(self) -> None:
+        if self.where == "check_trainable":
+            self._go_wrong()
 
     def _go_wrong(self) -> Any:
         match self.fault:

@@ -11,7 +11,8 @@ from ..config.sections import EnvironmentConfig
 async def refuse_untrainable(environments: Sequence[EnvironmentConfig], timeout_s: float) -> None:
     """Make each environment once and call its ``check_trainable``. ``timeout_s`` bounds each call.
 
-    An environment that fails in another way is left to its episodes, which record the failure.
+    An environment that cannot be made is left to its episodes, which record the failure. A check that fails in any way
+    refuses the environment: nobody knows whether the agent can forge its rewards.
 
     Raises:
         NotTrainable: a run must not train on an environment; the message names the environment and the task.
@@ -26,10 +27,16 @@ async def _check(environment: EnvironmentConfig, timeout_s: float) -> None:
     thread = EnvThread(environment.id, environment.options)
     try:
         await thread.make(timeout_s)
+    except EnvError:
+        return
+    try:
         await thread.run("cannot be trained on", lambda env: env.check_trainable(), timeout_s)
     except NotTrainable:
         raise
-    except EnvError:
-        return
+    except EnvError as error:
+        raise NotTrainable(
+            f"{error}; its `check_trainable` must return before a run trains on it: repair the environment or its "
+            "tasks, or raise `rollout.reset_timeout_s` if the check needs more time"
+        ) from error
     finally:
         await thread.close(timeout_s)

@@ -9,7 +9,7 @@ from turnwise.envs import make
 from turnwise.envs.base import Adapted
 from turnwise.envs.errors import NotTrainable
 from turnwise.tests.envs.code.small_task import TOML, small_task
-from turnwise.tests.envs.faulty import FAULTY
+from turnwise.tests.envs.faulty import FAULTY, HANG
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.sections import EnvironmentConfig
 from turnwise.trainer.rollout.trainable import refuse_untrainable
@@ -44,6 +44,28 @@ def test_a_task_that_does_not_load_is_refused(tmp_path: Path) -> None:
         NotTrainable, match=r"cannot be trained on: .*add/task.toml: case.0: the case compares no answer"
     ):
         refuse(small_task(tmp_path / "add", toml=TOML + bad, hidden=""))
+
+
+@pytest.mark.parametrize("literal", ["{[1]: 2}", "-" * 200_000 + "1"])
+def test_a_task_that_breaks_the_check_does_not_hide_another(tmp_path: Path, literal: str) -> None:
+    small_task(tmp_path / "forgeable")
+    small_task(tmp_path / "broken", toml=f'{TOML}\n[[case]]\ncall = "calc.add(1)"\nreturns = "{literal}"\n', hidden="")
+    with pytest.raises(NotTrainable, match="task forgeable of"):
+        refuse(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fault", "cause"),
+    [("raise", "raised.*the page is gone"), ("hang", "did not return within 0.2 s")],
+)
+def test_a_check_that_fails_refuses_the_environment(fault: str, cause: str) -> None:
+    one = EnvironmentConfig(id=FAULTY, options={"fault": fault, "where": "check_trainable"})
+    HANG.clear()
+    try:
+        with pytest.raises(NotTrainable, match=rf"(?s)cannot be trained on.*{cause}.*`rollout.reset_timeout_s`"):
+            asyncio.run(refuse_untrainable([one], 0.2))
+    finally:
+        HANG.set()
 
 
 def test_one_task_of_a_set_is_named(tmp_path: Path) -> None:
