@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...sandbox import SandboxSpec
-from .checks.answers import FORGED_VERDICT, case_fault
+from .checks.answers import FORGED_VERDICT, case_fault, cases_fault, guesses
 from .checks.calls import CallCase
 from .checks.file_checks import FileCheck
 
@@ -45,6 +45,16 @@ class Case:
         if fault := case_fault(self.argv, self.stdout, self.files):
             raise ValueError(fault)
 
+    @property
+    def source(self) -> str:
+        """Return the command, as text."""
+        return " ".join(self.argv)
+
+    @property
+    def guesses(self) -> frozenset[str] | None:
+        """Return the expected output if it can be guessed; None if it is an answer."""
+        return guesses(self.stdout)
+
     def passes(self, exit_code: int, stdout: bytes) -> bool:
         """Return whether this exit code and output pass the case."""
         return exit_code == self.exit_code and _stripped(stdout) == _stripped(self.stdout)
@@ -58,7 +68,11 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class CodeTask:
-    """One instance. Equal tasks are the same instance."""
+    """One instance. Equal tasks are the same instance.
+
+    Raises:
+        ValueError: the cases together prove nothing.
+    """
 
     name: str
     instruction: str
@@ -81,6 +95,11 @@ class CodeTask:
     case_seconds: float = 5.0
     """Timeout of one case. All hidden tests together have ten times this, and at most 40 % of a step."""
 
+    def __post_init__(self) -> None:
+        """Check that the cases compare answers."""
+        if fault := cases_fault(self.cases, self.workspace, self.protected):
+            raise ValueError(fault)
+
 
 def changed(files: Files, change: Change) -> dict[str, bytes]:
     """Return the files after a change."""
@@ -89,4 +108,4 @@ def changed(files: Files, change: Change) -> dict[str, bytes]:
 
 
 def _stripped(output: bytes) -> list[bytes]:
-    return [line.rstrip() for line in output.rstrip().splitlines()]
+    return [line.rstrip() for line in output.rstrip().split(b"\n")]

@@ -109,19 +109,23 @@ def load(folder: Path) -> tuple[CodeTask, str]:
         )
     except ValidationError as error:
         raise BadTask(f"{folder / MANIFEST}: limits: {error.errors()[0]['msg']}") from None
-    task = CodeTask(
-        name=folder.name,
-        instruction=manifest.instruction.strip(),
-        workspace=read_tree(folder / "workspace"),
-        cases=tuple(_case(folder, number, table) for number, table in enumerate(manifest.case)),
-        tests=tests,
-        trusted=manifest.trusted,
-        protected=tuple(manifest.protected),
-        solution=read_tree(folder / "solution") or None,
-        spec=spec,
-        command_seconds=limits.command_seconds,
-        case_seconds=limits.case_seconds,
-    )
+    cases = tuple(_case(folder, number, table) for number, table in enumerate(manifest.case))
+    try:
+        task = CodeTask(
+            name=folder.name,
+            instruction=manifest.instruction.strip(),
+            workspace=read_tree(folder / "workspace"),
+            cases=cases,
+            tests=tests,
+            trusted=manifest.trusted,
+            protected=tuple(manifest.protected),
+            solution=read_tree(folder / "solution") or None,
+            spec=spec,
+            command_seconds=limits.command_seconds,
+            case_seconds=limits.case_seconds,
+        )
+    except ValueError as error:
+        raise BadTask(f"{folder / MANIFEST}: case: {error}") from None
     return task, manifest.split
 
 

@@ -2,8 +2,9 @@
 
 The script runs under ``python3 -I -c``. Its standard input holds ``[names, arguments]``: the dotted name of the
 function in parts, and the source of a literal ``(args, kwargs)``. It prints one JSON object: ``{"returns": VALUE}``
-with an encoded value, or ``{"raises": NAME}`` with the class of an exception. The code under test shares this process,
-so the process holds nothing but the arguments: no expected value, no secret, no other case.
+with an encoded value, or ``{"raises": NAME}`` with the class of an exception of the call, or ``{"failed": NAME}`` with
+the class of an exception before or after it: the function is not found, or its result cannot be encoded. The code under
+test shares this process, so the process holds nothing but the arguments: no expected value, no secret, no other case.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ def encoded(value: Any) -> Any:
     for kind in (int, float, str):
         if isinstance(value, kind):
             return kind(value)
+    if isinstance(value, complex):
+        return {"complex": [value.real, value.imag]}
     if isinstance(value, (bytes, bytearray)):
         return {"bytes": bytes(value).hex()}
     if isinstance(value, (list, tuple)):
@@ -41,13 +44,40 @@ def encoded(value: Any) -> Any:
 
 
 def find(names: list[str]) -> Any:
-    """Return the attribute of a dotted name, importing the modules on the way."""
+    """Return the attribute of a dotted name, importing the modules on the way.
+
+    Raises:
+        AttributeError: the module has no such attribute; and what an import raises.
+    """
     found = import_module(names[0])
     for number, name in enumerate(names[1:], 2):
         if not hasattr(found, name):
-            import_module(".".join(names[:number]))
+            import_submodule(".".join(names[:number]))
         found = getattr(found, name)
     return found
+
+
+def import_submodule(path: str) -> None:
+    """Import a module of a package. Raises AttributeError if it does not exist; and what the import raises."""
+    try:
+        import_module(path)
+    except ModuleNotFoundError as error:
+        if error.name != path:
+            raise
+        raise AttributeError(path) from None
+
+
+def report_of_call(names: list[str], args: Any, kwargs: Any) -> str:
+    """Call the function and return the report, as JSON. Only an exception of the call itself counts as ``raises``."""
+    try:
+        function = find(names)
+        try:
+            value = function(*args, **kwargs)
+        except BaseException as error:  # noqa: BLE001 - the outcome of the call
+            return json.dumps({"raises": type(error).__name__})
+        return json.dumps({"returns": encoded(value)})
+    except BaseException as error:  # noqa: BLE001 - the submitted code does not answer
+        return json.dumps({"failed": type(error).__name__})
 
 
 def main() -> None:
@@ -60,11 +90,7 @@ def main() -> None:
         os.dup2(nowhere, standard)
     sys.dont_write_bytecode = True
     sys.path.append(WORKSPACE)
-    try:
-        result = {"returns": encoded(find(names)(*args, **kwargs))}
-        text = json.dumps(result)
-    except BaseException as error:  # noqa: BLE001 - the outcome of the call
-        text = json.dumps({"raises": type(error).__name__})
+    text = report_of_call(names, args, kwargs)
     with os.fdopen(out, "w") as file:
         file.write(text)
     os._exit(0)

@@ -21,6 +21,10 @@ RELATIVE_TOLERANCE = 1e-9
 """Tolerance of the comparison of two floats."""
 
 
+NOT_LITERAL = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
+"""What Python raises for a source that is not a literal, has an unhashable key, or is too deep."""
+
+
 class BadCall(ValueError):
     """A case does not describe a call and its result; the message gives the key and what to write."""
 
@@ -39,11 +43,13 @@ class CallCase:
     """A Python literal: the expected result. Types count; floats may differ by ``RELATIVE_TOLERANCE``."""
     raises: str = ""
     """The class name of the expected exception, instead of ``returns``."""
+    missing: bool = False
+    """Whether the module must exist without this function, instead of ``returns``."""
 
     def __post_init__(self) -> None:
         """Check the call and the result."""
         _parsed(self.call)
-        if bool(self.returns) == bool(self.raises):
+        if bool(self.returns) + bool(self.raises) + self.missing != 1:
             raise BadCall("`call` needs either `returns`, a Python literal, or `raises`, the name of an exception")
         if self.returns:
             _expected(self.returns)
@@ -63,9 +69,30 @@ class CallCase:
         """Return no files: a call adds none to the submission."""
         return {}
 
+    @property
+    def source(self) -> str:
+        """Return the call."""
+        return self.call
+
+    @property
+    def guesses(self) -> frozenset[str] | None:
+        """Return the results that code without an answer can give; None if the case compares an answer.
+
+        Any code can return None, raise, or lack a function. An object that compares equal to everything makes a
+        function of the task return True, or False.
+        """
+        if not self.returns:
+            return frozenset()
+        value = _expected(self.returns)
+        if value is None:
+            return frozenset()
+        return frozenset({str(value).lower()}) if isinstance(value, bool) else None
+
     def passes(self, exit_code: int, stdout: bytes) -> bool:
         """Return whether the output reports the expected result."""
         report = _report(stdout)
+        if self.missing:
+            return report == {"failed": "AttributeError"}
         if self.raises:
             return report == {"raises": self.raises}
         return report is not None and set(report) == {"returns"} and _equal(_expected(self.returns), report["returns"])
@@ -102,23 +129,33 @@ def _script() -> str:
 
 
 def _expected(text: str) -> Any:
+    hint = "write a text as `returns = \"'text'\"`"
     try:
-        return encoded(ast.literal_eval(text))
-    except (ValueError, SyntaxError, RecursionError) as error:
-        hint = "write a text as `returns = \"'text'\"`"
-        raise BadCall(f"`returns` is {text!r}, which is not a Python literal ({error}); {hint}") from None
+        value = encoded(ast.literal_eval(text))
+    except NOT_LITERAL as error:
+        raise BadCall(f"`returns` is {text[:200]!r}, which is not a Python literal ({error}); {hint}") from None
+    if _has_object(value):
+        raise BadCall(f"`returns` is {text[:200]!r}, which holds `...`, a value that cannot be compared; {hint}")
+    return value
+
+
+def _has_object(value: Any) -> bool:
+    """Return whether an encoded value holds an object of which only the class is known."""
+    if isinstance(value, dict):
+        return "object" in value or any(map(_has_object, value.values()))
+    return isinstance(value, list) and any(map(_has_object, value))
 
 
 def _parsed(call: str) -> tuple[list[str], str]:
     """Return the parts of the function's name and the source of its literal arguments, ``(args, kwargs)``."""
-    shape = f"`call` is {call!r}; write one call with literal arguments, such as `calc.add(2, 3)`"
+    shape = f"`call` is {call[:200]!r}; write one call with literal arguments, such as `calc.add(2, 3)`"
     try:
         tree = ast.parse(call, mode="eval").body
         if not isinstance(tree, ast.Call):
             raise BadCall(shape)
         args = tuple(ast.literal_eval(argument) for argument in tree.args)
         kwargs = {keyword.arg: ast.literal_eval(keyword.value) for keyword in tree.keywords}
-    except (ValueError, SyntaxError, RecursionError):
+    except NOT_LITERAL:
         raise BadCall(shape) from None
     names, function = list[str](), tree.func
     while isinstance(function, ast.Attribute):

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 MAX_PARSED_BYTES = 4096
 """Maximum size of a configuration file; the parser of INI files takes quadratic time for a line."""
 
+BLANK = " \t\r"
+"""White space in a line of a ``.env`` file. To its readers, every other character is part of the value."""
 MAX_HEAD_CHARS = 10_000
 """Maximum length of the first two lines of a Python file, which may declare its encoding."""
 LINE_END = re.compile(r"\r\n|\r|\n")
@@ -32,13 +34,19 @@ class FileCheck(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NameGone:
-    """No Python file contains the name, in any spelling that Python reads as this name."""
+    """No file contains the name; no Python file contains it in any spelling that Python reads as this name.
+
+    Other files count, because a program can execute them.
+    """
 
     name: str
 
     def passes(self, files: Mapping[str, bytes]) -> bool:
-        """Return whether the name is gone from all files that end in ``.py``."""
-        return not any(self._in(content) for path, content in files.items() if path.endswith(".py"))
+        """Return whether the name is gone from all files."""
+        return not any(
+            self._in(content) if path.endswith(".py") else self.name.encode() in content
+            for path, content in files.items()
+        )
 
     def _in(self, content: bytes) -> bool:
         try:
@@ -83,7 +91,7 @@ def settings(name: str, content: bytes) -> Any:
         parser = configparser.RawConfigParser()
         parser.read_string(text)
         return {section: dict(keys) for section, keys in parser.items()}
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip(BLANK) for line in text.split("\n")]
     return _unique([_pair(line) for line in lines if line and not line.startswith("#")])
 
 
@@ -91,7 +99,7 @@ def _pair(line: str) -> tuple[str, str]:
     key, equals, value = line.partition("=")
     if not equals:
         raise ValueError(f"no `=` in {line!r}")
-    return key.strip(), value.strip()
+    return key.strip(BLANK), value.strip(BLANK)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -98,6 +98,8 @@ def boundary(words: Words) -> CodeTask:
         return f"{words.third} {chosen.compute([int(line) for line in given.split()], number)}\n"
 
     wrong = {what: source(formula) for what, formula in chosen.wrong.items()}
+    full = [reading(number), reading(2 * number - 5 if number > 2 else 1), reading(3 * number - 4), reading(9)]
+    fewer = "".join(f"{words.number(number, 60)}\n" for _ in range(number - 1))
     return program_task(
         name=f"boundary-{kind}",
         instruction=f"{path} reads whole numbers from its standard input, one a line, and must print the word "
@@ -106,7 +108,8 @@ def boundary(words: Words) -> CodeTask:
         given=next(iter(wrong.values())),
         right=source(chosen.right),
         wrong=wrong,
-        # A multiple of N, and one more, besides: so many are where a page is full and where one begins.
-        inputs=[reading(number), reading(2 * number - 5 if number > 2 else 1), reading(3 * number - 4), reading(9)],
+        # A multiple of N, and one more, besides: so many are where a page is full and where one begins. The last input
+        # has one reading less than N.
+        inputs=[*full, fewer],
         reference=reference,
     )

@@ -36,12 +36,17 @@ def command(words: Words) -> CodeTask:
     def source(old: str = "", new: str = "") -> bytes:
         return text(RIGHT.replace(old, new) if old else RIGHT, **names).encode()
 
-    def table() -> tuple[bytes, int]:
-        amounts = words.shuffled([words.number(100, 499), words.number(50, 99), words.number(5, 9)])
+    def table(*more: int) -> tuple[bytes, int]:
+        amounts = words.shuffled([words.number(50, 99), words.number(5, 9), *more])
         return "".join(f"day{day} {amount}\n" for day, amount in enumerate(amounts, 1)).encode(), max(amounts)
 
-    shown, largest = table()
-    hidden = [table() for _ in range(3)]
+    # Amounts of as many digits as the largest, and a largest of two, three and four digits.
+    shown, largest = table(words.number(100, 499), words.number(100, 499))
+    hidden = [
+        table(words.number(100, 499), words.number(100, 499)),
+        table(words.number(1000, 4999), words.number(1000, 4999), words.number(100, 499)),
+        table(words.number(10, 49)),
+    ]
     right = source()
     mutations = {what: {"run.sh": source(*slip)} for what, slip in WRONG.items()}
     mutations["the answer by heart"] = {"run.sh": f'#!/bin/sh\necho "{words.third} {largest}"\n'.encode()}

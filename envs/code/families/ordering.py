@@ -33,7 +33,7 @@ def ordering(words: Words) -> CodeTask:
 
     def scores() -> str:
         high, low = words.number(100, 180), words.number(20, 90)
-        tied = [("zeta", high), ("beta", high), ("mu", high)]
+        tied = [("zeta", high), ("betas", high), ("mu", high), ("beta", high)]
         rest = [(words.third, high + 7), ("alpha", low), ("eta", low + 3), ("xi", 9), ("pi", 8)]
         # The tied ones come in an order that is neither right nor its reverse.
         lines = [*words.shuffled(rest), *tied]

@@ -57,6 +57,8 @@ def parsing(words: Words) -> CodeTask:
             f'{key}_title = "the {words.third}"',
             f"{key.upper()}_Size={number}",
             f"{key}_colour = #{number}{number}",
+            f'{key}_inch = "{words.third}',
+            f'{key}_quoted = ""{words.third}""',
         ]
         return "".join(f"{line}\n" for line in words.shuffled(lines))
 
@@ -74,8 +76,9 @@ def parsing(words: Words) -> CodeTask:
         name=f"parsing-{kind.replace(' ', '-')}",
         instruction=f"{path} reads settings from its standard input, one `key = value` per line. It prints keys in "
         "lowercase. Spaces around key and value are ignored. The value is everything after the first equals sign. One "
-        "pair of double quotes around a value is removed. Empty lines and lines that begin with # are skipped; a # "
-        "anywhere else is part of the value. The program violates one of these rules. Repair it.",
+        "pair of double quotes around a value is removed, and every other quote stays. Empty lines and lines that "
+        "begin with # are skipped; a # anywhere else is part of the value. The program violates one of these rules. "
+        "Repair it.",
         path=path,
         given=source(RIGHT.replace(*SLIPS[kind])),
         right=source(RIGHT),

@@ -63,11 +63,12 @@ def rename(words: Words) -> CodeTask:
     return CodeTask(
         name="rename",
         instruction=f"Rename the function {old} of {first}.py to {new}, everywhere. The old name must be gone from all "
-        "Python files, and `python3 main.py` must go on working as it does.",
+        "files and from the module, and `python3 main.py` must go on working as it does.",
         workspace=files(old, old, old),
         cases=(
             case([words.number(1, 99) for _ in range(6)]),
             CallCase(f"{first}.{new}([2, 3, 4])", returns=str(6 + bonus)),
+            CallCase(f"{first}.{old}([2])", missing=True),
         ),
         file_checks=(NameGone(old),),
         solution=renamed,

@@ -24,7 +24,7 @@ for path in sorted(pathlib.Path("config").iterdir()):
         services = json.loads(content)["services"]
         found += [(path.name, name, service["port"]) for name, service in services.items()]
     else:
-        pairs = (line.split("=") for line in content.split())
+        pairs = (line.split("=") for line in content.split("\n") if "=" in line)
         found += [(path.name, key[: -len("_PORT")].lower(), value) for key, value in pairs if key.endswith("_PORT")]
 for where, service, port in sorted(found):
     print(where, service, port)

@@ -104,9 +104,10 @@ def state(words: Words) -> CodeTask:
 
     def report(count: int) -> str:
         names = [words.second, *(words.pick(("north", "south", "east", "west")) for _ in range(count)), words.second]
-        return "".join(
-            f"{name}:\n" + "".join(f"{words.number(1, 90)}\n" for _ in range(words.number(1, 4))) for name in names
-        )
+        return "".join(f"{name}:\n" + "".join(f"{amount}\n" for amount in words.shuffled(amounts())) for name in names)
+
+    def amounts() -> list[int]:
+        return [-words.number(1, 90), *(words.number(1, 90) for _ in range(words.number(1, 3)))]
 
     def reference(given: str) -> str:
         found = list[tuple[str, int]]()
@@ -120,9 +121,9 @@ def state(words: Words) -> CodeTask:
     return program_task(
         name=f"state-{kind.replace(' ', '-')}",
         instruction=f"{path} reads sections from its standard input: a line that ends in a colon opens a section, "
-        f"which holds the numbers up to the next section. For every section, in order, it must print {words.second}, "
-        "the name and the sum of the section's numbers. Two sections with the same name stay separate. The program "
-        "prints wrong sums or loses lines. Repair it.",
+        "which holds the whole numbers, some negative, up to the next section. For every section, in order, it must "
+        f"print {words.second}, the name and the sum of the section's numbers. Two sections with the same name stay "
+        "separate. The program prints wrong sums or loses lines. Repair it.",
         path=path,
         given=source(WRONG[kind]),
         right=source(RIGHT),

@@ -6,7 +6,6 @@ so that an honest solution keeps its score.
 """
 
 import sys
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -24,7 +23,10 @@ SECTIONS = {
 }
 """Shared INI files, and the sections that configure a test runner; pytest knows each in this spelling only."""
 MAX_TOML_BYTES = 1 << 16
-"""Maximum size of a ``pyproject.toml``, which is parsed on the host."""
+"""Maximum size of a new or changed ``pyproject.toml``."""
+TOML_MARKS = (b"pytest", b"\\")
+"""What every ``pyproject.toml`` that configures pytest contains, in some case: its name, or an escape that spells it. A
+TOML parser would be exact, but takes quadratic time for a key of many parts, and this runs on the host."""
 MODULE_SUFFIXES = (".py", ".pyc", ".so")
 """Endings of the files that Python imports. An extension module may have a tag before its ending: ``x.abi3.so``."""
 MODULES = frozenset(sys.stdlib_module_names) | {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "py"}
@@ -46,11 +48,13 @@ def sanitize(task: CodeTask, left: Files) -> SanitizedFiles:
     """Return the submitted files without forbidden ones, and one line per forbidden file."""
     pristine = task.workspace
     files, tamper = dict[str, bytes](), list[str]()
+    scripts = _scripts_of_grading(task)
     for path, content in left.items():
         if pristine.get(path) == content:
             files[path] = content
             continue
-        reason = _protected(task, path) or forbidden(path, content, left, pristine)
+        hides = _hides(path, scripts) if path not in pristine else ""
+        reason = _protected(task, path) or hides or forbidden(path, content, left, pristine)
         if reason:
             tamper.append(f"{reason}: {path}")
             if path in pristine:
@@ -95,15 +99,11 @@ def forbidden(path: str, content: bytes, tree: Files, pristine: Files) -> str:
 
 
 def _toml_fault(content: bytes) -> str:
-    """Return why a ``pyproject.toml`` is forbidden; empty if it certainly does not configure a test runner."""
-    try:
-        tables = tomllib.loads(content.decode()) if len(content) <= MAX_TOML_BYTES else None
-    except (ValueError, RecursionError):
-        tables = None
-    if tables is None:
-        return "configuration that cannot be parsed"
-    tool = tables.get("tool")
-    return "configuration of the test runner" if isinstance(tool, dict) and "pytest" in tool else ""
+    """Return why a ``pyproject.toml`` is forbidden, in linear time; empty if it certainly does not configure pytest."""
+    if len(content) > MAX_TOML_BYTES:
+        return "configuration that is too large"
+    lowered = content.lower()
+    return "configuration of the test runner" if any(mark in lowered for mark in TOML_MARKS) else ""
 
 
 def _replaces_module(where: PurePosixPath, tree: Files, pristine: Files) -> bool:
@@ -114,14 +114,36 @@ def _replaces_module(where: PurePosixPath, tree: Files, pristine: Files) -> bool
     """
     if not where.name.endswith(MODULE_SUFFIXES) or where.parent.name == "__pycache__":
         return False
-    stem = where.name.partition(".")[0]
-    module, folder = (where.parent.name, where.parent.parent) if stem == "__init__" else (stem, where.parent)
+    module, folder = _module(where)
     if module not in MODULES:
         return False
     marker = str(folder / "__init__.py")
-    had_scripts = any(PurePosixPath(path).parent == folder for path in pristine)
+    inside = "" if folder == PurePosixPath() else str(folder)
+    had_scripts = any(path.rpartition("/")[0] == inside for path in pristine)
     in_package = folder != PurePosixPath() and marker in (pristine if had_scripts else tree)
     return not in_package
+
+
+def _module(where: PurePosixPath) -> tuple[str, PurePosixPath]:
+    """Return the name of the module that a file defines, and the folder that it is imported from."""
+    stem = where.name.partition(".")[0]
+    return (where.parent.name, where.parent.parent) if stem == "__init__" else (stem, where.parent)
+
+
+def _scripts_of_grading(task: CodeTask) -> frozenset[str]:
+    """Return the paths, without ``.py``, of the Python files that grading puts in place."""
+    fixed = [path for path in task.workspace if _protected(task, path)]
+    written = [path for case in task.cases for path in case.files]
+    return frozenset(path.removesuffix(".py") for path in (*fixed, *written) if path.endswith(".py"))
+
+
+def _hides(path: str, scripts: frozenset[str]) -> str:
+    """Return ``replaces a module`` if Python imports the file in place of one of the scripts; else nothing."""
+    if not path.endswith(MODULE_SUFFIXES):
+        return ""
+    module, folder = _module(PurePosixPath(path))
+    script = str(folder / module)
+    return "replaces a module" if script in scripts and path != f"{script}.py" else ""
 
 
 def _protected(task: CodeTask, path: str) -> str:

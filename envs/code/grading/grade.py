@@ -57,6 +57,9 @@ def grade(task: CodeTask, left_files: Files, until: float | None = None) -> Verd
     files, tamper = sanitized.files, [*sanitized.tamper, *aimed_at_grader(sanitized.files, task.workspace)]
     held = [check.passes(files) for check in task.file_checks]
     passed, total, timed_out = sum(held), len(held) + len(task.cases), False
+    if monotonic() >= until:
+        # The agent left files that take long to read. A lease would end after the step and count as a failed sandbox.
+        return Verdict(0, max(1, total), tuple(dict.fromkeys(tamper)), timed_out=True)
     if task.cases:
         first = until - (left(until) / 2 if task.tests else 0.0)
         run = in_fresh_sandbox(task.spec, CASES, lambda box, end: _run_cases(box, task, files, end), first)

@@ -117,7 +117,7 @@ def test_episodes_begin_clean(env: CodeEnv) -> None:
 def test_step_rewards_sum_to_the_final_share_and_cannot_be_farmed(sandboxes: str) -> None:
     env = make("turnwise/Code-v0", family="rename", step_reward=True, trusted=True, turn_cost=0.01, invalid_cost=0.1)
     env.reset(seed=1)
-    begun, rng, total, costs = 1 / 3, random.Random(0), 0.0, 0.0
+    begun, rng, total, costs = 1 / 4, random.Random(0), 0.0, 0.0
     oracles = []
     for _ in range(3):
         oracles.append(env.oracle())

@@ -6,7 +6,7 @@ import pytest
 from turnwise.envs.code.env import CodeEnv
 from turnwise.envs.code.grading.grade import grade
 from turnwise.envs.code.grading.pytest_host import BrokenTests
-from turnwise.envs.code.task import changed
+from turnwise.envs.code.task import Case, changed
 from turnwise.envs.code.task_folder import BadTask, find, load
 from turnwise.tests.envs.code.small_task import HIDDEN, TOML, small_task, write
 
@@ -21,6 +21,8 @@ def test_a_folder_is_a_task(tmp_path: Path) -> None:
 
 
 CASE = "instruction = 'x'\n[[case]]\n"
+PROTECTED = "instruction = 'x'\nprotected = ['tests/*']\n[[case]]\n"
+GUESSED = "case: every case expects a result that code without an answer can give"
 
 
 @pytest.mark.parametrize(
@@ -38,6 +40,18 @@ CASE = "instruction = 'x'\n[[case]]\n"
         (CASE + 'argv = ["python3", "-m", "pytest", "checks"]\nstdout = "x"', "runs tests in one process"),
         (CASE + 'argv = ["python3", "-c", "assert 1 == 1; print(3)"]\nstdout = "3"', "asserts in the sandbox"),
         (CASE + 'argv = ["python3", "a.py"]\nstdout = "3"\nfiles = {"a.py" = "assert 1"}', "asserts in the sandbox"),
+        (CASE + 'argv = ["sh", "run.sh"]\nstdout = "ok\\nok\\nok"', "is a verdict"),
+        (CASE + 'argv = ["sh", "run.sh"]\nstdout = "Tests passed: 3"', "is a verdict"),
+        (CASE + 'argv = ["sh", "run.sh"]\nstdout = "exit 0"', "is a verdict"),
+        (CASE + 'argv = ["sh", "run.sh"]\nstdout = "None"', "compares no answer"),
+        (CASE + 'argv = ["sh", "a.sh"]\nstdout = "x"\nfiles = {"a.sh" = "python3 -m unittest a"}', "runs tests in one"),
+        (CASE + 'argv = ["sh", "run.sh"]\nstdout = "True"', GUESSED),
+        (CASE + 'argv = ["sh", "run.sh"]\nstdout = "0\\n0"', GUESSED),
+        (CASE + 'call = "judge.check()"\nreturns = "None"', GUESSED),
+        (CASE + 'call = "judge.same()"\nreturns = "True"\n[[case]]\ncall = "judge.check()"\nreturns = "None"', GUESSED),
+        (CASE + 'call = "calc.add(1)"\nraises = "TypeError"', GUESSED),
+        (PROTECTED + 'argv = ["python3", "tests/test_calc.py"]\nstdout = "3 cases checked"', "asserts in the sandbox"),
+        (PROTECTED + 'call = "tests.test_calc.test_add()"\nreturns = "[]"', "asserts in the sandbox"),
         (CASE + 'call = "calc.add(2, 3)"', "needs either `returns`"),
         (CASE + 'call = "calc.add(2, 3)"\nreturns = "5"\nraises = "E"', "needs either `returns`"),
         (CASE + 'call = "calc.add(2, 3)"\nreturns = "five"', "not a Python literal"),
@@ -51,6 +65,27 @@ CASE = "instruction = 'x'\n[[case]]\n"
 def test_errors_name_file_and_key(tmp_path: Path, toml: str, message: str) -> None:
     with pytest.raises(BadTask, match=message):
         load(small_task(tmp_path / "add", toml=toml))
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [
+        'call = "calc.even(2)"\nreturns = "True"\n[[case]]\ncall = "calc.even(3)"\nreturns = "False"',
+        'call = "calc.find(2)"\nreturns = "None"\n[[case]]\ncall = "calc.find(3)"\nreturns = "30"',
+        'call = "calc.find(2)"\nraises = "KeyError"\n[[case]]\ncall = "calc.find(3)"\nreturns = "30"',
+        'argv = ["sh", "run.sh"]\nstdin = "2"\nstdout = "yes"\n[[case]]\nargv = ["sh", "run.sh"]\nstdout = "no"',
+        'argv = ["python3", "calc.py"]\nstdout = "ok\\n3 of 8"',
+    ],
+)
+def test_honest_cases_are_accepted(tmp_path: Path, cases: str) -> None:
+    assert load(small_task(tmp_path / "add", toml=PROTECTED + cases, hidden=""))[0].cases
+
+
+def test_lines_end_in_a_newline() -> None:
+    case = Case(("sh", "run.sh"), b"one\ntwo\nthree")
+    assert case.passes(0, b"one\r\ntwo \nthree\n\n")
+    for other in (b"one\rtwo\rthree", b"one\ntwo\rthree", b"one\vtwo\nthree", b"one two\nthree"):
+        assert not case.passes(0, other)
 
 
 def test_the_example_of_the_docs_loads_and_passes(docker: str, tmp_path: Path) -> None:

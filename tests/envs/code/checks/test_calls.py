@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from turnwise.envs.code.checks import call_guest
-from turnwise.envs.code.checks.calls import CallCase
+from turnwise.envs.code.checks.calls import BadCall, CallCase
 
 
 def output(case: CallCase, folder: Path, source: str) -> subprocess.CompletedProcess[bytes]:
@@ -31,6 +31,7 @@ def output(case: CallCase, folder: Path, source: str) -> subprocess.CompletedPro
         ),
         ("{'a': 1, 'b': 2}", "{'b': 2, 'a': 1}", ("{'a': 1}", "{'a': 1, 'b': 2, 'c': 3}")),
         ("'it\\n'", "'it\\n'", ("'it'",)),
+        ("(-1+2j, [3j])", "(-1 + 2j, [3j])", ("(7j, [3j])", "(-1 + 2j, [0j])", "(-1, [3j])")),
     ],
 )
 def test_values_and_types_are_compared(tmp_path: Path, returns: str, right: str, wrong: tuple[str, ...]) -> None:
@@ -46,6 +47,42 @@ def test_an_exception_is_compared_by_its_class(tmp_path: Path) -> None:
         done = output(case, tmp_path, f"def add(two):\n    raise {error}('x')\n")
         assert case.passes(done.returncode, done.stdout) is passes
         assert not case.tampering(done.returncode, done.stdout, b"")
+
+
+@pytest.mark.parametrize(
+    ("source", "raises"),
+    [
+        ("1 / 0", "ZeroDivisionError"),
+        ("other = 1", "AttributeError"),
+        ("raise ModuleNotFoundError", "ModuleNotFoundError"),
+        ("one = []\none.append(one)\ndef add(two):\n    return one", "RecursionError"),
+    ],
+)
+def test_only_an_exception_of_the_call_counts(tmp_path: Path, source: str, raises: str) -> None:
+    case = CallCase("calc.add(2)", raises=raises)
+    done = output(case, tmp_path, source)
+    assert not case.passes(done.returncode, done.stdout)
+
+
+def test_a_function_is_missing_from_a_module_that_exists(tmp_path: Path) -> None:
+    case = CallCase("calc.add(2)", missing=True)
+    aliases = ("add = len", "globals()['a' 'dd'] = len", "def __getattr__(name): return len")
+    sources = {"other = 1": True, **dict.fromkeys(aliases, False), "1 / 0": False, "import calculator": False}
+    for source, passes in sources.items():
+        done = output(case, tmp_path, source)
+        assert case.passes(done.returncode, done.stdout) is passes, source
+
+
+@pytest.mark.parametrize("literal", ["...", "{'a': [...]}", "{[1]: 2}", "-" * 200_000 + "1", "{{}}"])
+def test_a_result_that_cannot_be_compared_is_refused(literal: str) -> None:
+    with pytest.raises(BadCall, match="`returns` is"):
+        CallCase("calc.add(2)", literal)
+
+
+@pytest.mark.parametrize("literal", ["{[1]: 2}", "-" * 200_000 + "1"])
+def test_an_argument_that_is_not_a_literal_is_refused(literal: str) -> None:
+    with pytest.raises(BadCall, match="`call` is"):
+        CallCase(f"calc.add({literal})", "5")
 
 
 EQUAL_TO_ALL = """

@@ -47,6 +47,10 @@ def test_layout_and_comments_do_not_count(ending: str, content: bytes) -> None:
         ("env", b"ONE_PORT=2\nONE_LOG=info\nONE_LOG=info"),
         ("env", b"ONE_PORT=2\nONE_LOG=info\nexport"),
         ("env", b"ONE_PORT=2\nONE_LOG=info\n" + b" " * MAX_PARSED_BYTES),
+        ("env", b"ONE_PORT=2\x0bONE_LOG=info"),
+        ("env", b"ONE_PORT=2\x85ONE_LOG=info"),
+        ("env", "ONE_PORT=\u00a02\nONE_LOG=info".encode()),
+        ("env", "\ufeffONE_PORT=2\nONE_LOG=info".encode()),
         ("bak", b""),
     ],
 )
@@ -79,4 +83,8 @@ def test_a_kept_name_is_found(content: bytes) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"new_name = 1", "é = 'ｎ'".encode(), b"# -*- coding: UTF-8 -*-\nx = 1"])
 def test_an_honest_file_passes(content: bytes) -> None:
-    assert NameGone("old_name").passes({"sub/a.py": content, "notes.md": b"old_name"})
+    assert NameGone("old_name").passes({"sub/a.py": content, "notes.md": b"\xff"})
+
+
+def test_a_name_in_a_file_that_a_program_can_execute_is_found() -> None:
+    assert not NameGone("old_name").passes({"sub/a.py": b"exec(open('a.src').read())", "a.src": b"old_name = 1"})

@@ -1,9 +1,24 @@
 """Files that configure or replace what grades a submission are refused in every spelling; honest files are not."""
 
 import importlib.machinery
+import time
 
 import pytest
-from turnwise.envs.code.grading.forbidden import MAX_TOML_BYTES, MODULE_SUFFIXES, forbidden
+from turnwise.envs.code.checks.calls import CallCase
+from turnwise.envs.code.grading.forbidden import MAX_TOML_BYTES, MODULE_SUFFIXES, forbidden, sanitize, tampering_outside
+from turnwise.envs.code.grading.grade import grade
+from turnwise.envs.code.task import Case, CodeTask
+
+TASK = CodeTask(
+    name="add",
+    instruction="add",
+    workspace={"calc.py": b"", "judge.py": b"", "lib/fixed.py": b""},
+    cases=(
+        CallCase("judge.twice(20)", "40"),
+        Case(("python3", "run_it.py"), b"51", files={"run_it.py": b"import driver", "driver.py": b"print(51)"}),
+    ),
+    protected=("judge.py", "lib/*"),
+)
 
 PYTEST = (
     "[tool.pytest.ini_options]\naddopts = '--co'",
@@ -18,7 +33,6 @@ PYTEST = (
     "[tool.pytest]\naddopts = ['--co']",
     "[[tool.pytest]]",
 )
-UNPARSABLE = (b"[tool.", b"\xff\xfe", b"a = " + b"[" * 5000, b"a = " + b"1" * 5000, b"#" * (MAX_TOML_BYTES + 1))
 
 
 @pytest.mark.parametrize("content", PYTEST)
@@ -26,12 +40,22 @@ def test_every_spelling_of_pytests_section_is_refused(content: str) -> None:
     assert forbidden("pyproject.toml", content.encode(), {}, {}) == "configuration of the test runner"
 
 
-@pytest.mark.parametrize("content", UNPARSABLE, ids=range(len(UNPARSABLE)))
-def test_a_file_that_does_not_parse_is_refused(content: bytes) -> None:
-    assert forbidden("sub/pyproject.toml", content, {}, {}) == "configuration that cannot be parsed"
+def test_a_large_file_is_refused() -> None:
+    content = b"#" * (MAX_TOML_BYTES + 1)
+    assert forbidden("sub/pyproject.toml", content, {}, {}) == "configuration that is too large"
 
 
-@pytest.mark.parametrize("content", ["", "tool = 3", "[project]\nname = 'pytest'", "[tool.ruff]\nline-length = 3"])
+def test_a_key_of_many_parts_takes_linear_time() -> None:
+    """A TOML parser takes a second for each of these files, which an agent can leave by the hundred."""
+    content = b"a" + b".a" * (MAX_TOML_BYTES // 2 - 4) + b"=1"
+    began = time.process_time()
+    files = {**TASK.workspace, **{f"p{number}/pyproject.toml": content for number in range(60)}}
+    assert sanitize(TASK, files).files == files
+    assert tampering_outside(files) == ()
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize("content", ["", "tool = 3", "[tool.", "[tool.ruff]\nline-length = 3"])
 def test_other_configuration_is_allowed(content: str) -> None:
     assert forbidden("pyproject.toml", content.encode(), {}, {}) == ""
 
@@ -66,3 +90,24 @@ def test_a_folder_of_scripts_does_not_become_a_package() -> None:
     left = {**pristine, "checks/__init__.py": b"", "checks/json.py": b""}
     assert forbidden("checks/json.py", b"", left, pristine) == "replaces a module"
     assert forbidden("checks/mine.py", b"", left, pristine) == ""
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["judge/__init__.py", "judge.abi3.so", "judge/__init__.abi3.so", "driver/__init__.py", "lib/fixed/__init__.py"],
+)
+def test_a_script_of_the_grading_is_not_hidden_by_a_package(path: str) -> None:
+    found = sanitize(TASK, {**TASK.workspace, path: b"twice = lambda x: 2 * x"})
+    assert found.files == TASK.workspace
+    assert len(found.tamper) == 1
+
+
+@pytest.mark.parametrize("path", ["driver.py", "sub/judge.py", "fixed.py", "judges/__init__.py"])
+def test_a_module_of_another_place_is_kept(path: str) -> None:
+    assert path in sanitize(TASK, {**TASK.workspace, path: b""}).files
+
+
+def test_files_that_use_up_the_time_fail_without_a_sandbox() -> None:
+    """A lease would raise after the end of the step, which would count as a failure of the environment."""
+    verdict = grade(TASK, TASK.workspace, until=time.monotonic() - 1)
+    assert (verdict.passed, verdict.total, verdict.timed_out) == (0, 2, True)

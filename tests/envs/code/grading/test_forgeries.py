@@ -148,11 +148,13 @@ def test_a_half_done_change_fails(docker: str, family: str) -> None:
     task = draw(0, "train", family)
     names = task.instruction.split()
     where = next(iter(task.workspace)).removesuffix(".py")
-    old, new = (names[4], names[8].rstrip(",")) if family == "rename" else ("", names[6].rstrip("."))
+    old, new = (names[3], names[7].rstrip(",")) if family == "rename" else ("", names[6].rstrip("."))
     wide = "".join(chr(ord(each) + 0xFEE0) if each.isalpha() else each for each in old)
     env = CodeEnv(family=family)
-    for script in KEPT[family]:
+    whole = 'sed -i "s/$OLD/$NEW/g" *.py'
+    scripts = dict.fromkeys(KEPT[family], 0.0) | ({whole: 1.0} if family == "rename" else {})
+    for script, wanted in scripts.items():
         assignments = f"OLD={old} NEW={new} WIDE={wide} FIRST={where}\n"
         reward, success, _ = outcome(env, assignments + script)
-        assert (reward, success) == (0.0, False), script
+        assert (reward, success) == (wanted, bool(wanted)), script
     env.close()

@@ -1,0 +1,146 @@
+"""Wrong solutions that follow almost every rule of a family fail its checks; each of these earned 1.0 before.
+
+The programs of this file are harmless, so they run on this machine, without a sandbox.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from turnwise.envs.code.checks import call_guest
+from turnwise.envs.code.families import draw
+from turnwise.envs.code.task import Change, CodeTask, changed
+
+
+def passes(task: CodeTask, change: Change, folder: Path) -> bool:
+    """Return whether the workspace passes every check after a change."""
+    files = changed(task.workspace, change)
+    return all(check.passes(files) for check in task.file_checks) and all(
+        case.passes(*output([*case.argv], case.stdin, {**files, **case.files}, folder / str(number)))
+        for number, case in enumerate(task.cases)
+    )
+
+
+def output(argv: list[str], stdin: bytes, files: dict[str, bytes], folder: Path) -> tuple[int, bytes]:
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    argv[0] = sys.executable if argv[0] == "python3" else argv[0]
+    argv[-1] = argv[-1].replace(f'WORKSPACE = "{call_guest.WORKSPACE}"', f"WORKSPACE = {str(folder)!r}")
+    done = subprocess.run(argv, input=stdin, capture_output=True, check=False, cwd=folder)
+    return done.returncode, done.stdout
+
+
+def replaced(task: CodeTask, *slips: tuple[str, str]) -> Change:
+    """Return the solution of one file with some text replaced."""
+    ((path, content),) = (task.solution or {}).items()
+    text = (content or b"").decode()
+    for old, new in slips:
+        assert old in text
+        text = text.replace(old, new)
+    return {path: text.encode()}
+
+
+def renamed(task: CodeTask) -> tuple[str, str, str, dict[str, str]]:
+    """Return the old name, the new one, the module and the files of the solution."""
+    words = task.instruction.split()
+    files = {path: (content or b"").decode() for path, content in (task.solution or {}).items()}
+    return words[3], words[7].rstrip(","), words[5].removesuffix(".py"), files
+
+
+def kept_through_globals(task: CodeTask) -> Change:
+    old, new, first, files = renamed(task)
+    files[f"{first}.py"] += f'\n\nglobals()["{old[:3]}" "{old[3:]}"] = {new}\n'
+    return {path: text.encode() for path, text in files.items()}
+
+
+def kept_in_data(task: CodeTask) -> Change:
+    old, new, first, files = renamed(task)
+    change: dict[str, bytes | None] = {}
+    for path in files:
+        module = path.removesuffix(".py")
+        change[f"{module}.src"] = task.workspace[path]
+        change[path] = b"exec(open(__file__[:-3] + '.src').read())\n"
+    change[f"{first}.py"] = (
+        f"exec(open(__file__[:-3] + '.src').read())\n{new} = globals()['{old[:3]}' '{old[3:]}']\n".encode()
+    )
+    return change
+
+
+def kept_in_data_and_deleted(task: CodeTask) -> Change:
+    """Keep the old source of the library as data, without an attribute of the old name."""
+    old, new, first, files = renamed(task)
+    hidden = f"kept = {{}}\nexec(open(__file__[:-3] + '.src').read(), kept)\n{new} = kept['{old[:3]}' '{old[3:]}']\n"
+    change: dict[str, bytes | None] = {path: text.encode() for path, text in files.items()}
+    return {**change, f"{first}.src": task.workspace[f"{first}.py"], f"{first}.py": hidden.encode()}
+
+
+def counted_from_the_front(task: CodeTask) -> Change:
+    text = next(iter((task.solution or {}).values())) or b""
+    name = text.decode().partition("values[-")[2].partition(":")[0]
+    return replaced(task, (f"values[-{name}:]", f"values[len(values) - {name} :]"))
+
+
+def three_digits(task: CodeTask) -> Change:
+    word = task.instruction.split()[4]
+    return {"run.sh": f"echo \"{word} $(grep -oh '[0-9][0-9][0-9]$' data/*)\"\n".encode()}
+
+
+def largest_of_three_digits(task: CodeTask) -> Change:
+    word = task.instruction.split()[4]
+    return {"run.sh": f"echo \"{word} $(grep -oh '[0-9][0-9][0-9]$' data/* | sort | tail -n 1)\"\n".encode()}
+
+
+def in_env(old: str, new: str) -> Callable[[CodeTask], Change]:
+    def change(task: CodeTask) -> Change:
+        solution = dict(task.solution or {})
+        path = next(path for path in solution if path.endswith(".env"))
+        return {**solution, path: (solution[path] or b"").decode().replace(old, new).encode()}
+
+    return change
+
+
+UNQUOTED = (
+    ("if len(value) > 1 and value[0] == value[-1] == '\"':", "if True:"),
+    ("value = value[1:-1]", "value = value.strip('\"')"),
+)
+ONE_SIDED = (("len(value) > 1 and value[0] == value[-1] == '\"'", "value[:1] == '\"'"), ("[1:-1]", "[1:].rstrip('\"')"))
+AMOUNT = "found[-1][1] += int(word)"
+WRONG: dict[str, tuple[str, Callable[[CodeTask], Change]]] = {
+    "the old name through globals": ("rename", kept_through_globals),
+    "old sources executed": ("rename", kept_in_data),
+    "the old library executed": ("rename", kept_in_data_and_deleted),
+    "quotes without a pair removed": ("parsing", lambda task: replaced(task, *UNQUOTED)),
+    "a quote at the beginning is enough": ("parsing", lambda task: replaced(task, *ONE_SIDED)),
+    "the one amount of three digits": ("command", three_digits),
+    "the largest of three digits": ("command", largest_of_three_digits),
+    "negative numbers as zero": ("state", lambda task: replaced(task, (AMOUNT, f"{AMOUNT} if word.isdigit() else 0"))),
+    "negative numbers as positive": ("state", lambda task: replaced(task, ("int(word)", "abs(int(word))"))),
+    "ties by the first letter": ("ordering", lambda task: replaced(task, ("record[0])", "record[0][0])"))),
+    "one line by vertical tabs": ("setting", in_env("\n", "\v")),
+    "values that begin with a special space": ("setting", in_env("=", "=\u00a0")),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_wrong_solution_fails(tmp_path: Path, what: str) -> None:
+    family, wrong = WRONG[what]
+    for seed in range(2):
+        task = draw(seed, "train", family)
+        assert not passes(task, wrong(task), tmp_path / f"wrong{seed}")
+
+
+def test_a_window_counted_from_the_front_fails(tmp_path: Path) -> None:
+    tasks = [task for task in (draw(seed, "train", "boundary") for seed in range(30)) if "window" in task.name]
+    for number, task in enumerate(tasks[:2]):
+        assert not passes(task, counted_from_the_front(task), tmp_path / str(number))
+    assert tasks
+
+
+@pytest.mark.parametrize("family", sorted({"boundary", *(family for family, _ in WRONG.values())}))
+def test_the_solution_passes(tmp_path: Path, family: str) -> None:
+    task = draw(1, "train", family)
+    assert passes(task, task.solution or {}, tmp_path)
+    assert not passes(task, {}, tmp_path / "untouched")
