@@ -23,7 +23,7 @@ quickstart: install ## train a tiny policy until it visibly succeeds; three minu
 
 images: install ## install missing system packages and build the sandbox images
 	@bash tools/system_parts.sh test
-	@$(VENV)/turnwise sandbox build code web
+	@$(VENV)/turnwise sandbox build
 
 test: images ## run every test, or some: ARGS="tests/store -x"
 	@$(if $(ARGS),$(PYTEST) $(ARGS),bash tools/run_tests.sh)
