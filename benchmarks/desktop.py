@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 from time import perf_counter, sleep
 
-from turnwise.envs.desktop.env import DesktopEnv, ObservationMode
+from turnwise.envs.computer.env import ObservationMode
+from turnwise.envs.desktop.env import DesktopEnv
 from turnwise.envs.desktop.task import DesktopTask
 from turnwise.sandbox import SandboxLease, set_provider
 from turnwise.sandbox.provider import InProcessProvider

@@ -20,13 +20,14 @@ enables. The contract:
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from ..records import SPLITS
 from .spaces import Png
 
 Image: TypeAlias = NDArray[np.uint8]
@@ -131,6 +132,19 @@ class TurnEnv(gymnasium.Env[Obs, str]):
         It must be a function of the observation alone: replay applies it, in another instance, to the stored one.
         """
         return observation
+
+
+def seed_and_split(env: TurnEnv, seed: int | None, options: Mapping[str, Any] | None) -> tuple[int, str]:
+    """Return the seed and the split of the task that a reset draws; without a seed, a draw of the environment.
+
+    Raises:
+        ValueError: the split is unknown.
+    """
+    split = (options or {}).get("split", "train")
+    if split not in SPLITS:
+        name = env.spec.id if env.spec is not None else type(env).__name__
+        raise ValueError(f"unknown split {split!r} of `{name}`; choose from {', '.join(SPLITS)}")
+    return int(env.np_random.integers(2**31)) if seed is None else seed, split
 
 
 class Adapted(TurnEnv):

@@ -1,11 +1,13 @@
 """Operate a screen in a sandbox: the shared base of web environments and other environments of windows and elements.
 
-``driver_client`` leases a sandbox, starts a driver in it and exchanges requests with it; ``elements`` names the roles
-of elements, ``text_tree`` renders them as numbered text, ``marks`` draws their numbers on a screenshot. ``draws``
-draws the worlds and the tasks of a seed.
+``driver_client`` leases a sandbox, starts a driver in it and exchanges requests with it; ``env`` is the episode;
+``calls`` parses actions; ``elements`` names the roles of elements, ``text_tree`` renders them as numbered text, and
+``marks`` draws their numbers on a screenshot. ``draws`` draws the worlds and the tasks of a seed, and ``splits`` holds
+some of the tasks out.
 
 Invariant: nothing here depends on a kind of screen; ``web`` and ``desktop`` import this package, never the reverse.
 
 To add a kind of screen: write a driver package (a unix socket, one request per connection, see ``driver_client``),
-describe it with a ``DriverProgram``, and let it report nodes as ``elements`` describes them.
+describe it with a ``DriverProgram``, let it report nodes as ``elements`` describes them, and subclass
+``env.ScreenEnv``.
 """

@@ -23,6 +23,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from ...sandbox import NodeLost, SandboxError, SandboxLease, SandboxLost, SandboxSpec, lease
+from ..spaces import Png
 
 LEASE_TIMEOUT_S = 15.0
 START_TIMEOUT_S = 30.0
@@ -130,6 +131,21 @@ class DriverClient:
             SandboxError: the sandbox or its driver failed.
         """
         return self._request(steps, STEP_TIMEOUT_S)
+
+    def screenshot(self) -> Png | None:
+        """Return the screen as it is now; None if there is no screenshot.
+
+        Raises:
+            SandboxError: the sandbox or its driver failed.
+        """
+        _, png = self.do([{"do": "observe", "tree": False, "screenshot": True, "notes": False}])
+        return Png(png) if png else None
+
+    def extras(self) -> dict[str, Any]:
+        """Return the image and digest of the sandbox, for ``info["extras"]``; empty if there is no sandbox."""
+        if self.sandbox is None:
+            return {}
+        return {"sandbox": {"image": self.sandbox.spec.image, "digest": self.sandbox.digest}}
 
     def close(self) -> None:
         """Release the sandbox."""

@@ -21,9 +21,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..base import Info, Obs, TurnEnv
+from ..base import Info, Obs, TurnEnv, seed_and_split
 from ..spaces import FreeText
-from .instances import FAMILIES, FIELDS, NUMBERS, PASSWORDS, SPLITS, USERS, VOCABULARY, Site, draw
+from .instances import FAMILIES, FIELDS, NUMBERS, PASSWORDS, USERS, VOCABULARY, Site, draw
 
 HOME = "home"
 FORM = "form"
@@ -90,10 +90,7 @@ class TextSiteEnv(TurnEnv):
             ValueError: the split is unknown.
         """
         super().reset(seed=seed)
-        split = (options or {}).get("split", "train")
-        if split not in SPLITS:
-            raise ValueError(f"unknown split {split!r} of `turnwise/TextSite-v0`; choose from {', '.join(SPLITS)}")
-        number = int(self.np_random.integers(2**31)) if seed is None else seed
+        number, split = seed_and_split(self, seed, options)
         self._site = draw(number, split, self.family)
         self._page = HOME
         self._wanted = ""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 FAMILIES = ("find", "login", "open")
-SPLITS = ("train", "test")
 HELD_OUT_SHARE = 5
 """One of this many combinations belongs to the test split."""
 HELD_OUT_DIAGONALS = 4

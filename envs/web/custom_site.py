@@ -20,9 +20,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from .actions import ANSWER, Action
+from ..computer.calls import Action
+from ..computer.env import ObservationMode, Verdict
+from .actions import ANSWER
 from .browser_session import SPEC, BrowserSession
-from .env import BrowserEnv, EpisodeStart, ObservationMode, Verdict
+from .env import BrowserEnv, EpisodeStart
 from .site_server import FILES, SiteServer
 
 PORT = 8080

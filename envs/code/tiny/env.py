@@ -23,13 +23,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....sandbox import SandboxError, SandboxLease
-from ...base import Info, Obs, TurnEnv
+from ...base import Info, Obs, TurnEnv, seed_and_split
 from ...spaces import FreeText
 from ..deadlines import end_of_step, left
 from ..fresh_sandbox import FILE_TIMEOUT_S, open_sandbox, sandbox_extras
 from ..grading.grade import grade
 from ..workspace_snapshot import pack, unpack
-from .instances import CALLS, FAMILIES, FIELDS, SPEC, SPLITS, VALUES, VOCABULARY, TinyTask, draw
+from .instances import CALLS, FAMILIES, FIELDS, SPEC, VALUES, VOCABULARY, TinyTask, draw
 
 STEP_REWARD = 0.2
 WRONG = -0.3
@@ -100,10 +100,7 @@ class TinyCodeEnv(TurnEnv):
         """Draw an instance of ``options["split"]`` (default ``train``) and put it into a clean sandbox."""
         super().reset(seed=seed)
         self.close()
-        split = (options or {}).get("split", "train")
-        if split not in SPLITS:
-            raise ValueError(f"unknown split {split!r} of turnwise/TinyCode-v0; choose from {', '.join(SPLITS)}")
-        number = int(self.np_random.integers(2**31)) if seed is None else seed
+        number, split = seed_and_split(self, seed, options)
         self._task = draw(number, split, self.family)
         self._open = ""
         self._left: list[str] = []

@@ -20,7 +20,6 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 FAMILIES = ("repair", "set", "write")
-SPLITS = ("train", "test")
 HELD_OUT_SHARE = 5
 """One combination in this many belongs to the test split."""
 TWICE_SHARE = 3

@@ -5,8 +5,8 @@ with the expected one: files, folders, settings and, where the task is about the
 the answer. ``by`` selects what the test split holds out: instances, templates, or an application.
 """
 
+from ...computer.env import ObservationMode
 from ..custom_task import CustomDesktopEnv
-from ..env import ObservationMode
 from ..task import DesktopTask, EndState
 from .catalog import TEMPLATES, draw
 from .expected import Expected

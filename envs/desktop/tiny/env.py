@@ -12,11 +12,10 @@ never trained on).
 
 from typing import Any
 
-from ...base import Info, Obs, TurnEnv
+from ...base import Info, Obs, TurnEnv, seed_and_split
 from ...computer.elements import Node
 from ...spaces import FreeText, Png
 from ..desktop_session import DesktopSession, opening
-from ..env import SPLITS
 from ..task import DesktopTask
 from .tasks import Instance, draw
 
@@ -73,10 +72,7 @@ class TinyDesktopEnv(TurnEnv):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
         """Draw an instance of ``options["split"]`` (default ``train``) and type its first number."""
         super().reset(seed=seed)
-        split = (options or {}).get("split", "train")
-        if split not in SPLITS:
-            raise ValueError(f"unknown split {split!r} of turnwise/TinyDesktop-v0; choose from {', '.join(SPLITS)}")
-        number = int(self.np_random.integers(2**31)) if seed is None else seed
+        number, split = seed_and_split(self, seed, options)
         self._instance = instance = draw(number, split, self.by)
         digits = instance.start if instance.start != "0" else ""
         typed = [{"verb": "click", "name": ("button", digit)} for digit in digits]
@@ -84,7 +80,8 @@ class TinyDesktopEnv(TurnEnv):
         answer, _ = self._desktop.open([start, {"do": "observe"}])
         self._over, self._turn = False, 0
         self._read(answer.get("nodes", ()))
-        return f"task {instance.goal} {self._shown}", self._info(True, {}, False) | {"extras": self._extras(instance)}
+        extras = self._desktop.extras() | {"task": instance.kind}
+        return f"task {instance.goal} {self._shown}", self._info(True, {}, False) | {"extras": extras}
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
         """Click one button, or give up."""
@@ -115,8 +112,7 @@ class TinyDesktopEnv(TurnEnv):
 
     def screenshot(self) -> Png | None:
         """Return the screen as it is now."""
-        _, png = self._desktop.do([{"do": "observe", "tree": False, "screenshot": True}])
-        return Png(png) if png else None
+        return self._desktop.screenshot()
 
     def close(self) -> None:
         """Release the sandbox."""
@@ -157,11 +153,6 @@ class TinyDesktopEnv(TurnEnv):
     def _display(self) -> str:
         shown = [str(node.get("value", "")) for node in self._nodes if (node["role"], node["name"]) == DISPLAY]
         return shown[0].strip() if shown else ""
-
-    def _extras(self, instance: Instance) -> dict[str, Any]:
-        sandbox = self._desktop.sandbox
-        image = {"image": sandbox.spec.image, "digest": sandbox.digest} if sandbox else {}
-        return {"sandbox": image, "task": instance.kind}
 
     def _info(self, valid: bool, reward_parts: dict[str, float], success: bool) -> Info:
         return {

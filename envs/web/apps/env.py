@@ -17,9 +17,9 @@ from typing import Any
 from ....sandbox.images.reference import PROGRAMS_FOLDER
 from ...base import Info, Obs
 from ...computer.elements import Node
+from ...computer.env import ObservationMode
 from ..actions import ANSWER
 from ..custom_site import PORT, CustomSiteEnv, FinalState, SiteTask
-from ..env import ObservationMode
 from .database import opened
 from .splits import BY, HELD_OUT_SITE, instance, templates_of
 from .tasks.catalog import draw

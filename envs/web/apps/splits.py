@@ -6,7 +6,7 @@ A template or a site is on the same side of a split for every seed.
 import zlib
 from dataclasses import dataclass
 
-from ..env import SPLITS
+from ....records import SPLITS
 from .tasks.catalog import SITES, TEMPLATES
 
 BY = ("instance", "template", "site")

@@ -17,9 +17,10 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from ..actions import Action
+from ...computer.calls import Action
+from ...computer.env import ObservationMode, Verdict
 from ..browser_session import BrowserSession
-from ..env import BrowserEnv, EpisodeStart, ObservationMode, Verdict
+from ..env import BrowserEnv, EpisodeStart
 from .tasks import IN_PLACE, LATE_ICONS, MOVING, TASKS
 
 PORT = 8081

@@ -19,12 +19,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ...base import Info, Obs, TurnEnv
+from ...base import Info, Obs, TurnEnv, seed_and_split
 from ...computer.elements import CLICKABLE_ROLES, Node
 from ...spaces import FreeText, Png
 from ..apps.splits import BY
 from ..browser_session import SPEC, BrowserSession
-from ..env import SPLITS, BrowserEnv
+from ..env import BrowserEnv
 from ..miniwob.env import SERVER, MiniWoBEnv
 from .login import LoginEnv
 
@@ -94,10 +94,7 @@ class TinyWebEnv(TurnEnv):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
         """Draw an instance of ``options["split"]`` (default ``train``) and open it."""
         super().reset(seed=seed)
-        split = (options or {}).get("split", "train")
-        if split not in SPLITS:
-            raise ValueError(f"unknown split {split!r} of turnwise/TinyWeb-v0; choose from {', '.join(SPLITS)}")
-        number = int(self.np_random.integers(2**31)) if seed is None else seed
+        number, split = seed_and_split(self, seed, options)
         self._env = env = self._draw(number, split)
         _, info = env.reset(seed=number, options={"split": split})
         self._words: dict[str, str] = {}

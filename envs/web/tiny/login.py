@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..actions import Action
+from ...computer.calls import Action
+from ...computer.env import Verdict
 from ..apps.env import WebAppsEnv
 from ..custom_site import SiteTask
-from ..env import Verdict
 
 LOGGED_IN_BUTTON = "Log out"
 SEEDS_PER_TASK = 1000

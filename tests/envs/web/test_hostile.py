@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from turnwise.envs.computer import driver_client
+from turnwise.envs.computer.env import ObservationMode
 from turnwise.envs.web.browser_session import BROWSER_USER, DRIVER_USER, SITE_USER, SOCKET
 from turnwise.envs.web.custom_site import FinalState, SiteTask
-from turnwise.envs.web.env import ObservationMode
 from turnwise.envs.web.site_server import FILES
 from turnwise.sandbox import SandboxError, SandboxLost
 from turnwise.sandbox.errors import NodeLost

@@ -7,8 +7,8 @@ from time import sleep
 
 import pytest
 from gymnasium.utils.env_checker import check_env
+from turnwise.envs.computer.env import ObservationMode
 from turnwise.envs.web.browser_session import BrowserSession
-from turnwise.envs.web.env import ObservationMode
 from turnwise.envs.web.miniwob.env import SERVER, MiniWoBEnv
 from turnwise.envs.web.miniwob.tasks import TASKS
 
@@ -166,3 +166,4 @@ def test_coordinates_of_the_screenshot_can_be_clicked(browser: BrowserSession) -
     x, y, wide, high = button["rect"]
     _, reward, over, _, _ = env.step(f"click({x + wide / 2}, {y + high / 2})")
     assert (reward, over) == (1.0, True)
+    assert env.step("noop()")[0] in env.observation_space

@@ -11,8 +11,9 @@ from dataclasses import replace
 
 import pytest
 from turnwise.envs.computer.elements import in_viewport
+from turnwise.envs.computer.env import ObservationMode
 from turnwise.envs.web.browser_session import BrowserSession
-from turnwise.envs.web.env import BrowserEnv, EpisodeStart, ObservationMode
+from turnwise.envs.web.env import BrowserEnv, EpisodeStart
 from turnwise.envs.web.miniwob.env import SERVER, MiniWoBEnv
 from turnwise.envs.web.miniwob.tasks import IN_PLACE, LATE_ICONS
 

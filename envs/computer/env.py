@@ -1,0 +1,185 @@
+"""An episode on a screen: what the environments in a browser and on a desktop share.
+
+A subclass names its driver and states how an episode starts, which actions exist and what they achieved. The
+observation is the tree of elements as numbered text, a screenshot, or both. Damage that an action does to the agent's
+own screen (a crash, an endless script or loop) is an outcome: the observation reports it, and the episode is graded.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Literal, get_args
+
+import numpy as np
+from gymnasium.spaces import Dict
+
+from ..base import Info, Obs, TurnEnv, seed_and_split
+from ..spaces import FreeText, Png, PngSpace
+from .calls import Action, InvalidAction
+from .driver_client import DriverClient, Steps
+from .elements import Node
+from .marks import draw_marks
+from .text_tree import render
+
+ObservationMode = Literal["text", "screenshot", "both"]
+OBSERVATION_MODES: tuple[ObservationMode, ...] = get_args(ObservationMode)
+MAX_OBSERVATION_CHARS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The evaluation of the screen after a turn."""
+
+    reward_parts: Mapping[str, float] = field(default_factory=dict)
+    over: bool = False
+    success: bool = False
+
+
+class ScreenEnv(TurnEnv, ABC):
+    """The base class of environments on a screen of ``width`` x ``height`` pixels.
+
+    ``observation`` is ``text``, ``screenshot`` or ``both``; ``marks`` draws the numbers of the elements on screenshots.
+
+    Raises:
+        ValueError: an option or, at reset, the split is unknown.
+        SandboxError: the sandbox or its driver failed.
+    """
+
+    sandboxed = True
+    keeps_sandbox = True
+    width: int
+    height: int
+
+    def __init__(self, observation: ObservationMode = "text", marks: bool = False) -> None:
+        if observation not in OBSERVATION_MODES:
+            raise ValueError(f"unknown `observation` {observation!r}; choose from {', '.join(OBSERVATION_MODES)}")
+        if not isinstance(marks, bool):
+            raise ValueError(f"`marks` must be true or false, not {marks!r}")
+        if marks and observation == "text":
+            raise ValueError('`marks` are drawn on screenshots; set `observation` to "screenshot" or "both"')
+        self.observation = observation
+        self.marks = marks
+        self.action_space = FreeText()
+        text_space = FreeText(MAX_OBSERVATION_CHARS)
+        self.observation_space = (
+            text_space
+            if observation == "text"
+            else Dict({"text": text_space, "image": PngSpace(self.width, self.height)})
+        )
+        self.nodes: list[Node] = []
+        """The nodes of the last observation."""
+        self.goal = ""
+        """The goal of the current episode."""
+        self._begun = False
+        self._over = True
+        self._turn = 0
+        self._state_key = ""
+
+    @property
+    @abstractmethod
+    def client(self) -> DriverClient:
+        """The client of the screen's driver."""
+
+    @abstractmethod
+    def _opening(self, seed: int, split: str) -> Steps:
+        """Draw an instance of the task; return the driver's steps that open it."""
+
+    @abstractmethod
+    def _goal(self, answer: Mapping[str, Any]) -> str:
+        """Return the goal of the instance from the driver's answer to its opening."""
+
+    @abstractmethod
+    def _parse(self, text: str) -> Sequence[Action] | InvalidAction:
+        """Return the actions on the last line of the agent's text."""
+
+    @abstractmethod
+    def _steps(self, actions: Sequence[Action]) -> Steps:
+        """Return the driver's steps of a turn, its observation last; an invalid turn has no actions."""
+
+    @abstractmethod
+    def _verdict(self, actions: Sequence[Action], answer: Mapping[str, Any]) -> Verdict:
+        """Return the verdict after a turn from the driver's answer."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
+        """Draw an instance of ``options["split"]`` (default ``train``) and open it."""
+        super().reset(seed=seed)
+        steps = self._opening(*seed_and_split(self, seed, options))
+        self._begun = True
+        answer, png = self.client.open([*steps, self._observe_step()])
+        self._over, self._turn = False, 0
+        self.goal = self._goal(answer)
+        observation = self._observation(f"goal: {self.goal}", answer, png)
+        return observation, self._info(True, {}, False) | {"extras": self.client.extras()}
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        """Apply the action on the last line of the text."""
+        if not self._begun:
+            raise RuntimeError(f"`{type(self).__name__}` was stepped before its first reset; call `reset` first")
+        if self._over:
+            return self._ended(), 0.0, True, False, self._info(False, {}, False)
+        parsed = self._parse(action)
+        actions = () if isinstance(parsed, InvalidAction) else tuple(parsed)
+        # An episode whose sandbox fails in the next line cannot be stepped again.
+        self._over = True
+        answer, png = self.client.do(self._steps(actions))
+        self._turn += 1
+        verdict = self._verdict(actions, answer)
+        self._over = verdict.over or "broken" in answer
+        error = parsed.message if isinstance(parsed, InvalidAction) else answer.get("refused", "")
+        shown_error = answer.get("lost", error)
+        observation = self._observation(f"error: {shown_error}" if shown_error else "", answer, png)
+        info = self._info(not error, verdict.reward_parts, verdict.success)
+        return observation, float(sum(verdict.reward_parts.values())), self._over, False, info
+
+    def screenshot(self) -> Png | None:
+        """Return the screen as it is now; None if there is no screenshot."""
+        return self.client.screenshot()
+
+    def close(self) -> None:
+        """Release the sandbox."""
+        self.client.close()
+
+    def _ended(self) -> Obs:
+        return "ended" if self.observation == "text" else {"text": "ended", "image": self._black()}
+
+    def _observe_step(self) -> dict[str, Any]:
+        return {
+            "do": "observe",
+            "tree": self.observation != "screenshot" or self.marks,
+            "screenshot": self.observation != "text",
+        }
+
+    def _observation(self, message: str, answer: Mapping[str, Any], png: bytes) -> Obs:
+        self.nodes = list(answer.get("nodes", ()))
+        pixels_only = self.observation == "screenshot"
+        page = self._text_with_screenshot(answer) if pixels_only else render(answer)
+        # The drivers of one image make the same file for the same pixels, so the file names the state.
+        self._state_key = sha256(png if pixels_only else page.encode()).hexdigest()[:16]
+        text = "\n".join(part for part in (message, page) if part)
+        if self.observation == "text":
+            return text
+        return {"text": text, "image": self._image(png)}
+
+    def _text_with_screenshot(self, answer: Mapping[str, Any]) -> str:
+        """Return the text of an observation whose elements only the screenshot shows; empty for none."""
+        return ""
+
+    def _image(self, png: bytes) -> Png:
+        """Return the screenshot, with marks if they are on; a black picture if there is none."""
+        if not png:
+            return self._black()
+        image = Png(png)
+        return Png.encode(draw_marks(image.pixels(), self.nodes)) if self.marks else image
+
+    def _black(self) -> Png:
+        return Png.encode(np.zeros((self.height, self.width, 3), np.uint8))
+
+    def _info(self, valid: bool, reward_parts: Mapping[str, float], success: bool) -> Info:
+        return {
+            "action_valid": valid,
+            "state_key": self._state_key,
+            "env_error": None,
+            "success": success,
+            "reward_parts": dict(reward_parts),
+        }
