@@ -6,11 +6,12 @@ the answer. ``by`` selects what the test split holds out: instances, templates, 
 """
 
 from ...computer.env import ObservationMode
+from ...computer.splits import TemplateChoice
 from ..custom_task import CustomDesktopEnv
 from ..task import DesktopTask, EndState
-from .catalog import TEMPLATES, draw
+from .catalog import draw
 from .expected import Expected
-from .splits import BY, HELD_OUT_APPLICATION, instance, templates_of
+from .splits import DESKTOP_SPLITS, HELD_OUT_APPLICATION, VISUAL
 
 
 class DesktopTasksEnv(CustomDesktopEnv):
@@ -31,21 +32,14 @@ class DesktopTasksEnv(CustomDesktopEnv):
         marks: bool = False,
     ) -> None:
         super().__init__(observation, marks)
-        if by not in BY:
-            raise ValueError(f"unknown `by` {by!r}; choose from {', '.join(BY)}")
-        templates_of(by, "test", held_out_application)
-        if template is not None:
-            draw(template, 0)
-            if TEMPLATES[template].visual and observation == "text":
-                raise ValueError(f'`{template}` needs a screenshot; set `observation` to "screenshot" or "both"')
-        self._by, self._held_out_application, self._template = by, held_out_application, template
+        left_out = VISUAL if observation == "text" else frozenset[str]()
+        self.choice = TemplateChoice(DESKTOP_SPLITS, by, held_out_application, template, left_out)
+        if template in left_out:
+            raise ValueError(f'`{template}` needs a screenshot; set `observation` to "screenshot" or "both"')
 
     def task(self, seed: int, split: str) -> DesktopTask:
         """Return the instance of a seed."""
-        if self._template is not None:
-            return draw(self._template, seed)
-        visual = self.observation != "text"
-        drawn = instance(self._by, split, seed, self._held_out_application, visual)
+        drawn = self.choice.instance(seed, split)
         return draw(drawn.template, drawn.seed)
 
     def check(self, end: EndState) -> bool:

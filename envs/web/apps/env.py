@@ -18,10 +18,11 @@ from ....sandbox.images.reference import PROGRAMS_FOLDER
 from ...base import Info, Obs
 from ...computer.elements import Node
 from ...computer.env import ObservationMode
+from ...computer.splits import TemplateChoice
 from ..actions import ANSWER
 from ..custom_site import PORT, CustomSiteEnv, FinalState, SiteTask
 from .database import opened
-from .splits import BY, HELD_OUT_SITE, instance, templates_of
+from .splits import APP_SPLITS, HELD_OUT_SITE
 from .tasks.catalog import draw
 from .tasks.template import Act, AppTask
 
@@ -49,10 +50,7 @@ class WebAppsEnv(CustomSiteEnv):
         marks: bool = False,
     ) -> None:
         super().__init__(observation, marks)
-        if by not in BY:
-            raise ValueError(f"unknown `by` {by!r}; choose from {', '.join(BY)}")
-        templates_of(by, "test", held_out_site)
-        self._by, self._held_out_site, self._template = by, held_out_site, template
+        self.choice = TemplateChoice(APP_SPLITS, by, held_out_site, template)
         self._taken: list[tuple[str, Sequence[Node]]] = []
         """The valid actions so far, each with the nodes before it; ``oracle`` compares them with the solution."""
         self._solved_steps: int | None = 0
@@ -60,11 +58,8 @@ class WebAppsEnv(CustomSiteEnv):
 
     def task(self, seed: int, split: str) -> SiteTask:
         """Return the instance of a seed."""
-        if self._template is not None:
-            drawn = draw(self._template, seed)
-        else:
-            which = instance(self._by, split, seed, self._held_out_site)
-            drawn = draw(which.template, which.seed)
+        instance = self.choice.instance(seed, split)
+        drawn = draw(instance.template, instance.seed)
         return SiteTask(drawn.goal, drawn.start, {WORLD: json.dumps(drawn.world).encode()}, drawn)
 
     def server_command(self) -> str:

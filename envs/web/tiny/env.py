@@ -22,7 +22,7 @@ from typing import Any
 from ...base import Info, Obs, TurnEnv, seed_and_split
 from ...computer.elements import CLICKABLE_ROLES, Node
 from ...spaces import FreeText, Png
-from ..apps.splits import BY
+from ..apps.splits import APP_SPLITS
 from ..browser_session import SPEC, BrowserSession
 from ..env import BrowserEnv
 from ..miniwob.env import SERVER, MiniWoBEnv
@@ -71,8 +71,8 @@ class TinyWebEnv(TurnEnv):
     keeps_sandbox = True
 
     def __init__(self, by: str = "instance") -> None:
-        if by not in BY:
-            raise ValueError(f"unknown `by` {by!r}; choose from {', '.join(BY)}")
+        if by not in APP_SPLITS.by:
+            raise ValueError(f"unknown `by` {by!r}; choose from {', '.join(APP_SPLITS.by)}")
         self.by = by
         self.action_space = FreeText(words=VOCABULARY)
         self.observation_space = FreeText(4000, words=VOCABULARY)

@@ -2,10 +2,11 @@
 
 import pytest
 from turnwise.envs import make
+from turnwise.envs.computer.splits import TemplateChoice
 from turnwise.envs.desktop.task import EndState
 from turnwise.envs.desktop.tasks.catalog import TEMPLATES, draw
 from turnwise.envs.desktop.tasks.env import DesktopTasksEnv
-from turnwise.envs.desktop.tasks.splits import instance
+from turnwise.envs.desktop.tasks.splits import DESKTOP_SPLITS
 
 
 def test_it_is_registered() -> None:
@@ -15,7 +16,7 @@ def test_it_is_registered() -> None:
 
 def test_an_index_is_a_task_of_its_split() -> None:
     env = DesktopTasksEnv(by="application", held_out_application="terminal", observation="both")
-    drawn = instance("application", "test", 3, "terminal")
+    drawn = TemplateChoice(DESKTOP_SPLITS, "application", "terminal").instance(3, "test")
     assert env.task(3, "test").goal == draw(drawn.template, drawn.seed).goal
 
 
@@ -24,9 +25,11 @@ def test_a_template_keeps_the_seed() -> None:
 
 
 def test_text_mode_leaves_out_what_only_a_picture_shows() -> None:
-    text = DesktopTasksEnv()
-    goals = {text.task(index, "train").goal for index in range(len(TEMPLATES))}
-    assert not [goal for goal in goals if "shows a" in goal]
+    for observation, shown in (("text", False), ("both", True)):
+        env = make("turnwise/Desktop-v0", observation=observation)
+        assert isinstance(env, DesktopTasksEnv)
+        goals = [env.task(index, "train").goal for index in range(len(TEMPLATES))]
+        assert any("shows a" in goal for goal in goals) is shown
     with pytest.raises(ValueError, match="needs a screenshot"):
         DesktopTasksEnv(template="viewer/find-shape")
 

@@ -5,6 +5,7 @@ CI samples the templates; `make soak` plays every one over 20 seeds.
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 from turnwise.envs.base import Obs
@@ -26,7 +27,7 @@ def env(desktops: None) -> Iterator[DesktopTasksEnv]:
 
 def played(env: DesktopTasksEnv, name: str, seed: int, acts: Sequence[str]) -> tuple[float, list[Obs]]:
     """Play acts from the start of a task; return the reward and the observations."""
-    env._template = name
+    env.choice = replace(env.choice, template=name)
     observation, _ = env.reset(seed=seed)
     total, seen, over = 0.0, [observation], False
     for act in acts:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from turnwise.envs.web.apps import env as apps_env
@@ -42,7 +43,7 @@ def test_the_oracle_succeeds_on_a_busy_machine(env: WebAppsEnv) -> None:
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
     try:
         for number in (0, 2):
-            env._template = list(TEMPLATES)[13 * number]
+            env.choice = replace(env.choice, template=list(TEMPLATES)[13 * number])
             solved(env, number)
     finally:
         for one in busy:
@@ -55,7 +56,7 @@ def test_the_oracle_succeeds_on_a_busy_machine(env: WebAppsEnv) -> None:
 def test_the_oracle_succeeds_the_same_way_twice_and_a_near_miss_fails(
     env: WebAppsEnv, template: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    env._template = template
+    env.choice = replace(env.choice, template=template)
     actions, seen = solved(env, seed)
     assert env.reset(seed=seed)[0] == seen[0]
     with monkeypatch.context() as patched:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from turnwise.envs.web.apps.env import WebAppsEnv
-from turnwise.envs.web.apps.splits import BY
+from turnwise.envs.web.apps.splits import APP_SPLITS
 from turnwise.envs.web.tiny.env import FIELD_ROLES, HELD_OUT, TRAINED, VOCABULARY, TinyWebEnv
 from turnwise.envs.web.tiny.login import LoginEnv
 
@@ -62,7 +62,7 @@ def test_a_failure_and_an_invalid_action_have_a_cost(env: TinyWebEnv) -> None:
     assert (seen, reward, over, info["success"]) == ("wrong", -0.3, True, False)
 
 
-@pytest.mark.parametrize("by", BY)
+@pytest.mark.parametrize("by", APP_SPLITS.by)
 def test_every_split_can_be_played(browsers: None, by: str) -> None:
     made = TinyWebEnv(by=by)
     try:
