@@ -34,21 +34,27 @@ def go_to(index: int) -> Acts:
 DELETE = (click("button", "Delete"), click("button", "OK"))
 
 
+def search(goal: str, files: Files, name: str, other: str) -> Plan:
+    """Return a task that asks for the name of a picture; ``other`` is a wrong answer."""
+    places = {picture: go_to(index) for index, picture in enumerate(sorted(files))}
+    return Plan(
+        f"{goal} Answer with the name of the file, and change nothing.",
+        start(sorted(files)),
+        files,
+        Expected(files, answer=name),
+        (*places[name], done(name)),
+        ((*places[other], done(other)), (*places[name], done()), (*places[name], *DELETE, done(name))),
+    )
+
+
 @registry.template()
 def find_size(draws: SeededDraws) -> Plan:
     """Find the picture of a size."""
     names, sizes, files = sized(draws)
     place, other = draws.sample(range(len(names)), 2)
     width, height = sizes[place]
-    return Plan(
-        f"Which of the pictures in this folder is {width} pixels wide and {height} pixels high? Answer with the name "
-        "of the file, and change nothing.",
-        start(names),
-        files,
-        Expected(files, answer=names[place]),
-        (*go_to(place), done(names[place])),
-        ((*go_to(other), done(names[other])), (*go_to(place), done()), (*go_to(place), *DELETE, done(names[place]))),
-    )
+    goal = f"Which of the pictures in this folder is {width} pixels wide and {height} pixels high?"
+    return search(goal, files, names[place], names[other])
 
 
 @registry.template()
@@ -101,12 +107,5 @@ def find_shape(draws: SeededDraws) -> Plan:
     files = {name: draw_picture(*kind, 480, 360) for name, kind in zip(names, shown, strict=True)}
     place, other = draws.sample(range(len(names)), 2)
     shape, color = shown[place]
-    return Plan(
-        f"Which of the pictures in this folder shows a {color} {shape}? Answer with the name of the file, and change "
-        "nothing.",
-        start(names),
-        files,
-        Expected(files, answer=names[place]),
-        (*go_to(place), done(names[place])),
-        ((*go_to(other), done(names[other])), (*go_to(place), done()), (*go_to(place), *DELETE, done(names[place]))),
-    )
+    goal = f"Which of the pictures in this folder shows a {color} {shape}?"
+    return search(goal, files, names[place], names[other])
