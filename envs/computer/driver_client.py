@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Any
 
-from ...sandbox import NodeLost, SandboxError, SandboxLease, SandboxLost, SandboxSpec, lease
+from ...sandbox import FileError, NodeLost, SandboxError, SandboxLease, SandboxLost, SandboxSpec, lease
+from ...sandbox.images.reference import PROGRAMS_FOLDER
 from ..spaces import Png
 
 LEASE_TIMEOUT_S = 15.0
@@ -42,6 +43,15 @@ PAGE, MACHINE = "page", "machine"
 """Who made a driver lose its page: what the agent did there is an outcome, the rest a failure of the environment."""
 
 Steps = Sequence[Mapping[str, Any]]
+
+
+def main_command(module: str, *arguments: str, libraries: Sequence[str] = ()) -> str:
+    """Return the shell command that calls ``main`` of a module of the image's programs.
+
+    ``libraries`` are more folders of the sandbox to import from.
+    """
+    called = f"from {module} import main; main({', '.join(map(repr, arguments))})"
+    return f'python3 -I -c "import sys; sys.path[:0] = {[*libraries, PROGRAMS_FOLDER]}; {called}"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +150,19 @@ class DriverClient:
         """
         _, png = self.do([{"do": "observe", "tree": False, "screenshot": True, "notes": False}])
         return Png(png) if png else None
+
+    def read_files(self, folder: str, user: int = 0) -> dict[str, bytes] | None:
+        """Return the files of a folder of the sandbox; None if they cannot be read or the screen is gone.
+
+        Raises:
+            SandboxError: the sandbox failed.
+        """
+        if self.sandbox is None:
+            return None
+        try:
+            return self.sandbox.read(folder, timeout_s=STEP_TIMEOUT_S, user=user)
+        except FileError:
+            return None
 
     def extras(self) -> dict[str, Any]:
         """Return the image and digest of the sandbox, for ``info["extras"]``; empty if there is no sandbox."""

@@ -4,18 +4,16 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...sandbox import FileError, SandboxSpec
-from ...sandbox.images.reference import PROGRAMS_FOLDER
-from ..computer.driver_client import STEP_TIMEOUT_S, DriverClient, DriverProgram
+from ...sandbox import SandboxSpec
+from ..computer.driver_client import STEP_TIMEOUT_S, DriverClient, DriverProgram, main_command
 from .task import DesktopTask
 
 SPEC = SandboxSpec(image="desktop", memory_mib=1024, cpus=2.0, pids=256, disk_mib=128, read_mib=64, output_kib=8192)
 SOCKET = "/tmp/desktop"  # noqa: S108 - a path in the sandbox
-MAIN = f"import sys; sys.path[:0] = ['{PROGRAMS_FOLDER}']; from driver.server import main; main('{SOCKET}')"
 DESKTOP = DriverProgram(
     name="desktop",
     spec=SPEC,
-    command=f'python3 -I -c "{MAIN}"',
+    command=main_command("driver.server", SOCKET),
     socket=SOCKET,
     exposed=True,
 )
@@ -35,11 +33,8 @@ class DesktopSession(DriverClient):
         Raises:
             SandboxError: the sandbox failed.
         """
-        if self.sandbox is None:
-            return None
-        try:
-            files = self.sandbox.read(HOME, timeout_s=STEP_TIMEOUT_S)
-        except FileError:
+        files = self.read_files(HOME)
+        if files is None or self.sandbox is None:
             return None
         listing = ["find", HOME, "-mindepth", "1", "-name", ".*", "-prune", "-o", "-type", "d", "-printf", "%P\\0"]
         found = self.sandbox.exec(listing, timeout_s=STEP_TIMEOUT_S)

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from ...sandbox import FileError, NodeLost, SandboxLease, SandboxLost, SandboxSpec
-from ...sandbox.images.reference import PROGRAMS_FOLDER
-from ..computer.driver_client import STEP_TIMEOUT_S, DriverClient, DriverProgram, Program
+from ...sandbox import NodeLost, SandboxLease, SandboxLost, SandboxSpec
+from ..computer.driver_client import DriverClient, DriverProgram, Program, main_command
 from .site_server import SiteServer
 
 SPEC = SandboxSpec(image="web", memory_mib=1024, cpus=2.0, pids=512, disk_mib=64, read_mib=64, output_kib=8192)
@@ -12,14 +11,14 @@ BROWSER_USER, DRIVER_USER, SITE_USER = 0, 1, 2
 """Users of a sandbox: a page that takes over Chromium has no rights to the driver, to the site or to its database."""
 SOCKET = "/tmp/driver/socket"  # noqa: S108 - a path in the sandbox
 LAUNCHER_SOCKET = "/tmp/launcher.socket"  # noqa: S108 - a path in the sandbox
-PYTHON = f"python3 -I -c \"import sys; sys.path[:0] = ['/opt/browser', '{PROGRAMS_FOLDER}']; from driver"
+LIBRARIES = ("/opt/browser",)
 BROWSER = DriverProgram(
     name="browser",
     spec=SPEC,
-    command=f"{PYTHON}.server import main; main('{SOCKET}', '{LAUNCHER_SOCKET}')\"",
+    command=main_command("driver.server", SOCKET, LAUNCHER_SOCKET, libraries=LIBRARIES),
     socket=SOCKET,
     user=DRIVER_USER,
-    helpers=(Program("launcher", f"{PYTHON}.launcher import main; main('{LAUNCHER_SOCKET}')\"", BROWSER_USER),),
+    helpers=(Program("launcher", main_command("driver.launcher", LAUNCHER_SOCKET, libraries=LIBRARIES), BROWSER_USER),),
 )
 
 
@@ -44,19 +43,6 @@ class BrowserSession(DriverClient):
             server.start(self.sandbox, SITE_USER)
         except (SandboxLost, NodeLost):
             self.renew()
-
-    def read_files(self, folder: str) -> dict[str, bytes] | None:
-        """Return the files of a folder of the sandbox; None if they cannot be read or the browser is gone.
-
-        Raises:
-            SandboxError: the sandbox or its driver failed.
-        """
-        if self.sandbox is None:
-            return None
-        try:
-            return self.sandbox.read(folder, timeout_s=STEP_TIMEOUT_S, user=SITE_USER)
-        except FileError:
-            return None
 
     def prepare(self, sandbox: SandboxLease) -> None:
         """Start the site's server in a new sandbox."""

@@ -23,7 +23,7 @@ from typing import Any
 from ..computer.calls import Action
 from ..computer.env import ObservationMode, Verdict
 from .actions import ANSWER
-from .browser_session import SPEC, BrowserSession
+from .browser_session import SITE_USER, SPEC, BrowserSession
 from .env import BrowserEnv, EpisodeStart
 from .site_server import FILES, SiteServer
 
@@ -122,7 +122,7 @@ class CustomSiteEnv(BrowserEnv):
         if self._task is None or not (answered or "broken" in answer):
             return Verdict()
         text = str(action.arguments["text"]) if action is not None and answered else ""
-        files = self.browser.read_files(FILES)
+        files = self.browser.read_files(FILES, SITE_USER)
         if files is None:
             return Verdict(over=True)
         tabs, active = answer.get("tabs") or [["", ""]], answer.get("active", 0)
