@@ -141,6 +141,7 @@ def log_errors(log: logging.Logger, message: str, **data: object) -> Iterator[No
     """Log an exception of the block as a warning and continue after the block."""
     try:
         yield
+    # The blocks clean up or retry: no exception of theirs may keep the caller from its next step.
     except Exception:
         log.warning(message, exc_info=True, extra=data)
 

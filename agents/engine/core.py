@@ -116,6 +116,7 @@ class Core:
             while self._run_commands():
                 self._step()
             self._core.shutdown()
+        # Model code, CUDA and plugins of vLLM can raise anything; without `_on_death` every open request would wait.
         except Exception:
             LOG.exception("a step of vLLM raised; the process ends")
             self._on_death()

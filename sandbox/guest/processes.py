@@ -9,6 +9,9 @@ import time
 from collections.abc import Iterator
 
 KILL_TIMEOUT_S = 2.0
+KILL_POLL_INTERVAL_S = 0.001
+END_POLL_INTERVAL_S = 0.0005
+"""The end of a process is polled, within ``KILL_TIMEOUT_S``: no event reports it for a process that is not a child."""
 OOM_COUNTERS = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
 
 WATCHED: dict[int, int | None] = {}
@@ -65,7 +68,7 @@ def kill_since(tick: int) -> None:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, number)
         reap()
-        time.sleep(0.001)
+        time.sleep(KILL_POLL_INTERVAL_S)
 
 
 def end_all() -> None:
@@ -80,5 +83,5 @@ def end_all() -> None:
         if time.monotonic() > until:
             raise TimeoutError(f"processes of the sandbox user did not exit within {KILL_TIMEOUT_S:g} s")
         reap()
-        time.sleep(0.0005)
+        time.sleep(END_POLL_INTERVAL_S)
     reap()
