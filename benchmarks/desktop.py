@@ -39,7 +39,7 @@ MEMORY = "cat /sys/fs/cgroup/memory/memory.usage_in_bytes 2>/dev/null || cat /sy
 
 
 class Entry(DesktopEnv):
-    """A dialog with a text field, an application that defers no work to a timer of its own."""
+    """A dialog with a text field, an application that defers no work to a timer."""
 
     def start_episode(self, seed: int, split: str) -> DesktopTask:
         """Return the one task."""

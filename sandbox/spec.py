@@ -32,7 +32,7 @@ class SandboxSpec(BaseModel):
     """Limit of one ``read``."""
     network: Literal["none"] = "none"
     purpose: str = ""
-    """What the sandbox is for; equal limits with different purposes never share a sandbox."""
+    """The use of the sandbox; equal limits with different purposes never share a sandbox."""
     ttl_s: float = Field(3600.0, gt=0)
     """Time to live: the sandbox ends itself this long after its start, even during a command."""
     trusted: bool = False

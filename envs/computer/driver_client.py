@@ -40,7 +40,7 @@ MAX_LEASE_S = 1800.0
 """Sandboxes are replaced between episodes after half of this time."""
 POLL_INTERVAL_S = 0.02
 PAGE, MACHINE = "page", "machine"
-"""Who made a driver lose its page: what the agent did there is an outcome, the rest a failure of the environment."""
+"""The causes of a lost page: the agent's actions there, an outcome, or the machine, a failure of the environment."""
 
 Steps = Sequence[Mapping[str, Any]]
 

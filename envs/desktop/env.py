@@ -98,7 +98,7 @@ class DesktopEnv(ScreenEnv):
     def _steps(self, actions: Sequence[Action]) -> Steps:
         ends = _end_of(actions) is not None
         steps = [{"do": "act", "action": one.as_request()} for one in actions if one.verb not in (DONE, FAIL)]
-        # What the last actions started, such as saving a file, counts.
+        # Effects of the last actions, such as a saved file, count.
         settle = [{"do": "settle"}] if ends else []
         return [*steps, *settle, self._observe_step() | {"windows": ends}]
 

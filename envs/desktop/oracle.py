@@ -27,7 +27,7 @@ def resolve(action: str, nodes: Sequence[Node]) -> str:
     """Return the action with the number of an element in place of each reference.
 
     Raises:
-        LookupError: there is no such element in view; the text lists those that are.
+        LookupError: no element in view matches; the text lists the elements in view.
     """
 
     def number(reference: re.Match[str]) -> str:
@@ -40,7 +40,7 @@ def resolve(action: str, nodes: Sequence[Node]) -> str:
         wanted = int(count or 1)
         if len(found) < wanted:
             shown = ", ".join(f"{node['role']} {node['name']!r}" for node in nodes if in_viewport(node))
-            raise LookupError(f"there is no element {reference.group()} on the screen; in view: {shown[:4000]}")
+            raise LookupError(f"element {reference.group()} is not on the screen; in view: {shown[:4000]}")
         return str(found[wanted - 1]["id"])
 
     return REFERENCE.sub(number, action)

@@ -322,7 +322,7 @@ async def vocabulary_closed(subject: Subject) -> str:
 
 
 async def trainable(subject: Subject) -> str:
-    """Check whether a run may train on the rewards; an environment for evaluation only is no fault."""
+    """Check whether a run may train on the rewards; skip an environment for evaluation only."""
     async with subject.made() as owner:
         try:
             await owner.run("check_trainable", lambda env: env.check_trainable(), subject.timeout_s)

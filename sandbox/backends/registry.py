@@ -74,7 +74,7 @@ class BackendClass(Protocol):
 
     @property
     def Options(self) -> type[BaseModel]:
-        """Return the type of its own settings, the table ``[sandboxes.options]`` of a configuration."""
+        """Return the type of the backend's settings, the table ``[sandboxes.options]`` of a configuration."""
         ...
 
     def create(self, run: str, options: Any, *, allow_untrusted: bool) -> Backend:

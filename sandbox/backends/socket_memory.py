@@ -1,7 +1,7 @@
 """Limit of the socket buffers of a container where its memory limit does not include them (cgroup v1).
 
-Under cgroup v2, the memory limit includes buffers of TCP and UDP. Under v1 they have a limit of their own, which no
-engine sets. Without it, one sandbox can use up the memory that the kernel grants to TCP on the whole machine.
+Under cgroup v2, the memory limit includes buffers of TCP and UDP. Under v1 they have a separate limit, which no engine
+sets. Without it, one sandbox can use up the memory that the kernel grants to TCP on the whole machine.
 """
 
 import logging

@@ -156,7 +156,7 @@ class Server:
             raise Refused(f"the sandbox has {MAX_STREAMS} open streams; close one of them")
 
     def do_close_streams(self, payload: bytes) -> Answer:
-        """Close every stream; after the answer, the guest agent sends nothing of its own accord."""
+        """Close every stream; after the answer, the guest agent sends only answers."""
         self.hub.close_streams()
         return {}, b""
 

@@ -1,4 +1,4 @@
-"""Frames over a byte stream of asyncio, received by callbacks, so that an answer needs no task of its own."""
+"""Frames over a byte stream of asyncio, received by callbacks, so that an answer needs no separate task."""
 
 import asyncio
 import os

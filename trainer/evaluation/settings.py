@@ -104,7 +104,7 @@ def is_model(policy: str) -> bool:
 
 
 def _with_options(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the stored settings of sandboxes; ``runtime`` was a key of its own before it was an option of Docker."""
+    """Return the stored settings of sandboxes; ``runtime`` was a separate key before it was an option of Docker."""
     present = {key: value for key, value in stored.items() if key != "runtime"}
     if stored.get("runtime"):
         present["options"] = {"runtime": stored["runtime"]}

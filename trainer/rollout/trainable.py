@@ -12,7 +12,7 @@ async def refuse_untrainable(environments: Sequence[EnvironmentConfig], timeout_
     """Make each environment once and call its ``check_trainable``. ``timeout_s`` bounds each call.
 
     An environment that cannot be made is left to its episodes, which record the failure. A check that fails in any way
-    refuses the environment: nobody knows whether the agent can forge its rewards.
+    refuses the environment, because the agent may be able to forge its rewards.
 
     Raises:
         NotTrainable: a run must not train on an environment; the message names the environment and the task.

@@ -22,7 +22,7 @@ RELATIVE_TOLERANCE = 1e-9
 
 
 NOT_LITERAL = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
-"""What Python raises for a source that is not a literal, has an unhashable key, or is too deep."""
+"""The exceptions that Python raises for a source that is not a literal, has an unhashable key, or is too deep."""
 
 
 class BadCall(ValueError):
@@ -140,7 +140,7 @@ def _expected(text: str) -> Any:
 
 
 def _has_object(value: Any) -> bool:
-    """Return whether an encoded value holds an object of which only the class is known."""
+    """Return whether an encoded value holds an object, which is encoded by its class alone."""
     if isinstance(value, dict):
         return "object" in value or any(map(_has_object, value.values()))
     return isinstance(value, list) and any(map(_has_object, value))

@@ -108,8 +108,8 @@ def boundary(words: Words) -> CodeTask:
         given=next(iter(wrong.values())),
         right=source(chosen.right),
         wrong=wrong,
-        # A multiple of N, and one more, besides: so many are where a page is full and where one begins. The last input
-        # has one reading less than N.
+        # The earlier inputs include a multiple of N, where a page is full, and one more, where a page begins. The last
+        # input has one reading less than N.
         inputs=[*full, fewer],
         reference=reference,
     )

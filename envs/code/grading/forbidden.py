@@ -21,12 +21,12 @@ SECTIONS = {
     "tox.ini": (b"[pytest]",),
     "entry_points.txt": (b"[pytest11]",),
 }
-"""Shared INI files, and the sections that configure a test runner; pytest knows each in this spelling only."""
+"""Shared INI files, and the sections that configure a test runner; pytest reads each in this spelling only."""
 MAX_TOML_BYTES = 1 << 16
 """Maximum size of a new or changed ``pyproject.toml``."""
 TOML_MARKS = (b"pytest", b"\\")
-"""What every ``pyproject.toml`` that configures pytest contains, in some case: its name, or an escape that spells it. A
-TOML parser would be exact, but takes quadratic time for a key of many parts, and this runs on the host."""
+"""A ``pyproject.toml`` that configures pytest contains one of these, in some case: its name, or an escape that spells
+it. A TOML parser would be exact, but takes quadratic time for a key of many parts, and this runs on the host."""
 MODULE_SUFFIXES = (".py", ".pyc", ".so")
 """Endings of the files that Python imports. An extension module may have a tag before its ending: ``x.abi3.so``."""
 MODULES = frozenset(sys.stdlib_module_names) | {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "py"}

@@ -32,7 +32,7 @@ from ..task import CodeTask, Files, changed
 from . import pytest_guest
 
 TESTS = "tests"
-"""Purpose of the sandboxes that hold hidden tests. What remains of a test reaches other gradings at most, whose code
+"""Purpose of the sandboxes that hold hidden tests. The remains of a test reach other gradings at most, whose code
 shares a sandbox with its own tests anyway, and never an agent."""
 TESTS_TIMEOUT_MAX_S = 20.0
 TESTS_TIMEOUT_CASES = 10

@@ -33,7 +33,7 @@ def double_click(role: str, name: str) -> str:
 
 
 def done(answer: object = None) -> str:
-    """End the episode, with an answer if the task asks for one."""
+    """End the episode, with an answer if the task requests one."""
     return "done()" if answer is None else f"done({json.dumps(str(answer), ensure_ascii=False)})"
 
 

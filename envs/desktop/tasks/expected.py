@@ -66,7 +66,7 @@ Document = bytes | Text | Sheet
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What must hold at the end of an episode."""
+    """The state that an episode must end in."""
 
     documents: Mapping[str, Document]
     """All documents, by relative path; bytes stand for themselves."""

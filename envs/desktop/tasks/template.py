@@ -36,7 +36,7 @@ class Template:
     uses: tuple[str, ...]
     """The applications that the task needs."""
     visual: bool
-    """Whether the task needs a screenshot: the accessibility tree does not show what it asks for."""
+    """Whether the task needs a screenshot: the accessibility tree lacks what the goal names."""
     plan: Planner
 
     def draw(self, seed: int) -> DesktopTask:

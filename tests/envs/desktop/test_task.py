@@ -1,4 +1,4 @@
-"""What a check reads from the end of an episode."""
+"""The end state of an episode, as a check reads it."""
 
 from turnwise.envs.desktop.task import SETTINGS_FILE, DesktopTask, EndState
 

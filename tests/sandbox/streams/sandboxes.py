@@ -38,7 +38,7 @@ async def one_sandbox() -> AsyncIterator[Sandbox]:
 
 
 def in_sandbox(work: Callable[[Sandbox], Awaitable[Any]]) -> None:
-    """Run ``work`` in an event loop with a sandbox of its own."""
+    """Run ``work`` in an event loop with its own sandbox."""
 
     async def main() -> None:
         async with one_sandbox() as sandbox, asyncio.timeout(60):

@@ -35,7 +35,7 @@ DELETE = (click("button", "Delete"), click("button", "OK"))
 
 
 def search(goal: str, files: Files, name: str, other: str) -> Plan:
-    """Return a task that asks for the name of a picture; ``other`` is a wrong answer."""
+    """Return a task that requests the name of a picture; ``other`` is a wrong answer."""
     places = {picture: go_to(index) for index, picture in enumerate(sorted(files))}
     return Plan(
         f"{goal} Answer with the name of the file, and change nothing.",
