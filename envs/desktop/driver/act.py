@@ -43,14 +43,14 @@ def target(episode: Episode, action: dict[str, Any], prefix: str = "") -> tuple[
     """Return the pixel that an action addresses, by coordinates or by the number of an element.
 
     Raises:
-        Refused: there is no such element, it is out of view, or the pixel is outside the screen.
+        Refused: the element is not on the screen or not in view, or the pixel is outside the screen.
     """
     screen = episode.screen
     if (number := action.get(prefix + "id")) is None:
         return screen.point(action[prefix + "x"], action[prefix + "y"])
     node = episode.numbers.nodes.get(number)
     if node is None:
-        raise Refused(f"there is no element {number} on the screen")
+        raise Refused(f"element {number} is not on the screen")
     if not node.get("in_viewport"):
         raise Refused(f"element {number} is covered or out of view: click its window, or scroll, first")
     return screen.point(*middle(node["rect"], screen.width, screen.height))

@@ -16,7 +16,7 @@ On other machines timers do not count, and `wait` is the agent's means to see de
 WORK_TIMER_MS = 350
 """A thread that waits with a shorter timeout has work to do soon: the next frame, a deferred update, a dialog's check.
 
-Tooltips come after 500 ms, and are no effect of an action.
+Tooltips come after 500 ms; they do not count as effects of an action.
 """
 KILL_TIMEOUT_S = 3.0
 TERMINAL_FIELD = 4

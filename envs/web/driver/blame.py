@@ -2,7 +2,7 @@
 
 A page that the agent drove into an endless script is an outcome. A page that gets no processor time, or a browser that
 has stopped, is a failure of the world. The renderers' processor time and waiting time, as the kernel counts them since
-the middle of the request, tell the two apart on a busy machine too.
+the middle of the request, distinguish the two on a busy machine too.
 """
 
 from __future__ import annotations

@@ -54,7 +54,11 @@ context, and would leak from one episode into the next; a new context therefore 
 
 
 class Browser:
-    """One Chromium at a time; ``begin`` gives each episode its context."""
+    """One Chromium at a time; ``begin`` gives each episode its context.
+
+    Playwright raises a plain ``Exception`` once its Node process has ended, and raises the error of an event listener
+    from the next call, whatever its type. A handler that replaces or ends a part therefore catches ``Exception``.
+    """
 
     def __init__(self, processes: Chromium) -> None:
         self.processes = processes

@@ -70,7 +70,7 @@ class Chromium:
         await asyncio.to_thread(_finish, ended)
 
     def _on_closed(self) -> None:
-        """Tell Playwright and the launcher that the browser has ended."""
+        """Close the ends of Playwright and of the launcher, which report to both that the browser has ended."""
         for one in self._sockets:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_WR)

@@ -67,7 +67,7 @@ class Tab:
         )
         if not self.frame:
             self.on_navigated(answers[1]["frameTree"]["frame"])
-        # Repeats the events of the document in view, which must be known by then.
+        # Chromium now repeats the events of the document in view, which has been recorded above.
         await self.session.send("Page.setLifecycleEventsEnabled", {"enabled": True})
 
     def on_crashed(self) -> None:

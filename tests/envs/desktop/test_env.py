@@ -65,9 +65,9 @@ def test_coordinates_and_the_pyautogui_dialect_act_too(env: Played) -> None:
 def test_an_action_that_cannot_be_executed_is_answered(env: Played) -> None:
     env.begin("galculator")
     for action, part in {
-        "click(999)": "there is no element 999",
+        "click(999)": "element 999 is not on the screen",
         "click(4000, 10)": "outside the screen of 1024 x 768",
-        'press("ctrl+nokey")': "there is no key 'nokey'",
+        'press("ctrl+nokey")': "unknown key 'nokey'",
         "clik(1)": "did you mean click?",
     }.items():
         text, reward, over, info = env.act(action)

@@ -1,4 +1,4 @@
-"""Which keys to press for a text or a combination; a character without a key gets a spare one."""
+"""The keys to press for a text or a combination; a character without a key gets a spare one."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Keyboard:
                 raise Refused(f"press: {name!r:.40} is not a modifier; use ctrl, shift, alt or super")
             keysym = XK.string_to_keysym(known) if known else keysym_of(name)
             if not keysym:
-                raise Refused(f'press: there is no key {name!r:.40}; for example press("ctrl+s") or press("Return")')
+                raise Refused(f'press: unknown key {name!r:.40}; for example press("ctrl+s") or press("Return")')
             keys.append(self.keys.get(keysym) or self.for_text(chr(keysym & 0xFFFFFF))[0])
         return keys
 

@@ -1,7 +1,7 @@
 """Encode screens as PNG, incrementally: a strip of rows that did not change keeps its compressed bytes.
 
-Every strip is a deflate stream of its own between full flushes, in an IDAT chunk of its own, so that chunks of
-different times fit together. Level 1 without row filters is the fastest setting for flat user interfaces.
+Every strip is a separate deflate stream between full flushes, in a separate IDAT chunk, so that chunks of different
+times fit together. Level 1 without row filters is the fastest setting for flat user interfaces.
 """
 
 from __future__ import annotations
