@@ -57,9 +57,25 @@ def attack(env: Played, command: str) -> tuple[str, bool]:
     return text, over
 
 
-def test_a_crash_is_noted(env: Played, clean: str) -> None:
-    text, over = attack(env, "pkill -SEGV galculator")
-    assert "! galculator crashed (signal 11)" in text
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        pytest.param("pkill -SEGV galculator", "! galculator crashed (signal 11)", id="crash"),
+        pytest.param("(setsid sh -c 'while :; do :; done' >/dev/null 2>&1 &)", "textbox", id="endless loop"),
+        pytest.param("pkill -STOP galculator", "galculator does not respond", id="frozen application"),
+        pytest.param(
+            "(setsid python3 pointer.py >/dev/null 2>&1 &) ; sleep 0.5", "textbox value='0'", id="grabbed pointer"
+        ),
+        pytest.param(
+            "(setsid python3 server.py >/dev/null 2>&1 &) ; sleep 0.5",
+            "the desktop did not respond",
+            id="grabbed server",
+        ),
+    ],
+)
+def test_an_attack_is_shown_and_the_episode_continues(env: Played, clean: str, command: str, shown: str) -> None:
+    text, over = attack(env, command)
+    assert shown in text
     assert not over
 
 
@@ -70,36 +86,12 @@ def test_a_modal_dialog_and_a_flood_of_windows_are_shown(env: Played, clean: str
     assert not over
 
 
-def test_an_endless_loop_only_slows_the_episode(env: Played, clean: str) -> None:
-    text, over = attack(env, "(setsid sh -c 'while :; do :; done' >/dev/null 2>&1 &)")
-    assert "textbox" in text
-    assert not over
-
-
-def test_a_frozen_application_is_noted(env: Played, clean: str) -> None:
-    text, over = attack(env, "pkill -STOP galculator")
-    assert "galculator does not respond" in text
-    assert not over
-
-
-def test_a_grabbed_pointer_is_an_outcome(env: Played, clean: str) -> None:
-    text, over = attack(env, "(setsid python3 pointer.py >/dev/null 2>&1 &) ; sleep 0.5")
-    assert "textbox value='0'" in text
-    assert not over
-
-
 def test_a_full_disk_is_an_outcome(env: Played, clean: str) -> None:
     _, over = attack(
         env, "head -c 300M /dev/zero > big 2>/dev/null; head -c 300M /dev/zero > /tmp/big 2>/dev/null; true"
     )
     assert not over
     assert env.act("done()")[1:3] == (0.0, True)
-
-
-def test_a_grabbed_server_closes_the_applications(env: Played, clean: str) -> None:
-    text, over = attack(env, "(setsid python3 server.py >/dev/null 2>&1 &) ; sleep 0.5")
-    assert "the desktop did not respond" in text
-    assert not over
 
 
 def test_killing_every_process_ends_the_episode_without_success(env: Played, clean: str) -> None:
