@@ -44,6 +44,7 @@ from ..telemetry.events import Event, Note
 from ..telemetry.metrics import Metrics
 from .identity import RunIdentity, resolve_run
 from .offline.batches import offline_source
+from .offline.trainable import refuse_forgeable
 from .state import RunState
 from .summary import RunResult, draw_curve, summarize
 
@@ -88,7 +89,8 @@ def train(
     if not identity.resumes and identity.parent is None:
         config.model.folder()  # refused here, because Ray and the imports below take seconds
     if config.is_offline:
-        offline_source(config, database)
+        for reason in asyncio.run(refuse_forgeable(config, database, offline_source(config, database))):
+            report(Note(f"not checked whether an agent can forge the rewards: {reason}"))
     logs = LogFolder.of(run_folder(database, identity.name))
     with hold_run(database, identity.name, SHUTDOWN.abandon), logs.writing("driver"):
         SHUTDOWN.hint = "stopping; the same command resumes the run (a second signal ends it at once)"
