@@ -31,8 +31,9 @@ def ordering(words: Words) -> CodeTask:
     def source(order: str) -> str:
         return text(PROGRAM, first=words.first, second=words.second, third=words.third, count=count, order=order)
 
-    def scores() -> str:
-        high, low = words.number(100, 180), words.number(20, 90)
+    def scores(number: int) -> str:
+        # Another highest score in each input, so that no two inputs have the same answer.
+        high, low = words.number(100 + 30 * number, 120 + 30 * number), words.number(20, 90)
         tied = [("zeta", high), ("betas", high), ("mu", high), ("beta", high)]
         rest = [(words.third, high + 7), ("alpha", low), ("eta", low + 3), ("xi", 9), ("pi", 8)]
         # The tied ones come in an order that is neither right nor its reverse.
@@ -52,6 +53,6 @@ def ordering(words: Words) -> CodeTask:
         given=source(WRONG[kind]),
         right=source(RIGHT),
         wrong={what: source(order) for what, order in WRONG.items()},
-        inputs=[scores() for _ in range(3)],
+        inputs=[scores(number) for number in words.shuffled(range(3))],
         reference=reference,
     )

@@ -5,13 +5,14 @@ The programs of this file are harmless, so they run on this machine, without a s
 
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from turnwise.envs.code.checks import call_guest
 from turnwise.envs.code.families import draw
-from turnwise.envs.code.task import Change, CodeTask, changed
+from turnwise.envs.code.task import Case, Change, CodeTask, changed
 
 
 def passes(task: CodeTask, change: Change, folder: Path) -> bool:
@@ -130,6 +131,15 @@ def test_a_wrong_solution_fails(tmp_path: Path, what: str) -> None:
     for seed in range(2):
         task = draw(seed, "train", family)
         assert not passes(task, wrong(task), tmp_path / f"wrong{seed}")
+
+
+def test_every_input_of_an_ordering_has_another_answer() -> None:
+    """The example by heart was the answer of every case for seed 721."""
+    for seed in [*range(100), 721, 9380]:
+        task = draw(seed, "train", "ordering")
+        answers = {case.stdout.decode() for case in task.cases if isinstance(case, Case)}
+        assert len(answers) == len(task.cases)
+        assert not any(textwrap.indent(answer, "    ") in task.instruction for answer in answers)
 
 
 def test_a_window_counted_from_the_front_fails(tmp_path: Path) -> None:
