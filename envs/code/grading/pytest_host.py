@@ -19,17 +19,16 @@ import json
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 from ....sandbox import ExecResult, FileError, SandboxError, SandboxLease, lease
 from ..deadlines import left
 from ..fresh_sandbox import FILE_TIMEOUT_S, LEASE_TIMEOUT_S, in_fresh_sandbox
 from ..task import CodeTask, Files, changed
 from . import pytest_guest
+from .report import reports
 
 TESTS = "tests"
 """Purpose of the sandboxes that hold hidden tests. The remains of a test reach other gradings at most, whose code
@@ -43,6 +42,12 @@ CANARY = """
 def test_{name}():
     assert [1, 2, 3] == {wrong}
 """
+_FORGED_REPORT = (
+    "the tests ended without their report",
+    "the report of the tests is not valid",
+    "more reports than one",
+)
+"""Tampering by the number of reports, of which none is a single valid one."""
 _known: "OrderedDict[str, frozenset[str]]" = OrderedDict()
 _known_lock = threading.Lock()
 
@@ -95,20 +100,21 @@ def _run(box: SandboxLease, task: CodeTask, files: Files, expected: frozenset[st
         return Results(0, len(expected), (f"cannot be put in place: {error}"[:200],))
     done = _pytest(box, folder, nonce, "run", task, until)
     tamper = _test_file_changes(box, folder, hidden, left(until, FILE_TIMEOUT_S))
-    reports = _reports(done, nonce)
-    if len(reports) != 1:
-        if not done.timed_out and not done.output_limit_exceeded and (done.exit_code == 0 or reports):
-            tamper.append("the tests ended without their report" if not reports else "more reports than one")
+    found = reports(done.stderr, nonce)
+    report = found[0] if len(found) == 1 else None
+    if report is None:
+        if not done.timed_out and not done.output_limit_exceeded and (done.exit_code == 0 or found):
+            tamper.append(_FORGED_REPORT[min(len(found), 2)])
         return Results(0, len(expected), tuple(tamper), done.timed_out)
-    results = {str(test): str(how) for test, how in reports[0]["results"].items()}
-    tamper += [str(what) for what in reports[0]["tamper"]]
+    results = dict(report.results)
+    tamper += report.tamper
     alarm = results.pop(f"{canary}::test_{name}", "missing")
     if alarm == PASSED:
         tamper.append("a test passed that must fail")
     passed = {test for test, how in results.items() if how == PASSED}
     # After an import error no test runs, and a KeyboardInterrupt ends the run. Otherwise every test runs unless the
     # submitted code suppressed it.
-    ended_early = bool(reports[0]["errors"] or reports[0]["interrupted"])
+    ended_early = bool(report.errors or report.interrupted)
     silenced = "skipped" in results.values() or (not ended_early and bool(expected - set(results)))
     if silenced or set(results) - expected:
         tamper.append("other tests ran than there are")
@@ -156,10 +162,9 @@ def _collect(task: CodeTask, files: Files) -> tuple[frozenset[str], str]:
         box.write({f"{folder}/{path}": content for path, content in task.tests.items()}, timeout_s=FILE_TIMEOUT_S)
         box.write(files, timeout_s=FILE_TIMEOUT_S)
         done = _pytest(box, folder, nonce, "collect", task, monotonic() + TESTS_TIMEOUT_MAX_S)
-    for report in _reports(done, nonce):
-        if not report["errors"]:
-            return frozenset(map(str, report["collected"])), ""
-        return frozenset(), str(report["errors"])[-500:]
+    for report in reports(done.stderr, nonce):
+        if report is not None:
+            return (frozenset(), report.errors[-500:]) if report.errors else (frozenset(report.collected), "")
     return frozenset(), (done.stderr or done.stdout).decode(errors="replace")[-500:]
 
 
@@ -168,11 +173,6 @@ def _pytest(box: SandboxLease, folder: str, nonce: str, mode: str, task: CodeTas
     said = json.dumps([nonce, folder, mode]).encode()
     seconds = left(until, min(TESTS_TIMEOUT_MAX_S, TESTS_TIMEOUT_CASES * task.case_seconds))
     return box.exec(["python3", "-I", "-c", script], timeout_s=seconds, stdin=said)
-
-
-def _reports(done: ExecResult, nonce: str) -> list[dict[str, Any]]:
-    lines: Iterable[bytes] = done.stderr.splitlines()
-    return [json.loads(line[len(nonce) :]) for line in lines if line.startswith(nonce.encode())]
 
 
 def _test_file_changes(box: SandboxLease, folder: str, hidden: Files, timeout_s: float) -> list[str]:
