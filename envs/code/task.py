@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...sandbox import SandboxSpec
-from .checks.answers import FORGED_VERDICT, case_fault, cases_fault, guesses
+from .checks.answers import FORGED_VERDICT, case_fault, cases_fault, guesses, scripts_of
 from .checks.calls import CallCase
 from .checks.file_checks import FileCheck
 
@@ -49,6 +49,16 @@ class Case:
     def source(self) -> str:
         """Return the command, as text."""
         return " ".join(self.argv)
+
+    @property
+    def scripts(self) -> list[str]:
+        """Return the command and the scripts that are written before it."""
+        return scripts_of(self.argv, self.files)
+
+    @property
+    def expected(self) -> str:
+        """Return the expected output."""
+        return self.stdout.decode(errors="replace")
 
     @property
     def guesses(self) -> frozenset[str] | None:

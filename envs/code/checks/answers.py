@@ -10,7 +10,8 @@ from fnmatch import fnmatchcase
 from typing import Protocol
 
 VERDICT = re.compile(
-    r"\W*(ok|pass|passed|success|\d+ passed|(all )?tests? pass(ed)?|all pass(ed)?|exit( code| status)?:? \d+)\b.*",
+    r"\W*(ok|pass|passed|success|\d+ passed|(all )?tests? pass(ed)?|all pass(ed)?|exit( code| status)?:? \d+"
+    r"|(?P<count>\d+) ?(/|of|out of) ?(?P=count))\b.*",
     re.IGNORECASE,
 )
 """A line that any program can print, whatever the code under test does."""
@@ -38,8 +39,12 @@ def case_fault(argv: Sequence[str], stdout: bytes, files: Mapping[str, bytes]) -
             f"the expected output {expected[:40]!r} is a verdict, which any program can print; print the answer itself "
             "and set `stdout` to it, or use `call` and `returns`"
         )
-    scripts = [" ".join(argv), *(content.decode(errors="replace") for path, content in files.items() if _script(path))]
-    return scripts_fault(scripts)
+    return scripts_fault(scripts_of(argv, files))
+
+
+def scripts_of(argv: Sequence[str], files: Mapping[str, bytes]) -> list[str]:
+    """Return the command and the scripts among the files of a case."""
+    return [" ".join(argv), *(content.decode(errors="replace") for path, content in files.items() if _script(path))]
 
 
 def guesses(stdout: bytes) -> frozenset[str] | None:
@@ -73,6 +78,16 @@ class ProvingCase(Protocol):
         ...
 
     @property
+    def scripts(self) -> Sequence[str]:
+        """Return the texts of the case that the code under test can read and that may print its answer."""
+        ...
+
+    @property
+    def expected(self) -> str:
+        """Return the expected answer as text; empty if the case compares none."""
+        ...
+
+    @property
     def guesses(self) -> frozenset[str] | None:
         """Return the answers that code without an answer can give; None if the case compares an answer."""
         ...
@@ -80,19 +95,33 @@ class ProvingCase(Protocol):
 
 def cases_fault(cases: Sequence[ProvingCase], workspace: Mapping[str, bytes], protected: Sequence[str]) -> str:
     """Return why the cases of a task together prove nothing, and what to do; empty if they compare answers."""
-    found = [case.guesses for case in cases]
-    answers = frozenset[str]().union(*(each for each in found if each is not None))
-    if cases and None not in found and len(answers) < 2:
-        return (
-            "every case expects a result that code without an answer can give: always the same one of True, False, "
-            "yes, no and a digit, or None, or an exception; add a case with another answer in `returns` or `stdout`"
-        )
     fixed = {
         path: content.decode(errors="replace")
         for path, content in workspace.items()
         if _script(path) and any(fnmatchcase(path, pattern) for pattern in protected)
     }
+    found = [_guesses(case, _used([case], fixed)) for case in cases]
+    answers = frozenset[str]().union(*(each for each in found if each is not None))
+    if cases and None not in found and len(answers) < 2:
+        return (
+            "every case expects a result that code without an answer can give: always the same one of True, False, "
+            "yes, no, a digit, and a text that the case's own script holds; or None, or an exception; add a case with "
+            "another answer in `returns` or `stdout`"
+        )
     return scripts_fault(_used(cases, fixed)) if fixed else ""
+
+
+def _guesses(case: ProvingCase, used: Sequence[str]) -> frozenset[str] | None:
+    """Return the answers that code without an answer can give, or that it can read in a script of the grading."""
+    if case.guesses is None and _holds([*case.scripts, *used], case.expected):
+        return frozenset({case.expected})
+    return case.guesses
+
+
+def _holds(scripts: Sequence[str], expected: str) -> bool:
+    """Return whether the scripts hold every line of an answer as whole words."""
+    patterns = [rf"(?<!\w){re.escape(line)}(?!\w)" for line in map(str.strip, expected.splitlines()) if line]
+    return bool(patterns) and all(any(re.search(each, text) for text in scripts) for each in patterns)
 
 
 def _used(cases: Iterable[ProvingCase], scripts: Mapping[str, str]) -> list[str]:

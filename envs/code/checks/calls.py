@@ -75,6 +75,16 @@ class CallCase:
         return self.call
 
     @property
+    def scripts(self) -> tuple[str, ...]:
+        """Return no scripts: the arguments of a call decide nothing."""
+        return ()
+
+    @property
+    def expected(self) -> str:
+        """Return the expected result as text; empty without one."""
+        return str(ast.literal_eval(self.returns)) if self.returns else ""
+
+    @property
     def guesses(self) -> frozenset[str] | None:
         """Return the results that code without an answer can give; None if the case compares an answer.
 

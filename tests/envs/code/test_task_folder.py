@@ -22,6 +22,8 @@ def test_a_folder_is_a_task(tmp_path: Path) -> None:
 
 CASE = "instruction = 'x'\n[[case]]\n"
 PROTECTED = "instruction = 'x'\nprotected = ['tests/*']\n[[case]]\n"
+JUDGE = PROTECTED.replace("tests/*", "judge.py")
+JUDGE_PY = "import calc\n\n\ndef check():\n    return 'sums agree' if calc.add(2, 3) == 5 else 17\n"
 GUESSED = "case: every case expects a result that code without an answer can give"
 
 
@@ -52,6 +54,14 @@ GUESSED = "case: every case expects a result that code without an answer can giv
         (CASE + 'call = "calc.add(1)"\nraises = "TypeError"', GUESSED),
         (PROTECTED + 'argv = ["python3", "tests/test_calc.py"]\nstdout = "3 cases checked"', "asserts in the sandbox"),
         (PROTECTED + 'call = "tests.test_calc.test_add()"\nreturns = "[]"', "asserts in the sandbox"),
+        (CASE + 'argv = ["sh", "run.sh"]\nstdout = "5/5 hold"', "is a verdict"),
+        (
+            CASE + """argv = ["python3", "-c", "import a; print('right' if a.f() == 5 else '')"]\nstdout = "right\"""",
+            GUESSED,
+        ),
+        (CASE + 'argv = ["python3", "j.py"]\nstdout = "all hold"\nfiles = {"j.py" = "print(\'all hold\')"}', GUESSED),
+        (JUDGE + 'call = "judge.check()"\nreturns = "\'sums agree\'"', GUESSED),
+        (JUDGE + 'call = "judge.check()"\nreturns = "17"\n[[case]]\ncall = "judge.check()"\nreturns = "17"', GUESSED),
         (CASE + 'call = "calc.add(2, 3)"', "needs either `returns`"),
         (CASE + 'call = "calc.add(2, 3)"\nreturns = "5"\nraises = "E"', "needs either `returns`"),
         (CASE + 'call = "calc.add(2, 3)"\nreturns = "five"', "not a Python literal"),
@@ -63,8 +73,9 @@ GUESSED = "case: every case expects a result that code without an answer can giv
     ],
 )
 def test_errors_name_file_and_key(tmp_path: Path, toml: str, message: str) -> None:
+    folder = write(small_task(tmp_path / "add", toml=toml), {"workspace/judge.py": JUDGE_PY})
     with pytest.raises(BadTask, match=message):
-        load(small_task(tmp_path / "add", toml=toml))
+        load(folder)
 
 
 @pytest.mark.parametrize(
@@ -75,6 +86,9 @@ def test_errors_name_file_and_key(tmp_path: Path, toml: str, message: str) -> No
         'call = "calc.find(2)"\nraises = "KeyError"\n[[case]]\ncall = "calc.find(3)"\nreturns = "30"',
         'argv = ["sh", "run.sh"]\nstdin = "2"\nstdout = "yes"\n[[case]]\nargv = ["sh", "run.sh"]\nstdout = "no"',
         'argv = ["python3", "calc.py"]\nstdout = "ok\\n3 of 8"',
+        'call = "calc.clamp(5, 0, 10)"\nreturns = "5"',
+        """argv = ["python3", "-c", "import calc; print(calc.clamp(5, 0, 10))"]\nstdout = "5"
+[[case]]\nargv = ["python3", "-c", "import calc; print(calc.clamp(-5, 0, 10))"]\nstdout = "0\"""",
     ],
 )
 def test_honest_cases_are_accepted(tmp_path: Path, cases: str) -> None:
