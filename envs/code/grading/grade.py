@@ -5,6 +5,7 @@ The sandbox is leased for one grading and contains the pristine files, overwritt
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -24,7 +25,7 @@ BROKE = "broke the sandbox it was judged in"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The number of passing checks, the total, and the tampering found."""
+    """The number of passing checks that count, the total, and the tampering found."""
 
     passed: int
     total: int
@@ -46,6 +47,9 @@ class Verdict:
 def grade(task: CodeTask, left_files: Files, until: float | None = None) -> Verdict:
     """Grade the submitted files.
 
+    A check that code without an answer passes, such as a case that expects an exception, counts only if every other
+    check passes: else the share would rise for a program that does nothing.
+
     Args:
         until: when the grading must end, on the monotonic clock; by default, in the time of a step.
 
@@ -56,27 +60,42 @@ def grade(task: CodeTask, left_files: Files, until: float | None = None) -> Verd
     sanitized = sanitize(task, left_files)
     files, tamper = sanitized.files, [*sanitized.tamper, *aimed_at_grader(sanitized.files, task.workspace)]
     held = [check.passes(files) for check in task.file_checks]
-    passed, total, timed_out = sum(held), len(held) + len(task.cases), False
+    guessable = [check.guessable for check in task.file_checks] + [case.guesses is not None for case in task.cases]
+    timed_out = False
     if monotonic() >= until:
         # The agent left files that take long to read. A lease would end after the step and count as a failed sandbox.
-        return Verdict(0, max(1, total), tuple(dict.fromkeys(tamper)), timed_out=True)
+        return Verdict(0, max(1, len(guessable)), tuple(dict.fromkeys(tamper)), timed_out=True)
     if task.cases:
         first = until - (left(until) / 2 if task.tests else 0.0)
         run = in_fresh_sandbox(task.spec, CASES, lambda box, end: _run_cases(box, task, files, end), first)
-        passed += run.passed if run else 0
+        held += [run is not None and number in run.passed for number in range(len(task.cases))]
         tamper += run.tamper if run else [BROKE]
         timed_out = run is None or run.timed_out
     if task.tests:
         results = run_tests(task, files, until)
-        passed, total = passed + results.passed, total + results.total
+        held += [number < results.passed for number in range(results.total)]
+        guessable += [False] * results.total
         tamper += results.tamper
         timed_out |= results.timed_out
-    return Verdict(passed, total, tuple(dict.fromkeys(tamper)), timed_out)
+    return Verdict(counted(held, guessable), len(held), tuple(dict.fromkeys(tamper)), timed_out)
+
+
+def counted(held: Sequence[bool], guessable: Sequence[bool]) -> int:
+    """Return the number of passing checks that count: the guessable ones only if every other check passes.
+
+    If every check is guessable, none counts unless all pass.
+    """
+    answers = [passes for passes, is_guess in zip(held, guessable, strict=True) if not is_guess]
+    guesses = [passes for passes, is_guess in zip(held, guessable, strict=True) if is_guess]
+    if not all(answers):
+        return sum(answers)
+    return sum(answers) + sum(guesses) if answers or all(guesses) else 0
 
 
 @dataclass(slots=True)
 class _CaseRun:
-    passed: int = 0
+    passed: set[int] = field(default_factory=set)
+    """Numbers of the cases that pass."""
     tamper: list[str] = field(default_factory=list)
     timed_out: bool = False
 
@@ -105,7 +124,7 @@ def _run_cases(box: SandboxLease, task: CodeTask, files: Files, until: float) ->
             run.timed_out = True
             break
         if not done.output_limit_exceeded and case.passes(done.exit_code, done.stdout):
-            run.passed += 1
+            run.passed.add(number)
         elif seen := case.tampering(done.exit_code, done.stdout, done.stderr):
             run.tamper.append(seen)
     return run

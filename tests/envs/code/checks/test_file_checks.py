@@ -1,7 +1,9 @@
 """Checks of files on the host find every fault, and no file of an agent makes them fail."""
 
+import time
+
 import pytest
-from turnwise.envs.code.checks.file_checks import MAX_PARSED_BYTES, ConfigEquals, NameGone
+from turnwise.envs.code.checks.file_checks import MAX_NORMALIZED_BYTES, MAX_PARSED_BYTES, ConfigEquals, NameGone
 
 EXPECTED = {
     "a.ini": b"[one]\nhost = x\nport = 2\n",
@@ -84,6 +86,16 @@ def test_a_kept_name_is_found(content: bytes) -> None:
 @pytest.mark.parametrize("content", [b"", b"new_name = 1", "é = 'ｎ'".encode(), b"# -*- coding: UTF-8 -*-\nx = 1"])
 def test_an_honest_file_passes(content: bytes) -> None:
     assert NameGone("old_name").passes({"sub/a.py": content, "notes.md": b"\xff"})
+
+
+def test_large_programs_that_are_not_ascii_fail_in_bounded_time() -> None:
+    """The characters of 16 MiB took four seconds to normalize, in which every other thread of the worker waited."""
+    content = "".join(map(chr, range(0x10000, 0x50000))).encode()
+    began = time.process_time()
+    assert not NameGone("old_name").passes({f"{number}.py": content for number in range(16)})
+    allowed = b"\n\n" + content[: MAX_NORMALIZED_BYTES // 8]
+    assert NameGone("old_name").passes({"a.py": b"x\n" * (8 << 20), "b.py": allowed})
+    assert time.process_time() - began < 1
 
 
 def test_a_name_in_a_file_that_a_program_can_execute_is_found() -> None:
