@@ -25,6 +25,7 @@ from .deadlines import ACTION_SHARE, end_of_step, latest_grading, left
 from .fresh_sandbox import FILE_TIMEOUT_S, open_sandbox, sandbox_extras
 from .grading.grade import Verdict, grade
 from .grading.pytest_host import prepare_tests
+from .grading.record import recorded
 from .instances import MIX, Instances
 from .submission import Submission, collect_submission
 from .task import CodeTask, Files, changed
@@ -44,8 +45,6 @@ new lines
 write PATH              followed by the whole new content
 submit                  when you are done: the files are judged by checks you do not see"""
 WORDS = ("bash", "ls", "cat", "view", ".", "README.md", "submit", "echo", "python3")
-
-MAX_TAMPER_LINES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +218,7 @@ class CodeEnv(TurnEnv):
         if submitted.files is not None:
             self._files = submitted.files
             verdict = grade(self.task, submitted.files, until)
-        tamper = truncated_lines([*dict.fromkeys([*submitted.tamper, *verdict.tamper])])
+        tamper = recorded([*submitted.tamper, *verdict.tamper])
         parts = self._cost(valid=True)
         parts["success"] = float(verdict.success)
         if self._step_reward:
@@ -252,9 +251,3 @@ class CodeEnv(TurnEnv):
         with contextlib.suppress(FileError):
             self._digest, changed_files = box.read_changes(".", self._digest, timeout_s=left(until, FILE_TIMEOUT_S))
             self._files = self._files if changed_files is None else changed_files
-
-
-def truncated_lines(lines: list[str]) -> list[str]:
-    """Return at most ``MAX_TAMPER_LINES`` lines, then the number of omitted lines."""
-    more = len(lines) - MAX_TAMPER_LINES
-    return [*lines[:MAX_TAMPER_LINES], f"and {more} more"] if more > 0 else lines

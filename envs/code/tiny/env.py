@@ -28,6 +28,7 @@ from ...spaces import FreeText
 from ..deadlines import end_of_step, left
 from ..fresh_sandbox import FILE_TIMEOUT_S, open_sandbox, sandbox_extras
 from ..grading.grade import grade
+from ..grading.record import recorded
 from ..workspace_snapshot import pack, unpack
 from .instances import CALLS, FAMILIES, FIELDS, SPEC, VALUES, VOCABULARY, TinyTask, draw
 
@@ -206,7 +207,7 @@ class TinyCodeEnv(TurnEnv):
         self.close()
         verdict = grade(self.task.code, files, until)
         parts = {"success": 1.0} if verdict.success else {"wrong": WRONG}
-        extras = {"tamper": list(verdict.tamper)} if verdict.tamper else {}
+        extras = {"tamper": recorded(verdict.tamper)} if verdict.tamper else {}
         info = self._info(True, parts) | {"success": verdict.success, "extras": extras}
         return "right" if verdict.success else "wrong", sum(parts.values()), True, False, info
 
