@@ -53,6 +53,7 @@ class Snapshot:
 
     task: CodeTask
     files: Files
+    digest: str
     judged: Files
     share: float
     archive: bytes
@@ -168,7 +169,7 @@ class CodeEnv(TurnEnv):
         archive = pack(self._box) if self._box is not None else None
         if archive is None:
             return None
-        return Snapshot(self.task, self._files, self._judged, self._share, archive)
+        return Snapshot(self.task, self._files, self._digest, self._judged, self._share, archive)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Continue the episode of a snapshot in a fresh sandbox.
@@ -177,12 +178,11 @@ class CodeEnv(TurnEnv):
             SandboxError: no sandbox can be leased, or it fails.
         """
         self.close()
-        self._task, self._files, self._judged = snapshot.task, snapshot.files, snapshot.judged
-        self._share = snapshot.share
+        self._task, self._files, self._digest = snapshot.task, snapshot.files, snapshot.digest
+        self._judged, self._share = snapshot.judged, snapshot.share
         if snapshot.task.tests:
             prepare_tests(snapshot.task)
         self._box = unpack(snapshot.task.spec, snapshot.archive)
-        self._digest, _ = self._box.read_changes(".", "", timeout_s=FILE_TIMEOUT_S)
         self._over = False
 
     def close(self) -> None:

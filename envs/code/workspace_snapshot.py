@@ -16,10 +16,11 @@ PACK = f"""{RUNNING}
 cd / || exit 8
 for folder in {FOLDERS}; do
   if [ -O "$folder" ]; then printf '%s\\0' "$folder"; else find "$folder" -mindepth 1 -maxdepth 1 -print0; fi
-done | tar -cf - --null --no-unquote -T -
+done | tar -cSf - --null --no-unquote -T -
 """
 """Shell: write the archive. The agent cannot change a folder of another owner (``/tmp`` of a container), and tar could
-not restore it: the archive then holds only what is below the folder."""
+not restore it: the archive then holds only what is below the folder. With ``-S``, the holes of a file stay holes, so
+files that fit into a folder fit after they are restored."""
 UNPACK = ["tar", "-xpf", "-", "-C", "/"]
 
 

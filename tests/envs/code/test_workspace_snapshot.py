@@ -77,7 +77,7 @@ def test_a_restored_episode_is_graded_as_the_original(env: CodeEnv, make: Callab
             "bash sleep 60 > /dev/null 2>&1 & echo $! > /tmp/pid", "bash kill $(cat /tmp/pid)", id="a process"
         ),
         pytest.param("bash : > secret; chmod 0 secret", "bash rm -f secret", id="not readable"),
-        pytest.param("bash truncate -s 15M a b", "bash rm a b", id="too large"),
+        pytest.param("bash head -c 20M /dev/zero > a", "bash rm a", id="too large"),
     ],
 )
 def test_a_state_that_files_do_not_describe_has_no_snapshot(env: CodeEnv, action: str, undo: str) -> None:
@@ -88,6 +88,23 @@ def test_a_state_that_files_do_not_describe_has_no_snapshot(env: CodeEnv, action
         if env.snapshot() is not None:
             return
     pytest.fail("there is still no snapshot")
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        pytest.param("bash head -c 1M /dev/zero > a; for n in $(seq 20); do ln a b$n; done", id="too large to be read"),
+        pytest.param("bash truncate -s 15M /dev/shm/a; ls -ls /dev/shm", id="larger than its folder"),
+    ],
+)
+def test_a_state_that_has_a_snapshot_can_be_restored(env: CodeEnv, make: Callable[[], CodeEnv], action: str) -> None:
+    """The restored episode failed before, though the agent alone was to blame."""
+    seen(env, action)
+    before, snapshot, other = seen(env, LISTING), env.snapshot(), make()
+    assert snapshot is not None
+    other.restore(snapshot)
+    assert seen(other, LISTING) == before
+    assert other.step("submit")[1:3] == (0.0, True)
 
 
 def test_an_empty_workspace_is_restored(env: CodeEnv) -> None:
