@@ -146,7 +146,7 @@ class CodeEnv(TurnEnv):
         latest = latest_grading(until)
         try:
             if isinstance(asked, Submit):
-                submitted = collect_submission(self._box, until)
+                submitted = collect_submission(self._box, task.workspace, until)
             else:
                 seconds = min(task.command_seconds, ACTION_SHARE * left(until))
                 done = act(self._box, asked, seconds, self._max_chars)

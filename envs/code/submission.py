@@ -10,25 +10,24 @@ from time import monotonic
 from ...sandbox import FileError, SandboxLease, SandboxLost
 from .deadlines import COLLECTION_SHARE, left
 from .grading.forbidden import tampering_outside
+from .grading.running import PRINT_FOUND, RUNNING, left_running
 from .task import Files
 
-RUNNING = """
-mine=$$; found=""
-for process in /proc/[0-9]*; do
-  number=${process#/proc/}
-  if [ "$number" != 1 ] && [ "$number" != "$mine" ] && [ -O "$process" ]; then
-    read -r name < "$process/comm" 2>/dev/null && found="$found $name"
-  fi
-done
-"""
-"""Shell: set ``found`` to the names of the agent's running processes."""
 HALT = f"""{RUNNING}
 kill -9 -1
-echo $found
+{PRINT_FOUND}
 """
 HALT_TIMEOUT_S = 1.0
 NOT_STARTED = 127
 """Exit code of a command that the guest agent could not start."""
+HELD = """
+for path; do
+  folder=${path%/*}; [ "$folder" != "$path" ] || folder=.
+  if [ -e "$path" ] || [ -L "$path" ] || { [ -d "$folder" ] && [ ! -x "$folder" ]; }; then printf '%s\\0' "$path"; fi
+done
+"""
+"""Shell: list those of the given files whose paths are taken, though none of them can be read as a file."""
+MAX_CHECKED = 100
 TOO_MANY = "left more files than can be judged"
 TOO_SLOW = "slowed down the collection of its files"
 HOME = "/tmp"  # noqa: S108 - inside the sandbox
@@ -42,10 +41,10 @@ class Submission:
     tamper: tuple[str, ...]
 
 
-def collect_submission(box: SandboxLease, until: float) -> Submission:
+def collect_submission(box: SandboxLease, pristine: Files, until: float) -> Submission:
     """Kill the agent's processes and read its files, in a share of the time until ``until``.
 
-    An agent that makes this take longer leaves no files.
+    An agent that makes this take longer leaves no files. ``pristine`` are the files that it found.
 
     Raises:
         SandboxError: the sandbox is gone.
@@ -58,6 +57,8 @@ def collect_submission(box: SandboxLease, until: float) -> Submission:
         files = _read(box, until)
         if files is None:
             tamper.append(TOO_MANY if monotonic() < until else TOO_SLOW)
+        else:
+            tamper += _unreadable(box, [path for path in pristine if path not in files], until)
         return Submission(files, tuple(tamper))
     except SandboxLost:
         if monotonic() < until:
@@ -72,8 +73,8 @@ def _end_processes(box: SandboxLease, until: float) -> list[str]:
         done = box.exec(["sh", "-c", HALT], timeout_s=left(until, HALT_TIMEOUT_S))
     if done.exit_code:
         return ["left processes running that could not be ended"]
-    running = done.stdout.decode(errors="replace").split()
-    return [f"left running: {' '.join(running)[:150]}"] if running else []
+    names = left_running(done.stdout)
+    return [f"left running: {names}"] if names else []
 
 
 def _tampering_at_home(box: SandboxLease, until: float) -> list[str]:
@@ -88,3 +89,11 @@ def _read(box: SandboxLease, until: float) -> Files | None:
         return box.read(".", timeout_s=left(until))
     except FileError:
         return None
+
+
+def _unreadable(box: SandboxLease, missing: list[str], until: float) -> list[str]:
+    """Report the files in whose place the agent left a link, a folder or another thing that is not read."""
+    if not missing:
+        return []
+    done = box.exec(["sh", "-c", HELD, "sh", *missing[:MAX_CHECKED]], timeout_s=left(until, HALT_TIMEOUT_S))
+    return [f"not a readable file any more: {path.decode(errors='replace')}" for path in done.stdout.split(b"\0")[:-1]]

@@ -7,7 +7,7 @@ enters a sandbox as bytes; nothing outside a sandbox unpacks it.
 
 from ...sandbox import SandboxError, SandboxLease, SandboxLost, SandboxSpec
 from .fresh_sandbox import FILE_TIMEOUT_S, open_sandbox
-from .submission import RUNNING
+from .grading.running import RUNNING
 
 FOLDERS = "workspace tmp dev/shm"
 """The writable folders of a sandbox, relative to its root."""

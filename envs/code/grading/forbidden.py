@@ -55,6 +55,8 @@ def sanitize(task: CodeTask, left: Files) -> SanitizedFiles:
             continue
         hides = _hides(path, scripts) if path not in pristine else ""
         reason = _protected(task, path) or hides or forbidden(path, content, left, pristine)
+        if _odd(path):
+            tamper.append(f"odd name: {path}")
         if reason:
             tamper.append(f"{reason}: {path}")
             if path in pristine:
@@ -148,6 +150,11 @@ def _hides(path: str, scripts: frozenset[str]) -> str:
 
 def _protected(task: CodeTask, path: str) -> str:
     return "protected" if any(fnmatchcase(path, pattern) for pattern in task.protected) else ""
+
+
+def _odd(path: str) -> bool:
+    """Return whether a path does not look like itself: it is not text, or a name begins or ends with a blank."""
+    return not path.isprintable() or any(name != name.strip() for name in path.split("/"))
 
 
 def _dropped(path: str) -> bool:

@@ -15,6 +15,7 @@ from ..fresh_sandbox import FILE_TIMEOUT_S, in_fresh_sandbox, write_files
 from ..task import CodeTask, Files
 from .forbidden import sanitize
 from .pytest_host import run_tests
+from .running import LIST, LIST_TIMEOUT_S, left_running
 from .suspicion import aimed_at_grader
 
 OUTPUT_KIB = 64
@@ -125,6 +126,15 @@ def _run_cases(box: SandboxLease, task: CodeTask, files: Files, until: float) ->
             break
         if not done.output_limit_exceeded and case.passes(done.exit_code, done.stdout):
             run.passed.add(number)
-        elif seen := case.tampering(done.exit_code, done.stdout, done.stderr):
+            continue
+        if seen := case.tampering(done.exit_code, done.stdout, done.stderr):
             run.tamper.append(seen)
+        if number == len(run.passed):
+            run.tamper += _left_running(box, until)
     return run
+
+
+def _left_running(box: SandboxLease, until: float) -> list[str]:
+    """Report the processes that outlive the first case that fails."""
+    names = left_running(box.exec(LIST, timeout_s=left(until, LIST_TIMEOUT_S)).stdout)
+    return [f"left running in its grading: {names}"] if names else []

@@ -138,6 +138,7 @@ class Answer(BaseException):
 def add(one, two):
     raise type("5", (Answer,), {})
 """
+NAMELESS = "import ctypes, time\nctypes.CDLL(None).prctl(15, b' ', 0, 0, 0)\ntime.sleep(60)"
 WRONG = "def add(one, two):\n    return 0\n"
 
 
@@ -199,4 +200,6 @@ OWN = {
     "a background process": solution(WRONG)
     + "nohup sh -c 'while :; do printf \"def add(a, b): return 0\" > calc.py; sleep .01; done' > /dev/null 2>&1 &",
 }
+OWN["a background process without a name"] = solution(WRONG) + f'python3 -c "{NAMELESS}" > /dev/null 2>&1 & sleep 0.2'
+OWN["a pipe for the solution"] = "rm calc.py; mkfifo calc.py"
 ALL = REVIEWED | OWN

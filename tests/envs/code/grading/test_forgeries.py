@@ -1,4 +1,4 @@
-"""No forgery earns anything: its reward is 0, or no run trains on its task. A soak runs all, CI most of them."""
+"""No forgery earns anything: its reward is 0 and it is recorded, or no run trains on its task. A soak runs all."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,20 +26,6 @@ returns = "51"
 argv = ["python3", "-c", "from calc import add; print(add(7, 90))"]
 stdout = "97"
 """
-SILENT = frozenset(
-    {
-        "thread",
-        "equal",
-        "reads its command line",
-        "rewrites files while it is graded",
-        "an exception as the answer",
-        "links out of the workspace",
-        "a folder for the solution",
-        "unreadable files",
-        "hard links and odd names",
-    }
-)
-"""Forgeries that are honest code or odd files to anybody who reads them. All others are recorded."""
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +54,7 @@ def test_an_honest_solution_passes_the_cases(by_cases: CodeEnv) -> None:
 def test_a_forgery_fails_the_cases(by_cases: CodeEnv, forgery: str) -> None:
     reward, success, tamper = outcome(by_cases, ALL[forgery])
     assert (reward, success) == (0.0, False)
-    assert bool(tamper) == (forgery not in SILENT)
+    assert tamper
 
 
 @pytest.mark.soak
@@ -77,7 +63,7 @@ def test_hidden_tests_can_be_forged_so_no_run_trains_on_them(docker: str, tmp_pa
     env = CodeEnv(folder=str(small_task(tmp_path / "add")))
     reward, _, tamper = outcome(env, REVIEWED["frames"])
     assert reward == 1.0
-    assert tamper[0].startswith("looks for its grader (_getframe, f_locals")
+    assert tamper[0].startswith("aims at its grader (_getframe, f_locals")
     with pytest.raises(NotTrainable):
         env.check_trainable()
 
