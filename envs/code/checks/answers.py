@@ -105,8 +105,8 @@ def cases_fault(cases: Sequence[ProvingCase], workspace: Mapping[str, bytes], pr
     if cases and None not in found and len(answers) < 2:
         return (
             "every case expects a result that code without an answer can give: always the same one of True, False, "
-            "yes, no, a digit, and a text that the case's own script holds; or None, or an exception; add a case with "
-            "another answer in `returns` or `stdout`"
+            "yes, no, a digit, an empty value, and a text that the case's own script holds; or None, or an exception; "
+            "add a case with another answer in `returns` or `stdout`"
         )
     return scripts_fault(_used(cases, fixed)) if fixed else ""
 

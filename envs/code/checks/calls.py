@@ -88,15 +88,16 @@ class CallCase:
     def guesses(self) -> frozenset[str] | None:
         """Return the results that code without an answer can give; None if the case compares an answer.
 
-        Any code can return None, raise, or lack a function. An object that compares equal to everything makes a
-        function of the task return True, or False.
+        Any code can return None, raise, lack a function, or return an empty text or container. An object that compares
+        equal to everything makes a function of the task return True, or False.
         """
         if not self.returns:
             return frozenset()
         value = _expected(self.returns)
         if value is None:
             return frozenset()
-        return frozenset({str(value).lower()}) if isinstance(value, bool) else None
+        is_empty = value == "" or (isinstance(value, dict) and not any(value.values()))
+        return frozenset({str(value).lower()}) if isinstance(value, bool) or is_empty else None
 
     def passes(self, exit_code: int, stdout: bytes) -> bool:
         """Return whether the output reports the expected result."""

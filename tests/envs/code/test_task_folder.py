@@ -53,7 +53,8 @@ GUESSED = "case: every case expects a result that code without an answer can giv
         (CASE + 'call = "judge.same()"\nreturns = "True"\n[[case]]\ncall = "judge.check()"\nreturns = "None"', GUESSED),
         (CASE + 'call = "calc.add(1)"\nraises = "TypeError"', GUESSED),
         (PROTECTED + 'argv = ["python3", "tests/test_calc.py"]\nstdout = "3 cases checked"', "asserts in the sandbox"),
-        (PROTECTED + 'call = "tests.test_calc.test_add()"\nreturns = "[]"', "asserts in the sandbox"),
+        (PROTECTED + 'call = "tests.test_calc.test_add()"\nreturns = "[3]"', "asserts in the sandbox"),
+        (CASE + 'call = "calc.find(1)"\nreturns = "[]"\n[[case]]\ncall = "calc.find(2)"\nreturns = "[]"', GUESSED),
         (CASE + 'argv = ["sh", "run.sh"]\nstdout = "5/5 hold"', "is a verdict"),
         (
             CASE + """argv = ["python3", "-c", "import a; print('right' if a.f() == 5 else '')"]\nstdout = "right\"""",
