@@ -4,6 +4,7 @@ The guest server reads the files with the rights of the payload and is not one o
 have no effect, because the sandbox is not read again.
 """
 
+import secrets
 from dataclasses import dataclass
 from time import monotonic
 
@@ -15,8 +16,12 @@ from .task import Files
 
 HALT = f"""{RUNNING}
 kill -9 -1
+read -r nonce
+printf %s "$nonce"
 {PRINT_FOUND}
 """
+"""Shell: end the agent's processes, print a nonce of the standard input and the names of the processes. Without the
+nonce, one of them ended or replaced this shell before it ended them."""
 HALT_TIMEOUT_S = 1.0
 NOT_STARTED = 127
 """Exit code of a command that the guest agent could not start."""
@@ -67,11 +72,12 @@ def collect_submission(box: SandboxLease, pristine: Files, until: float) -> Subm
 
 
 def _end_processes(box: SandboxLease, until: float) -> list[str]:
-    done = box.exec(["sh", "-c", HALT], timeout_s=left(until, HALT_TIMEOUT_S))
+    nonce = secrets.token_hex(8).encode()
+    done = box.exec(["sh", "-c", HALT], timeout_s=left(until, HALT_TIMEOUT_S), stdin=nonce + b"\n")
     while done.exit_code == NOT_STARTED and monotonic() < until - HALT_TIMEOUT_S:
         # The processes of the agent use up the limit, or fill it again while they end.
-        done = box.exec(["sh", "-c", HALT], timeout_s=left(until, HALT_TIMEOUT_S))
-    if done.exit_code:
+        done = box.exec(["sh", "-c", HALT], timeout_s=left(until, HALT_TIMEOUT_S), stdin=nonce + b"\n")
+    if done.exit_code or not done.stdout.startswith(nonce):
         return ["left processes running that could not be ended"]
     names = left_running(done.stdout)
     return [f"left running: {names}"] if names else []
