@@ -71,3 +71,16 @@ def test_users_of_a_sandbox_are_kept_apart_and_a_reset_clears_the_files_of_all()
             await sandbox.close()
 
     asyncio.run(work())
+
+
+def test_busy_processes_do_not_delay_the_guest_agent() -> None:
+    """With the priority of the agent, as many busy processes as the limit allows made each of its answers late."""
+
+    async def work() -> None:
+        async with opened() as backend:
+            sandbox = await backend.start(SPEC)
+            seen = await sandbox.exec(["sh", "-c", "nice; nice -n -1 nice 2> /dev/null"], timeout_s=10)
+            assert seen.stdout.split() == [b"19", b"19"]
+            await sandbox.close()
+
+    asyncio.run(work())
