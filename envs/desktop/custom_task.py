@@ -45,4 +45,6 @@ class CustomDesktopEnv(DesktopEnv):
             raise ValueError(f"{method}: the files have {size >> 20} MiB; the limit is {limit >> 20} MiB")
         if isinstance(task.applications, str):
             raise TypeError(f"{method}: `applications` must be a tuple of commands, not a string")
+        if isinstance(task.oracle, str) or any(isinstance(one, str) for one in task.near_misses):
+            raise TypeError(f"{method}: `oracle` and each of `near_misses` must be a tuple of actions, not a string")
         return task

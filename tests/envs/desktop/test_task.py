@@ -1,6 +1,66 @@
-"""The end state of an episode, as a check reads it."""
+"""A custom task: its mistakes are named, what its check reads, and the example of the docs, which runs unchanged."""
 
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from turnwise.envs import make
+from turnwise.envs.desktop.custom_task import CustomDesktopEnv
+from turnwise.envs.desktop.oracle import play
 from turnwise.envs.desktop.task import SETTINGS_FILE, DesktopTask, EndState
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "shipped_environments" / "desktop.md"
+
+
+class Given(CustomDesktopEnv):
+    """Returns a given value as its task."""
+
+    given: Any = None
+
+    def task(self, seed: int, split: str) -> DesktopTask:
+        """Return the given value."""
+        return self.given
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("click", "must return a DesktopTask, not 'click'"),
+        (DesktopTask("g", files={"a.txt": "text"}), "the file `a.txt` must be bytes, not str"),  # type: ignore[dict-item]
+        (DesktopTask("g", files={"../a.txt": b""}), "the file `../a.txt` is outside of the home folder"),
+        (DesktopTask("g", "mousepad"), "`applications` must be a tuple"),  # type: ignore[arg-type]
+        (DesktopTask("g", oracle="done()"), "`oracle` and each of `near_misses`"),  # type: ignore[arg-type]
+        (DesktopTask("g", near_misses=("done()",)), "`oracle` and each of `near_misses`"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_mistake_in_a_task_is_named(given: object, message: str) -> None:
+    env = Given()
+    env.given = given
+    with pytest.raises((TypeError, ValueError), match=f"^`Given.task`.* ?{re.escape(message)}"):
+        env.start_episode(0, "train")
+
+
+def test_a_missing_method_is_named() -> None:
+    with pytest.raises(NotImplementedError, match=r"CustomDesktopEnv does not implement task\(seed, split\)"):
+        CustomDesktopEnv().reset(seed=0)
+
+
+@pytest.mark.usefixtures("desktops")
+def test_the_example_task_of_the_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (source,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "renaming.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    env: Any = make("renaming:Rename-v0")
+    try:
+        for seed, split in ((0, "train"), (1, "test")):
+            env.reset(seed=seed, options={"split": split})
+            assert play(env, env.current.oracle)[:2] == (1.0, True)
+            env.reset(seed=seed, options={"split": split})
+            assert not play(env, env.current.oracle[-1:])[2]["success"]
+    finally:
+        env.close()
+
 
 FILES = {
     "a.txt": b"1",
