@@ -18,6 +18,7 @@ from ..base import Adapted, TurnEnv
 from ..errors import EnvError, EnvTimeout, NotTrainable
 from ..runner.env_thread import EnvThread
 from ..runner.step_result import StepResult
+from .valid_actions import checked_actions
 
 EPISODES = 5
 TURNS = 20
@@ -71,7 +72,7 @@ class Subject:
 
         def choose(env: TurnEnv) -> str:
             try:
-                actions = _valid_actions(env)
+                actions = checked_actions(env)
             except NotImplementedError:
                 return str(env.action_space.sample())
             return rng.choices([text for text, _ in actions], [weight for _, weight in actions])[0]
@@ -232,17 +233,6 @@ async def reset_after_failure(subject: Subject) -> str:
     return "clean in mid-episode, after the end, after odd actions"
 
 
-def _valid_actions(env: TurnEnv) -> list[tuple[str, float]]:
-    actions = env.valid_actions()
-    wrong = next((one for one in actions if isinstance(one, str) or len(one) != 2), None)
-    if wrong is not None:
-        raise TypeError(
-            '`valid_actions()` must return (action, weight) pairs, for example `[("say red", 1.0)]`; '
-            f"it returned {wrong!r:.80}"
-        )
-    return actions
-
-
 async def info_contract(subject: Subject) -> str:
     """Check that ``info`` has the keys that the loop uses; their types are checked at every call."""
     missing: set[str] = set()
@@ -254,7 +244,7 @@ async def info_contract(subject: Subject) -> str:
         for _ in range(TURNS):
             lacking |= {"state_key"} - set(info)
             try:
-                action = rng.choice(_valid_actions(env))[0]
+                action = rng.choice(checked_actions(env))[0]
             except NotImplementedError:
                 action = str(env.action_space.sample())
             _, _, terminated, truncated, info = env.step(action)
@@ -281,27 +271,33 @@ def _has_oracle(env: TurnEnv) -> bool:
 
 
 async def oracle_succeeds(subject: Subject) -> str:
-    """Check that the oracle succeeds, if there is one."""
-    turns = 0
+    """Check that the oracle succeeds on the tasks that have one."""
+    solved = turns = 0
     async with subject.made() as owner:
         if not await owner.run("oracle", _has_oracle, subject.timeout_s):
             raise Skipped("has no oracle")
         for seed in range(EPISODES):
             seen = await subject.reset(owner, seed, "test")
-            for _ in range(10 * TURNS):
+            taken = 0
+            while taken < 10 * TURNS and not (seen.terminated or seen.truncated):
                 try:
                     action = await owner.run("oracle", lambda env: env.oracle(), subject.timeout_s)
                 except EnvError as error:
                     if isinstance(error.__cause__, NotImplementedError):
-                        raise Skipped("has no oracle") from None
+                        break
                     raise
                 seen = await subject.step(owner, action)
-                turns += 1
-                if seen.terminated or seen.truncated:
-                    break
-            if seen.success is False or not seen.terminated:
+                taken += 1
+            if taken == 0:
+                continue
+            if not seen.terminated and not seen.truncated:
+                raise CheckFailed(f"the oracle does not end the episode of test seed {seed}, after {taken} actions")
+            if seen.success is False or seen.truncated:
                 raise CheckFailed(f"the oracle fails on test seed {seed}")
-    return f"{EPISODES} of {EPISODES} in {turns / EPISODES:.1f} turns"
+            solved, turns = solved + 1, turns + taken
+    if not solved:
+        raise Skipped("has no oracle")
+    return f"{solved} of {EPISODES} in {turns / solved:.1f} turns"
 
 
 async def vocabulary_closed(subject: Subject) -> str:

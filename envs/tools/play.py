@@ -12,7 +12,9 @@ from ...errors import TurnwiseError
 from ..base import Obs, TurnEnv
 from ..errors import wrap_error
 from ..runner.observations import instructions, parts, png
+from ..runner.step_result import from_reset, from_step
 from ..spaces import Png
+from .valid_actions import checked_actions
 
 HELP = (
     ":actions lists valid actions, :hint shows the oracle's action, :help explains, :quit ends; other lines are actions"
@@ -38,8 +40,10 @@ def _shown(env: TurnEnv, observation: Obs, keep: Callable[[Png], str]) -> str:
     """Return the observation as text."""
     text, image = parts(observation)
     text = _guttered(text)
-    found = env.screenshot() if image is None else image
-    picture = None if found is None else png(found)
+    if image is None:
+        with _wrapping("screenshot"):
+            image = env.screenshot()
+    picture = None if image is None else png(image)
     where = "" if picture is None else f"[screenshot, {picture.width} x {picture.height}: {keep(picture)}]"
     return "\n".join(part for part in (text, where) if part)
 
@@ -60,8 +64,8 @@ def _aside(env: TurnEnv, command: str) -> str:
         if command == ":hint":
             return _guttered(env.oracle())
         if command == ":actions":
-            return "\n".join(f"  {_guttered(action)}" for action, _ in env.valid_actions())
-    except (NotImplementedError, LookupError, ValueError) as error:
+            return "\n".join(f"  {_guttered(action)}" for action, _ in checked_actions(env))
+    except (NotImplementedError, LookupError, TypeError, ValueError) as error:
         return _guttered(str(error))
     return "\n".join(part for part in (HELP, _guttered(instructions(env))) if part)
 
@@ -86,12 +90,13 @@ def play(
         EnvironmentBroken: an observation has a type that is not allowed.
     """
     with _wrapping("reset"):
-        observation, info = env.reset(seed=seed, options={"split": split})
+        answer = env.reset(seed=seed, options={"split": split})
+        from_reset(env, answer)
         prompt = instructions(env)
     write(HELP)
     if prompt:
         write(_guttered(prompt))
-    write(_shown(env, observation, keep))
+    write(_shown(env, answer[0], keep))
     turns, total = 0, 0.0
     for line in lines:
         command = line.strip()
@@ -103,13 +108,13 @@ def play(
             write(aside)
             continue
         with _wrapping("step"):
-            observation, reward, terminated, truncated, info = env.step(command)
-        turns, total = turns + 1, total + float(reward)
-        write(f"{_shown(env, observation, keep)}   ({reward:+.2f})")
-        if terminated or truncated or turns >= max_turns:
-            success = info.get("success")
-            verdict = {True: "success", False: "failure", None: "ended"}[success]
+            outcome = env.step(command)
+            checked = from_step(env, outcome)
+        turns, total = turns + 1, total + checked.reward
+        write(f"{_shown(env, outcome[0], keep)}   ({checked.reward:+.2f})")
+        if checked.terminated or checked.truncated or turns >= max_turns:
+            verdict = {True: "success", False: "failure", None: "ended"}[checked.success]
             write(f"{verdict} after {turns} turns, reward {total:.2f}")
-            return Played(turns, total, True, success)
+            return Played(turns, total, True, checked.success)
     write(f"left after {turns} turns, reward {total:.2f}")
     return Played(turns, total, False, None)

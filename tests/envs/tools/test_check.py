@@ -74,6 +74,16 @@ class Wrong(TextSiteEnv):
         return "answer 10"
 
 
+class Unfinished(TextSiteEnv):
+    """Has an oracle that lacks the last action."""
+
+    def oracle(self) -> str:
+        action = super().oracle()
+        if action.startswith(("answer", "done")):
+            raise NotImplementedError("there are no further actions")
+        return action
+
+
 class Unweighted(TextSiteEnv):
     """Lists its valid actions without weights."""
 
@@ -99,7 +109,7 @@ class Forgetful(TextSiteEnv):
         super().restore(replace(snapshot, page="home"))
 
 
-KINDS = (Drifting, Moody, Silent, Sticky, Wordy, Wrong, Unweighted, Unguided, Forgetful)
+KINDS = (Drifting, Moody, Silent, Sticky, Wordy, Wrong, Unfinished, Unweighted, Unguided, Forgetful)
 BAD = {kind.__name__: kind for kind in KINDS}
 
 
@@ -142,6 +152,11 @@ def test_each_fault_is_found_by_its_check(name: str, by: str) -> None:
     report = check(f"bad/{name}-v0")
     assert not report.ok
     assert by in failed(report)
+
+
+def test_an_oracle_that_does_not_end_the_episode_is_no_missing_oracle() -> None:
+    detail = failed(check("bad/Unfinished-v0"))["oracle"]
+    assert detail.startswith("the oracle does not end the episode of test seed 0, after ")
 
 
 def test_determinism_is_not_checked_for_a_non_deterministic_environment() -> None:

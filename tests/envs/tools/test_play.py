@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from turnwise.envs import EnvironmentFailed, Png, make
+from turnwise.envs import EnvironmentBroken, EnvironmentFailed, Png, make
 from turnwise.envs.base import Image, Info, Obs, TurnEnv
 from turnwise.envs.tools.play import HELP, play
 
@@ -130,11 +130,32 @@ class Mistaken(Picture):
     def oracle(self) -> str:
         return str(self._wrong(":hint"))
 
+    def screenshot(self) -> Image | None:
+        self._wrong("screenshot")
+        return None
+
     def _wrong(self, where: str) -> float:
         return 1 / int(where != self.where)
 
 
-@pytest.mark.parametrize("where", ["reset", "step", ":hint"])
+class Unchecked(Picture):
+    """Returns values that break the contract."""
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        return "read", "1", False, False, {}  # type: ignore[return-value]
+
+    def valid_actions(self) -> list[tuple[str, float]]:
+        return ["go"]  # type: ignore[list-item]
+
+
+def test_a_value_that_breaks_the_contract_is_named() -> None:
+    written: list[str] = []
+    with pytest.raises(EnvironmentBroken, match="reward is str, not a number"):
+        play(Unchecked(), iter([":actions", "go"]), written.append, nowhere)
+    assert written[-1].endswith("""for example `[("say red", 1.0)]`; it returned 'go'""")
+
+
+@pytest.mark.parametrize("where", ["reset", "step", ":hint", "screenshot"])
 def test_an_error_contains_the_last_lines_of_its_traceback(where: str) -> None:
     written: list[Any] = []
     with pytest.raises(EnvironmentFailed, match=f"^{where} raised\n(?s:.*)ZeroDivisionError") as raised:
