@@ -18,6 +18,7 @@ from ..base import Adapted, TurnEnv
 from ..errors import EnvError, EnvTimeout, NotTrainable
 from ..runner.env_thread import EnvThread
 from ..runner.step_result import StepResult
+from .differences import difference
 from .valid_actions import checked_actions
 
 EPISODES = 5
@@ -145,8 +146,9 @@ async def seed_determinism(subject: Subject) -> str:
         firsts = set()
         for seed in range(EPISODES):
             seen = [await subject.reset(owner, seed) for owner in (one, one, other)]
-            if len({(each.hash, each.state_key) for each in seen}) > 1:
-                raise CheckFailed(f"reset(seed={seed}) gave different first observations or state keys")
+            for each in seen[1:]:
+                if (each.hash, each.state_key) != (seen[0].hash, seen[0].state_key):
+                    raise CheckFailed(f"reset(seed={seed}) gave different episodes: {difference(seen[0], each)}")
             firsts.add(seen[0].hash)
     return f"{EPISODES} seeds, {len(firsts)} different first observations"
 
@@ -163,7 +165,8 @@ async def step_determinism(subject: Subject) -> str:
             for turn, action in enumerate(actions, 1):
                 again.append(await subject.step(other, action))
                 if _outcome(again[turn]) != _outcome(seen[turn]):
-                    raise CheckFailed(f"seed {seed}, turn {turn}, action {action!r}: replay differs")
+                    where = f"seed {seed}, turn {turn}, action {action!r}"
+                    raise CheckFailed(f"{where}: replay differs: {difference(seen[turn], again[turn])}")
             turns += len(actions)
     return f"{turns} turns replayed"
 
@@ -185,8 +188,10 @@ async def restored_episodes(subject: Subject) -> str:
             for owner in (one, other, one):
                 await owner.restore(snapshot, subject.timeout_s)
                 for turn, action in enumerate(actions[half:], half + 1):
-                    if _outcome(await subject.step(owner, action)) != _outcome(seen[turn]):
-                        raise CheckFailed(f"seed {seed}, turn {turn}, action {action!r}: differs after a restore")
+                    after = await subject.step(owner, action)
+                    if _outcome(after) != _outcome(seen[turn]):
+                        where = f"seed {seed}, turn {turn}, action {action!r}"
+                        raise CheckFailed(f"{where}: differs after a restore: {difference(seen[turn], after)}")
             turns += len(actions) - half
     return f"{turns} turns continued from snapshots"
 
@@ -229,7 +234,9 @@ async def reset_after_failure(subject: Subject) -> str:
         after["the end"] = await subject.reset(owner, 1)
         for where, seen in after.items():
             if owner.deterministic and seen.hash != expected.hash:
-                raise CheckFailed(f"reset after {where} differs from the reset of a new environment")
+                raise CheckFailed(
+                    f"reset after {where} differs from the reset of a new environment: {difference(expected, seen)}"
+                )
     return "clean in mid-episode, after the end, after odd actions"
 
 
