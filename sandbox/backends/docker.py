@@ -134,8 +134,7 @@ class DockerBackend:
                 connection = await listener.accept(START_TIMEOUT_S)
         except BaseException as error:
             self._ending[name] = monotonic()
-            self._removals = [one for one in self._removals if not one.done()]
-            self._removals.append(self._threads.submit(self._remove, name))
+            self._remove_later(name)
             shutil.rmtree(folder, ignore_errors=True)
             if not isinstance(error, Exception):
                 raise
@@ -177,6 +176,14 @@ class DockerBackend:
         for client in self._clients:
             client.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _remove_later(self, name: str) -> None:
+        """Remove a container in a thread; at the end of the program, when no thread takes work any more, at once."""
+        self._removals = [one for one in self._removals if not one.done()]
+        try:
+            self._removals.append(self._threads.submit(self._remove, name))
+        except RuntimeError:
+            self._remove(name)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)

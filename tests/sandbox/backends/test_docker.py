@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from turnwise.sandbox.backends.registry import make_backend
 from turnwise.sandbox.backends.seccomp import profile
 from turnwise.sandbox.errors import NoEngine, NoImage, NotTrusted, SandboxLost, StartFailed
 from turnwise.sandbox.pool.pool import Pool
+from turnwise.sandbox.provider import BACKEND_VARIABLE
 from turnwise.sandbox.spec import SandboxSpec
 
 pytestmark = pytest.mark.docker
@@ -41,6 +43,14 @@ async def main():
 asyncio.run(main())
 """
 
+
+BRIEF = """
+from turnwise.sandbox import SandboxSpec, lease
+
+with lease(SandboxSpec(), timeout_s=60):
+    pass
+"""
+"""Its pool starts another sandbox, to keep one warm, when the program ends."""
 
 EATER = """
 import os, socket
@@ -212,6 +222,12 @@ def test_containers_of_a_killed_owner_end_by_themselves_and_others_stay(engine: 
 
     assert asyncio.run(work()) < 60
     assert gone(engine, run, 20)
+
+
+def test_a_program_that_ends_while_a_sandbox_starts_prints_nothing() -> None:
+    environment = {**os.environ, BACKEND_VARIABLE: "docker"}
+    ended = subprocess.run([sys.executable, "-c", BRIEF], env=environment, capture_output=True, check=True)
+    assert ended.stderr == b""
 
 
 def test_reap_removes_only_dead_containers(engine: Any) -> None:
