@@ -42,12 +42,12 @@ def check_branch(stored: Stored, at: int) -> None:
     name = f"trajectory {trajectory.id} cannot be branched"
     if why := not_executable(trajectory, stored.group.task.env_id):
         raise BranchRefused(f"{name}: {why}")
-    if not 1 <= at <= len(steps):
-        raise BranchRefused(
-            f"{name} at step {at}: it has {len(steps)} steps that can be executed; choose 1 to {len(steps)}"
-        )
-    if steps[at - 1].terminated or steps[at - 1].truncated:
-        raise BranchRefused(f"{name} at step {at}: the environment ended the episode there; choose an earlier step")
+    ended = bool(steps) and (steps[-1].terminated or steps[-1].truncated)
+    last = len(steps) - ended
+    if not 1 <= at <= last:
+        end = ", and the environment ended the episode at the last one" if ended else ""
+        remedy = f"choose 1 to {last}" if last > 1 else "choose 1" if last else "choose another trajectory"
+        raise BranchRefused(f"{name} at step {at}: {len(steps)} of its steps can be executed{end}; {remedy}")
 
 
 async def reach(env_thread: EnvThread, stored: Stored, at: int) -> Prefix:

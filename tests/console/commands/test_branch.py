@@ -74,8 +74,11 @@ def test_a_branch_that_cannot_begin_is_refused_and_stores_nothing(turnwise: Turn
     parent = played(turnwise, store, ENV, "oracle", "--option", "family=open")
     runs = turnwise("runs", "list", "--json", "--store", store).out
     for options, message in (
-        (("--at", "9"), "choose 1 to 2"),
-        (("--at", "2"), "the environment ended the episode there"),
+        (
+            ("--at", "9"),
+            "2 of its steps can be executed, and the environment ended the episode at the last one; choose 1",
+        ),
+        (("--at", "2"), "the episode at the last one; choose 1\n"),
         (("--at", "1", "--turns", "1"), "choose `--turns 2` or more"),
         (("--at", "1", "--policy", "rndom"), "neither random, oracle, a folder with a model"),
     ):
