@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
+from ...envs.runner.valid_actions import checked_actions
 from ..rollout.player import PlayerTurn
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class RandomPlayer:
 
     async def act(self, observation: str, images: Sequence[bytes]) -> PlayerTurn:
         """Return a random valid action."""
-        actions = await self._env_thread.run("valid_actions", lambda env: env.valid_actions(), self._step_timeout_s)
+        actions = await self._env_thread.run("valid_actions", checked_actions, self._step_timeout_s)
         return PlayerTurn(self._rng.choices([text for text, _ in actions], [weight for _, weight in actions])[0])
 
     def close(self) -> None:

@@ -18,8 +18,8 @@ from ..base import Adapted, TurnEnv
 from ..errors import EnvError, EnvTimeout, NotTrainable
 from ..runner.env_thread import EnvThread
 from ..runner.step_result import StepResult
+from ..runner.valid_actions import checked_actions
 from .differences import difference
-from .valid_actions import checked_actions
 
 EPISODES = 5
 TURNS = 20

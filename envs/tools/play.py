@@ -13,8 +13,8 @@ from ..base import Obs, TurnEnv
 from ..errors import wrap_error
 from ..runner.observations import instructions, parts, png
 from ..runner.step_result import from_reset, from_step
+from ..runner.valid_actions import checked_actions
 from ..spaces import Png
-from .valid_actions import checked_actions
 
 HELP = (
     ":actions lists valid actions, :hint shows the oracle's action, :help explains, :quit ends; other lines are actions"

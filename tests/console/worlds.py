@@ -11,7 +11,7 @@ BROKEN = "turnwise.tests.console.worlds:broken/World-v0"
 
 class BrokenWorld(TurnEnv):
     """``fault``: ``reset``, ``raise``, ``nan``, ``large``, ``report``, or ``none`` of these; ``odd`` fails to reset at
-    odd seeds.
+    odd seeds; ``unweighted`` lists its valid actions without weights.
     """
 
     def __init__(self, fault: str = "none") -> None:
@@ -38,7 +38,7 @@ class BrokenWorld(TurnEnv):
         return "on", float("nan") if self.fault == "nan" else 1.0, True, False, {"success": True}
 
     def valid_actions(self) -> list[tuple[str, float]]:
-        return [("go", 1.0)]
+        return ["go"] if self.fault == "unweighted" else [("go", 1.0)]  # type: ignore[list-item]
 
 
 gymnasium.register("broken/World-v0", entry_point=BrokenWorld)  # type: ignore[arg-type]

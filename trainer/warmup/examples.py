@@ -12,6 +12,7 @@ from random import Random
 from ...agents.tokens.conversation import Chat
 from ...envs.base import TurnEnv
 from ...envs.runner.observations import instructions, split
+from ...envs.runner.valid_actions import checked_actions
 
 
 @dataclass(slots=True)
@@ -40,7 +41,7 @@ def random_policy(chat: Chat, max_turns: int) -> PlayEpisode:
             message = conversation.observe(split(observation)[0])
             example.ids += message.tokens
             example.targets += [None] * len(message.tokens)
-            valid = env.valid_actions()
+            valid = checked_actions(env)
             actions = [(encode(text), weight) for text, weight in valid]
             chosen = rng.choices(range(len(valid)), [weight for _, weight in valid])[0]
             ids = actions[chosen][0]
