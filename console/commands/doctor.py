@@ -68,13 +68,12 @@ def _programs() -> Iterator[Part]:
     yield _docker()
     bubblewrap = shutil.which("bwrap")
     yield _program("bubblewrap", bubblewrap, "local sandboxes", "apt-get install bubblewrap")
-    yield _program("Xvfb", shutil.which("Xvfb"), "desktop environments", "apt-get install xvfb", run_it=False)
 
 
-def _program(name: str, path: str | None, use: str, get: str, *, run_it: bool = True) -> Part:
+def _program(name: str, path: str | None, use: str, get: str) -> Part:
     if not path:
         return Part(name, False, "", use, get)
-    return Part(name, True, (_probe(path, "--version") if run_it else None) or path, use, "")
+    return Part(name, True, _probe(path, "--version") or path, use, "")
 
 
 def _docker() -> Part:

@@ -328,18 +328,18 @@ def test_doctor_finds_the_dependencies_of_training(turnwise: Turnwise) -> None:
     parts = {part["name"]: part for part in json.loads(ended.out)}
     assert ended.code == 0
     assert all(part["found"] and part["version"] for part in parts.values() if part["needed"])
-    assert {"docker engine", "bubblewrap", "Xvfb", "postgres server", "disk space"} <= set(parts)
+    assert {"docker engine", "bubblewrap", "postgres server", "disk space"} <= set(parts)
     assert all(part["get"] for part in parts.values() if not part["found"])
 
 
 def test_doctor_marks_the_dependencies_of_training(turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = [Part("torch", False, "", "the learner", "pip", needed=True), Part("Xvfb", False, "", "desktops", "apt")]
+    parts = [Part("torch", False, "", "the learner", "pip", needed=True), Part("bubblewrap", False, "", "local", "apt")]
     monkeypatch.setattr(doctor, "find_parts", lambda: parts)
     ended = turnwise("doctor")
-    torch, xvfb, last = ended.out.splitlines()[1:]
+    torch, bubblewrap, last = ended.out.splitlines()[1:]
     assert ended.code == 1
     assert "missing, needed" in torch
-    assert "needed" not in xvfb
+    assert "needed" not in bubblewrap
     assert last == "training needs torch"
     monkeypatch.setattr(doctor, "find_parts", lambda: parts[1:])
     ended = turnwise("doctor")
