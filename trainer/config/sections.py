@@ -60,7 +60,10 @@ class ModelConfig(Section):
         if self.path is None:
             return None
         if not (Path(self.path) / "config.json").exists():
-            raise TurnwiseError(f"`model.path`: `{self.path}` is not a Hugging Face model folder (no config.json)")
+            raise TurnwiseError(
+                f"`model.path`: `{self.path}` is not a Hugging Face model folder (no config.json); a model of "
+                "the hub is downloaded first: `hf download NAME --local-dir FOLDER`"
+            )
         return Path(self.path)
 
 

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 from turnwise.agents.rollout.episode import Timeouts
+from turnwise.errors import TurnwiseError
 from turnwise.trainer.algorithms.algorithm_set import SLOTS
 from turnwise.trainer.config.errors import fields_at
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import MATHEMATICS, RunConfig
-from turnwise.trainer.config.sections import LearnerConfig, RolloutConfig
+from turnwise.trainer.config.sections import LearnerConfig, ModelConfig, RolloutConfig
 
 MINIMAL = {"name": "t", "environments": [{"id": "turnwise/TextSite-v0"}]}
 
@@ -152,3 +153,8 @@ def test_two_configurations_share_no_component() -> None:
     first, second = parse_config(MINIMAL), parse_config(MINIMAL)
     assert first.loss is not second.loss
     assert first.group_filters[0] is not second.group_filters[0]
+
+
+def test_a_model_of_the_hub_is_refused_with_the_command_that_downloads_it() -> None:
+    with pytest.raises(TurnwiseError, match=r"no config.json.*`hf download NAME --local-dir FOLDER`"):
+        ModelConfig(path="Qwen/Qwen3-0.6B").folder()
