@@ -27,7 +27,7 @@ from turnwise.sandbox.transport.listener import TcpListener
 START_TIMEOUT_S = 20.0
 SETUP = """
 set -e
-guest=$1 size=$2 inodes=$3; shift 3
+guest=$1 mib=$2 inodes=$3; shift 3
 mount -t tmpfs -o size=1m,mode=755 root /mnt
 cd /mnt
 mkdir -p old usr proc dev/shm dev/mqueue tmp workspace run/turnwise
@@ -35,18 +35,19 @@ for name in bin sbin lib lib64; do if [ -L /$name ]; then ln -s usr/$name $name;
 mount --rbind /usr usr; mount -o remount,bind,ro usr
 mount --bind "$guest" run/turnwise; mount -o remount,bind,ro run/turnwise
 mount -t proc proc proc
+mount --bind proc/sys proc/sys; mount -o remount,bind,ro proc/sys
 for name in null zero urandom; do touch dev/$name; mount --bind /dev/$name dev/$name; done
 mount -t mqueue mqueue dev/mqueue
-limits=size=$size,nr_inodes=$inodes,nosuid,nodev
-mount -t tmpfs -o $limits,mode=755 none workspace
-mount -t tmpfs -o $limits,mode=1777 none tmp
-mount -t tmpfs -o $limits,mode=1777 none dev/shm
+limits=nr_inodes=$inodes,nosuid,nodev
+mount -t tmpfs -o size=${mib}m,$limits,mode=755 none workspace
+mount -t tmpfs -o size=${mib}m,$limits,mode=1777 none tmp
+mount -t tmpfs -o size=$((mib / 2))m,$limits,mode=1777 none dev/shm
 pivot_root . old
 umount -l old
 mount -o remount,bind,ro /
 exec setpriv --no-new-privs unshare --user --map-user=10001 --map-group=10001 "$@"
 """
-"""Arguments: the folder of the guest agent, size and inodes of the writable folders, and the command to run."""
+"""Arguments: the folder of the guest agent, MiB and inodes of each writable folder, and the command to run."""
 
 
 class UnshareOptions(BaseModel):
@@ -100,7 +101,7 @@ class UnshareBackend:
         async with TcpListener(name) as listener:
             address = f"tcp:{listener.host}:{listener.port}"
             command = guest_command("python3", "-", spec.ttl_s, json.dumps(limits), address=address)
-            setup = ["sh", "-c", SETUP, "sh", str(guest), f"{spec.disk_mib}m", str(spec.inodes)]
+            setup = ["sh", "-c", SETUP, "sh", str(guest), str(spec.disk_mib), str(spec.inodes)]
             namespaces = ("--user", "--map-root-user", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child")
             process = await asyncio.create_subprocess_exec(
                 *self._change_user(),
