@@ -78,7 +78,9 @@ def sandbox_settings(*values: Mapping[str, Any]) -> SandboxSettings:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
         known = ", ".join(SandboxSettings.model_fields)
-        raise TurnwiseError(f"sandbox setting `{key}`: {first['msg']}; the settings are {known}") from None
+        unknown = first["type"] == "extra_forbidden"
+        why = "there is no such setting" if unknown else first["msg"]
+        raise TurnwiseError(f"sandbox setting `{key}`: {why}; the settings are {known}") from None
 
 
 def lease_in_process(settings: SandboxSettings) -> None:

@@ -24,6 +24,7 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict
 
 from ..errors import NoEngine, NoImage, NotTrusted, StartFailed
+from ..images.reference import PROGRAMS
 from ..sandbox import Sandbox
 from ..spec import SHM_MIB, SandboxSpec
 from ..transport.bootstrap import MOUNT, guest_command, prepare_folder
@@ -95,14 +96,21 @@ class BubblewrapBackend:
         """Return a new sandbox, ready for commands.
 
         Raises:
+            NoImage: the spec needs the programs of an image.
             NotTrusted: the spec is not ``trusted`` and untrusted specs are not allowed.
             StartFailed: bubblewrap failed; the text ends with its last line.
         """
+        no_docker = f"{self.docker_error}; " if self.docker_error else ""
+        if spec.image in PROGRAMS:
+            raise NoImage(
+                f"{no_docker}the local backend has no images, and this task runs programs of the image `{spec.image}`: "
+                "use Docker"
+            )
         if not (spec.trusted or self.allow_untrusted):
             raise NotTrusted(
-                f"{self.docker_error}{'; ' if self.docker_error else ''}the local backend does not contain hostile "
-                "code, and this task is not declared trusted: use Docker, or pass `--allow-local-sandbox` to "
-                "`turnwise train` to run the task in the local backend anyway"
+                f"{no_docker}the local backend does not contain hostile code, and this task is not declared trusted: "
+                "use Docker, or run it in the local backend anyway by `--allow-local-sandbox` of `turnwise train`, or "
+                "by `--sandbox allow_local_sandbox=true` of another command"
             )
         name = f"turnwise-{uuid4().hex[:16]}"
         folder = self.folder / name

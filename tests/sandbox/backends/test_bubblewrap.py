@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from turnwise.sandbox.backends.bubblewrap import BubblewrapBackend
 from turnwise.sandbox.backends.registry import make_backend
-from turnwise.sandbox.errors import NoEngine, NotTrusted, SandboxLost, StartFailed
+from turnwise.sandbox.errors import NoEngine, NoImage, NotTrusted, SandboxLost, StartFailed
 from turnwise.sandbox.spec import SandboxSpec
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=8, trusted=True)
@@ -49,6 +49,16 @@ def gone(mark: str, timeout_s: float) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+def test_a_task_that_needs_the_programs_of_an_image_is_refused() -> None:
+    async def main() -> None:
+        backend = BubblewrapBackend(allow_untrusted=True)
+        with pytest.raises(NoImage, match="programs of the image `desktop`: use Docker"):
+            await backend.start(SPEC.model_copy(update={"image": "desktop"}))
+        await backend.close()
+
+    asyncio.run(main())
 
 
 def test_untrusted_spec_is_refused_unless_allowed() -> None:
