@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from ...agents.tiny_model import new_model
-from ...envs.registry import make
 from ...errors import TurnwiseError
 from ...store import queries
 from ...store.database import Database
 from ..config.schema import RunConfig
 from ..learner import checkpoint
 from ..learner.model.packed_attention import refuse_unsupported
+from ..warmup.vocabulary import closed_vocabulary
 from .identity import RunIdentity
 
 
@@ -105,22 +105,11 @@ def _make_model(config: RunConfig, path: Path) -> Path:
     """Make a tiny model whose vocabulary is that of the run's environments."""
     if (path / "config.json").exists():
         shutil.rmtree(path)
-    words: dict[str, None] = {}
-    for one in config.environments:
-        env = make(one.id, **one.options)
-        try:
-            words.update(dict.fromkeys(env.vocabulary()))
-        except NotImplementedError as error:
-            raise TurnwiseError(
-                f"a new model needs a closed vocabulary, and {error}; set `model.path` to a pretrained model instead"
-            ) from None
-        finally:
-            env.close()
     new = config.model.new
     return Path(
         new_model(
             path,
-            list(words),
+            closed_vocabulary(config.environments),
             hidden=new.hidden,
             layers=new.layers,
             heads=new.heads,

@@ -42,6 +42,7 @@ from ..shutdown import SHUTDOWN
 from ..telemetry.code_identity import git_revision, package_versions
 from ..telemetry.events import Event, Note
 from ..telemetry.metrics import Metrics
+from ..warmup.vocabulary import closed_vocabulary
 from .identity import RunIdentity, resolve_run
 from .offline.batches import offline_source
 from .offline.trainable import refuse_forgeable
@@ -86,8 +87,9 @@ def train(
     database = open_database(store_url, create=True)
     with database.read() as conn:
         identity = resolve_run(config, partial(_find_run, conn), fork)
-    if not identity.resumes and identity.parent is None:
-        config.model.folder()  # refused here, because Ray and the imports below take seconds
+    # Refused here, because Ray and the imports below take seconds.
+    if not identity.resumes and identity.parent is None and config.model.folder() is None:
+        closed_vocabulary(config.environments)
     if config.is_offline:
         for reason in asyncio.run(refuse_forgeable(config, database, offline_source(config, database))):
             report(Note(f"not checked whether an agent can forge the rewards: {reason}"))

@@ -1,0 +1,40 @@
+"""The words of a new model, and the refusal of a run that lacks them before Ray starts."""
+
+from pathlib import Path
+
+import pytest
+import ray
+from turnwise.envs import EnvironmentFailed
+from turnwise.errors import TurnwiseError
+from turnwise.tests.envs.faulty import FAULTY
+from turnwise.trainer.config.schema import RunConfig
+from turnwise.trainer.config.sections import EnvironmentConfig
+from turnwise.trainer.run.run import train
+from turnwise.trainer.warmup.vocabulary import closed_vocabulary
+
+SITE = "turnwise/TextSite-v0"
+
+
+def test_each_word_of_the_environments_is_listed_once() -> None:
+    families = [EnvironmentConfig(id=SITE, options={"family": name}) for name in ("find", "open")]
+    words = closed_vocabulary(families)
+    assert len(words) == len(set(words))
+    assert {"click", "back", "done"} <= set(words)
+
+
+@pytest.mark.parametrize(
+    ("environment", "error", "message"),
+    [
+        (EnvironmentConfig(id=FAULTY), TurnwiseError, "closed vocabulary; set `model.path`"),
+        (EnvironmentConfig(id=SITE, options={"famly": "find"}), EnvironmentFailed, "no option 'famly'"),
+    ],
+    ids=["no vocabulary", "unknown option"],
+)
+def test_a_run_without_a_vocabulary_is_refused_before_ray_starts(
+    tmp_path: Path, environment: EnvironmentConfig, error: type[TurnwiseError], message: str
+) -> None:
+    config = RunConfig(name="wordless", environments=[environment])
+    with pytest.raises(error, match=message):
+        train(config, store_url=f"sqlite:///{tmp_path}/turnwise.db")
+    assert not ray.is_initialized()
+    assert not (tmp_path / "wordless").exists()
