@@ -101,8 +101,6 @@ class DriverProgram:
     """The user of the sandbox that runs the driver; the screen belongs to another, so that it cannot change answers."""
     helpers: tuple[Program, ...] = ()
     """Programs that the driver needs, started after it."""
-    exposed: bool = False
-    """Whether the agent's programs run as the driver's user: the end of the driver is then an outcome of an episode."""
 
 
 class DriverClient:
@@ -230,7 +228,7 @@ class DriverClient:
             raise SandboxLost(f"the {name} got no processor time or stopped: {answer['lost']}")
         if "broken" in answer:
             self.close()
-            if not (self.program.exposed or exhausted or answer.get("fault") == PAGE):
+            if not (exhausted or answer.get("fault") == PAGE):
                 raise SandboxLost(f"the {name} did not restart: {answer['broken']}")
         return answer, png
 

@@ -5,17 +5,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...sandbox import SandboxSpec
-from ..computer.driver_client import STEP_TIMEOUT_S, DriverClient, DriverProgram, main_command
+from ..computer.driver_client import STEP_TIMEOUT_S, DriverClient, DriverProgram, Program, main_command
 from .task import DesktopTask
 
 SPEC = SandboxSpec(image="desktop", memory_mib=1024, cpus=2.0, pids=256, disk_mib=128, read_mib=64, output_kib=8192)
-SOCKET = "/tmp/desktop"  # noqa: S108 - a path in the sandbox
+DESKTOP_USER, DRIVER_USER = 0, 1
+"""Users of a sandbox: the agent's programs have no rights to the driver, which observes them."""
+SOCKET = "/tmp/driver/socket"  # noqa: S108 - a path in the sandbox
+LAUNCHER_SOCKET = "/tmp/launcher.socket"  # noqa: S108 - a path in the sandbox
 DESKTOP = DriverProgram(
     name="desktop",
     spec=SPEC,
-    command=main_command("driver.server", SOCKET),
+    command=main_command("driver.server", SOCKET, LAUNCHER_SOCKET),
     socket=SOCKET,
-    exposed=True,
+    user=DRIVER_USER,
+    helpers=(Program("launcher", main_command("driver.user.launcher", LAUNCHER_SOCKET), DESKTOP_USER),),
 )
 HOME = "/workspace/home"
 """The home folder in the sandbox, without the link ``/home/user``."""

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
-import subprocess
 from collections.abc import Callable
 from time import monotonic, sleep
 from typing import Any
 
 from .accessibility.accessibles import Reader
 from .accessibility.tree import Node, Numbers, Tree
-from .clean import Baseline, empty_folders, write_home
+from .baseline import Baseline
 from .errors import DesktopLost
-from .processes import all_processes, kill_all
 from .screen.screen import Screen
-from .session import HOME, Session
+from .session import Session
 from .settle import OPEN_HOLD_S, settle
 
 LOG = logging.getLogger(__name__)
@@ -48,8 +44,6 @@ class Episode:
         self._opened: dict[str, Any] = {}
         self._start: tuple[Any, ...] = ()
         """What an episode that is restored in place must be equal to."""
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
-        """The applications of the episode, by command."""
 
     @property
     def screen(self) -> Screen:
@@ -60,10 +54,10 @@ class Episode:
         """Start a session, or replace it by a new one."""
         self.session.start()
         self._opened = {}
-        self._children.clear()
         self.reader = Reader(self.session.bus)
         settle(self.session, OPEN_SETTLE_TIMEOUT_S)
         self.baseline = Baseline(self.screen)
+        self.session.user.call("complete")
 
     def begin(self, opened: dict[str, Any]) -> None:
         """Start an episode: its files, its settings and its applications.
@@ -87,7 +81,7 @@ class Episode:
             return
         self._opened = {}
         self.clean()
-        write_home(opened.get("files", {}), opened.get("settings", {}))
+        self.session.user.call("write_home", opened.get("files", {}), opened.get("settings", {}))
         self.forget()
         for command in opened.get("applications", ()):
             self._launch(command)
@@ -106,26 +100,26 @@ class Episode:
 
     def clean(self) -> None:
         """End all applications and undo everything that an episode left; replace the session if that is not exact."""
-        left = kill_all(self.session.pids)
-        self._reap(CLOSE_TIMEOUT_S)
-        self._children.clear()
+        user = self.session.user
+        left = user.call("end_applications")
         self.reader.pids.clear()
         try:
             self.session.check()
             self.screen.release_input()
             self.screen.move(self.screen.width - 1, self.screen.height - 1)
             until = monotonic() + CLOSE_TIMEOUT_S
-            while (differences := self.baseline.differences(self.screen)) and monotonic() < until:
+            while not left and (differences := self.baseline.differences(self.screen)):
+                if monotonic() > until:
+                    left += differences
                 sleep(POLL_INTERVAL_S)
-            left += differences
         except (OSError, DesktopLost) as error:
             left.append(str(error))
-        empty_folders()
+        left += user.call("restore_files")
         if left:
             LOG.warning("the session is replaced: %s", "; ".join(left))
             self.start_session()
             # The window manager writes into the home folder when it starts.
-            empty_folders()
+            user.call("restore_files")
 
     def observe(self) -> list[Node]:
         """Return the nodes of the desktop."""
@@ -138,12 +132,8 @@ class Episode:
 
     def note_endings(self) -> None:
         """Note the applications of the episode that a signal ended."""
-        for command, process in list(self._children.items()):
-            code = process.poll()
-            if code is not None:
-                del self._children[command]
-            if code is not None and code < 0:
-                self.notes.append(f"{command} crashed (signal {-code})")
+        for command, number in self.session.user.call("take_crashes"):
+            self.notes.append(f"{command} crashed (signal {number})")
 
     def _restored(self, actions: list[dict[str, Any]]) -> bool:
         """Undo the previous episode by actions; return whether everything is as it was at its start."""
@@ -152,7 +142,7 @@ class Episode:
         state = self._state()
         exact = state == self._start
         if not exact:
-            names = ("elements", "pixels", "processes", "home folder", "temporary files")
+            names = ("elements", "pixels", "other programs", "processes", "home folder", "temporary files")
             differing = [name for name, one, other in zip(names, state, self._start, strict=True) if one != other]
             LOG.warning("applications start again; other than at the start: %s", ", ".join(differing))
         self.forget()
@@ -175,14 +165,13 @@ class Episode:
 
     def _state(self) -> tuple[Any, ...]:
         """Return everything that tells a fresh episode from a used one."""
-        self._reap()
         self.numbers = Numbers()
         nodes = self.observe()
-        return nodes, bytes(self.screen.capture.take()), sorted(all_processes()), _listing(HOME), _listing("/tmp")  # noqa: S108
+        return nodes, bytes(self.screen.capture.take()), *self.session.user.call("state")
 
     def _launch(self, command: str) -> None:
         known = {window.id for window in self.screen.windows()}
-        self._children[command] = self.session.launch(command)
+        self.session.user.call("launch", command)
         until = monotonic() + WINDOW_TIMEOUT_S
         while not [window for window in self.screen.windows() if window.id not in known]:
             self.session.check()
@@ -190,20 +179,3 @@ class Episode:
                 raise DesktopLost(f"`{command}` showed no window within {WINDOW_TIMEOUT_S:g} s")
             sleep(POLL_INTERVAL_S)
         settle(self.session, OPEN_SETTLE_TIMEOUT_S)
-
-    def _reap(self, timeout_s: float = 0.0) -> None:
-        """Collect children that have ended, or all of them once they were killed."""
-        until = monotonic() + timeout_s
-        while [process for process in self._children.values() if process.poll() is None] and monotonic() < until:
-            sleep(POLL_INTERVAL_S)
-
-
-def _listing(folder: str) -> list[tuple[str, int, int]]:
-    """Return path, size and time of change of every file below a folder."""
-    found = []
-    for root, _, names in os.walk(folder, followlinks=False):
-        for name in names:
-            with contextlib.suppress(OSError):
-                status = os.lstat(f"{root}/{name}")
-                found.append((f"{root}/{name}", status.st_size, status.st_mtime_ns))
-    return sorted(found)

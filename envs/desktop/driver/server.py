@@ -23,6 +23,7 @@ from .episode import Episode
 from .errors import DeadlineExceeded, DesktopLost, Refused
 from .session import Session
 from .settle import settle
+from .user_client import UserClient
 
 LOG = logging.getLogger(__name__)
 
@@ -64,7 +65,10 @@ class Driver:
         return answer, png
 
     def recover(self, answer: dict[str, Any]) -> None:
-        """End all applications in a new session; ``broken`` in the answer reports that there is none."""
+        """End all applications in a new session; ``broken`` in the answer reports that there is none.
+
+        Only the agent's programs can prevent a new session.
+        """
         try:
             with deadline(RECOVERY_TIMEOUT_S):
                 self.episode.start_session()
@@ -72,7 +76,7 @@ class Driver:
                 self.episode.notes.append(f"{answer['lost']}; all applications were closed")
         except Exception as worse:
             LOG.exception("there is no new session")
-            answer["broken"] = f"{type(worse).__name__}: {worse}"[:300]
+            answer |= {"broken": f"{type(worse).__name__}: {worse}"[:300], "fault": "page"}
 
     def step(self, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
         """Execute one step, add its results to ``answer``, and return the PNG if it takes one."""
@@ -123,14 +127,16 @@ def _expire(*_: object) -> NoReturn:
     raise DeadlineExceeded("deadline exceeded")
 
 
-def main(path: str) -> None:
+def main(path: str, launcher_path: str) -> None:
     """Start a desktop and answer requests on a unix socket at ``path`` until killed.
+
+    ``launcher_path`` is the socket of the process that runs as the desktop's user.
 
     Raises:
         DesktopLost: the desktop does not start.
     """
     signal.signal(signal.SIGALRM, _expire)
-    driver = Driver(Episode(Session(), act))
+    driver = Driver(Episode(Session(UserClient(launcher_path)), act))
     try:
         driver.episode.start_session()
     except OSError as error:

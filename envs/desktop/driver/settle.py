@@ -1,56 +1,27 @@
-"""Wait until the desktop shows the effects of an action: until no process of it has anything left to do.
-
-Input wakes the application before the X server answers this process, so an action's work is visible in /proc as soon
-as it was sent. Two looks are taken. If every thread rests in both and none ran in between, there is an instant at which
-all of them rested, and no message can be on its way: a message wakes its reader when it is written. A thread that waits
-for the next frame, or defers an update, has a short timeout and does not rest. So the wait is as long as the work, not
-a fixed time; a program that never rests ends the wait at its limit.
-"""
+"""Wait until the desktop shows the effects of an action: until no process of it has anything left to do."""
 
 from __future__ import annotations
 
-from time import monotonic, sleep
+import signal
 
-from .processes import activity, all_processes, cpu_of_runnable, has_terminal
 from .session import Session
 
 SETTLE_TIMEOUT_S = 1.5
-TERMINAL_HOLD_S = 0.03
-"""Rest must hold so long while a terminal is open: the kernel delivers its text a moment after it was written."""
 OPEN_HOLD_S = 0.1
-"""The same after an application started: it may begin more work once its window is there."""
+"""Rest must hold so long after an application started: it may begin more work once its window is there."""
 EXTENSION_S = 4.0
 """Extra time for threads that are ready to run but do not get a processor, on a loaded machine."""
-EXTENSION_CPU_S = 0.5
-"""Processor time after which the extra time ends: an endless loop uses it up at once."""
-POLL_INTERVAL_S = 0.001
-MAX_POLL_INTERVAL_S = 0.008
-"""The interval grows up to this: each look takes processor time, which a busy application and other desktops need."""
-POLL_GROWTH = 1.3
 
 
 def settle(session: Session, timeout_s: float = SETTLE_TIMEOUT_S, hold_s: float = 0.0) -> bool:
-    """Wait until all processes rest, for ``hold_s`` at least; return False if some still work after the timeout."""
-    untimed = session.servers
-    until = monotonic() + timeout_s
-    used_before: float | None = None
-    last, since = None, 0.0
-    interval = POLL_INTERVAL_S
-    # Not in the loop: each one lets the X server run.
+    """Wait until all processes rest, for ``hold_s`` at least; return False if some still work after the timeout.
+
+    The wait ends with the deadline of the request, too: the launcher serves one call at a time.
+
+    Raises:
+        DesktopLost: the launcher has ended.
+    """
     session.screen.sync()
-    while True:
-        counts = activity(all_processes(), untimed)
-        if counts is not None and counts == activity(all_processes(), untimed):
-            if counts != last:
-                last, since = counts, monotonic()
-            if monotonic() - since >= max(hold_s, TERMINAL_HOLD_S if has_terminal() else 0.0):
-                return True
-        if monotonic() > until:
-            used = cpu_of_runnable(all_processes())
-            used_before = used if used_before is None else used_before
-            if used is None or used_before is None or used - used_before > EXTENSION_CPU_S:
-                return False
-            if monotonic() > until + EXTENSION_S:
-                return False
-        sleep(interval)
-        interval = min(interval * POLL_GROWTH, MAX_POLL_INTERVAL_S)
+    left_s = signal.getitimer(signal.ITIMER_REAL)[0] or timeout_s + EXTENSION_S
+    timeout_s = min(timeout_s, left_s)
+    return bool(session.user.call("rest", timeout_s, hold_s, min(EXTENSION_S, left_s - timeout_s)))

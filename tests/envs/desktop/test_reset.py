@@ -22,6 +22,37 @@ time.sleep(1000)
 END
 (setsid sleep 1000 &)
 """
+LEFT_IN_THE_SERVER = b"""
+import ctypes, os, time
+from Xlib import X, Xatom
+from Xlib.display import Display
+display = Display(":1")
+root = display.screen().root
+display.set_pointer_mapping([3, 2, 1, *range(4, 1 + len(display.get_pointer_mapping()))])
+display.set_screen_saver(1, 1, 1, 1)
+window = root.create_window(0, 0, 10, 10, 0, 24)
+window.change_property(display.intern_atom("SECRET"), Xatom.STRING, 8, b"secret")
+display.set_close_down_mode(X.RetainPermanent)
+display.sync()
+xlib = ctypes.CDLL("libX11.so.6")
+xlib.XOpenDisplay.restype = ctypes.c_void_p
+mine = ctypes.c_void_p(xlib.XOpenDisplay(b":1"))
+SLOW_KEYS = 2
+xlib.XkbChangeEnabledControls(mine, 0x100, SLOW_KEYS, SLOW_KEYS)
+xlib.XSync(mine, 0)
+libc = ctypes.CDLL(None)
+libc.shmget(0, 4096, 0o1600), libc.msgget(77, 0o1600), libc.semget(78, 1, 0o1600)
+for path in ("/tmp/session/secret", "/tmp/.X11-unix/secret", "/dev/mqueue/secret"):
+    open(path, "w").write("secret")
+time.sleep(1000)
+"""
+SERVER = """
+from Xlib.display import Display
+display = Display(":1")
+saver = display.get_screen_saver()
+print(display.get_pointer_mapping()[:3], saver.timeout, display.intern_atom("SECRET", only_if_exists=True))
+"""
+FILES = "cat /proc/sysvipc/* | wc -l; ls -A /tmp /tmp/session /tmp/.X11-unix /dev/mqueue"
 STATE = "ps -eo uid,comm --no-headers | grep -vwE 'ps|sh|grep|sort' | sort; find /tmp /dev/shm /workspace/home | sort"
 
 
@@ -51,6 +82,23 @@ def test_litter_of_an_episode_is_gone(env: Played) -> None:
     assert "sleep" in env.shell(STATE)
     assert start(env) == clean
     assert env.desktop.sandbox.id == sandbox
+
+
+def test_what_programs_leave_in_the_servers_is_gone(env: Played) -> None:
+    files = {"leave.py": LEFT_IN_THE_SERVER}
+
+    def begin() -> tuple[str, str, str]:
+        env.begin("mousepad", files=files)
+        return env.shell(f"python3 -c '{SERVER}'"), env.shell(FILES), env.act('type("typed")')[0]
+
+    clean = begin()
+    assert "value='typed'" in clean[2]
+    # Starts as one of the agent's programs, which an action started, does.
+    env.shell("(python3 /home/user/leave.py >/dev/null 2>&1 &) ; sleep 0.3")
+    env.act("wait(0)")
+    assert env.shell(f"python3 -c '{SERVER}'") != clean[0]
+    assert env.shell(FILES) != clean[1]
+    assert begin() == clean
 
 
 def test_a_changed_key_map_needs_a_new_session(env: Played) -> None:

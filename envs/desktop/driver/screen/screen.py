@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,9 +60,11 @@ class Screen:
         self.atoms: dict[str, int] = {}
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection and release its memory."""
+        # Closing politely could wait for a dead server.
+        with contextlib.suppress(OSError):
+            self.display.display.socket.close()
         self.capture.close()
-        self.display.close()
 
     def sync(self) -> None:
         """Wait until the X server has executed all requests so far."""

@@ -69,7 +69,8 @@ class Capture:
         libc = ctypes.CDLL(None, use_errno=True)
         libc.shmat.restype = ctypes.c_void_p
         libc.shmdt.argtypes = [ctypes.c_void_p]
-        shmid = libc.shmget(IPC_PRIVATE, width * height * 4, IPC_CREATE | 0o600)
+        # The X server runs as another user.
+        shmid = libc.shmget(IPC_PRIVATE, width * height * 4, IPC_CREATE | 0o666)
         if shmid < 0:
             raise OSError(ctypes.get_errno(), "no shared memory for the screen")
         self.address = libc.shmat(shmid, None, 0)

@@ -22,6 +22,15 @@ KILL_TIMEOUT_S = 3.0
 TERMINAL_FIELD = 4
 """The controlling terminal among the fields of ``stat`` after the name."""
 IDLE_STATES = "SZXTt"
+PROGRAMS = frozenset(
+    f"/usr/{path}"
+    for path in (
+        *("bin/Xvfb", "bin/dbus-daemon", "bin/galculator", "bin/gnumeric", "bin/lxterminal", "bin/mousepad"),
+        *("bin/openbox", "bin/pcmanfm", "bin/ristretto", "bin/zenity", "libexec/at-spi2-registryd"),
+        f"lib/{os.uname().machine}-linux-gnu/xfce4/xfconf/xfconfd",
+    )
+)
+"""The desktop's programs; none of them executes programs that the agent writes."""
 
 
 def all_processes() -> list[int]:
@@ -54,6 +63,15 @@ def activity(pids: Iterable[int], untimed: frozenset[int]) -> dict[str, str] | N
                     if not rests(folder, pid not in untimed):
                         return None
     return counts
+
+
+def runs_other(pids: Iterable[int]) -> bool:
+    """Return whether a process runs another program than those of the desktop and its applications."""
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/{pid}/exe") not in PROGRAMS:
+                return True
+    return False
 
 
 def has_terminal() -> bool:

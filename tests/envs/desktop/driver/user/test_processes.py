@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic, sleep
 
-from turnwise.envs.desktop.driver.processes import activity
+from turnwise.envs.desktop.driver.user.processes import activity
 
 NONE: frozenset[int] = frozenset()
 

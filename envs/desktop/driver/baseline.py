@@ -1,45 +1,17 @@
-"""Compare a desktop without applications with how it was at the start, and restore the folders of the user."""
+"""Compare a desktop without applications with how it was at the start."""
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import os
-import shutil
-import subprocess
-from collections.abc import Mapping
-from pathlib import Path
 
 from Xlib import X
 from Xlib.error import XError
 
 from .screen.screen import Screen
 
-HOME = os.path.realpath("/home/user")
-FILE_TIME_S = 1_736_942_400
-"""Time of change of every file at the start of an episode: noon of 15 January 2025, so that dialogs show one date."""
-KEPT = {
-    "/workspace": frozenset({"driver", "0.log"}),
-    "/tmp": frozenset(  # noqa: S108 - a path in the sandbox
-        {
-            "session",
-            "desktop",
-            ".X11-unix",
-            ".X1-lock",
-            "Xvfb.log",
-            "dbus-daemon.log",
-            "openbox.log",
-            "at-spi2-registryd.log",
-        }
-    ),
-    "/dev/shm": frozenset(),  # noqa: S108 - a path in the sandbox
-}
-"""Writable folders, and the entries of the driver that stay."""
 VOLATILE = frozenset({"_NET_ACTIVE_WINDOW", "_NET_CLIENT_LIST", "_NET_CLIENT_LIST_STACKING", "_MOTIF_DRAG_WINDOW"})
 """Properties of the root window that change without effect on the next episode."""
 SELECTIONS = ("PRIMARY", "SECONDARY", "CLIPBOARD")
-SETTINGS_FILE = ".config/glib-2.0/settings/keyfile"
-DELETE_TIMEOUT_S = 10
 
 
 class Baseline:
@@ -83,53 +55,6 @@ class Baseline:
 
 
 POINTER = ("accel_num", "accel_denom", "threshold")
-
-
-def empty_folders() -> None:
-    """Remove everything from the writable folders but the driver's own entries. Raises OSError."""
-    for folder, kept in KEPT.items():
-        with contextlib.suppress(OSError):
-            os.chmod(folder, 0o755)  # noqa: S103 - a folder of this user only
-        for entry in os.listdir(folder):
-            if entry not in kept:
-                delete(f"{folder}/{entry}")
-
-
-def delete(path: str) -> None:
-    """Remove a file or a folder with everything in it. Raises OSError."""
-    if os.path.islink(path) or not os.path.isdir(path):
-        os.unlink(path)
-        return
-    with contextlib.suppress(OSError, RecursionError):
-        shutil.rmtree(path)
-    if os.path.lexists(path):
-        # Folders without rights, or a tree deeper than Python's recursion.
-        subprocess.run(["/bin/chmod", "-R", "u+rwx", path], check=False, capture_output=True, timeout=DELETE_TIMEOUT_S)
-        subprocess.run(["/bin/rm", "-rf", path], check=True, capture_output=True, timeout=DELETE_TIMEOUT_S)
-
-
-def write_home(files: Mapping[str, str], settings: Mapping[str, Mapping[str, str]]) -> None:
-    """Write the home folder: files as base64 by relative path, and settings by schema and key. Raises OSError."""
-    os.makedirs(HOME, exist_ok=True)
-    for path, content in files.items():
-        target = Path(HOME, path)
-        if path.endswith("/"):
-            target.mkdir(parents=True, exist_ok=True)
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(base64.b64decode(content))
-    if settings:
-        lines = []
-        for schema, values in settings.items():
-            lines.append(f"[{schema.replace('.', '/')}]")
-            lines += [f"{key}={value}" for key, value in values.items()]
-        target = Path(HOME, SETTINGS_FILE)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text("\n".join(lines) + "\n")
-    for root, folders, names in os.walk(HOME):
-        for name in (*folders, *names):
-            os.utime(f"{root}/{name}", (FILE_TIME_S, FILE_TIME_S))
-    os.utime(HOME, (FILE_TIME_S, FILE_TIME_S))
 
 
 def _properties(screen: Screen) -> dict[str, str]:
