@@ -28,7 +28,8 @@ LISTED = frozenset({33, 34, 35, 41})
 """Menus, whose hidden children are all in the table."""
 UNLISTED = frozenset((COMPONENT, TEXT, VALUE))
 """Interfaces that a child is assumed to have; a call of a missing one has no result."""
-MAX_ROUNDS = 4
+MAX_ROUNDS = 24
+"""Levels that are read one after the other: an application on a busy machine starts its table when it has windows."""
 
 Rect = tuple[int, int, int, int]
 
@@ -170,11 +171,15 @@ class Reader:
 
 def showing(application: Application) -> list[Accessible]:
     """Return the objects in view of an application, each before its children."""
-    found, stack = [], list(reversed(application.tops))
+    found, stack, seen = [], list(reversed(application.tops)), {one.path for one in application.tops}
     while stack:
         one = stack.pop()
         if one.role in DROPPED or not has(one.states, SHOWING):
             continue
+        # An application may report an object twice, or as its own descendant.
+        children = {child.path: child for child in one.children if child.path not in seen}
+        seen |= children.keys()
+        one.children = list(children.values())
         found.append(one)
         stack += reversed(one.children)
     return found
