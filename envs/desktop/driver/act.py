@@ -14,7 +14,7 @@ from .screen.screen import BUTTONS, WHEEL
 from .settle import settle
 
 MAX_WAIT_MS = 3000
-DOUBLE_CLICK_S = 0.01
+DOUBLE_CLICK_S = 0.11
 """Two clicks of different actions at one pixel are this far apart; the image's double click is shorter."""
 ELSEWHERE_PX = 3
 """The next click on the same element hits another pixel, so that it needs no such wait."""
