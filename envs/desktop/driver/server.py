@@ -5,7 +5,7 @@ A request is a JSON object with ``deadline`` in seconds and ``steps``, executed 
 * ``open``: a new episode with its files and applications (``episode.Episode.begin``).
 * ``act``: one ``action``; ``refused`` in the answer is the reason if it was not executed.
 * ``settle``: wait until the effects of earlier actions are there.
-* ``observe``: nodes, windows, notes and, after the line of JSON, the bytes of a PNG.
+* ``observe``: nodes, windows, notes and, after the line of JSON, the bytes of a PNG. Notes are taken once.
 
 If the steps overrun the deadline, the applications are ended, and ``lost`` in the answer is the reason.
 """
@@ -106,7 +106,8 @@ class Driver:
                 {"title": one.title, "application": one.application, "rect": one.rect, "focused": one.focused}
                 for one in episode.screen.windows()
             ]
-        answer["notes"], episode.notes = episode.notes, []
+        if step.get("notes", True):
+            answer["notes"], episode.notes = episode.notes, []
         return episode.screen.png() if step.get("screenshot") else b""
 
 

@@ -79,6 +79,12 @@ def test_an_attack_is_shown_and_the_episode_continues(env: Played, clean: str, c
     assert not over
 
 
+def test_a_screenshot_between_two_turns_takes_no_note(env: Played, clean: str) -> None:
+    env.shell("pkill -SEGV galculator; sleep 0.1")
+    assert env.screenshot()
+    assert "! galculator crashed (signal 11)" in env.act("wait(0)")[0]
+
+
 def test_a_modal_dialog_and_a_flood_of_windows_are_shown(env: Played, clean: str) -> None:
     flood = "for i in 1 2 3 4 5 6; do zenity --info --text=$i & done; sleep 2"
     text, over = attack(env, f"({flood}) >/dev/null 2>&1 </dev/null")
