@@ -100,7 +100,16 @@ class Reader:
                 found.append(_application(name, self.pids[name], reply[0][:MAX_OBJECTS]))
         for application in found:
             self._add_unlisted(application)
+            # An icon that was made before its view had a size is hidden, by its own account, until the view scrolls.
+            icons = [
+                (pane, icon) for pane in showing(application) if pane.role == LAYERED_PANE for icon in pane.children
+            ]
+            for _, icon in icons:
+                icon.states |= 1 << SHOWING
             self._add_details(application)
+            for pane, icon in icons:
+                if not _overlap(pane.rect, icon.rect):
+                    icon.states &= ~(1 << SHOWING)
         return found, [pid for pid in hung if pid]
 
     def _add_unlisted(self, application: Application) -> None:
@@ -205,6 +214,13 @@ def _application(bus_name: str, pid: int, items: list[tuple]) -> Application:  #
         one.children.sort(key=_order)
     application.tops.sort(key=_order)
     return application
+
+
+def _overlap(one: Rect | None, other: Rect | None) -> bool:
+    """Return whether two rectangles have a common pixel."""
+    if one is None or other is None:
+        return False
+    return all(one[side] < other[side] + other[side + 2] and other[side] < one[side] + one[side + 2] for side in (0, 1))
 
 
 def bits_of(states: list[int]) -> int:

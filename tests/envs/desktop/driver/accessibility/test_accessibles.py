@@ -4,23 +4,22 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from turnwise.envs.desktop.driver.accessibility.accessibles import ROOT, Accessible, Application, Reader, showing
+from turnwise.envs.desktop.driver.accessibility.accessibles import ROOT, Accessible, Application, Reader, Rect, showing
 from turnwise.envs.desktop.driver.accessibility.dbus import Bus, Call
 from turnwise.envs.desktop.driver.accessibility.roles import SHOWING
 
-FRAME, PANEL = 23, 39
-STATES = [1 << SHOWING, 0]
+FRAME, ICON, ICON_VIEW, PANEL = 23, 26, 30, 39
 
 
 def shown(path: str) -> Accessible:
     return Accessible(path, "", 0, path, PANEL, 1 << SHOWING, frozenset(), 0)
 
 
-class LateTable(Bus):
-    """The bus of an application that began its table after its first window: each object but that one is missing."""
+class Window(Bus):
+    """The bus of one window, whose table lacks everything below it: as many levels as there are ``roles``."""
 
-    def __init__(self, levels: int) -> None:
-        self.levels = levels
+    def __init__(self, *roles: int, states: int = 1 << SHOWING, rects: Sequence[Rect] = ()) -> None:
+        self.roles, self.states, self.rects = (FRAME, *roles), states, rects
 
     def call(self, one: Call, timeout_s: float) -> list[Any] | None:
         return self.calls([one], timeout_s)[0]
@@ -32,18 +31,36 @@ class LateTable(Bus):
         if path == ROOT:
             return [[[":1.1", ROOT]]]
         if member == "GetItems":
-            return [[((":1.1", "0"), (":1.1", ROOT), (":1.1", ROOT), 0, 1, (), "window", FRAME, "", STATES)]]
+            shown = [1 << SHOWING, 0]
+            return [[((":1.1", "0"), (":1.1", ROOT), (":1.1", ROOT), 0, 1, (), "window", FRAME, "", shown)]]
         if member == "GetConnectionUnixProcessID":
             return [1]
-        below = [(":1.1", str(int(path) + 1))] if int(path) < self.levels else []
-        replies: dict[str, Any] = {"GetChildren": below, "GetRole": PANEL, "GetState": STATES}
-        return [replies.get(member, len(below) if values[-1:] == ("ChildCount",) else path)]
+        level = int(path)
+        last = level + 1 == len(self.roles)
+        replies: dict[str, Any] = {
+            "GetChildren": [] if last else [(":1.1", str(level + 1))],
+            "GetRole": self.roles[level],
+            "GetState": [self.states if last else 1 << SHOWING, 0],
+            "GetExtents": self.rects[level] if self.rects else (0, 0, 9, 9),
+        }
+        return [replies.get(member, int(not last) if values[-1:] == ("ChildCount",) else path)]
+
+
+def paths(bus: Bus) -> list[str]:
+    (application,), hung = Reader(bus).applications()
+    assert not hung
+    return [one.path for one in showing(application)]
 
 
 def test_levels_that_the_table_lacks_are_read() -> None:
-    (application,), hung = Reader(LateTable(12)).applications()
-    assert [one.path for one in showing(application)] == [str(level) for level in range(13)]
-    assert not hung
+    assert paths(Window(*[PANEL] * 12)) == [str(level) for level in range(13)]
+
+
+def test_an_icon_is_in_view_if_it_lies_in_its_view() -> None:
+    view = (0, 0, 500, 400), (0, 20, 500, 300)
+    assert paths(Window(ICON_VIEW, ICON, states=0, rects=[*view, (10, 30, 60, 60)])) == ["0", "1", "2"]
+    assert paths(Window(ICON_VIEW, ICON, rects=[*view, (10, 330, 60, 60)])) == ["0", "1"]
+    assert paths(Window(PANEL, ICON, states=0, rects=[*view, (10, 30, 60, 60)])) == ["0", "1"]
 
 
 def test_an_object_that_is_its_own_descendant_is_reported_once() -> None:
