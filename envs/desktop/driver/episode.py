@@ -97,6 +97,7 @@ class Episode:
     def forget(self) -> None:
         """Forget the numbers, notes and clicks of the previous episode."""
         self.numbers, self.notes, self.last_click = Numbers(), [], None
+        self.session.crashes.clear()
 
     def clean(self) -> None:
         """End all applications and undo everything that an episode left; replace the session if that is not exact."""
@@ -129,11 +130,6 @@ class Episode:
         for pid in hung:
             self.notes.append(f"{names.get(pid, 'an application')} does not respond")
         return Tree(self.numbers, windows, self.screen.width, self.screen.height).build(found)
-
-    def note_endings(self) -> None:
-        """Note the applications of the episode that a signal ended."""
-        for command, number in self.session.user.call("take_crashes"):
-            self.notes.append(f"{command} crashed (signal {number})")
 
     def _restored(self, actions: list[dict[str, Any]]) -> bool:
         """Undo the previous episode by actions; return whether everything is as it was at its start."""

@@ -55,6 +55,9 @@ class Driver:
         png = b""
         try:
             with deadline(request["deadline"]):
+                if [step["do"] for step in request["steps"]] == ["observe"]:
+                    # Every other step ends with a status of the session.
+                    self.episode.session.check()
                 for step in request["steps"]:
                     png = self.step(step, answer) or png
         except Exception as error:
@@ -84,7 +87,6 @@ class Driver:
         if kind == "open":
             self.episode.begin(step)
             return b""
-        self.episode.session.check()
         if kind == "act":
             try:
                 act(self.episode, step["action"])
@@ -99,7 +101,6 @@ class Driver:
     def observe(self, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
         """Add nodes, windows and notes to the answer, and return the PNG if the step requests one."""
         episode = self.episode
-        episode.note_endings()
         answer["nodes"] = episode.observe() if step.get("tree", True) else []
         if step.get("windows"):
             answer["windows"] = [
@@ -107,7 +108,9 @@ class Driver:
                 for one in episode.screen.windows()
             ]
         if step.get("notes", True):
-            answer["notes"], episode.notes = episode.notes, []
+            answer["notes"] = [*episode.session.crashes, *episode.notes]
+            episode.notes = []
+            episode.session.crashes.clear()
         return episode.screen.png() if step.get("screenshot") else b""
 
 

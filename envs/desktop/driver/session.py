@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import monotonic, sleep
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .accessibility.dbus import Bus
 from .errors import DesktopLost
@@ -38,6 +38,8 @@ class Session:
         self.user = user
         self.screen: Screen
         self.bus: Bus
+        self.crashes: list[str] = []
+        """Applications that crashed since an observation reported them."""
 
     def start(self) -> None:
         """Start all parts, after ending every process of the desktop's user."""
@@ -56,8 +58,13 @@ class Session:
 
     def check(self) -> None:
         """Raise DesktopLost if a part has ended."""
-        if ended := self.user.call("ended_server"):
-            raise DesktopLost(f"{ended} ended")
+        self.take(self.user.call("status"))
+
+    def take(self, status: Mapping[str, Any]) -> None:
+        """Note the crashes of a status of ``user.desktop.Desktop``. Raises DesktopLost if a part has ended."""
+        self.crashes += [f"{command} crashed (signal {number})" for command, number in status["crashes"]]
+        if status["ended"]:
+            raise DesktopLost(f"{status['ended']} ended")
 
     def close(self) -> None:
         """Close the connections to the X server and the bus."""

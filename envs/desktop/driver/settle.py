@@ -19,9 +19,11 @@ def settle(session: Session, timeout_s: float = SETTLE_TIMEOUT_S, hold_s: float 
     The wait ends with the deadline of the request, too: the launcher serves one call at a time.
 
     Raises:
-        DesktopLost: the launcher has ended.
+        DesktopLost: the launcher or a part of the session has ended.
     """
     session.screen.sync()
     left_s = signal.getitimer(signal.ITIMER_REAL)[0] or timeout_s + EXTENSION_S
     timeout_s = min(timeout_s, left_s)
-    return bool(session.user.call("rest", timeout_s, hold_s, min(EXTENSION_S, left_s - timeout_s)))
+    status = session.user.call("rest", timeout_s, hold_s, min(EXTENSION_S, left_s - timeout_s))
+    session.take(status)
+    return bool(status["rests"])

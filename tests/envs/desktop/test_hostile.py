@@ -103,4 +103,4 @@ def test_a_full_disk_is_an_outcome(env: Played, clean: str) -> None:
 def test_killing_every_process_ends_the_episode_without_success(env: Played, clean: str) -> None:
     text, over = attack(env, "kill -9 -1")
     assert over
-    assert "the desktop ended" in text
+    assert "the desktop was lost" in text

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 METHOD_CALL, METHOD_RETURN, ERROR, SIGNAL = 1, 2, 3, 4
@@ -78,13 +79,13 @@ def parse(message: bytes) -> tuple[int, dict[int, Any], list[Any]]:
     """
     try:
         _, kind, _, _, _, _, length = FIXED_HEADER.unpack_from(message)
-        fields = dict(read("a(yv)", message, 12)[0])
+        fields = dict(reader("a(yv)")(message, 12, 0)[0])
         values: list[Any] = []
         at, signature = FIXED_HEADER_BYTES + length + (-length % 8), str(fields.get(SIGNATURE, ""))
         start = at
         while signature:
             first, signature = split(signature)
-            value, at = read(first, message, at, start)
+            value, at = reader(first)(message, at, start)
             values.append(value)
     except (struct.error, IndexError, KeyError, UnicodeDecodeError, RecursionError, TypeError) as error:
         raise ValueError(f"unreadable message on the accessibility bus: {error}") from None
@@ -106,40 +107,85 @@ def split(signature: str) -> tuple[str, str]:
     raise IndexError(signature)
 
 
+Read = Callable[[bytes, int, int], tuple[Any, int]]
+"""Reads a value of the data at an offset; alignment counts from another one. Returns the offset after it, too."""
+
+
 def read(kind: str, data: bytes, at: int, start: int = 0) -> tuple[Any, int]:
     """Return the value of type ``kind`` at an offset, and the offset after it; alignment counts from ``start``."""
+    return reader(kind)(data, at, start)
+
+
+@lru_cache(maxsize=256)
+def reader(kind: str) -> Read:
+    """Return the function that reads values of one complete type; an observation has thousands of few types."""
     letter = kind[0]
-    at += -(at - start) % ALIGNMENTS[letter]
     if letter in NUMBERS:
-        number = NUMBERS[letter]
-        return number.unpack_from(data, at)[0], at + number.size
-    if letter in "so":
-        (length,) = UINT.unpack_from(data, at)
-        return data[at + 4 : at + 4 + length].decode(errors="replace"), at + 5 + length
-    if letter == "g":
-        return data[at + 1 : at + 1 + data[at]].decode(), at + 2 + data[at]
-    if letter == "v":
-        signature, at = read("g", data, at)
-        return read(signature, data, at, start)
+        return _number_reader(NUMBERS[letter])
     if letter == "a":
-        return read_array(kind[1:], data, at, start)
-    values = []
-    inner = kind[1:-1]
+        return _array_reader(kind[1:])
+    if letter in "({":
+        return _structure_reader(kind[1:-1])
+    return {"s": _string, "o": _string, "g": _signature, "v": _variant}[letter]
+
+
+def _string(data: bytes, at: int, start: int) -> tuple[str, int]:
+    at += -(at - start) % 4
+    (length,) = UINT.unpack_from(data, at)
+    return data[at + 4 : at + 4 + length].decode(errors="replace"), at + 5 + length
+
+
+def _signature(data: bytes, at: int, start: int) -> tuple[str, int]:
+    return data[at + 1 : at + 1 + data[at]].decode(), at + 2 + data[at]
+
+
+def _variant(data: bytes, at: int, start: int) -> tuple[Any, int]:
+    signature, at = _signature(data, at, start)
+    return reader(signature)(data, at, start)
+
+
+def _number_reader(number: struct.Struct) -> Read:
+    unpack_from, size = number.unpack_from, number.size
+
+    def read_number(data: bytes, at: int, start: int) -> tuple[Any, int]:
+        at += -(at - start) % size
+        return unpack_from(data, at)[0], at + size
+
+    return read_number
+
+
+def _array_reader(item: str) -> Read:
+    read_item, alignment = reader(item), ALIGNMENTS[item[0]]
+
+    def read_array(data: bytes, at: int, start: int) -> tuple[list[Any], int]:
+        at += -(at - start) % 4
+        (length,) = UINT.unpack_from(data, at)
+        at += 4
+        at += -(at - start) % alignment
+        end = at + length
+        values = []
+        while at < end:
+            value, at = read_item(data, at, start)
+            values.append(value)
+        return values, at
+
+    return read_array
+
+
+def _structure_reader(inner: str) -> Read:
+    if not inner:
+        raise IndexError("a structure without members")
+    parts = []
     while inner:
         first, inner = split(inner)
-        value, at = read(first, data, at, start)
-        values.append(value)
-    return tuple(values), at
+        parts.append(reader(first))
 
+    def read_structure(data: bytes, at: int, start: int) -> tuple[tuple[Any, ...], int]:
+        at += -(at - start) % 8
+        values = []
+        for part in parts:
+            value, at = part(data, at, start)
+            values.append(value)
+        return tuple(values), at
 
-def read_array(item: str, data: bytes, at: int, start: int) -> tuple[list[Any], int]:
-    """Return the items of an array at an offset, and the offset after it."""
-    (length,) = UINT.unpack_from(data, at)
-    at += 4
-    at += -(at - start) % ALIGNMENTS[item[0]]
-    end = at + length
-    values = []
-    while at < end:
-        value, at = read(item, data, at, start)
-        values.append(value)
-    return values, at
+    return read_structure

@@ -103,25 +103,29 @@ class Desktop:
         self._session_files = files.state(FOLDER, X_FOLDER, X_LOCK)
         self._ran_other = False
 
-    def ended_server(self) -> str:
-        """Return the name of a server that has ended; empty if all run."""
-        return next((os.path.basename(name) for name, one in self._servers.items() if one.poll() is not None), "")
+    def status(self) -> dict[str, Any]:
+        """Return ``ended``, the name of a server that has ended or nothing, and the crashes since the last call.
+
+        ``crashes`` are the commands of applications that a signal ended, with its number.
+        """
+        ended = {command: one.poll() for command, one in self._applications.items()}
+        for command, code in ended.items():
+            if code is not None:
+                del self._applications[command]
+        return {
+            "ended": next(
+                (os.path.basename(name) for name, one in self._servers.items() if one.poll() is not None), ""
+            ),
+            "crashes": [(command, -code) for command, code in ended.items() if code is not None and code < 0],
+        }
 
     def launch(self, command: str) -> None:
         """Start an application by a shell command in the home folder."""
         self._applications[command] = self._start(["/bin/sh", "-c", f"exec {command}"], HOME)
 
-    def take_crashes(self) -> list[tuple[str, int]]:
-        """Return command and signal of each application that a signal ended since the last call."""
-        ended = {command: one.poll() for command, one in self._applications.items()}
-        for command, code in ended.items():
-            if code is not None:
-                del self._applications[command]
-        return [(command, -code) for command, code in ended.items() if code is not None and code < 0]
-
     def end_applications(self) -> list[str]:
         """End every process but the servers; return the reasons why the next episode needs new servers."""
-        self._look()
+        self._look(all_processes())
         used = ["the agent ran programs of its choice"] if self._ran_other else []
         left = kill_all(frozenset(one.pid for one in self._servers.values()))
         self._reap(list(self._applications.values()))
@@ -137,22 +141,27 @@ class Desktop:
         """Write the home folder: files as base64 by relative path, and settings by schema and key."""
         files.write_home(documents, settings)
 
-    def rest(self, timeout_s: float, hold_s: float, extension_s: float) -> bool:
-        """Wait until all processes rest, for ``hold_s`` at least; return whether they do."""
+    def rest(self, timeout_s: float, hold_s: float, extension_s: float) -> dict[str, Any]:
+        """Wait until all processes rest, for ``hold_s`` at least; return the status, with ``rests``, whether they do.
+
+        ``timeout_s`` and ``extension_s`` limit the wait.
+        """
         untimed = frozenset(one.pid for name, one in self._servers.items() if name != WINDOW_MANAGER)
-        return rest.wait(untimed, timeout_s, hold_s, extension_s, self._look)
+        rests = rest.wait(untimed, timeout_s, hold_s, extension_s, self._look)
+        return {"rests": rests, **self.status()}
 
     def state(self) -> list[Any]:
         """Return the processes and files that tell a fresh episode from a used one."""
-        self.take_crashes()
-        self._look()
-        return [self._ran_other, sorted(all_processes()), files.listing(HOME), files.listing("/tmp")]  # noqa: S108 - in the sandbox
+        self.status()
+        pids = sorted(all_processes())
+        self._look(pids)
+        return [self._ran_other, pids, files.listing(HOME), files.listing("/tmp")]  # noqa: S108 - in the sandbox
 
-    def _look(self) -> None:
+    def _look(self, pids: list[int]) -> None:
         """Notice programs that can change the X server in ways that nobody can compare, such as its atoms."""
         if not self._ran_other:
             started = {one.pid for one in self._applications.values()}
-            self._ran_other = runs_other(pid for pid in all_processes() if pid not in started)
+            self._ran_other = runs_other(pid for pid in pids if pid not in started)
 
     def _run(self, *argv: str) -> None:
         self._servers[argv[0]] = self._start(argv, "/")

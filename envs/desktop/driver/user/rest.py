@@ -27,24 +27,25 @@ POLL_GROWTH = 1.3
 
 
 def wait(
-    untimed: frozenset[int], timeout_s: float, hold_s: float, extension_s: float, look: Callable[[], None]
+    untimed: frozenset[int], timeout_s: float, hold_s: float, extension_s: float, look: Callable[[list[int]], None]
 ) -> bool:
     """Wait until all processes rest, for ``hold_s`` at least; return whether they do.
 
     The timers of the processes ``untimed`` do not count. ``extension_s`` is extra time for threads that are ready to
-    run but do not get a processor, on a loaded machine. ``look`` is called while the processes work.
+    run but do not get a processor, on a loaded machine. ``look`` is called with the processes.
     """
     until = monotonic() + timeout_s
     used_before: float | None = None
     last, since = None, 0.0
     interval, delay = POLL_INTERVAL_S, 0.0
     while True:
-        look()
-        counts = activity(all_processes(), untimed)
+        pids = all_processes()
+        look(pids)
+        counts = activity(pids, untimed)
         if counts is not None and counts == activity(all_processes(), untimed):
             if counts != last:
                 last, since = counts, monotonic()
-            hold = max(hold_s, TERMINAL_HOLD_S if has_terminal() else 0.0)
+            hold = max(hold_s, TERMINAL_HOLD_S if has_terminal(pids) else 0.0)
             if not hold or monotonic() - since >= hold + HOLD_PER_DELAY * delay:
                 return True
         if monotonic() > until:

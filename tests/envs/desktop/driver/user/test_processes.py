@@ -1,12 +1,13 @@
 """Rest of processes, read from /proc, on real processes."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic, sleep
 
-from turnwise.envs.desktop.driver.user.processes import activity
+from turnwise.envs.desktop.driver.user.processes import activity, runs_other
 
 NONE: frozenset[int] = frozenset()
 
@@ -57,3 +58,14 @@ def test_a_process_that_ran_meanwhile_has_another_count() -> None:
         before = activity([pid], NONE)
         sleep(0.1)
         assert before != activity([pid], NONE)
+
+
+def test_the_name_of_a_process_may_be_any_bytes() -> None:
+    rename = "ctypes.CDLL(None).prctl(15, b'\\xff) R \\xfe')"
+    with running(f"import ctypes, select; {rename}; print(flush=True); select.poll().poll()") as pid:
+        assert rests_within(pid, 2)
+
+
+def test_programs_of_the_agent_are_no_applications() -> None:
+    assert runs_other([os.getpid()])
+    assert not runs_other([])
