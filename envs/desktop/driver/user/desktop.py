@@ -11,7 +11,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from . import files, rest
-from .processes import all_processes, kill_all, runs_other
+from .processes import all_processes, kill_all, own_limits, runs_other
 
 HOME = "/home/user"
 FOLDER = "/tmp/session"  # noqa: S108 - a path in the sandbox
@@ -67,6 +67,7 @@ class Desktop:
         self._servers: dict[str, subprocess.Popen[bytes]] = {}
         self._applications: dict[str, subprocess.Popen[bytes]] = {}
         """The applications of the episode, by command."""
+        self._limits = own_limits()
         self._session_files: dict[str, Any] = {}
         self._ran_other = False
         """Whether the episode ran other programs than applications."""
@@ -124,12 +125,18 @@ class Desktop:
         self._applications[command] = self._start(["/bin/sh", "-c", f"exec {command}"], HOME)
 
     def end_applications(self) -> list[str]:
-        """End every process but the servers; return the reasons why the next episode needs new servers."""
+        """End every process but the servers; return the reasons why the next episode needs new servers.
+
+        Raises:
+            PermissionError: the agent's programs changed the limits of this process, which only a new one gets back.
+        """
         self._look(all_processes())
         used = ["the agent ran programs of its choice"] if self._ran_other else []
         left = kill_all(frozenset(one.pid for one in self._servers.values()))
         self._reap(list(self._applications.values()))
         self._applications.clear()
+        if own_limits() != self._limits:
+            raise PermissionError("the limits of the launcher were changed")
         return used + left
 
     def restore_files(self) -> list[str]:

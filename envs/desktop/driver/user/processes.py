@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 from collections.abc import Iterable
 from time import monotonic, sleep
+from typing import Any
 
 RESTING_POLLS = {"7": 2, "232": 3, "281": 3}
 """The system calls of x86_64 that wait with a timeout in milliseconds, and which argument it is.
@@ -22,6 +24,8 @@ KILL_TIMEOUT_S = 3.0
 MAX_FILE_BYTES = 4096
 TERMINAL_FIELD = 4
 """The controlling terminal among the fields of ``stat`` after the name."""
+RLIMITS = 16
+"""Limits of a process in Linux."""
 IDLE_STATES = "SZXTt"
 PROGRAMS = frozenset(
     f"/usr/{path}"
@@ -113,6 +117,12 @@ def rests(folder: str, timed: bool) -> bool:
         return bool(fields) and fields[0] != "running"
     timeout = int(fields[1 + argument], 16) & 0xFFFFFFFF
     return timeout >= WORK_TIMER_MS
+
+
+def own_limits() -> tuple[Any, ...]:
+    """Return what other processes of the same user can change of this one, and children inherit."""
+    limits = tuple(resource.getrlimit(number) for number in range(RLIMITS))
+    return limits, os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0)
 
 
 def kill_all(keep: frozenset[int]) -> list[str]:

@@ -78,6 +78,16 @@ def test_no_process_of_the_driver_can_be_controlled(env: Played) -> None:
     assert not env.shell("ls /tmp/driver")
 
 
+def test_limits_of_the_launcher_do_not_reach_the_next_episode(env: Played) -> None:
+    launcher = "$(pgrep -f user.launcher | head -1)"
+    first, limits = begin(env), env.shell(f"cat /proc/{launcher}/limits")
+    env.shell(f"prlimit --nofile=64:64 --cpu=1000:1000 --pid {launcher}")
+    assert env.shell(f"cat /proc/{launcher}/limits") != limits
+    env.act("wait(0)")
+    assert begin(env) == first
+    assert env.shell(f"cat /proc/{launcher}/limits") == limits
+
+
 def test_the_loss_of_the_driver_itself_is_a_failure_of_the_world(env: Played) -> None:
     begin(env)
     assert env.desktop.sandbox is not None
