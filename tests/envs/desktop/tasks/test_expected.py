@@ -57,6 +57,17 @@ def test_the_display_is_the_calculators() -> None:
     assert not expected.met(END)
 
 
+def test_another_window_does_not_replace_the_calculators() -> None:
+    expected = replace(EXPECTED, display=12.5)
+    dialog = {"role": "dialog", "name": "galculator", "depth": 0}
+    top, right = shown("galculator", ("readonly",)).nodes
+    wrong = {**right, "value": "0"}
+    assert not expected.met(replace(END, nodes=(dialog, right)))
+    assert not expected.met(replace(END, nodes=(top, right, top, wrong)))
+    assert not expected.met(replace(END, nodes=(dialog, right, top, wrong)))
+    assert expected.met(replace(END, nodes=(dialog, wrong, top, right)))
+
+
 def test_windows_and_answer_count_if_they_are_given() -> None:
     assert replace(EXPECTED, windows=("galculator",)).met(replace(END, windows=(WINDOW,)))
     assert not replace(EXPECTED, windows=("galculator",)).met(replace(END, windows=(WINDOW, WINDOW)))
