@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from turnwise.envs.computer.driver_client import DriverClient, Steps
 from turnwise.envs.web.browser_session import BROWSER
-from turnwise.sandbox import NodeLost, SandboxError, SandboxLost
+from turnwise.sandbox import NodeLost, SandboxError, SandboxLost, SandboxSpec
 from turnwise.sandbox.provider import InProcessProvider
 
 
@@ -34,7 +34,7 @@ class Losing(DriverClient):
 def test_a_loss_before_the_episode_is_retried_in_a_new_sandbox(error: SandboxError) -> None:
     provider = InProcessProvider("local", capacity=1, warm=0)
     client = Losing(error)
-    with provider.lease(BROWSER.spec.model_copy(update={"trusted": True}), timeout_s=30) as sandbox:
+    with provider.lease(SandboxSpec(trusted=True), timeout_s=30) as sandbox:
         client.sandbox = sandbox
         assert client.open([]) == ({"opened": True}, b"")
         assert client.renewals == 1
