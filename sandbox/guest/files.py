@@ -7,6 +7,7 @@ own: a path such as ``/proc/self/timerslack_ns`` would read or change the guest 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 import time
@@ -15,6 +16,8 @@ from collections.abc import Iterator
 WORKSPACE = "/workspace"
 MAX_FILES = 20_000
 """Files that one read may return."""
+NAMES_MAX_BYTES = 3 << 20
+"""Length as JSON of the names that one read may return; the host accepts a header of 4 MiB."""
 PATH_MAX_BYTES = 4096
 KERNEL_FILE_SYSTEMS = frozenset(
     b"proc sysfs cgroup cgroup2 devpts mqueue debugfs tracefs securityfs bpf configfs fusectl pstore".split()
@@ -49,19 +52,23 @@ def read_tree(path: str, max_bytes: int, kernel: frozenset[int], until: float) -
     ``kernel`` are the devices whose files are skipped.
 
     Raises:
-        Refused: the files exceed ``max_bytes`` or ``MAX_FILES``, or reading them takes too long.
+        Refused: the files exceed ``max_bytes``, ``MAX_FILES`` or ``NAMES_MAX_BYTES``, or reading them takes too long.
         OSError: the path does not exist.
     """
-    names, data, left = [], [], max_bytes
-    for name, full in walk(os.path.join(WORKSPACE, path), kernel):
+    names, data, left, names_left = [], [], max_bytes, NAMES_MAX_BYTES
+    for name, full in walk(os.path.join(WORKSPACE, path), kernel, until):
         check_time(until)
         content = read_regular(full, left, kernel)
         if content is not None:
             names.append((name, len(content)))
             data.append(content)
             left -= len(content)
+            # Of JSON, which takes up to six bytes for each byte of a name.
+            names_left -= len(json.dumps(name))
         if len(names) > MAX_FILES:
             raise Refused(f"{path}: more than {MAX_FILES} files")
+        if names_left < 0:
+            raise Refused(f"{path}: the names of the files exceed {NAMES_MAX_BYTES} bytes")
     return names, b"".join(data)
 
 
@@ -110,11 +117,12 @@ def is_plain(end: int, kernel: frozenset[int]) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_dev not in kernel
 
 
-def walk(top: str, kernel: frozenset[int]) -> Iterator[tuple[str, str]]:
+def walk(top: str, kernel: frozenset[int], until: float) -> Iterator[tuple[str, str]]:
     """Yield (name relative to ``top``, path) of everything below ``top`` except folders, without following links.
 
     If ``top`` itself is not a folder, its name is ``.``. Folders on the devices ``kernel`` are skipped. Raises OSError
-    if ``top`` does not exist.
+    if ``top`` does not exist, and Refused after ``until``, also between folders: a process may move folders ahead of
+    the walk, which then finds them again and again.
     """
     if not stat.S_ISDIR(os.lstat(top).st_mode):
         yield ".", top
@@ -122,6 +130,7 @@ def walk(top: str, kernel: frozenset[int]) -> Iterator[tuple[str, str]]:
     # A stack instead of os.walk, which recurses once per level: a tree may have thousands of levels.
     folders = [top]
     while folders:
+        check_time(until)
         folder = folders.pop()
         for name, is_folder in listed(folder, kernel):
             path = os.path.join(folder, name)

@@ -173,6 +173,42 @@ async def slow_read(make: MakeSandbox) -> str:
     return "FileError"
 
 
+async def long_names(make: MakeSandbox) -> str:
+    """Files whose names take up megabytes are an outcome of reading."""
+    sandbox = await make(inodes=16384)
+    await python(sandbox, "for n in range(3000): open(bytes([255]) * 240 + b'%d' % n, 'w').close()")
+    await raises(FileError, sandbox.read(".", timeout_s=20), "reading files with long names")
+    await sh(sandbox, "true")
+    return "FileError"
+
+
+MOVER = """
+import ctypes, os
+watch = ctypes.CDLL(None).inotify_add_watch
+for n in range(200): os.mkdir(f"{n:03}")
+os.mkdir("199/moving")
+for n in range(8000): os.mkdir(f"199/moving/{n:04}")
+if os.fork() == 0:
+    for end in (0, 1, 2): os.close(end)
+    events = ctypes.CDLL(None).inotify_init1(0)
+    for n in range(199, 0, -1):
+        watch(events, f"{n:03}/moving".encode(), 32)
+        os.read(events, 1 << 20)
+        os.rename(f"{n:03}/moving", f"{n - 1:03}/moving")
+"""
+
+
+async def moving_folders(make: MakeSandbox) -> str:
+    """A process that moves folders ahead of a read, which finds them many times, cannot exceed its timeout."""
+    sandbox = await make(inodes=16384)
+    await python(sandbox, MOVER)
+    began = monotonic()
+    await raises(FileError, sandbox.read(".", timeout_s=0.2), "reading folders that a process moves")
+    took = monotonic() - began
+    expect(took < 2.0, f"a read with a timeout of 0.2 s took {took:.1f} s")
+    return "FileError"
+
+
 FILES: dict[str, Case] = {
     "files": round_trip,
     "overwriting": overwriting,
@@ -184,4 +220,6 @@ FILES: dict[str, Case] = {
     "full disk": full_disk,
     "deep tree": deep_tree,
     "slow read": slow_read,
+    "long names": long_names,
+    "moving folders": moving_folders,
 }
