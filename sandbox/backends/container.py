@@ -12,8 +12,8 @@ CAPABILITIES = ("SETUID", "SETGID", "KILL", "DAC_OVERRIDE", "FOWNER")
 OPEN_FILES, OPEN_FILES_MAX = 1024, 4096
 PTYS_MAX = 32
 """Pseudo-terminals of one sandbox; the machine has 3,072 for all containers together."""
-TIME_WAIT_MAX = 4096
-"""Closed TCP connections that the kernel remembers for one sandbox."""
+TIME_WAIT_MAX = 0
+"""Closed TCP connections that the kernel remembers: none, because they would survive a reset, with their ports."""
 
 
 def host_options(spec: SandboxSpec, folder: Path, first_uid: int, *, limit_terminals: bool) -> dict[str, Any]:

@@ -10,6 +10,8 @@ it also refuses
 * ``memfd_secret``, ``modify_ldt``, keyrings, ``bpf``, ``perf_event_open``, ``userfaultfd``, new namespaces and mounts,
 * 32-bit system calls.
 
+``sync`` does nothing: it would write the dirty pages of the whole machine.
+
 To allow a system call, add its name to ``ALLOWED``.
 """
 
@@ -27,8 +29,8 @@ ALLOWED = {
         inotify_rm_watch ioctl lchown lgetxattr link linkat listxattr listxattrat llistxattr lremovexattr lseek
         lsetxattr lstat mkdir mkdirat mknod mknodat newfstatat open openat openat2 pread64 preadv preadv2
         pwrite64 pwritev pwritev2 read readahead readlink readlinkat readv removexattr removexattrat rename
-        renameat renameat2 rmdir sendfile setxattr setxattrat splice stat statfs statx symlink symlinkat sync
-        sync_file_range syncfs tee truncate umask unlink unlinkat utime utimensat utimes vmsplice write writev
+        renameat renameat2 rmdir sendfile setxattr setxattrat splice stat statfs statx symlink symlinkat
+        sync_file_range tee truncate umask unlink unlinkat utime utimensat utimes vmsplice write writev
     """,
     "waiting": """
         epoll_create epoll_create1 epoll_ctl epoll_ctl_old epoll_pwait epoll_pwait2 epoll_wait epoll_wait_old
@@ -68,6 +70,8 @@ ALLOWED = {
 }
 MISSING = ("clone3", "io_setup", "io_uring_setup", "io_uring_enter", "io_uring_register")
 """Calls that fail with ENOSYS, upon which programs use others. A filter cannot check the flags of ``clone3``."""
+WITHOUT_EFFECT = ("sync", "syncfs")
+"""Calls that succeed and do nothing: they write file systems of the machine, and files of a sandbox have no disk."""
 NEW_NAMESPACES = 0x7E020000
 """Every flag of ``clone`` that creates a namespace."""
 PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0x40000, 0xFFFFFFFF)
@@ -109,6 +113,7 @@ def profile() -> str:
             "syscalls": [
                 _rule("ALLOW", *allowed),
                 _rule("ERRNO", *MISSING, error=errno.ENOSYS),
+                _rule("ERRNO", *WITHOUT_EFFECT, error=0),
                 _rule("ALLOW", "clone", args=[without_namespaces]),
                 *(_rule("ALLOW", "personality", args=[_equals(0, value)]) for value in PERSONALITIES),
                 _rule("ALLOW", "socket", "socketpair", args=[_equals(0, AF_UNIX)]),

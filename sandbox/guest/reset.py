@@ -11,6 +11,7 @@ import fcntl
 import os
 import platform
 import stat
+import time
 from typing import Any
 
 from .files import WORKSPACE, check_time
@@ -23,6 +24,8 @@ KEYCTL_SYSCALL = {"x86_64": 250, "aarch64": 219}
 KEYCTL_CLEAR = 7
 KEYRINGS = (-4, -5)
 """The user keyring and the user session keyring."""
+IPC_TIMEOUT_S = 2.0
+"""Time for the memory of ended processes to be released."""
 SET_FLAGS_IOCTL = 0x40086602
 """``FS_IOC_SETFLAGS``, the ioctl of ``chattr``."""
 
@@ -76,11 +79,20 @@ def clear_ipc() -> None:
             getattr(libc(), control)(number, *command)
 
 
-def check_no_ipc() -> None:
-    """Raise OSError if any System V object is left."""
+def await_no_ipc(until: float) -> None:
+    """Wait until no System V object is left.
+
+    A removed shared memory lives until the last process that has it in its memory has released it. A process of the
+    host that reads the memory map of an ending process, such as `ps`, delays this.
+
+    Raises:
+        OSError: an object is left at ``until``, a value of ``time.monotonic()``.
+    """
     for table, control, _ in SYSV_TABLES:
-        if count := count_ipc(table, control):
-            raise OSError(f"cannot remove {count} {table}")
+        while count := count_ipc(table, control):
+            if time.monotonic() > until:
+                raise OSError(f"cannot remove {count} {table}")
+            time.sleep(0.001)
 
 
 def sysv_ids(table: str) -> list[int]:

@@ -17,7 +17,8 @@ from .files import Refused, kernel_devices, read_tree, write_tree
 from .frames import TOKEN_VARIABLE
 from .processes import count_ooms, end_all, kill_all, kill_since, reap
 from .request import request
-from .reset import check_no_ipc, clear_folders, clear_ipc, clear_keys, writable_modes
+from .reset import IPC_TIMEOUT_S, await_no_ipc, clear_folders, clear_ipc, clear_keys, writable_modes
+from .sockets import SocketLimit
 from .streams import MAX_STREAMS, Hub, Stream
 from .users import USERS
 
@@ -44,7 +45,8 @@ class Server:
         self.ends_at = time.monotonic() + ttl_s
         self.exits = ChildExitPipe()
         self.hub = Hub(connection, self.exits.reader)
-        self.ooms = count_ooms()
+        self.sockets = SocketLimit()
+        self.ooms = self.count_kills()
         self.modes = writable_modes()
         self.kernel = kernel_devices()
 
@@ -73,6 +75,7 @@ class Server:
         """Run a command; return the fields of ``ExecResult``, stdout and stderr concatenated."""
         began, tick = time.monotonic(), int(time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS_PER_SECOND)
         uid = self.uid(user)
+        self.sockets.start()
         with refusing_os_errors():
             child, ends = start(argv, env, uid, self.limits)
         pipes = CommandPipes(ends, stdin, max_output_bytes)
@@ -145,6 +148,7 @@ class Server:
         """Start a command whose three pipes are a stream."""
         self.check_room()
         uid = self.uid(user)
+        self.sockets.start()
         with refusing_os_errors():
             child, (writer, *readers) = start(argv, env, uid, self.limits)
         self.hub.add(Stream(stream, writer, readers, child))
@@ -165,13 +169,14 @@ class Server:
         until = time.monotonic() + timeout_s
         self.hub.close_streams()
         end_all()
+        self.sockets.stop()
         for user in range(1 if self.first_uid is None else USERS):
             with self.as_user(user):
                 clear_ipc()
                 clear_keys()
-        check_no_ipc()
+        await_no_ipc(min(until, time.monotonic() + IPC_TIMEOUT_S))
         clear_folders(self.modes, until)
-        self.ooms = count_ooms()
+        self.ooms = self.count_kills()
         return {}, b""
 
     def check_connected(self, reason: str) -> None:
@@ -192,9 +197,13 @@ class Server:
         }
 
     def oom(self) -> bool:
-        """Return whether the memory limit killed a process since the last call."""
-        ooms, self.ooms = self.ooms, count_ooms()
+        """Return whether the limit of memory or of sockets killed a process since the last call."""
+        ooms, self.ooms = self.ooms, self.count_kills()
         return self.ooms > ooms
+
+    def count_kills(self) -> int:
+        """Return how often the limits of memory and of sockets were exceeded so far."""
+        return count_ooms() + self.sockets.kills
 
     def uid(self, user: int) -> int | None:
         """Return the uid of a user of the sandbox; None for the guest agent's own.

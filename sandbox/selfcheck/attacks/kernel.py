@@ -90,6 +90,27 @@ for _ in range(int(sys.argv[1])):
         sender.sendto(piece[:60000], box.getsockname())
 print(grown())
 """
+WAITING = """
+import socket, struct
+held = []
+for number in range(8):
+    server = socket.create_server((f"127.0.1.{number + 1}", 9000), backlog=4096)
+    held.append(server)
+    for _ in range(1000):
+        one = socket.socket()
+        if number % 2:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        one.connect(server.getsockname())
+        one.send(bytes(1000))
+        one.close()
+"""
+CLOSED = """
+import socket
+server = socket.create_server(("127.0.0.1", 8123), reuse_port=True)
+one = socket.create_connection(server.getsockname())
+server.accept()[0].close()
+one.close()
+"""
 NAMED = """
 import ctypes, os
 ctypes.CDLL(None).prctl(15, b"\\xff\\xfe ) Z 1", 0, 0, 0)
@@ -155,6 +176,30 @@ async def buffers(context: AttackContext) -> str:
     return f"{grown} MiB of buffers"
 
 
+async def waiting(context: AttackContext) -> str:
+    """Leave thousands of connections unaccepted, whose memory the kernel charges to nobody."""
+    done = await context.sandbox.exec(["python3", "-c", WAITING], timeout_s=30)
+    expect(done.oom and done.exit_code != 0, f"8,000 connections wait: exit {done.exit_code} {done.stderr[-80:]!r}")
+    await context.expect_usable()
+    return "killed over 1,024 sockets"
+
+
+async def closed_connections(context: AttackContext) -> str:
+    """Leave closed connections to the next lease, which sees them and cannot use their port."""
+    await python(context.sandbox, CLOSED)
+    await context.sandbox.reset(timeout_s=10)
+    seen = await sh(context.sandbox, "tail -n +2 /proc/net/tcp | wc -l")
+    expect(seen == "0", f"{seen} connections remain")
+    return "cleared"
+
+
+async def sync(context: AttackContext) -> str:
+    """Let the machine write its dirty pages, as `sync` and `syncfs` do."""
+    result = await python(context.sandbox, "import ctypes; print(ctypes.CDLL(None).syncfs(-1))")
+    expect(result == "0", "syncfs is a system call of the kernel")
+    return "without effect"
+
+
 async def undecodable_name(context: AttackContext) -> str:
     """Take a process name that is not text, then exceed the timeout and leave a process."""
     done = await context.sandbox.exec(["python3", "-c", NAMED], timeout_s=0.5)
@@ -188,6 +233,9 @@ KERNEL = (
     Attack("AIO contexts of others", aio, Containment.SYSTEM_CALLS),
     Attack("socket families", families, Containment.SYSTEM_CALLS),
     Attack("socket buffers", buffers, Containment.TOTALS),
+    Attack("unaccepted connections", waiting),
+    Attack("closed connections", closed_connections, Containment.TOTALS),
+    Attack("sync", sync, Containment.SYSTEM_CALLS),
     Attack("undecodable process name", undecodable_name),
     Attack("files of the guest agent", agent_files),
 )

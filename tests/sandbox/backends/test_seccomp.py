@@ -21,3 +21,5 @@ def test_profile_allows_each_call_once_and_none_of_the_dangerous_ones_unconditio
     }
     assert unconditional == set(names)
     assert json.loads(profile())["defaultAction"] == "SCMP_ACT_ERRNO"
+    silent = [rule["names"] for rule in rules if rule.get("errnoRet") == 0]
+    assert silent == [["sync", "syncfs"]]
