@@ -44,6 +44,13 @@ class SandboxLost(SandboxError):
     """The sandbox ended or stopped answering. It cannot be used again and is being removed."""
 
 
+class SandboxBusy(SandboxError):
+    """Another request of the same sandbox took all the time of this one, which was not sent.
+
+    The sandbox stays usable.
+    """
+
+
 class NodeLost(SandboxError):
     """The process that holds the sandboxes of a node died or stopped answering."""
 

@@ -31,8 +31,14 @@ class LoopThread:
         """Run ``work``, which must itself end within ``timeout_s``, and return its result or raise its error.
 
         Raises:
-            NodeLost: the loop is hung.
+            NodeLost: the loop is hung, or it has ended.
         """
+        if not self.alive:
+            work.close()
+            raise NodeLost(
+                "the event loop of this process's sandboxes has ended: its provider was closed, or this process is a "
+                "fork of the one that has the sandboxes"
+            )
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result(timeout_s + LOOP_GRACE_S)
@@ -41,6 +47,10 @@ class LoopThread:
             raise NodeLost(
                 f"the event loop of this process's sandboxes did not answer within {timeout_s + LOOP_GRACE_S:g} s"
             ) from None
+        except BaseException:
+            # Of an interrupt: nothing would wait for the result, and a later call would wait for its end.
+            future.cancel()
+            raise
 
     def call_soon(self, work: Callable[[], object]) -> None:
         """Schedule a call without waiting for it; do nothing if the loop has stopped."""

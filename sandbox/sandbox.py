@@ -8,12 +8,16 @@ the infrastructure is raised. After ``SandboxLost``, the sandbox cannot be used 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from .errors import FileError, SandboxLost, StreamError
 from .spec import SandboxSpec
+from .transport.answers import ResultHeader, contents, digest, refusal
 from .transport.connection import Connection
+from .transport.frame_protocol import MALFORMED
 from .transport.guest_stream import GuestStream
+
+T = TypeVar("T")
 
 WORKSPACE = "/workspace"
 """Working directory of every command; relative paths are relative to it."""
@@ -42,9 +46,16 @@ class ExecResult:
     output_limit_exceeded: bool = False
     """The command exceeded its output limit and was killed; the output up to the limit is kept."""
     oom: bool = False
-    """The memory limit killed a process of the sandbox during the command."""
+    """The limit of memory, or of sockets, killed a process of the sandbox during the command."""
     duration_s: float = 0.0
     """Measured inside the sandbox."""
+
+
+def _result(answer: Any, data: bytes) -> ExecResult:
+    """Return the result of a command or of a request to a socket. Raises ValueError."""
+    fields = ResultHeader.model_validate(answer).model_dump()
+    stdout_bytes = fields.pop("stdout_bytes")
+    return ExecResult(stdout=data[:stdout_bytes], stderr=data[stdout_bytes:], **fields)
 
 
 class Sandbox:
@@ -67,7 +78,8 @@ class Sandbox:
         self._closed = False
         self.digest = digest
         """Digest of the image; empty if the backend has no images."""
-        self.expires_at = monotonic() + spec.ttl_s
+        self.expires_at = min(monotonic() + spec.ttl_s, connection.ends_at)
+        connection.ends_at = self.expires_at
 
     @property
     def id(self) -> str:
@@ -100,20 +112,23 @@ class Sandbox:
             SandboxLost: the sandbox ended, did not answer within ``GUEST_GRACE_S`` after the timeout, or has no such
                 user; or the guest agent failed.
         """
+        limit = (output_kib or self.spec.output_kib) << 10
         header = {
             "op": "exec",
             "argv": list(argv),
             "timeout_s": timeout_s,
-            "max_output_bytes": (output_kib or self.spec.output_kib) << 10,
+            "max_output_bytes": limit,
             "env": {**ENVIRONMENT, **(env or {})},
             "user": user,
         }
-        answer, data = await self._call(header, stdin)
-        if "error" in answer:
-            # The guest agent could not fork: background processes of the agent use up the process limit.
-            return ExecResult(127, b"", f"{argv[0]}: {answer['error']}".encode(errors="backslashreplace"))
-        stdout_bytes = answer.pop("stdout_bytes")
-        return ExecResult(stdout=data[:stdout_bytes], stderr=data[stdout_bytes:], **answer)
+
+        def parse(answer: Any, data: bytes) -> ExecResult:
+            if (reason := refusal(answer)) is not None:
+                # The guest agent could not fork: background processes of the agent use up the process limit.
+                return ExecResult(127, b"", f"{argv[0]}: {reason}".encode(errors="backslashreplace"))
+            return _result(answer, data)
+
+        return await self._call(header, stdin, parse, max_bytes=2 * limit)
 
     async def request(
         self, socket: str, message: bytes, *, timeout_s: float, output_kib: int | None = None, user: int = 0
@@ -126,16 +141,9 @@ class Sandbox:
         Raises:
             SandboxLost: as in ``exec``.
         """
-        header = {
-            "op": "request",
-            "path": socket,
-            "timeout_s": timeout_s,
-            "max_output_bytes": (output_kib or self.spec.output_kib) << 10,
-            "user": user,
-        }
-        answer, data = await self._call(header, message)
-        answer.pop("stdout_bytes")
-        return ExecResult(stdout=data, stderr=b"", **answer)
+        limit = (output_kib or self.spec.output_kib) << 10
+        header = {"op": "request", "path": socket, "timeout_s": timeout_s, "max_output_bytes": limit, "user": user}
+        return await self._call(header, message, _result, max_bytes=limit)
 
     async def connect(self, address: int | str, *, timeout_s: float, user: int = 0) -> GuestStream:
         """Return a byte stream to a port of 127.0.0.1 in the sandbox, or to the path of a unix socket in it.
@@ -182,9 +190,14 @@ class Sandbox:
             FileError: the path does not exist, the files exceed ``spec.read_mib``, or reading them exceeds the timeout.
             SandboxLost: as in ``exec``.
         """
-        header = {"op": "read", "path": path, "max_bytes": self.spec.read_mib << 20}
-        answer, data = await self._call({**header, "timeout_s": timeout_s, "user": user})
-        return self._files(path, answer, data)
+        max_bytes = self.spec.read_mib << 20
+        header = {"op": "read", "path": path, "max_bytes": max_bytes, "timeout_s": timeout_s, "user": user}
+
+        def parse(answer: Any, data: bytes) -> dict[str, bytes]:
+            self._check_done(f"read {path}", answer)
+            return contents(answer, data)
+
+        return await self._call(header, b"", parse, max_bytes=max_bytes)
 
     async def read_changes(self, path: str, known: str, *, timeout_s: float) -> tuple[str, dict[str, bytes] | None]:
         """Return a digest of the files of ``read``, and the files; None if the digest is ``known``.
@@ -194,21 +207,15 @@ class Sandbox:
         Raises:
             FileError, SandboxLost: as in ``read``.
         """
-        header = {"op": "read_changes", "known": known, "path": path, "max_bytes": self.spec.read_mib << 20}
-        answer, data = await self._call({**header, "timeout_s": timeout_s})
-        if answer.get("digest") == known:
-            return known, None
-        return answer.get("digest", ""), self._files(path, answer, data)
+        max_bytes = self.spec.read_mib << 20
+        header = {"op": "read_changes", "known": known, "path": path, "max_bytes": max_bytes, "timeout_s": timeout_s}
 
-    def _files(self, path: str, answer: Mapping[str, Any], data: bytes) -> dict[str, bytes]:
-        """Return the files of an answer to a read. Raises FileError."""
-        if "error" in answer:
-            raise FileError(f"cannot read {path} in sandbox {self._name}: {answer['error']}")
-        files, offset = {}, 0
-        for name, length in answer["files"]:
-            files[str(name)] = data[offset : offset + length]
-            offset += length
-        return files
+        def parse(answer: Any, data: bytes) -> tuple[str, dict[str, bytes] | None]:
+            self._check_done(f"read {path}", answer)
+            found = digest(answer)
+            return found, None if found == known else contents(answer, data)
+
+        return await self._call(header, b"", parse, max_bytes=max_bytes)
 
     async def write(
         self, files: Mapping[str, bytes], *, timeout_s: float, executable: bool = False, user: int = 0
@@ -222,9 +229,7 @@ class Sandbox:
         """
         names = [[name, len(content)] for name, content in files.items()]
         header = {"op": "write", "files": names, "executable": executable, "timeout_s": timeout_s, "user": user}
-        answer, _ = await self._call(header, b"".join(files.values()))
-        if "error" in answer:
-            raise FileError(f"cannot write in sandbox {self._name}: {answer['error']}")
+        await self._call(header, b"".join(files.values()), lambda answer, data: self._check_done("write", answer))
 
     async def reset(self, *, timeout_s: float) -> None:
         """End every stream and every process of the sandbox users, and empty every place that they can write to.
@@ -233,23 +238,34 @@ class Sandbox:
             SandboxLost: as in ``exec``, or a place could not be emptied.
         """
         self.connection.end_streams("the sandbox was reset")
-        answer, _ = await self._call({"op": "reset", "timeout_s": timeout_s})
-        if "error" in answer:
+        failed = await self._call({"op": "reset", "timeout_s": timeout_s}, b"", lambda answer, data: refusal(answer))
+        if failed is not None:
             self.connection.close("its reset failed")
-            raise SandboxLost(f"the reset of sandbox {self._name} failed: {answer['error']}")
+            raise SandboxLost(f"the reset of sandbox {self._name} failed: {failed}")
 
-    async def _call(self, header: dict[str, Any], payload: bytes = b"") -> tuple[Any, bytes]:
-        """Send a request with a timeout to the guest agent and return its answer.
+    def _check_done(self, operation: str, answer: Mapping[str, Any]) -> None:
+        """Raise FileError if the guest agent refused to read or write files, and ValueError."""
+        if (reason := refusal(answer)) is not None:
+            raise FileError(f"cannot {operation} in sandbox {self._name}: {reason}")
+
+    async def _call(
+        self, header: dict[str, Any], payload: bytes, parse: Callable[[Any, bytes], T], *, max_bytes: int = 0
+    ) -> T:
+        """Send a request with a timeout to the guest agent, and return what ``parse`` makes of its answer.
 
         Raises:
-            SandboxLost: as in ``exec``.
+            SandboxLost: as in ``exec``; also if ``parse`` raises an error of ``MALFORMED``.
         """
-        answer, data = await self.connection.call(header, payload, timeout_s=header["timeout_s"] + GUEST_GRACE_S)
-        if "failure" in answer:
+        timeout_s = header["timeout_s"] + GUEST_GRACE_S
+        answer, data = await self.connection.call(header, payload, timeout_s=timeout_s, max_bytes=max_bytes)
+        try:
+            if "failure" not in answer:
+                return parse(answer, data)
             reason = f"its guest agent failed: {answer['failure']}"
-            self.connection.close(reason)
-            raise SandboxLost(f"sandbox {self._name}: {header['op']}: {reason}")
-        return answer, data
+        except MALFORMED as error:
+            reason = f"its guest agent sent a malformed answer: {type(error).__name__}"
+        self.connection.close(reason)
+        raise SandboxLost(f"sandbox {self._name}: {header['op']}: {reason}")
 
     async def close(self) -> None:
         """End the sandbox. Raises nothing; further calls do nothing."""

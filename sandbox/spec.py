@@ -19,7 +19,7 @@ class SandboxSpec(BaseModel):
     """An image of turnwise (``code``, ``web``, ``desktop``) or any reference of an image with Python 3.9."""
     memory_mib: int = Field(256, ge=64)
     """Memory of all processes and files together, without swap."""
-    cpus: float = Field(1.0, gt=0)
+    cpus: float = Field(1.0, ge=0.01)
     pids: int = Field(128, ge=8)
     """Limit of processes and threads together."""
     disk_mib: int = Field(64, ge=1)

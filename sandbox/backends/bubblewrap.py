@@ -15,7 +15,6 @@ import contextlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
@@ -27,7 +26,7 @@ from ..errors import NoEngine, NoImage, NotTrusted, StartFailed
 from ..images.reference import PROGRAMS
 from ..sandbox import Sandbox
 from ..spec import SHM_MIB, SandboxSpec
-from ..transport.bootstrap import MOUNT, guest_command, prepare_folder
+from ..transport.bootstrap import MOUNT, guest_command, make_sockets_folder, prepare_folder
 from ..transport.connection import GuestConnection
 from ..transport.listener import UnixListener
 from .capabilities import Capabilities, Containment
@@ -89,8 +88,7 @@ class BubblewrapBackend:
         self.docker_error = docker_error
         self._exits: set[asyncio.Task[None]] = set()
         self._open: set[str] = set()
-        self.folder = Path(tempfile.mkdtemp(prefix="tw-", dir=os.environ.get("TURNWISE_SOCKETS")))
-        self.folder.chmod(0o711)
+        self.folder = make_sockets_folder()
 
     async def start(self, spec: SandboxSpec) -> Sandbox:
         """Return a new sandbox, ready for commands.

@@ -12,10 +12,9 @@ agent exits and the engine removes the container.
 """
 
 import asyncio
+import contextlib
 import logging
-import os
 import shutil
-import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,20 +24,23 @@ from time import monotonic, time
 from typing import Any, Self, TypeVar
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
+from ...errors import suggestion
 from ..errors import NoEngine, NoImage, StartFailed, classify
 from ..images.build import build
 from ..images.reference import image_reference
 from ..sandbox import Sandbox
 from ..spec import SandboxSpec
-from ..transport.bootstrap import guest_command, prepare_folder
+from ..transport.bootstrap import guest_command, make_sockets_folder, prepare_folder
+from ..transport.connection import GuestConnection
 from ..transport.listener import UnixListener
 from .capabilities import Capabilities, Containment
 from .container import host_options
 from .listing import SandboxInfo, describe
 from .ownership import LABEL, UID, labels, reap_reason, this_host
 from .prerequisites import Prerequisite, docker_prerequisites
+from .registry import UnknownBackend
 from .socket_memory import limit_socket_memory
 from .user_ids import CONTAINER_UIDS, REMAPPED_CONTAINER_UIDS
 
@@ -48,6 +50,8 @@ ENGINE_TIMEOUT_S = 30.0
 """Timeout of one request to the engine."""
 ENGINE_THREADS = 8
 START_TIMEOUT_S = 60.0
+EXIT_POLL_INTERVAL_S = 0.5
+"""Seconds between two checks whether a starting container has ended."""
 UID_DRAWS_MAX = 8
 """Draws of uids for one sandbox, of which each finds those of another live sandbox with a chance of one in millions."""
 CLOSE_TIMEOUT_S = 10.0
@@ -62,7 +66,7 @@ class DockerOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    runtime: str | None = None
+    runtime: str | None = Field(None, min_length=1)
     """Another OCI runtime of the engine, such as ``runsc``."""
 
 
@@ -93,6 +97,7 @@ class DockerBackend:
 
         Raises:
             NoEngine: the Docker SDK is missing, or no engine answers.
+            UnknownBackend: the engine does not have the runtime.
         """
         self.run = run
         self.runtime = runtime
@@ -104,11 +109,11 @@ class DockerBackend:
         """Containers that should end by themselves and since when; ``reap`` removes those that still exist."""
         self._digests: dict[str, str] = {}
         self._engine_options: list[str] | None = None
-        self.folder = Path(tempfile.mkdtemp(prefix="tw-", dir=os.environ.get("TURNWISE_SOCKETS")))
-        self.folder.chmod(0o711)
+        self.folder = make_sockets_folder()
         try:
             self._client().ping()
-        except NoEngine:
+            self._gvisor = self._check_runtime()
+        except (NoEngine, UnknownBackend):
             self._discard()
             raise
         except Exception as error:
@@ -131,7 +136,7 @@ class DockerBackend:
         try:
             async with asyncio.timeout(START_TIMEOUT_S), UnixListener(name, socket) as listener:
                 digest = await self._in_thread(lambda: self._create(name, spec, folder))
-                connection = await listener.accept(START_TIMEOUT_S)
+                connection = await self._accept(name, listener)
         except BaseException as error:
             self._ending[name] = monotonic()
             self._remove_later(name)
@@ -146,6 +151,26 @@ class DockerBackend:
             self._ending[name] = monotonic()
 
         return Sandbox(name, spec, connection, on_close, digest)
+
+    async def _accept(self, name: str, listener: UnixListener) -> GuestConnection:
+        """Return the connection of a starting container. Raises StartFailed once the container has ended instead."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                return await listener.accept(EXIT_POLL_INTERVAL_S)
+            if not await self._in_thread(lambda: self._is_running(name)):
+                raise StartFailed(
+                    "its container ended before the guest agent connected: the image needs `python3` of version 3.9 or "
+                    "newer, for the architecture of this machine"
+                )
+
+    def _is_running(self, name: str) -> bool:
+        """Return whether the engine still has a container and runs it."""
+        import docker.errors
+
+        try:
+            return bool(self._client().inspect_container(name)["State"]["Running"])
+        except docker.errors.NotFound:
+            return False
 
     async def reap(self) -> list[str]:
         """Remove dead, expired and lingering containers, and return their names.
@@ -204,6 +229,19 @@ class DockerBackend:
             self._clients.append(self._local.client)
         return self._local.client
 
+    def _check_runtime(self) -> bool:
+        """Return whether the runtime is gVisor. Raises UnknownBackend if the engine does not have it."""
+        if self.runtime is None:
+            return False
+        known = self._client().info().get("Runtimes") or {}
+        # An engine starts shims of containerd by their name, without listing them.
+        if self.runtime not in known and not self.runtime.startswith("io.containerd."):
+            raise UnknownBackend(
+                f"the Docker engine has no runtime `{self.runtime}`{suggestion(self.runtime, sorted(known))}: add it "
+                "to the `runtimes` of dockerd, or change `runtime` in the `options` of the sandboxes"
+            )
+        return "runsc" in f"{self.runtime} {known.get(self.runtime)}"
+
     def _digest(self, image: str) -> str:
         if image not in self._digests:
             self._digests[image] = str(self._client().inspect_image(image)["Id"])
@@ -237,7 +275,7 @@ class DockerBackend:
         """Create a container and return its id."""
         client = self._client()
         # Neither a rootless engine nor gVisor mounts a volume of this kind; gVisor's terminals are its own.
-        limit_terminals = self.runtime is None and not self._engine_has("rootless")
+        limit_terminals = not (self._gvisor or self._engine_has("rootless"))
         host = host_options(spec, folder, first_uid, limit_terminals=limit_terminals)
         created = client.create_container(
             digest,

@@ -31,10 +31,11 @@ def start_time(pid: int) -> str | None:
         OSError: the start time cannot be read.
     """
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        # As bytes: a process chooses its own name, which need not be valid text.
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return "unknown" if _exists(pid) else None
-    return None if fields[0] in "ZX" else fields[19]
+    return None if fields[0] in (b"Z", b"X") else fields[19].decode()
 
 
 def _exists(pid: int) -> bool:

@@ -31,7 +31,7 @@ SHIPPED = {
 
 
 class UnknownBackend(SandboxError, ValueError):
-    """No backend has this name, or a backend has no option of this name."""
+    """No backend has this name, or a backend has no such option or value of an option."""
 
 
 class Backend(Protocol):

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 from typing import Any, cast
 
 from ...logs import log_errors
@@ -161,7 +162,8 @@ class WorkerConnection(FrameProtocol):
             return self.close_transport()
         connection = self._guest()
         connection.on_lent_end = self._on_guest_end
-        answer = {"name": self._sandbox.id, "digest": self._sandbox.digest}
+        ends_in_s = self._sandbox.expires_at - monotonic()
+        answer = {"name": self._sandbox.id, "digest": self._sandbox.digest, "ends_in_s": ends_in_s}
         if self._near:
             with connection.lend_socket() as guest, self.duplicate_socket() as own:
                 socket.send_fds(own, [encode(answer)], [guest.fileno()])

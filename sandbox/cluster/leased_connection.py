@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import socket
+from time import monotonic
 from typing import Any
 
 from .. import errors
@@ -128,6 +129,7 @@ async def request_lease(
                 return None
             raise _refusal(answer)
         connection = LeasedConnection(answer["name"])
+        connection.ends_at = monotonic() + answer["ends_in_s"]
         connection.lost_error = SandboxLost if near else NodeLost
         if guest is not None:
             connection.lease = LeaseHolder(connection)

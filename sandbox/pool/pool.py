@@ -326,6 +326,7 @@ class Pool:
                 if now > until:
                     self._counts["overdue"] += 1
                     self._leased.pop(sandbox.id)
+                    sandbox.connection.close("its lease ended, because it was not released within its maximum duration")
                     self._spawn(sandbox.close())
             for spec, idle in self._idle.items():
                 for sandbox in [one for one in idle if not one.alive or one.expires_at - now < spec.ttl_s / 4]:

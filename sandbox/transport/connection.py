@@ -8,11 +8,16 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable
+from time import monotonic
 from typing import Any, Protocol, cast
 
-from ..errors import SandboxError, SandboxLost, StreamError
-from .frame_protocol import FrameProtocol
-from .guest_stream import GuestStream
+from ..errors import SandboxBusy, SandboxError, SandboxLost, StreamError
+from .frame_protocol import MALFORMED, PAYLOAD_MAX_BYTES, FrameProtocol
+from .guest_stream import FRAME_BYTES, GuestStream
+
+REASON_MAX_CHARACTERS = 200
+START_SLACK_S = 2.0
+"""Time by which a guest agent may have started before the host has its connection; its time to live ends as early."""
 
 
 class Connection(Protocol):
@@ -23,10 +28,18 @@ class Connection(Protocol):
         """Return whether the connection is usable, as far as known without a request."""
         ...
 
-    async def call(self, header: dict[str, Any], payload: bytes = b"", *, timeout_s: float) -> tuple[Any, bytes]:
-        """Send a request and return its answer.
+    ends_at: float
+    """When the sandbox's time to live ends, as a value of ``time.monotonic()``."""
+
+    async def call(
+        self, header: dict[str, Any], payload: bytes = b"", *, timeout_s: float, max_bytes: int = 0
+    ) -> tuple[Any, bytes]:
+        """Send a request and return its answer, whose payload may have ``max_bytes``.
+
+        The time for which the request waits for another one is taken from ``timeout_s`` of its header.
 
         Raises:
+            SandboxBusy: another request took all the time of this one.
             SandboxLost: the sandbox ended or did not answer.
             NodeLost: the node that holds the sandbox ended or did not answer.
         """
@@ -65,7 +78,11 @@ class GuestConnection(FrameProtocol):
         self.name = name
         self.closed_reason = ""
         """Why the connection is closed; empty while it is open."""
+        self.ends_at = float("inf")
+        """When the sandbox's time to live ends, as a value of ``time.monotonic()``."""
         self._lock = asyncio.Lock()
+        self._running = ""
+        """The operation that holds the lock."""
         self._answer: asyncio.Future[tuple[dict[str, Any], bytes]] = asyncio.get_running_loop().create_future()
         self._streams: dict[int, GuestStream] = {}
         self._stream_number = 0
@@ -88,14 +105,34 @@ class GuestConnection(FrameProtocol):
         """Return the first frame. Raises OSError, EOFError, ValueError."""
         return (await self._answer)[0]
 
-    async def call(self, header: dict[str, Any], payload: bytes = b"", *, timeout_s: float) -> tuple[Any, bytes]:
+    async def call(
+        self, header: dict[str, Any], payload: bytes = b"", *, timeout_s: float, max_bytes: int = 0
+    ) -> tuple[Any, bytes]:
         """Send a request and return its answer.
 
         Raises:
+            SandboxBusy: as in ``Connection.call``.
             SandboxLost: the connection was closed, or breaks during the call. Subclasses set ``lost_error``.
         """
         operation = f"sandbox {self.name}: {header['op']}"
-        async with self._lock:
+        if self._lock.locked():
+            began, most = monotonic(), header.get("timeout_s", timeout_s)
+            try:
+                async with asyncio.timeout(most):
+                    await self._lock.acquire()
+            except TimeoutError:
+                raise SandboxBusy(
+                    f"{operation}: not sent within {most:g} s, because `{self._running}` runs; a sandbox runs one "
+                    "request at a time"
+                ) from None
+            waited = monotonic() - began
+            timeout_s -= waited
+            header = {**header, **({"timeout_s": max(0.0, most - waited)} if "timeout_s" in header else {})}
+        else:
+            await self._lock.acquire()
+        try:
+            self._running = header["op"]
+            self.payload_max_bytes = max(max_bytes, FRAME_BYTES)
             if self.closed_reason:
                 raise self.lost_error(f"{operation}: {self.closed_reason}")
             answer: asyncio.Future[tuple[dict[str, Any], bytes]] = asyncio.get_running_loop().create_future()
@@ -107,14 +144,16 @@ class GuestConnection(FrameProtocol):
             except TimeoutError:
                 self.close(f"no answer within {timeout_s:g} s")
                 raise self.lost_error(f"{operation}: {self.closed_reason}") from None
-            except (OSError, EOFError, ValueError, LookupError, TypeError) as error:
-                self.close(self.lost_message)
+            except (OSError, EOFError, *MALFORMED) as error:
+                self.close(self._reason(error))
                 raise self.lost_error(f"{operation}: {self.closed_reason}") from error
             except BaseException:
                 self.close("an earlier call was cancelled before its answer arrived")
                 raise
             finally:
                 answer.cancel()
+        finally:
+            self._lock.release()
 
     async def open_stream(self, header: dict[str, Any], channels: int, *, timeout_s: float) -> GuestStream:
         """Open a stream as ``Connection.open_stream`` does."""
@@ -126,7 +165,7 @@ class GuestConnection(FrameProtocol):
                 self.close(f"its guest agent failed: {answer['failure']}")
                 raise self.lost_error(f"sandbox {self.name}: {self.closed_reason}")
             if "error" in answer:
-                raise StreamError(answer["error"])
+                raise StreamError(str(answer["error"]))
         except BaseException:
             self.forget(stream.number)
             raise
@@ -156,7 +195,7 @@ class GuestConnection(FrameProtocol):
 
     def on_end(self, error: Exception) -> None:
         """Let every waiting call raise an error."""
-        self.closed_reason = self.closed_reason or self.lost_message
+        self.closed_reason = self.closed_reason or self._reason(error)
         if not self._answer.done():
             self._answer.set_exception(error)
             # Nobody may be waiting for it.
@@ -168,9 +207,18 @@ class GuestConnection(FrameProtocol):
         if on_lent_end is not None:
             on_lent_end(self.closed_reason)
 
+    def _reason(self, error: Exception) -> str:
+        """Return why the connection ended by ``error``."""
+        if monotonic() >= self.ends_at - START_SLACK_S:
+            return "its time to live (`ttl_s` of its spec) ended"
+        if isinstance(error, MALFORMED):
+            text = f"{type(error).__name__}: {error}"
+            return f"its guest agent sent a malformed frame: {text[:REASON_MAX_CHARACTERS]}"
+        return self.lost_message
+
     def lend_frames(self, to: FrameProtocol) -> None:
         """Pass every frame of the guest agent to ``to``, which writes its own frames with ``write``."""
-        self._lent_to = to
+        self._lent_to, self.payload_max_bytes = to, PAYLOAD_MAX_BYTES
         to.source, self.source = self, to
 
     def lend_socket(self) -> socket.socket:

@@ -8,6 +8,8 @@ from typing import Any, cast
 from ..guest.frames import encode, take_frames
 
 HEADER_MAX_BYTES, PAYLOAD_MAX_BYTES = 4 << 20, 300 << 20
+MALFORMED = (ValueError, LookupError, TypeError, ArithmeticError, RecursionError)
+"""Errors that a frame of the other side can cause, such as one of nested lists or with an infinite number."""
 
 
 class FrameProtocol(asyncio.Protocol):
@@ -26,7 +28,7 @@ class FrameProtocol(asyncio.Protocol):
         self._ended = False
 
     def on_frame(self, header: dict[str, Any], payload: bytes) -> None:
-        """Handle one frame. A ValueError, LookupError or TypeError ends the connection as malformed."""
+        """Handle one frame. An error of ``MALFORMED`` ends the connection."""
         raise NotImplementedError
 
     def on_end(self, error: Exception) -> None:
@@ -46,7 +48,7 @@ class FrameProtocol(asyncio.Protocol):
                 if self._ended:
                     return
                 self.on_frame(header, payload)
-        except (ValueError, LookupError, TypeError) as error:
+        except MALFORMED as error:
             self._end(error)
 
     def connection_lost(self, error: Exception | None) -> None:

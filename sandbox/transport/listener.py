@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from .connection import GuestConnection
-from .frame_protocol import HEADER_MAX_BYTES, PAYLOAD_MAX_BYTES
+from .frame_protocol import HEADER_MAX_BYTES
 
 HELLO_MAX_BYTES = 4096
 """Maximum size of the first frame, which is read before the sender has proved anything."""
@@ -93,7 +93,7 @@ class Listener(ABC):
         if self._connected.done() or not hmac.compare_digest(str(hello.get("token", "")).encode(), self.token.encode()):
             connection.close("it sent no valid token")
             return
-        connection.header_max_bytes, connection.payload_max_bytes = HEADER_MAX_BYTES, PAYLOAD_MAX_BYTES
+        connection.header_max_bytes = HEADER_MAX_BYTES
         self._forget_address()
         self._connected.set_result(connection)
 

@@ -1,12 +1,16 @@
 """The process's provider serves leases, and the example of docs/sandboxes.md runs."""
 
+import os
 import re
 import runpy
+import signal
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from turnwise.sandbox import SandboxError, SandboxSpec, lease, set_provider
+from turnwise.sandbox import NodeLost, SandboxError, SandboxSpec, lease, set_provider
 from turnwise.sandbox.provider import InProcessProvider
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "sandboxes.md"
@@ -44,3 +48,23 @@ def test_released_lease_is_unusable_and_its_sandbox_serves_the_next(provider: In
         assert second.id == first.id
         assert second.read(".", timeout_s=10) == {}
     assert provider.pool.health().leases == 2
+
+
+def test_an_interrupted_command_does_not_delay_the_close(provider: InProcessProvider) -> None:
+    held = lease(SPEC, timeout_s=30)
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        held.exec(["sleep", "60"], timeout_s=60)
+    held.release()
+    began = time.monotonic()
+    provider.close()
+    assert time.monotonic() - began < 5
+
+
+def test_a_closed_provider_and_a_fork_of_its_process_are_reported_at_once() -> None:
+    made = InProcessProvider("local", capacity=1, warm=0)
+    held = made.lease(SPEC, timeout_s=30)
+    made.close()
+    for use in (lambda: held.exec(["true"], timeout_s=1), lambda: made.lease(SPEC, timeout_s=1)):
+        with pytest.raises(NodeLost, match=r"has ended: its provider was closed, or this process is a fork"):
+            use()

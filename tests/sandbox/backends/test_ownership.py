@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import time
 
 from hypothesis import example, given, settings
@@ -88,3 +89,15 @@ def test_ended_owner_is_dead_even_as_a_zombie() -> None:
 def test_reused_pid_is_another_process() -> None:
     mine = {**labels("run", 600.0), STARTED: "1"}
     assert reap_reason(mine, time.time(), this_host()) == f"its owner, process {os.getpid()}, is dead"
+
+
+def test_the_name_of_an_owner_need_not_be_text() -> None:
+    script = "import ctypes; ctypes.CDLL(None).prctl(15, bytes([255, 254]), 0, 0, 0); print(flush=True); input()"
+    child = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    try:
+        assert (start_time(child.pid) or "").isdigit()
+    finally:
+        child.communicate(b"\n")
+    assert start_time(child.pid) is None
