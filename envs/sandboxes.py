@@ -68,16 +68,27 @@ def lease_from_run(run: str) -> None:
 def sandbox_settings(*values: Mapping[str, Any]) -> SandboxSettings:
     """Return settings from their keys and values; later mappings override earlier ones.
 
+    A key ``options.NAME`` sets one option of the backend.
+
     Raises:
         TurnwiseError: a key is unknown or a value is invalid; the text names the key.
     """
-    merged = {key: value for each in values for key, value in each.items()}
+    merged = dict[str, Any]()
+    for key, value in ((key, value) for each in values for key, value in each.items()):
+        table, _, option = key.partition(".")
+        if table == "options" and option and isinstance(merged.setdefault("options", {}), dict):
+            merged["options"] = {**merged["options"], option: value}
+        else:
+            merged[key] = value
     try:
         return SandboxSettings.model_validate(merged)
     except ValidationError as error:
         first = error.errors()[0]
+        if not first["loc"]:
+            # The backend or its options, which their check describes.
+            raise TurnwiseError(f"sandbox settings: {first['ctx']['error']}") from None
         key = ".".join(map(str, first["loc"]))
-        known = ", ".join(SandboxSettings.model_fields)
+        known = ", ".join([*SandboxSettings.model_fields, "options.NAME"])
         unknown = first["type"] == "extra_forbidden"
         why = "there is no such setting" if unknown else first["msg"]
         raise TurnwiseError(f"sandbox setting `{key}`: {why}; the settings are {known}") from None
