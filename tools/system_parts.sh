@@ -5,6 +5,7 @@ purpose=${1:?usage: system_parts.sh install|test}
 
 has_postgres() { command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; }
 has_numa() { compgen -G '/usr/lib/*/libnuma.so.1' >/dev/null || ldconfig -p 2>/dev/null | grep -q 'libnuma\.so\.1'; }
+has_seccomp() { compgen -G '/usr/lib/*/libseccomp.so.2' >/dev/null || ldconfig -p 2>/dev/null | grep -q 'libseccomp\.so\.2'; }
 has_engine() { docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }
 has_venv() { [ -x .venv/bin/python ] || [ -n "${PYTHON:-}" ] || python3 -c 'import ensurepip, venv' 2>/dev/null; }
 
@@ -29,6 +30,7 @@ if [ "$purpose" = test ]; then
     has_postgres || missing+=(postgresql)
     command -v git >/dev/null || missing+=(git)
     command -v bwrap >/dev/null || missing+=(bubblewrap)
+    has_seccomp || missing+=(libseccomp2)
     [ -x /usr/bin/python3 ] || missing+=(python3)
     if ! has_engine; then
         command -v dockerd >/dev/null || missing+=(docker.io iptables procps tini)

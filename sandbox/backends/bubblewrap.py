@@ -5,9 +5,9 @@ read-only; its writable folders are in memory, with limits on bytes. Processes, 
 process are limited. A sandbox dies with the process that started it. If that process is root, each sandbox runs as a
 user of the machine that no other live sandbox has.
 
-Not contained, because there is no control group: the memory of all processes together, cpu time, and the number of
-files. Without Docker's system call filter, the whole interface of the kernel is reachable. There are no images: a
-sandbox sees the programs of this machine. Specs that are not ``trusted`` are therefore refused by default.
+The system call filter is that of containers (``seccomp``), compiled by libseccomp. Not contained, because there is no
+control group: the memory of all processes together, cpu time, and the number of files. There are no images: a sandbox
+sees the programs of this machine. Specs that are not ``trusted`` are therefore refused by default.
 """
 
 import asyncio
@@ -29,9 +29,11 @@ from ..spec import SHM_MIB, SandboxSpec
 from ..transport.bootstrap import MOUNT, guest_command, make_sockets_folder, prepare_folder
 from ..transport.connection import GuestConnection
 from ..transport.listener import UnixListener
+from .bpf import compile_profile, open_program
 from .capabilities import Capabilities, Containment
 from .listing import SandboxInfo, describe
 from .prerequisites import Prerequisite, bubblewrap_prerequisites
+from .seccomp import profile
 from .user_ids import UidLock
 
 SANDBOX_UID = "10001"
@@ -54,7 +56,9 @@ class BubblewrapBackend:
     """Starts sandboxes as children of this process."""
 
     name = "local"
-    capabilities = Capabilities(frozenset({Containment.NETWORK}), untrusted=False, images=False, transport="unix")
+    capabilities = Capabilities(
+        frozenset({Containment.NETWORK, Containment.SYSTEM_CALLS}), untrusted=False, images=False, transport="unix"
+    )
     Options = BubblewrapOptions
 
     @classmethod
@@ -64,7 +68,7 @@ class BubblewrapBackend:
 
     @classmethod
     def prerequisites(cls) -> list[Prerequisite]:
-        """Return bubblewrap, its namespaces, and Python."""
+        """Return bubblewrap, its namespaces, Python and libseccomp."""
         return bubblewrap_prerequisites()
 
     @classmethod
@@ -76,12 +80,13 @@ class BubblewrapBackend:
         """Find the programs; ``docker_error`` is the reason why Docker, the preferred backend, is not available.
 
         Raises:
-            NoEngine: bubblewrap or Python is missing.
+            NoEngine: bubblewrap, Python or libseccomp is missing.
         """
         program, python = shutil.which("bwrap"), shutil.which("python3", path="/usr/bin:/usr/local/bin")
         if program is None or python is None:
             missing = "bubblewrap" if program is None else "python3"
             raise NoEngine(f"local sandboxes need {missing}: apt-get install {missing}")
+        self._filter = compile_profile(profile(shared_user=True))
         self.program = program
         self.python = python
         self.allow_untrusted = allow_untrusted
@@ -115,17 +120,19 @@ class BubblewrapBackend:
         socket = prepare_folder(folder)
         process = None
         uid = UidLock() if os.geteuid() == 0 else None
+        program = open_program(self._filter)
         try:
             async with UnixListener(name, socket) as listener:
                 socket.chmod(0o666)
                 process = await asyncio.create_subprocess_exec(
                     *_change_user(uid),
-                    *self._command(folder, spec),
+                    *self._command(folder, spec, program),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=asyncio.subprocess.DEVNULL,
                     stderr=asyncio.subprocess.PIPE,
                     env={"PATH": os.defpath},
                     start_new_session=True,
+                    pass_fds=(program,),
                 )
                 connection = await _accept(listener, process)
         except (OSError, EOFError, TimeoutError) as error:
@@ -142,6 +149,8 @@ class BubblewrapBackend:
                 _release(uid)
             shutil.rmtree(folder, ignore_errors=True)
             raise
+        finally:
+            os.close(program)
         self._open.add(name)
 
         async def on_close() -> None:
@@ -169,7 +178,7 @@ class BubblewrapBackend:
         self._exits.add(task)
         task.add_done_callback(self._exits.discard)
 
-    def _command(self, folder: Path, spec: SandboxSpec) -> list[str]:
+    def _command(self, folder: Path, spec: SandboxSpec, program: int) -> list[str]:
         def memory(mib: int, path: str) -> list[str]:
             return ["--size", str(mib << 20), "--tmpfs", path]
 
@@ -189,7 +198,7 @@ class BubblewrapBackend:
                 visible += ["--ro-bind", f"/{name}", f"/{name}"]
         return [
             *(self.program, "--unshare-all", "--as-pid-1", "--die-with-parent"),
-            *("--cap-drop", "ALL", "--hostname", "sandbox"),
+            *("--cap-drop", "ALL", "--hostname", "sandbox", "--seccomp", str(program)),
             *("--uid", SANDBOX_UID, "--gid", SANDBOX_UID, "--ro-bind", "/usr", "/usr", *visible),
             *("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev", "--mqueue", "/dev/mqueue"),
             *("--remount-ro", "/dev"),

@@ -12,7 +12,7 @@ class Containment(StrEnum):
     TOTALS = "totals"
     """Limits apply to memory, cpu time and files of all processes together, as by a control group."""
     SYSTEM_CALLS = "system calls"
-    """A filter refuses system calls that programs do not need, and the guest agent has another user."""
+    """A filter refuses system calls that programs do not need, and commands cannot change the guest agent."""
 
 
 @dataclass(frozen=True, slots=True)

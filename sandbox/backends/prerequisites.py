@@ -8,7 +8,9 @@ import subprocess
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import NoEngine
 from ..images.reference import SHIPPED_IMAGES, image_reference
+from .bpf import LIBRARY, PACKAGE, load_library
 
 LOG = logging.getLogger(__name__)
 
@@ -69,7 +71,7 @@ def _image(client: Any, name: str) -> tuple[bool, str]:
 
 
 def bubblewrap_prerequisites() -> list[Prerequisite]:
-    """Return the program, its namespaces, and Python."""
+    """Return the program, its namespaces, Python and libseccomp."""
     program = shutil.which("bwrap")
     if program is None:
         return [Prerequisite("local", "bubblewrap", False, "apt-get install bubblewrap")]
@@ -81,7 +83,16 @@ def bubblewrap_prerequisites() -> list[Prerequisite]:
         Prerequisite("local", "bubblewrap", True, version),
         Prerequisite("local", "namespaces", not error, error or "as root" * (os.geteuid() == 0) or "as this user"),
         Prerequisite("local", "python3", python is not None, python or "apt-get install python3"),
+        _libseccomp(),
     ]
+
+
+def _libseccomp() -> Prerequisite:
+    try:
+        load_library()
+    except NoEngine:
+        return Prerequisite("local", "libseccomp", False, f"apt-get install {PACKAGE}")
+    return Prerequisite("local", "libseccomp", True, LIBRARY)
 
 
 def _last_line(*command: str) -> str:

@@ -1,4 +1,4 @@
-"""Seccomp profile of containers: the system calls that programs need, and nothing that is shared with the machine.
+"""Seccomp profile of sandboxes: the system calls that programs need, and nothing that is shared with the machine.
 
 The profile lists what is allowed; every other system call fails with EPERM. In comparison to the profiles of engines,
 it also refuses
@@ -74,6 +74,7 @@ WITHOUT_EFFECT = ("sync", "syncfs")
 """Calls that succeed and do nothing: they write file systems of the machine, and files of a sandbox have no disk."""
 NEW_NAMESPACES = 0x7E020000
 """Every flag of ``clone`` that creates a namespace."""
+LIMITS = "prlimit64"
 PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0x40000, 0xFFFFFFFF)
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 INTERNET_PROTOCOLS = (0, 6, 17)
@@ -94,9 +95,16 @@ def _equals(index: int, value: int) -> dict[str, Any]:
 
 
 @cache
-def profile() -> str:
-    """Return the profile as JSON in the format of Docker; the engine selects its architecture."""
+def profile(*, shared_user: bool = False) -> str:
+    """Return the profile as JSON in the format of Docker; the engine selects its architecture.
+
+    ``shared_user``: the guest agent has the user of the commands, so that a process may change its own limits only.
+    """
     allowed = [name for names in ALLOWED.values() for name in names.split()]
+    own_limits = list[dict[str, Any]]()
+    if shared_user:
+        allowed.remove(LIMITS)
+        own_limits = [_rule("ALLOW", LIMITS, args=[_equals(0, 0)])]
     without_namespaces = {"index": 0, "value": NEW_NAMESPACES, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}
     internet = [
         _rule("ALLOW", "socket", args=[_equals(0, family), _equals(2, protocol)])
@@ -118,6 +126,7 @@ def profile() -> str:
                 *(_rule("ALLOW", "personality", args=[_equals(0, value)]) for value in PERSONALITIES),
                 _rule("ALLOW", "socket", "socketpair", args=[_equals(0, AF_UNIX)]),
                 *internet,
+                *own_limits,
                 _rule("ERRNO", "socket", error=errno.EAFNOSUPPORT, args=[_equals(0, AF_NETLINK)]),
             ],
         }

@@ -17,7 +17,7 @@ from typing import Any
 from turnwise.sandbox.backends.docker import DockerBackend
 from turnwise.sandbox.errors import SandboxError
 from turnwise.sandbox.sandbox import Sandbox
-from turnwise.sandbox.selfcheck.attacks.kernel import BUFFERS, HOLD, SIBLING_UNITS
+from turnwise.sandbox.selfcheck.attacks.kernel import BUFFERS, HOLD, SIBLING_UNITS, WAITING
 from turnwise.sandbox.spec import SandboxSpec
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=8, pids=64, cpus=1.0)
@@ -70,6 +70,7 @@ ATTACKS: dict[str, list[str]] = {
     "netlink": [FLOOD, "netlink", "4"],
     "unix sockets": [FLOOD, "unix", "4"],
     "connections": [FLOOD, "connections", "56"],
+    "unaccepted": [WAITING],
     "buffers": [BUFFERS, "300", "4000"],
     "forks": ["import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"],
     "memory": ["held = []\nwhile True: held.append(bytearray(b'x') * (4 << 20))"],

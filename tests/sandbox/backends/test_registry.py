@@ -50,7 +50,7 @@ def test_a_package_registers_a_backend_that_no_shipped_name_yields_to() -> None:
     found = {part.backend: part.detail for part in all_prerequisites() if part.name == "capabilities"}
     assert found == {
         "docker": "contains network, totals, system calls; all tasks; programs of an image; unix transport",
-        "local": "contains network; trusted tasks; programs of this machine; unix transport",
+        "local": "contains network, system calls; trusted tasks; programs of this machine; unix transport",
         "unshare": "contains no area; trusted tasks; programs of this machine; tcp transport",
     }
 

@@ -123,7 +123,7 @@ class UnshareBackend:
         return Sandbox(name, spec, connection, on_close)
 
     def _change_user(self) -> list[str]:
-        """Return the prefix that changes to a user of the machine that no other sandbox has, if this one is root."""
+        """Return the prefix that changes to a user that no other sandbox of this process has, if the user is root."""
         uid = next(self._uids)
         return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--"] if os.geteuid() == 0 else []
 
