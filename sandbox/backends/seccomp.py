@@ -7,6 +7,7 @@ it also refuses
 * ``AF_VSOCK`` and other socket families: vsock belongs to no network namespace and reaches the hypervisor,
 * ``AF_NETLINK``, also for routes: queues of netlink sockets belong to no memory limit, so that a sandbox of 64 MiB
   could fill the machine's memory. A program that lists network interfaces gets "address family not supported",
+* huge pages, of which the machine reserves a number, and which belong to no memory limit,
 * ``memfd_secret``, ``modify_ldt``, keyrings, ``bpf``, ``perf_event_open``, ``userfaultfd``, new namespaces and mounts,
 * 32-bit system calls.
 
@@ -38,7 +39,7 @@ ALLOWED = {
         timerfd_settime
     """,
     "memory": """
-        brk cachestat madvise map_shadow_stack membarrier memfd_create mincore mlock mlock2 mlockall mmap
+        brk cachestat madvise map_shadow_stack membarrier mincore mlock mlock2 mlockall
         mprotect mremap mseal msync munlock munlockall munmap pkey_alloc pkey_free pkey_mprotect process_madvise
         process_mrelease remap_file_pages
     """,
@@ -61,7 +62,7 @@ ALLOWED = {
     """,
     "IPC": """
         mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink msgctl msgget msgrcv msgsnd
-        semctl semget semop semtimedop shmat shmctl shmdt shmget
+        semctl semget semop semtimedop shmat shmctl shmdt
     """,
     "sockets": """
         accept accept4 bind connect getpeername getrandom getsockname getsockopt listen recvfrom recvmmsg
@@ -74,6 +75,8 @@ WITHOUT_EFFECT = ("sync", "syncfs")
 """Calls that succeed and do nothing: they write file systems of the machine, and files of a sandbox have no disk."""
 NEW_NAMESPACES = 0x7E020000
 """Every flag of ``clone`` that creates a namespace."""
+HUGE_PAGES = {"mmap": (3, 0x40000), "memfd_create": (1, 0x4), "shmget": (2, 0o4000)}
+"""Calls that can take huge pages, of which the machine reserves a number: the argument of the flags, and the flag."""
 LIMITS = "prlimit64"
 PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0x40000, 0xFFFFFFFF)
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
@@ -94,6 +97,10 @@ def _equals(index: int, value: int) -> dict[str, Any]:
     return {"index": index, "value": value, "op": "SCMP_CMP_EQ"}
 
 
+def _without(index: int, flags: int) -> dict[str, Any]:
+    return {"index": index, "value": flags, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}
+
+
 @cache
 def profile(*, shared_user: bool = False) -> str:
     """Return the profile as JSON in the format of Docker; the engine selects its architecture.
@@ -105,7 +112,6 @@ def profile(*, shared_user: bool = False) -> str:
     if shared_user:
         allowed.remove(LIMITS)
         own_limits = [_rule("ALLOW", LIMITS, args=[_equals(0, 0)])]
-    without_namespaces = {"index": 0, "value": NEW_NAMESPACES, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}
     internet = [
         _rule("ALLOW", "socket", args=[_equals(0, family), _equals(2, protocol)])
         for family in (AF_INET, AF_INET6)
@@ -122,7 +128,8 @@ def profile(*, shared_user: bool = False) -> str:
                 _rule("ALLOW", *allowed),
                 _rule("ERRNO", *MISSING, error=errno.ENOSYS),
                 _rule("ERRNO", *WITHOUT_EFFECT, error=0),
-                _rule("ALLOW", "clone", args=[without_namespaces]),
+                _rule("ALLOW", "clone", args=[_without(0, NEW_NAMESPACES)]),
+                *(_rule("ALLOW", name, args=[_without(*flag)]) for name, flag in HUGE_PAGES.items()),
                 *(_rule("ALLOW", "personality", args=[_equals(0, value)]) for value in PERSONALITIES),
                 _rule("ALLOW", "socket", "socketpair", args=[_equals(0, AF_UNIX)]),
                 *internet,

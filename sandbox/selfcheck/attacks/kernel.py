@@ -111,6 +111,16 @@ one = socket.create_connection(server.getsockname())
 server.accept()[0].close()
 one.close()
 """
+HUGE = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_long
+libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
+def tried(result):
+    return 0 if result >= 0 else ctypes.get_errno()
+print(tried(libc.mmap(None, 2 << 20, 3, 0x40022, -1, 0)), tried(libc.memfd_create(b"huge", 4)),
+      tried(libc.shmget(0, 2 << 20, 0o5600)))
+"""
 NAMED = """
 import ctypes, os
 ctypes.CDLL(None).prctl(15, b"\\xff\\xfe ) Z 1", 0, 0, 0)
@@ -200,6 +210,13 @@ async def sync(context: AttackContext) -> str:
     return "without effect"
 
 
+async def huge_pages(context: AttackContext) -> str:
+    """Take huge pages, of which the machine has a number that no memory limit includes."""
+    found = await python(context.sandbox, HUGE)
+    expect(found == "1 1 1", f"errors of mmap, memfd_create and shmget: {found}; 12 is a lack of huge pages")
+    return "refused"
+
+
 async def undecodable_name(context: AttackContext) -> str:
     """Take a process name that is not text, then exceed the timeout and leave a process."""
     done = await context.sandbox.exec(["python3", "-c", NAMED], timeout_s=0.5)
@@ -235,6 +252,7 @@ KERNEL = (
     Attack("socket buffers", buffers, Containment.TOTALS),
     Attack("unaccepted connections", waiting),
     Attack("closed connections", closed_connections, Containment.TOTALS),
+    Attack("huge pages", huge_pages, Containment.SYSTEM_CALLS),
     Attack("sync", sync, Containment.SYSTEM_CALLS),
     Attack("undecodable process name", undecodable_name),
     Attack("files of the guest agent", agent_files),
