@@ -5,6 +5,7 @@ from typing import Any
 
 from ..spec import SHM_MIB, SandboxSpec
 from ..transport.bootstrap import MOUNT
+from .ownership import LABEL
 from .seccomp import profile
 
 CAPABILITIES = ("SETUID", "SETGID", "KILL", "DAC_OVERRIDE", "FOWNER")
@@ -57,8 +58,13 @@ def host_options(spec: SandboxSpec, folder: Path, first_uid: int, *, limit_termi
 def _terminals() -> dict[str, Any]:
     """Return the mount of ``/dev/pts`` with a limit, which the engine's own mount lacks.
 
-    It is an anonymous volume, which the engine removes with the container.
+    It is an anonymous volume, which the engine removes with the container, except in rare cases; its label lets
+    ``reap`` find it then.
     """
     options = f"newinstance,nosuid,noexec,ptmxmode=0666,mode=0620,gid=5,max={PTYS_MAX}"
     driver = {"Name": "local", "Options": {"type": "devpts", "device": "devpts", "o": options}}
-    return {"Type": "volume", "Target": "/dev/pts", "VolumeOptions": {"NoCopy": True, "DriverConfig": driver}}
+    return {
+        "Type": "volume",
+        "Target": "/dev/pts",
+        "VolumeOptions": {"NoCopy": True, "Labels": {LABEL: "1"}, "DriverConfig": driver},
+    }

@@ -316,6 +316,16 @@ class DockerBackend:
             LOG.warning("a dead sandbox could not be removed; retrying later", exc_info=True, extra={"sandbox": name})
             return False
 
+    def _remove_volumes(self) -> None:
+        """Remove the volumes of containers that the engine removed without them."""
+        import docker.errors
+
+        unused = self._client().volumes(filters={"dangling": True, "label": f"{LABEL}=1"}).get("Volumes") or []
+        for volume in unused:
+            # Another process may remove it at the same time.
+            with contextlib.suppress(docker.errors.APIError):
+                self._client().remove_volume(volume["Name"])
+
     def _list(self) -> list[SandboxInfo]:
         found = self._client().containers(all=True, filters={"label": f"{LABEL}=1"})
         return [info for one in found if (info := describe_container(one)) is not None]
@@ -326,6 +336,7 @@ class DockerBackend:
         doomed = [one.id for one in found if one.reap_reason]
         doomed += [name for name in self._ending if name in names and name not in doomed]
         removed = [name for name in doomed if self._removed(name)]
+        self._remove_volumes()
         now = monotonic()
         self._ending = {name: since for name, since in self._ending.items() if now - since < ENDING_MAX_S}
         return removed

@@ -148,6 +148,8 @@ class Server:
         """Start a command whose three pipes are a stream."""
         self.check_room()
         uid = self.uid(user)
+        # The processes of closed streams, which would count towards the limit of processes.
+        reap()
         self.sockets.start()
         with refusing_os_errors():
             child, (writer, *readers) = start(argv, env, uid, self.limits)

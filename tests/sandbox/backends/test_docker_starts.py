@@ -12,6 +12,7 @@ from uuid import uuid4
 import docker
 import pytest
 from turnwise.sandbox.backends.docker import DockerBackend
+from turnwise.sandbox.backends.ownership import LABEL
 from turnwise.sandbox.backends.registry import UnknownBackend, make_backend
 from turnwise.sandbox.errors import NoImage, StartFailed
 from turnwise.sandbox.spec import SandboxSpec
@@ -79,3 +80,40 @@ def test_failed_starts_report_the_reason(engine: Any) -> None:
 
     asyncio.run(work())
     assert engine.ping()
+
+
+def test_the_volume_of_terminals_is_labeled_and_a_forgotten_one_is_reaped(engine: Any) -> None:
+    forgotten = engine.create_volume(labels={LABEL: "1"})["Name"]
+    other = engine.create_volume()["Name"]
+
+    async def work() -> Any:
+        backend = DockerBackend("tests")
+        sandbox = await backend.start(SPEC)
+        mounts = engine.inspect_container(sandbox.id)["Mounts"]
+        await backend.reap()
+        name = next(one["Name"] for one in mounts if one["Destination"] == "/dev/pts")
+        labels = engine.inspect_volume(name)["Labels"]
+        await sandbox.close()
+        await backend.close()
+        return labels
+
+    try:
+        assert asyncio.run(work()) == {LABEL: "1"}
+        left = {one["Name"] for one in engine.volumes()["Volumes"]}
+        assert forgotten not in left
+        assert other in left
+    finally:
+        engine.remove_volume(other)
+
+
+def test_processes_of_closed_streams_do_not_count_towards_the_limit() -> None:
+    async def work() -> None:
+        backend = DockerBackend("tests")
+        sandbox = await backend.start(SPEC.model_copy(update={"pids": 12}))
+        for _ in range(24):
+            (await sandbox.open_process(["cat"], timeout_s=5)).close()
+            await asyncio.sleep(0.01)
+        await sandbox.close()
+        await backend.close()
+
+    asyncio.run(work())
