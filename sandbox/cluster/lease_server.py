@@ -14,7 +14,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Any, cast
@@ -46,7 +46,8 @@ class NodeEndpoint:
     host: str
     port: int
     """TCP port of ``host``; 0 unless it was requested."""
-    token: str
+    token: str = field(repr=False)
+    """Admits every process that has it, so that no text contains it."""
 
 
 class LeaseServer:

@@ -12,6 +12,7 @@ from typing import cast
 
 import pytest
 from turnwise.sandbox import SandboxError, SandboxLost, SandboxSpec
+from turnwise.sandbox.cluster.lease_server import NodeEndpoint
 from turnwise.sandbox.cluster.leased_connection import LeasedConnection, request_lease
 from turnwise.sandbox.cluster.node import SandboxNode
 from turnwise.sandbox.cluster.settings import SandboxSettings
@@ -266,3 +267,7 @@ def test_worker_that_leaves_while_it_waits_takes_no_sandbox() -> None:
             await until_idle(node)
 
     asyncio.run(main())
+
+
+def test_no_text_of_an_address_has_its_token() -> None:
+    assert "secret" not in repr(NodeEndpoint("/path", "host", 1, "secret"))
