@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -100,6 +101,8 @@ class Server:
                 reply, reason = request(path, message, max_output_bytes, self.hub, until)
         except OSError as error:
             exit_code = error.errno or 1
+        except ValueError:
+            exit_code = errno.EINVAL
         self.check_connected(reason)
         return self.result(exit_code, reason, began, len(reply)), reply
 
@@ -250,10 +253,10 @@ class Server:
 
 @contextlib.contextmanager
 def refusing_os_errors() -> Iterator[None]:
-    """Raise an OSError of the block, and the ValueError of a path that no file can have, as Refused."""
+    """Raise an OSError of the block, and the errors of a path or port that cannot exist, as Refused."""
     try:
         yield
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise Refused(str(error)) from None
     except OSError as error:
         raise Refused(f"{os.strerror(error.errno or 0)}: {os.fsdecode(error.filename or '')}") from None

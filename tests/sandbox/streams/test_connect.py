@@ -1,6 +1,7 @@
 """``connect``: bytes arrive intact, slow streams delay no other, and no flood fills the memory of this process."""
 
 import asyncio
+import errno
 import os
 
 import pytest
@@ -142,3 +143,14 @@ def test_a_guest_that_exceeds_its_window_is_refused() -> None:
     stream.on_frame({"channel": 0}, bytes(WINDOW_BYTES))
     with pytest.raises(ValueError, match="exceeds its window"):
         stream.on_frame({"channel": 0}, b"x")
+
+
+def test_an_address_that_cannot_exist_leaves_the_sandbox_usable() -> None:
+    async def work(sandbox: Sandbox) -> None:
+        for address in (65_536, -1, "\ud800", "x" * 200):
+            with pytest.raises(StreamError, match="cannot connect to"):
+                await sandbox.connect(address, timeout_s=5)
+        assert (await sandbox.request("\ud800", b"", timeout_s=5)).exit_code == errno.EINVAL
+        assert (await sandbox.exec(["true"], timeout_s=5)).exit_code == 0
+
+    in_sandbox(work)
