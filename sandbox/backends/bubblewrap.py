@@ -15,6 +15,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
@@ -124,16 +125,24 @@ class BubblewrapBackend:
         try:
             async with UnixListener(name, socket) as listener:
                 socket.chmod(0o666)
-                process = await asyncio.create_subprocess_exec(
-                    *_change_user(uid),
-                    *self._command(folder, spec, program),
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=asyncio.subprocess.DEVNULL,
-                    stderr=asyncio.subprocess.PIPE,
-                    env={"PATH": os.defpath},
-                    start_new_session=True,
-                    pass_fds=(program,),
+                starting = asyncio.create_task(
+                    asyncio.create_subprocess_exec(
+                        *_change_user(uid),
+                        *self._command(folder, spec, program),
+                        stdin=asyncio.subprocess.DEVNULL,
+                        stdout=asyncio.subprocess.DEVNULL,
+                        stderr=asyncio.subprocess.PIPE,
+                        env={"PATH": os.defpath},
+                        start_new_session=True,
+                        pass_fds=(program,),
+                    )
                 )
+                try:
+                    process = await asyncio.shield(starting)
+                except asyncio.CancelledError:
+                    # asyncio itself would kill the first process only, and wait for the others without end.
+                    process = await starting
+                    raise
                 connection = await _accept(listener, process)
         except (OSError, EOFError, TimeoutError) as error:
             last_line = await _kill(process) if process else ""
@@ -143,7 +152,7 @@ class BubblewrapBackend:
             raise StartFailed(f"bubblewrap could not start a sandbox: {reason}") from error
         except BaseException:
             if process:
-                process.kill()
+                _kill_group(process)
                 self._await_exit(process, uid)
             else:
                 _release(uid)
@@ -239,20 +248,27 @@ async def _accept(listener: UnixListener, process: asyncio.subprocess.Process) -
 
 async def _kill(process: asyncio.subprocess.Process) -> str:
     """Kill a process whose start failed and return the last line that it wrote to stderr."""
-    with contextlib.suppress(ProcessLookupError):
-        process.kill()
+    _kill_group(process)
     _, stderr = await process.communicate()
     lines = stderr.decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else ""
 
 
 async def _wait_or_kill(process: asyncio.subprocess.Process, uid: UidLock | None) -> None:
-    """Wait for a sandbox whose connection is closed, then free its uid; kill it after ``EXIT_TIMEOUT_S``."""
-    try:
-        async with asyncio.timeout(EXIT_TIMEOUT_S):
-            await process.wait()
-    except TimeoutError:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+    """Wait for a sandbox whose connection is closed, then free its uid; kill it after ``EXIT_TIMEOUT_S``.
+
+    The sandbox has ended with its stderr, which its last process closes, maybe after the process of bubblewrap.
+    """
+    for _ in range(2):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(EXIT_TIMEOUT_S):
+                await process.communicate()
+                break
+        _kill_group(process)
     _release(uid)
+
+
+def _kill_group(process: asyncio.subprocess.Process) -> None:
+    """Kill every process of bubblewrap: without the first one, another could wait for it without end."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)

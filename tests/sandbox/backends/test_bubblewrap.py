@@ -1,6 +1,7 @@
 """The local backend refuses untrusted specs, and its sandboxes die with their owner."""
 
 import asyncio
+import contextlib
 import subprocess
 import sys
 import time
@@ -178,3 +179,28 @@ def test_reset_that_exceeds_its_timeout_loses_the_sandbox() -> None:
         await backend.close()
 
     asyncio.run(work())
+
+
+def test_a_cancelled_start_leaves_no_process() -> None:
+    async def work() -> str:
+        backend = BubblewrapBackend()
+        for wait_s in (0.0, 0.002, 0.004, 0.006, 0.01, 0.015, 0.02, 0.025, 0.03):
+            starting = asyncio.create_task(backend.start(SPEC))
+            await asyncio.sleep(wait_s)
+            starting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await (await starting).close()
+        async with asyncio.timeout(4):
+            await backend.close()
+        return str(backend.folder)
+
+    folder = asyncio.run(work())
+    left = [path for path in Path("/proc").glob("[0-9]*/cmdline") if folder.encode() in contents(path)]
+    assert left == []
+
+
+def contents(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
