@@ -8,8 +8,8 @@ two sides alternate, and a ratio compares their medians. ``as_shipped`` is Brows
 wait of 500 ms before each observation; ``no_delay`` has neither. Top-level ratios are the worst of all.
 
 ``resets_ratio`` is for resets in place, which two thirds of the MiniWoB++ tasks allow; ``resets_ratio_opened`` is for a
-new context and page per episode, as in BrowserGym. Memory is that of the browser and the process that holds it: all of
-BrowserGym, and the sandbox of turnwise.
+new tab in an empty context per episode; BrowserGym starts a new browser. Memory is that of the browser and the process
+that holds it: all of BrowserGym, and the sandbox of turnwise.
 
 Requires a Docker engine, the image ``web``, and ``bash tools/browsergym.sh``. Prints one JSON line last.
 """
@@ -73,7 +73,7 @@ class BrowserGymPlayer:
 
 
 class Opened(MiniWoBEnv):
-    """MiniWoB++ with a new context for each episode."""
+    """MiniWoB++ with a new tab in an empty context for each episode."""
 
     def open_instance(self, page_seed: int) -> EpisodeStart:
         return replace(super().open_instance(page_seed), reusable=False)

@@ -40,9 +40,14 @@ class BrowserSession(DriverClient):
             self.renew()
             return
         try:
-            server.start(self.sandbox, SITE_USER)
+            # The page of the previous episode must send no request to the new site.
+            self.do([{"do": "end"}])
+            if self.sandbox is not None:
+                server.start(self.sandbox, SITE_USER)
+                return
         except (SandboxLost, NodeLost):
-            self.renew()
+            pass
+        self.renew()
 
     def prepare(self, sandbox: SandboxLease) -> None:
         """Start the site's server in a new sandbox."""

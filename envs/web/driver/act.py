@@ -7,7 +7,7 @@ from typing import Any
 
 from . import page_input
 from .elements import Refused, click_point, first_line, mark, on_element, ready_for_text, short_error
-from .errors import PlaywrightError
+from .protocol import PlaywrightError
 from .settle import SETTLE_TIMEOUT_S, frames_drawn, settle
 from .tabs import Context, Tab
 
@@ -31,6 +31,7 @@ async def act(context: Context, action: dict[str, Any]) -> None:
     verb = action["verb"]
     context.pointed |= verb in POINTER_VERBS
     context.dirty |= verb not in RESET_VERBS
+    context.acted = True
     closings = context.closings
     try:
         await VERBS[verb](context, action)

@@ -12,8 +12,7 @@ import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from .errors import PlaywrightError
-from .protocol import Connection
+from .protocol import Connection, PlaywrightError
 
 BUSY_S = 0.1
 """Processor time of one renderer in the second half of a request that only a page with an endless script needs: another

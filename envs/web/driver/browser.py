@@ -11,7 +11,8 @@ from playwright.async_api import Playwright, async_playwright
 
 from . import page_input
 from .chromium import Chromium
-from .protocol import Connection
+from .protocol import Connection, PlaywrightError
+from .recycling import CLEAR_CLIPBOARD, clear_clipboard, recycled
 from .tabs import MAX_NOTES, Context
 
 LOG = logging.getLogger(__name__)
@@ -22,7 +23,8 @@ ARGUMENTS = [
     "--disable-gpu",
     "--in-process-gpu",
     "--disable-dev-shm-usage",
-    "--renderer-process-limit=2",
+    "--renderer-process-limit=1",
+    "--disable-blink-features=FetchLaterAPI",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
@@ -38,19 +40,6 @@ CLOSE_TIMEOUT_S = 3.0
 MAX_KEPT_CONTEXTS = 6
 MAX_NODE_HEAP_MIB = 256
 """Heap of Playwright's Node process, which buffers the messages of pages."""
-CLEAR_CLIPBOARD = """(() => {
-  if (document.activeElement) document.activeElement.blur();
-  const clear = event => {
-    event.clipboardData.setData('text/plain', '');
-    event.preventDefault();
-  };
-  addEventListener('copy', clear, true);
-  document.execCommand('copy');
-  removeEventListener('copy', clear, true);
-})()"""
-"""Empties the clipboard. Clipboard and primary selection (pasted by a middle click) belong to the browser, not to a
-context, and would leak from one episode into the next; a new context therefore also selects another text.
-"""
 
 
 class Browser:
@@ -67,6 +56,10 @@ class Browser:
         self.context: Context | None = None
         self.kept: dict[str, Context] = {}
         """Contexts whose page may serve another episode in place, by address."""
+        self.emptied: Context | None = None
+        """The context of an ended episode, emptied for the next one."""
+        self.acted = False
+        """Whether an ended episode may have written to the clipboard since it was cleared."""
 
     @property
     def current(self) -> Context:
@@ -119,19 +112,40 @@ class Browser:
         is one.
         """
         await self.end()
+        found = await self.usable(self.kept.pop(reusable_for_url, None), width, height)
+        emptied = None
+        if found is None:
+            before, self.emptied = self.emptied, None
+            emptied = await self.usable(before, width, height)
         if self.chromium is None or not self.chromium.is_connected():
-            self.kept = {}
+            found, emptied, self.emptied, self.kept = None, None, None, {}
             await self.launch()
-        found = self.kept.pop(reusable_for_url, None)
-        if found is not None and (found.dirty or found.crashed or (found.width, found.height) != (width, height)):
-            await self.drop(found)
-            found = None
+            # The first episode of a browser begins like all others.
+            self.acted = True
         if found is not None:
             self.context = found
             if found.pointed:
                 await page_input.move(found.tab.session, -1, -1)
             await found.tab.session.send("Runtime.evaluate", {"expression": CLEAR_CLIPBOARD, "userGesture": True})
             return False
+        self.context = emptied or await self.new_context(width, height)
+        if self.acted:
+            await clear_clipboard(self.context)
+            self.acted = False
+        self.context.reusable_for_url = reusable_for_url
+        return True
+
+    async def usable(self, context: Context | None, width: int, height: int) -> Context | None:
+        """Return the context if an episode may use it, else close it."""
+        if context is None:
+            return None
+        if context.crashed or context.dirty or not context.tabs or (context.width, context.height) != (width, height):
+            await self.drop(context)
+            return None
+        return context
+
+    async def new_context(self, width: int, height: int) -> Context:
+        """Return a new context with one empty tab."""
         settings = {
             "viewport": {"width": width, "height": height},
             "accept_downloads": False,
@@ -141,26 +155,30 @@ class Browser:
             "color_scheme": "light",
             "reduced_motion": "reduce",
         }
-        self.context = Context(await self.chromium.new_context(**settings), self.connection, width, height)
-        await self.context.open_tab()
-        session = self.context.tab.session
-        await session.send("Runtime.evaluate", {"expression": CLEAR_CLIPBOARD, "userGesture": True})
-        await session.send("Runtime.evaluate", {"expression": "document.body.textContent = '.'"})
-        await page_input.click(session, 10, 16, count=2)
-        await page_input.move(session, -1, -1)
-        self.context.reusable_for_url = reusable_for_url
-        return True
+        context = Context(await self.chromium.new_context(**settings), self.connection, width, height)
+        await context.open_tab()
+        return context
 
     async def end(self) -> None:
-        """End the episode: close its context, or keep it for another episode."""
+        """End the episode: keep its page or its emptied context for another episode, or close the context."""
         ended, self.context = self.context, None
         if ended is None:
             return
+        self.acted |= ended.acted
         if ended.reusable_for_url and not ended.dirty:
             self.kept.pop(ended.reusable_for_url, None)
             self.kept[ended.reusable_for_url] = ended
-            ended = self.kept.pop(next(iter(self.kept))) if len(self.kept) > MAX_KEPT_CONTEXTS else None
-        if ended is not None:
+            if len(self.kept) <= MAX_KEPT_CONTEXTS:
+                return
+            ended = self.kept.pop(next(iter(self.kept)))
+        before, self.emptied = self.emptied, None
+        if before is not None:
+            await self.drop(before)
+        try:
+            self.emptied = await recycled(ended)
+        except (PlaywrightError, OSError):
+            LOG.warning("a context was not emptied", exc_info=True)
+        if self.emptied is None:
             await self.drop(ended)
 
     async def drop(self, context: Context) -> None:
@@ -186,7 +204,7 @@ class Browser:
 
     async def kill(self) -> None:
         """Kill Chromium."""
-        self.context, self.kept = None, {}
+        self.context, self.emptied, self.kept = None, None, {}
         chromium, self.chromium = self.chromium, None
         await self.processes.end()
         if chromium is None:

@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from .errors import GONE, PlaywrightError
 from .page_input import call
+from .protocol import GONE, PlaywrightError
 from .tabs import Context
 
 CLEANUP_TIMEOUT_S = 1.0

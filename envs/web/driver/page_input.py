@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from .errors import PlaywrightError
-from .protocol import Session
+from .protocol import PlaywrightError, Session
 
 BUTTONS = {"left": 1, "right": 2, "middle": 4}
 """Bits of the pressed buttons."""

@@ -16,8 +16,18 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .errors import GONE, ProtocolError
+try:
+    from playwright.async_api import Error as PlaywrightError
+except ModuleNotFoundError:
+    # Only the sandbox image contains Playwright; on the host, tests import modules that name the class.
+    class PlaywrightError(Exception):  # type: ignore[no-redef]
+        """Stands in for Playwright's class."""
 
+
+__all__ = ["GONE", "Connection", "PlaywrightError", "ProtocolError", "Session"]
+
+GONE = "has been closed"
+"""The substring of the error for any call on a closed tab."""
 OWN_IDS = 1 << 30
 """First id of the driver's own commands outside of sessions; Playwright counts from 1."""
 PIPE_BYTES = 1 << 20
@@ -27,9 +37,20 @@ F_SETPIPE_SZ = 1031
 SESSION = re.compile(rb'"sessionId":"([0-9A-F]+)"\}$')
 """The end of a message of a session. Text of a page cannot imitate it: its quotes are escaped."""
 SESSION_CHARS = 64
+NOT_PAGES = [
+    {"type": "browser", "exclude": True},
+    {"type": "tab", "exclude": True},
+    {"type": "page", "exclude": True},
+    {},
+]
+"""The targets whose creation Chromium announces: workers, and frames in another process."""
 OWN_ANSWER = re.compile(rb'\{"id":([0-9]{10,}),')
 
 Listener = Callable[[Mapping[str, Any]], object]
+
+
+class ProtocolError(PlaywrightError):  # type: ignore[misc]
+    """Chromium refused a command, or the tab of a session is closed."""
 
 
 class Session:
@@ -42,6 +63,8 @@ class Session:
         """The reason, once no further command is possible."""
         self.pending: dict[int, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
         self.listeners: dict[str, list[Listener]] = {}
+        self.ended = asyncio.Event()
+        """Set once no further command is possible."""
         connection.sessions[session_id.encode()] = self
 
     def on(self, event: str, listener: Listener) -> None:
@@ -88,6 +111,7 @@ class Session:
     def close(self, reason: str) -> None:
         """Fail all present and future commands."""
         self.closed = reason
+        self.ended.set()
         self.connection.sessions.pop(self.id.encode(), None)
         for _, future in self.pending.values():
             if not future.done():
@@ -121,7 +145,9 @@ class Connection:
         self.root = Session(self, "")
         """Commands outside of sessions; their answers are found by their ids."""
         self.browser: Session | None = None
-        """The driver's own session with the browser, see ``attach``."""
+        """The driver's own session with the browser, once ``browser_session`` opened it."""
+        self.with_workers: set[str] = set()
+        """Ids of the browser contexts that ever had a target other than a page, such as a worker."""
         for end in (*chromium, *playwright):
             os.set_blocking(end, False)
             with contextlib.suppress(OSError):
@@ -140,13 +166,20 @@ class Connection:
 
     async def attach(self, target_id: str) -> Session:
         """Return a new session with a target. Raises ProtocolError."""
+        browser = await self.browser_session()
+        answer = await browser.send("Target.attachToTarget", {"targetId": target_id, "flatten": True})
+        return Session(self, answer["sessionId"])
+
+    async def browser_session(self) -> Session:
+        """Return the driver's session with the browser. Raises ProtocolError."""
         if self.browser is None:
             # In this session Chromium announces the driver's other sessions; Playwright takes none but its own.
             answer = await self.root.send("Target.attachToBrowserTarget")
             self.browser = Session(self, answer["sessionId"])
             self.browser.on("Target.detachedFromTarget", self._on_detached)
-        answer = await self.browser.send("Target.attachToTarget", {"targetId": target_id, "flatten": True})
-        return Session(self, answer["sessionId"])
+            self.browser.on("Target.targetCreated", lambda event: self._on_target(event["targetInfo"]))
+            await self.browser.send("Target.setDiscoverTargets", {"discover": True, "filter": NOT_PAGES})
+        return self.browser
 
     def close(self) -> None:
         """Close both pipes and fail all commands; further calls do nothing."""
@@ -161,6 +194,9 @@ class Connection:
         for session in [*self.sessions.values()]:
             session.close(f"the browser {GONE}")
         self.on_close()
+
+    def _on_target(self, target: Mapping[str, Any]) -> None:
+        self.with_workers.add(target.get("browserContextId", ""))
 
     def _on_detached(self, event: Mapping[str, Any]) -> None:
         session = self.sessions.get(event["sessionId"].encode())

@@ -2,7 +2,8 @@
 
 A request is a JSON object with ``deadline`` in seconds and ``steps``, executed in order until one fails:
 
-* ``open``: a new context at ``url``; if ``reusable``, the kept page of an earlier episode may serve instead.
+* ``end``: end the episode, so that its page sends no request to the site of the next one.
+* ``open``: a new tab in an empty context at ``url``; if ``reusable``, a kept page of an earlier episode may serve.
 * ``act``: one ``action``; ``refused`` in the answer is the reason if it was not executed.
 * ``script``: one expression, whose value is appended to ``values`` of the answer.
 * ``observe``: tabs, nodes, notes and, after the line of JSON, the bytes of a PNG.
@@ -16,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import json
 import logging
 from pathlib import Path
@@ -27,18 +27,15 @@ from .blame import Watch
 from .browser import Browser
 from .chromium import Chromium, browser_uid
 from .elements import Refused
-from .errors import PlaywrightError, ProtocolError
 from .observe import MAX_STRING_CHARS, observe, shorten
 from .page_input import evaluate
-from .settle import settle
+from .protocol import PlaywrightError, ProtocolError
+from .settle import load, settle
 from .tabs import Context
 
 LOG = logging.getLogger(__name__)
 
-OPEN_TIMEOUT_S = 10.0
 OPEN_ATTEMPTS = 3
-LOAD_TIMEOUT_S = 3.0
-"""Limit of a page's resources after the page was parsed; the page is then observed as it is."""
 OBSERVE_ATTEMPTS = 4
 """Attempts to observe a page that another one keeps replacing."""
 NAVIGATED = ("navigated or closed", "context was destroyed", "Cannot find default execution context")
@@ -78,7 +75,7 @@ class Driver:
             async with asyncio.timeout(request["deadline"]):
                 for step in request["steps"]:
                     png = await self.step_retrying_closed_tab(step, answer) or png
-                    if self.browser.current.crashed:
+                    if self.browser.context and self.browser.context.crashed:
                         raise ConnectionError("it crashed")
         except TimeoutError:
             answer["lost"] = "the page did not respond"
@@ -105,7 +102,7 @@ class Driver:
         """Execute one step. If the tab closes itself during the step, repeat the step unless it is an action."""
         while True:
             context = self.browser.context
-            if context is None or step["do"] == "open":
+            if context is None or step["do"] in ("end", "open"):
                 return await self.step(step, answer)
             if not context.tabs:
                 await context.open_tab()
@@ -122,6 +119,9 @@ class Driver:
     async def step(self, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
         """Execute one step, add its results to ``answer``, and return the PNG if it takes one."""
         kind = step["do"]
+        if kind == "end":
+            await self.browser.end()
+            return b""
         if kind == "open":
             await self.open(step)
             return b""
@@ -157,9 +157,7 @@ class Driver:
             for _ in range(OPEN_ATTEMPTS):
                 tab = self.browser.current.tab
                 tab.transient_errors = 0
-                await tab.page.goto(step["url"], wait_until="domcontentloaded", timeout=1000 * OPEN_TIMEOUT_S)
-                with contextlib.suppress(TimeoutError, PlaywrightError):
-                    await tab.page.wait_for_load_state("load", timeout=1000 * LOAD_TIMEOUT_S)
+                await load(tab, step["url"])
                 await settle(self.browser.current)
                 # A page without one of its scripts would be another task.
                 if not tab.transient_errors:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from .errors import PlaywrightError
+from .protocol import PlaywrightError, ProtocolError
 from .tabs import Context, Tab
 
 SETTLE_TIMEOUT_S = 3.0
 """Limit of a navigation that an action started; the page is then observed as it is."""
+PARSE_TIMEOUT_S = 10.0
+"""Limit of an episode's first page."""
+LOAD_TIMEOUT_S = 3.0
+"""Limit of its resources after that; the page is then observed as it is."""
 OPEN_TIMEOUT_S = 1.0
 """Limit of a tab that a page opens, and of a download that it offers."""
 FETCH_TIMEOUT_S = 1.0
@@ -23,6 +27,28 @@ TWO_TASKS = """new Promise(done => setTimeout(() => setTimeout(() => {
 }, 0), 0))"""
 """Two rounds of the page's event loop, and a layout, which requests the images that styles name."""
 TWO_FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+async def load(tab: Tab, url: str) -> None:
+    """Open an address in a tab, and wait until the page is parsed and, within a limit, its resources are loaded.
+
+    Raises:
+        ProtocolError: the page cannot be reached, or the tab closed.
+        TimeoutError: the page was not parsed in time.
+    """
+    before = tab.document
+    answer = await tab.session.send("Page.navigate", {"url": url})
+    if answer.get("errorText"):
+        raise ProtocolError(f"{url}: {answer['errorText']}")
+    async with asyncio.timeout(PARSE_TIMEOUT_S):
+        while (tab.document == before or tab.navigating) and not tab.crashed:
+            await asyncio.sleep(POLL_INTERVAL_S)
+            if tab.session.closed:
+                raise ProtocolError(tab.session.closed)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LOAD_TIMEOUT_S):
+            while tab.loaded != tab.document and not (tab.crashed or tab.session.closed):
+                await asyncio.sleep(POLL_INTERVAL_S)
 
 
 async def settle(context: Context) -> None:
@@ -72,6 +98,7 @@ async def _tabs_and_downloads(context: Context) -> None:
     except TimeoutError:
         if context.opening:
             context.note(f"a new tab did not open within {OPEN_TIMEOUT_S:g} s")
+            context.leftover = "a tab may open any time"
         context.opening, context.downloading = 0, False
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from .errors import GONE, PlaywrightError
 from .observe import Numbers
-from .protocol import Connection
+from .protocol import GONE, Connection, PlaywrightError
 
 MAX_TABS = 8
 MAX_NOTES = 5
@@ -17,6 +17,8 @@ DETACHED = "frame was detached"
 """The substring of Playwright's error for a navigation in a tab that closes before the page loads."""
 CLOSE_EVENT_TIMEOUT_S = 0.5
 """Maximum time between such an error and the event of the closed tab."""
+PASSWORD = re.compile("[a-z]+://[^/?#]*@")
+"""The beginning of an address with a name or a password."""
 LAYOUT_RESOURCES = ("Image", "Stylesheet", "Font")
 """Types of requests that a page's layout waits for."""
 
@@ -27,9 +29,11 @@ TRANSIENT_ERRORS = ("ERR_CONNECTION_", "ERR_EMPTY_RESPONSE", "ERR_NETWORK_CHANGE
 class Tab:
     """A page, its DevTools session, and its loading state by the events of that session."""
 
-    def __init__(self, page: Any, session: Any) -> None:
+    def __init__(self, page: Any, session: Any, target: str = "") -> None:
         self.page = page
         self.session = session
+        self.target = target
+        """The id of the page in the protocol."""
         self.crashed = False
         self.frame = ""
         """The id of the main frame."""
@@ -40,8 +44,14 @@ class Tab:
         """The last document that was parsed to its end."""
         self.loading: list[str] = []
         """Documents that were requested and are not in view yet, in order."""
+        self.loaded = ""
+        """The last document whose images, styles and scripts were loaded."""
+        self.requested: set[str] = set()
+        """Requests in progress of every type."""
         self.fetching: set[str] = set()
-        """Requests in progress for images, styles and fonts."""
+        """Those for images, styles and fonts."""
+        self.authenticated = False
+        """Whether an address contained a password, which the browser context remembers."""
         self.transient_errors = 0
         """Requests that the server did not answer although it runs."""
 
@@ -53,7 +63,7 @@ class Tab:
     async def listen(self) -> None:
         """Follow the page's events, all on one session, so that an event precedes every later answer."""
         self.session.on("Network.requestWillBeSent", self.on_request)
-        self.session.on("Network.loadingFinished", lambda event: self.fetching.discard(event["requestId"]))
+        self.session.on("Network.loadingFinished", lambda event: self.on_finished(event["requestId"]))
         self.session.on("Network.loadingFailed", self.on_failed)
         self.session.on("Page.frameNavigated", lambda event: self.on_navigated(event["frame"]))
         self.session.on("Page.lifecycleEvent", self.on_lifecycle)
@@ -81,15 +91,22 @@ class Tab:
 
     def on_request(self, event: Mapping[str, Any]) -> None:
         """Record a request that the page sends."""
+        self.requested.add(event["requestId"])
+        self.authenticated |= PASSWORD.match(event["request"]["url"]) is not None
         if event.get("type") in LAYOUT_RESOURCES:
             self.fetching.add(event["requestId"])
         elif event["requestId"] == event["loaderId"] and event.get("frameId") == self.frame:
             # A redirect repeats the event.
             self.loading = [*(one for one in self.loading if one != event["loaderId"]), event["loaderId"]]
 
+    def on_finished(self, request: str) -> None:
+        """Record that a request ended."""
+        self.requested.discard(request)
+        self.fetching.discard(request)
+
     def on_failed(self, event: Mapping[str, Any]) -> None:
         """Record a request that failed, or whose response is not displayed."""
-        self.fetching.discard(event["requestId"])
+        self.on_finished(event["requestId"])
         if any(one in event.get("errorText", "") for one in TRANSIENT_ERRORS):
             self.transient_errors += 1
         self.loading = [one for one in self.loading if one != event["requestId"]]
@@ -103,9 +120,13 @@ class Tab:
                 self.loading = self.loading[self.loading.index(self.document) + 1 :]
 
     def on_lifecycle(self, event: Mapping[str, Any]) -> None:
-        """Record that a document was parsed."""
-        if event["name"] == "DOMContentLoaded" and event["loaderId"] == self.document:
+        """Record that a document was parsed or loaded."""
+        if event["loaderId"] != self.document:
+            return
+        if event["name"] == "DOMContentLoaded":
             self.parsed = self.document
+        elif event["name"] == "load":
+            self.loaded = self.document
 
 
 class Context:
@@ -134,8 +155,16 @@ class Context:
         """Whether the pointer was moved onto the page."""
         self.dirty = False
         """Whether anything happened that an in-place reset does not undo."""
-        context.on("page", lambda page: self.adopt(page))
-        context.on("dialog", lambda dialog: asyncio.ensure_future(self.accept(dialog)))
+        self.id = ""
+        """The id of the browser context in the protocol, once a tab is attached."""
+        self.episodes = 1
+        """Episodes in the browser context so far, this one included."""
+        self.leftover = ""
+        """The reason that the browser context may keep state of this episode, whatever is cleared; empty if none."""
+        self.acted = False
+        """Whether the agent or the task acted on a page, which may then have written to the clipboard."""
+        context.on("page", self.on_page)
+        context.on("dialog", self.on_dialog)
 
     @property
     def tab(self) -> Tab:
@@ -152,6 +181,11 @@ class Context:
     def crashed(self) -> bool:
         """Whether the page of the active tab crashed."""
         return bool(self.tabs) and self.tab.crashed
+
+    def release(self) -> None:
+        """Handle no further tabs and dialogs of the browser context, which another episode takes over."""
+        self.context.remove_listener("page", self.on_page)
+        self.context.remove_listener("dialog", self.on_dialog)
 
     def begin(self) -> None:
         """Start an episode: discard the numbers, notes and marks of what happened before."""
@@ -177,16 +211,20 @@ class Context:
     async def _listen(self, page: Any) -> None:
         if len(self.tabs) >= MAX_TABS:
             self.note("a new tab was closed: there are too many")
+            self.leftover = "a tab was closed"
             await page.close()
             return
         try:
             found = await (await self.context.new_cdp_session(page)).send("Target.getTargetInfo")
-            session = await self.connection.attach(found["targetInfo"]["targetId"])
-            tab = Tab(page, session)
+            target = found["targetInfo"]
+            self.id = target.get("browserContextId", "")
+            tab = Tab(page, await self.connection.attach(target["targetId"]), target["targetId"])
             await tab.listen()
         except PlaywrightError:
             # The page closed itself before it was attached.
+            self.leftover = "a tab closed itself"
             return
+        session = tab.session
         for event in ("Page.frameNavigated", "Page.navigatedWithinDocument"):
             session.on(event, lambda _: self.on_changed())
         session.on("Page.windowOpen", lambda _: self.on_opening())
@@ -197,6 +235,14 @@ class Context:
             self.note("a new tab was opened")
         self.tabs.append(tab)
         self.active = len(self.tabs) - 1
+
+    def on_page(self, page: Any) -> None:
+        """Adopt a tab that the driver or a page opened."""
+        self.adopt(page)
+
+    def on_dialog(self, dialog: Any) -> None:
+        """Accept a dialog."""
+        asyncio.ensure_future(self.accept(dialog))  # noqa: RUF006 - ends by itself
 
     def on_download(self, download: Any) -> None:
         """Note a download; the browser refuses it."""
@@ -214,6 +260,7 @@ class Context:
     def on_closed(self, tab: Tab) -> None:
         """Forget a tab that is closed."""
         self.dirty = True
+        self.leftover = "a tab was closed"
         if tab in self.tabs:
             self.closings += 1
             index = self.tabs.index(tab)

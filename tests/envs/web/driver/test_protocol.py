@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from turnwise.envs.web.driver.errors import ProtocolError
-from turnwise.envs.web.driver.protocol import OWN_IDS, Connection, Session
+from turnwise.envs.web.driver.protocol import OWN_IDS, Connection, ProtocolError, Session
 
 SESSION = "AB12"
 

@@ -12,7 +12,8 @@ def tab(document: str = "a") -> Tab:
 
 
 def requests(made: Tab, document: str, frame: str = "main", kind: str = "Document") -> None:
-    made.on_request({"requestId": document, "loaderId": document, "frameId": frame, "type": kind})
+    request = {"url": "http://127.0.0.1/"}
+    made.on_request({"requestId": document, "loaderId": document, "frameId": frame, "type": kind, "request": request})
 
 
 def displays(made: Tab, document: str) -> None:

@@ -1,6 +1,6 @@
 """A page that is reset in place displays and scores an episode like a page that was just opened.
 
-Two environments play the same episodes of the tasks in ``IN_PLACE`` with the same actions, one in a new context each,
+Two environments play the same episodes of the tasks in ``IN_PLACE`` with the same actions, one in a new tab each,
 one on a page that stays; every observation, screenshot and reward must be equal.
 """
 
@@ -26,7 +26,7 @@ CLICKED = ("button", "link", "clickable", "radio", "checkbox", "tab", "textbox",
 
 
 class Fresh(MiniWoBEnv):
-    """MiniWoB++ with a new context for each episode."""
+    """MiniWoB++ with a new tab in an empty context for each episode."""
 
     def start_episode(self, seed: int, split: str) -> EpisodeStart:
         return replace(super().start_episode(seed, split), reusable=False)
