@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -34,7 +35,7 @@ CLICK_POINT = """function() {
     const box = one.getClientRects()[0];
     if (!box || box.width < 1 || box.height < 1) return null;
     const x = box.left + box.width / 2, y = box.top + box.height / 2;
-    const hit = document.elementFromPoint(x, y);
+    const hit = one.getRootNode().elementFromPoint(x, y);
     return hit && (hit === one || one.contains(hit)) ? [x, y, !!one.closest('a[download]')] : null;
   };
   // Scroll if it is outside the window, or hidden by a container that scrolls within the window.
@@ -74,6 +75,8 @@ ERROR_HINTS = (
 
 MISUSE_HINTS = (": expected ", "SyntaxError", "is not a function", "strict mode violation", "Invalid parameters")
 """Substrings of errors that a call of the driver causes, and no page or action."""
+QUOTED = re.compile("[\"'`<\\n]")
+"""The end of the part of an error that contains no text of the agent or of the page."""
 
 
 class DriverError(Exception):
@@ -111,7 +114,10 @@ async def click_point(context: Context, number: int) -> tuple[float, float, bool
         found = await call(context.tab.session, handle, CLICK_POINT)
     except PlaywrightError:
         return None
-    return tuple(found) if found else None
+    # A page may replace the functions that return its elements' rectangles.
+    if not found or not all(isinstance(side, int | float) for side in found[:2]):
+        return None
+    return tuple(found)
 
 
 async def ready_for_text(context: Context, number: int) -> bool:
@@ -173,7 +179,7 @@ def short_error(error: Exception) -> str:
         DriverError: the error is neither of the page nor of the action.
     """
     text = str(error)
-    if any(hint in text for hint in MISUSE_HINTS):
+    if any(hint in QUOTED.split(text, maxsplit=1)[0] for hint in MISUSE_HINTS):
         raise DriverError(text) from error
     for substring, message in ERROR_HINTS:
         if substring in text:
