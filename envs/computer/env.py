@@ -166,10 +166,16 @@ class ScreenEnv(TurnEnv, ABC):
         return ""
 
     def _image(self, png: bytes) -> Png:
-        """Return the screenshot, with marks if they are on; a black picture if there is none."""
-        if not png:
+        """Return the screenshot, with marks if they are on; a black picture if it is not one of the screen.
+
+        A page that took over the browser can send any bytes.
+        """
+        try:
+            image = Png(png)
+        except ValueError:
             return self._black()
-        image = Png(png)
+        if (image.width, image.height) != (self.width, self.height):
+            return self._black()
         return Png.encode(draw_marks(image.pixels(), self.nodes)) if self.marks else image
 
     def _black(self) -> Png:

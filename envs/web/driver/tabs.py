@@ -60,8 +60,11 @@ class Tab:
         """Whether another document is about to come into view, or the one in view is still being parsed."""
         return bool(self.loading) or self.parsed != self.document
 
-    async def listen(self) -> None:
-        """Follow the page's events, all on one session, so that an event precedes every later answer."""
+    async def listen(self, width: int, height: int) -> None:
+        """Follow the page's events, all on one session, so that an event precedes every later answer.
+
+        The size of the window, in CSS pixels, is fixed: a page may open a tab of another size, or fill the screen.
+        """
         self.session.on("Network.requestWillBeSent", self.on_request)
         self.session.on("Network.loadingFinished", lambda event: self.on_finished(event["requestId"]))
         self.session.on("Network.loadingFailed", self.on_failed)
@@ -74,6 +77,13 @@ class Tab:
             self.session.start("Page.getFrameTree"),
             self.session.start("Network.enable"),
             self.session.start("Inspector.enable"),
+            self.session.start(
+                "Emulation.setDeviceMetricsOverride",
+                {
+                    **{"width": width, "height": height, "screenWidth": width, "screenHeight": height},
+                    **{"deviceScaleFactor": 1, "mobile": False},
+                },
+            ),
         )
         if not self.frame:
             self.on_navigated(answers[1]["frameTree"]["frame"])
@@ -219,7 +229,7 @@ class Context:
             target = found["targetInfo"]
             self.id = target.get("browserContextId", "")
             tab = Tab(page, await self.connection.attach(target["targetId"]), target["targetId"])
-            await tab.listen()
+            await tab.listen(self.width, self.height)
         except PlaywrightError:
             # The page closed itself before it was attached.
             self.leftover = "a tab closed itself"

@@ -121,8 +121,9 @@ class MiniWoBEnv(BrowserEnv):
         values = answer.get("values") or [None]
         if "lost" in answer or not isinstance(values[-1], list):
             return Verdict(over=True)
+        # A page may replace any value, not the list of them.
         url, began, over, raw_reward = values[-1]
         if url != self.url or not began:
             return Verdict(over=True)
-        success = bool(over) and raw_reward > 0
+        success = bool(over) and isinstance(raw_reward, int | float) and raw_reward > 0
         return Verdict({"success": 1.0} if success else {}, bool(over), success)

@@ -64,6 +64,17 @@ PAGES = {
     "tall": '<button onclick="window.scrollTo(0, 1e6)">press</button>' + "<p>line</p>" * 4000 + "<p>the end</p>",
     "lines": "".join(f"<p>line {number}</p>" for number in range(150)),
     "picture": "<img src=slow><button onclick=\"document.title='seen'\">press</button>",
+    "small": "<button onclick=\"window.open('other.html', 'x', 'width=50,height=50')\">press</button>",
+    "full": '<button onclick="document.documentElement.requestFullscreen()">press</button>',
+    "replaced": (
+        "<script>Element.prototype.getClientRects = () => [{left: NaN, top: 9, width: 9, height: 9}];"
+        "document.elementFromPoint = () => document.querySelector('button')</script>"
+        "<button onclick=\"document.title='pressed'\">press</button>"
+    ),
+    "shadow": (
+        "<div></div><script>document.querySelector('div').attachShadow({mode: 'closed'}).innerHTML ="
+        " '<button onclick=\"document.title=`pressed`\">press</button>'</script>"
+    ),
     "disabled": "<button aria-disabled=true onclick=\"document.title='wrong'\">press</button>",
 }
 SERVER = b"""

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from turnwise.envs.computer import driver_client
 from turnwise.envs.computer.env import ObservationMode
+from turnwise.envs.spaces import Png, PngSpace
 from turnwise.envs.web.browser_session import BROWSER_USER, DRIVER_USER, SITE_USER, SOCKET
 from turnwise.envs.web.custom_site import FinalState, SiteTask
 from turnwise.envs.web.site_server import FILES
@@ -41,6 +43,8 @@ ALIVE = {
     "scroller": "'pressed'",
     "picture": "'seen'",
     "disabled": "error: element 2: it is disabled",
+    "shadow": "'pressed'",
+    "replaced": "'pressed'",
 }
 
 pytestmark = pytest.mark.usefixtures("browsers")
@@ -310,6 +314,31 @@ def test_a_kept_page_that_navigated_away_is_not_reused(site: HostileSite) -> Non
     time.sleep(1.0)
     again, _ = site.browser.open([begin, look])
     assert again["tabs"][0][0].endswith("/leaves.html")
+
+
+@pytest.mark.parametrize("at", ["small", "full"])
+def test_a_page_does_not_change_the_size_of_screenshots(site: HostileSite, at: str) -> None:
+    seeing = HostileSite(at, observation="both")
+    seeing.browser = site.browser
+    seen, _ = seeing.reset(seed=1)
+    assert seeing.step(f"click({number_of(seen, 'button')})")[0] in seeing.observation_space
+    assert seeing.step("noop(100)")[0] in seeing.observation_space
+
+
+@pytest.mark.parametrize("png", [b"", b"not a picture", Png.encode(np.zeros((5, 5, 3), np.uint8))])
+def test_a_picture_of_a_foreign_browser_is_black(png: bytes) -> None:
+    assert HostileSite(observation="both")._image(png) in PngSpace(640, 480)
+
+
+@pytest.mark.parametrize("key", ["SyntaxError", "x: expected y", "is not a function"])
+def test_an_unknown_key_is_refused(site: HostileSite, key: str) -> None:
+    site.at = "field"
+    site.reset(seed=1)
+    for action in (f'press("{key}")', f'press(2, "{key}")'):
+        seen, _, over, _, info = site.step(action)
+        assert "Unknown key" in str(seen)
+        assert not over
+        assert not info["action_valid"]
 
 
 def test_page_text_does_not_pose_as_the_environment(site: HostileSite) -> None:

@@ -79,6 +79,14 @@ def test_leaving_the_page_is_a_failure(browser: BrowserSession) -> None:
     assert (reward, over, info["success"]) == (0.0, True, False)
 
 
+@pytest.mark.parametrize("reward", [None, "1", [1], {"1": 1}, 0])
+def test_a_reward_that_is_no_positive_number_is_a_failure(reward: object) -> None:
+    env = MiniWoBEnv("click-button")
+    verdict = env.evaluate(None, {"values": [[env.url, True, True, reward]]})
+    assert verdict.over
+    assert not verdict.success
+
+
 def test_reloading_the_page_to_draw_an_easier_instance_is_a_failure(browser: BrowserSession) -> None:
     env = task("click-button", browser)
     env.reset(seed=1)
