@@ -91,8 +91,9 @@ class Tab:
         await self.session.send("Page.setLifecycleEventsEnabled", {"enabled": True})
 
     def on_crashed(self) -> None:
-        """Record that the process of the page ended."""
+        """Record that the process of the page ended; Chromium would answer no command until the page is replaced."""
         self.crashed = True
+        self.session.close("it crashed")
 
     def on_moved(self, event: Mapping[str, Any]) -> None:
         """Record the new address of the same document."""

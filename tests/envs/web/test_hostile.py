@@ -182,6 +182,17 @@ def test_a_browser_that_stops_by_itself_is_not_an_outcome(site: HostileSite, sho
     clean(site)
 
 
+def test_a_page_that_crashed_is_replaced_at_once(site: HostileSite) -> None:
+    site.at = "harmless"
+    seen, _ = site.reset(seed=1)
+    assert site.browser.sandbox
+    site.browser.sandbox.exec(["pkill", "-9", "-f", "type=renderer"], timeout_s=5, user=BROWSER_USER)
+    after, _, over, _, _ = site.step(f"click({number_of(seen, 'button')})")
+    assert "it crashed" in str(after)
+    assert not over
+    clean(site)
+
+
 def test_an_error_of_the_driver_is_not_an_outcome(site: HostileSite) -> None:
     site.at = "harmless"
     site.reset(seed=1)
