@@ -77,7 +77,7 @@ def loaded(blobs: list[list[list[bytes]]]) -> list[ScoredGroup]:
 
 
 def message(index: int, data: bytes) -> Message:
-    columns = decode(data)
+    columns, _ = decode(data, 0)
     role = Role.ASSISTANT if index % 2 else Role.USER
     parent = index - 1 if index else None
     return Message(index, parent, role, Source.POLICY, columns.tokens, columns.mask, columns.logprobs, columns.versions)
@@ -109,7 +109,7 @@ _DECODED: list[Tokens] = []
 def floor(blobs: list[list[list[bytes]]]) -> int:
     """Copy the decoded columns once into one tensor per column."""
     if not _DECODED:
-        _DECODED.extend(decode(one) for group in blobs for member in group for one in member)
+        _DECODED.extend(decode(one, 0)[0] for group in blobs for member in group for one in member)
     return sum(len(torch.from_numpy(np.concatenate([one[column] for one in _DECODED]))) for column in range(4))
 
 
@@ -121,7 +121,7 @@ def peer(blobs: list[list[list[bytes]]]) -> int:
             columns: dict[str, list[Any]] = {"tokens": [], "mask": [], "logprobs": [], "versions": []}
             turns: list[int] = []
             for index, data in enumerate(member):
-                decoded = decode(data)
+                decoded, _ = decode(data, 0)
                 for name, values in columns.items():
                     values += getattr(decoded, name).tolist()
                 turns += [index // 2 if bit else -1 for bit in decoded.mask.tolist()]

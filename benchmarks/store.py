@@ -1,6 +1,6 @@
 """Measure the store on SQLite and PostgreSQL: its writes, the size of a step, and the reads of a large store.
 
-A step is one row of ``step`` and two messages with 24 tokens together. The parts, each on both databases:
+A step is one row of ``step``, with two messages that have 24 tokens together. The parts, each on both databases:
 
 1. ``write_over_raw``: steps per second through the writer, with the starts and ends of episodes, over those of a bulk
    insert of the same rows by the database's driver in as many transactions. ``bytes_per_step``: size of the database.
@@ -33,8 +33,8 @@ import psycopg
 from sqlalchemy import Connection, text
 from turnwise.records import Group, GroupState, Horizon, Message, Role, Source, Status, Step, Task, Trajectory
 from turnwise.store import operations, queries
-from turnwise.store.content.digests import content_digest
 from turnwise.store.content.rows import Rows, rows_of
+from turnwise.store.content.written import Tally, Written
 from turnwise.store.database import Database, open_database
 from turnwise.store.operations import Write
 from turnwise.store.queries.lists import TRAJECTORY_SORTS
@@ -76,7 +76,7 @@ def write(url: str, turns: int, prefix: str = "") -> float:
     database = open_database(url)
     writer = Writer(database)
     prepared = [rows_of(*turn(n // ACTIVE % TURNS, n)) for n in range(turns)]
-    contents = [_content(prepared[max(0, n - (TURNS - 1) * ACTIVE) : n + 1 : ACTIVE]) for n in range(turns)]
+    tallies = [_tally(prepared[max(0, n - (TURNS - 1) * ACTIVE) : n + 1 : ACTIVE]) for n in range(turns)]
     calls: deque[Any] = deque()
     start = time.perf_counter()
     for first in range(0, turns, ACTIVE):
@@ -95,8 +95,7 @@ def write(url: str, turns: int, prefix: str = "") -> float:
             writes.append(operations.append.bind(trajectory=name, rows=prepared[n]))
             if index == TURNS - 1:
                 end = {"status": Status.COMPLETED, "reward": n % 7, "final_observation": f"done {n}"}
-                end |= {"content": contents[n], "n_steps": TURNS, "n_messages": 2 * TURNS}
-                writes.append(operations.finish_trajectory.bind(trajectory=name, **end))
+                writes.append(operations.finish_trajectory.bind(trajectory=name, tally=tallies[n], **end))
         calls.append(writer.submit_all([TimedWrite(write, WRITE_TIMEOUT_S) for write in writes]))
         while len(calls) > (2 * MAX_BATCH // ACTIVE if first + ACTIVE < turns else 0):
             for answer in calls.popleft().result(60):
@@ -108,10 +107,12 @@ def write(url: str, turns: int, prefix: str = "") -> float:
     return turns / seconds
 
 
-def _content(turns: Sequence[Rows]) -> str:
-    """Return the content digest of the turns of one episode, which its player computes."""
-    messages = {idx: digest for rows in turns for idx, digest in rows.message_digests.items()}
-    return content_digest(messages, {idx: digest for rows in turns for idx, digest in rows.step_digests.items()})
+def _tally(turns: Sequence[Rows]) -> Tally:
+    """Return the tally of the turns of one episode, which its player computes."""
+    written = Written()
+    for rows in turns:
+        written.add(rows)
+    return written.tally()
 
 
 def create(url: str) -> Database:
@@ -126,7 +127,7 @@ def create(url: str) -> Database:
 def raw(database: Database, turns: int, folder: Path) -> float:
     """Return the rate of inserting the same rows into empty copies of their tables, by the driver, in as many
     transactions."""
-    tables = ("trajectory", "message", "step")
+    tables = ("trajectory", "step")
     with database.read() as conn:
         rows = {name: [tuple(row) for row in conn.exec_driver_sql(f"SELECT * FROM {name}")] for name in tables}  # noqa: S608
     if database.engine.dialect.name == "sqlite":
@@ -179,7 +180,7 @@ def size(conn: Connection) -> int:
 
 
 def grow(database: Database, steps: int) -> None:
-    """Copy the stored trajectories, with their groups, steps and messages, up to about ``steps`` steps."""
+    """Copy the stored trajectories, with their groups and steps, up to about ``steps`` steps."""
     with database.transaction() as tx:
         count = tx.conn.execute(text("SELECT count(*) FROM step")).scalar_one()
         groups, heads = (
@@ -194,8 +195,7 @@ def grow(database: Database, steps: int) -> None:
             if copy % 97 == 0:
                 moved["status"] = "'env_error'"
             _copy(tx.conn, "trajectory", moved, heads)
-            for name in ("step", "message"):
-                _copy(tx.conn, name, {"trajectory_no": copy * heads}, heads)
+            _copy(tx.conn, "step", {"trajectory_no": copy * heads}, heads)
     with database.engine.connect() as conn:
         conn.exec_driver_sql("ANALYZE")
         conn.commit()

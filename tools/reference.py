@@ -41,8 +41,8 @@ SCHEMA = "<!-- From here to the next mark written by tools/reference.py from sto
 SCHEMA_END = "<!-- The pictures of the schema end here. -->\n"
 PICTURES = {
     "Queue": ["run", "task", "rollout_group", "lease", "policy_version", "metric", "store_setting"],
-    "Episodes": ["trajectory", "step", "step_image", "score", "reward_set", "reward"],
-    "Content": ["message", "message_image", "blob"],
+    "Episodes": ["trajectory", "step", "partial_turn", "step_image", "score", "reward_set", "reward"],
+    "Content": ["message_image", "blob"],
     "Updates": ["train_batch", "batch_group", "batch_item"],
 }
 """The tables of each picture of the schema."""

@@ -26,33 +26,6 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_blob_created_at"), "blob", ["created_at"])
     op.create_table(
-        "message",
-        sa.Column("trajectory_no", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("idx", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("parent_idx", sa.Integer(), nullable=True),
-        sa.Column("n_tokens", sa.Integer(), nullable=False),
-        sa.Column("n_sampled", sa.Integer(), nullable=False),
-        sa.Column("min_version", sa.Integer(), nullable=True),
-        sa.Column("max_version", sa.Integer(), nullable=True),
-        sa.Column("agent", sa.Text(), server_default="", nullable=False),
-        sa.Column("role", sa.Text(), nullable=False),
-        sa.Column("source", sa.Text(), nullable=False),
-        sa.Column("tokens", sa.LargeBinary(), nullable=True),
-        sa.Column("tokens_blob", sa.LargeBinary(), nullable=True),
-        sa.Column("sent", sa.LargeBinary(), nullable=True),
-        sa.Column("tool_calls", DOCUMENT, nullable=True),
-        sa.Column("digest", sa.LargeBinary(), nullable=False),
-        sa.PrimaryKeyConstraint("trajectory_no", "idx", name=op.f("pk_message")),
-        sqlite_with_rowid=False,
-    )
-    op.create_index(
-        "ix_message_tokens_blob",
-        "message",
-        ["tokens_blob"],
-        sqlite_where=sa.text("tokens_blob IS NOT NULL"),
-        postgresql_where=sa.text("tokens_blob IS NOT NULL"),
-    )
-    op.create_table(
         "message_image",
         sa.Column("trajectory_no", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("message_idx", sa.Integer(), autoincrement=False, nullable=False),
@@ -67,14 +40,31 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_message_image_blob_hash"), "message_image", ["blob_hash"])
     op.create_table(
-        "step",
+        "partial_turn",
         sa.Column("trajectory_no", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("idx", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("messages", sa.LargeBinary(), nullable=True),
+        sa.Column("messages_blob", sa.LargeBinary(), nullable=True),
+        sa.Column("sent", sa.LargeBinary(), nullable=True),
+        sa.Column("digest", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("trajectory_no", "idx", name=op.f("pk_partial_turn")),
+        sqlite_with_rowid=False,
+    )
+    op.create_index(
+        "ix_partial_turn_messages_blob",
+        "partial_turn",
+        ["messages_blob"],
+        sqlite_where=sa.text("messages_blob IS NOT NULL"),
+        postgresql_where=sa.text("messages_blob IS NOT NULL"),
+    )
+    op.create_table(
+        "step",
         sa.Column("reward", sa.Float(), nullable=False),
-        sa.Column("model_ms", sa.Float(), nullable=False),
-        sa.Column("env_ms", sa.Float(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("message_idx", sa.Integer(), nullable=True),
+        sa.Column("trajectory_no", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("idx", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("model_ms", sa.REAL(), nullable=False),
+        sa.Column("env_ms", sa.REAL(), nullable=False),
         sa.Column("terminated", sa.Boolean(), nullable=False),
         sa.Column("truncated", sa.Boolean(), nullable=False),
         sa.Column("failed", sa.Boolean(), server_default=sa.false(), nullable=False),
@@ -87,9 +77,19 @@ def upgrade() -> None:
         sa.Column("reward_parts", DOCUMENT, nullable=True),
         sa.Column("state_key", sa.Text(), nullable=False),
         sa.Column("tool_calls", DOCUMENT, nullable=True),
+        sa.Column("messages", sa.LargeBinary(), nullable=True),
+        sa.Column("messages_blob", sa.LargeBinary(), nullable=True),
+        sa.Column("sent", sa.LargeBinary(), nullable=True),
         sa.Column("digest", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("trajectory_no", "idx", name=op.f("pk_step")),
         sqlite_with_rowid=False,
+    )
+    op.create_index(
+        "ix_step_messages_blob",
+        "step",
+        ["messages_blob"],
+        sqlite_where=sa.text("messages_blob IS NOT NULL"),
+        postgresql_where=sa.text("messages_blob IS NOT NULL"),
     )
     op.create_index(
         "ix_step_observation_blob",
@@ -629,15 +629,21 @@ def downgrade() -> None:
         sqlite_where=sa.text("observation_blob IS NOT NULL"),
         postgresql_where=sa.text("observation_blob IS NOT NULL"),
     )
+    op.drop_index(
+        "ix_step_messages_blob",
+        table_name="step",
+        sqlite_where=sa.text("messages_blob IS NOT NULL"),
+        postgresql_where=sa.text("messages_blob IS NOT NULL"),
+    )
     op.drop_table("step")
+    op.drop_index(
+        "ix_partial_turn_messages_blob",
+        table_name="partial_turn",
+        sqlite_where=sa.text("messages_blob IS NOT NULL"),
+        postgresql_where=sa.text("messages_blob IS NOT NULL"),
+    )
+    op.drop_table("partial_turn")
     op.drop_index(op.f("ix_message_image_blob_hash"), table_name="message_image")
     op.drop_table("message_image")
-    op.drop_index(
-        "ix_message_tokens_blob",
-        table_name="message",
-        sqlite_where=sa.text("tokens_blob IS NOT NULL"),
-        postgresql_where=sa.text("tokens_blob IS NOT NULL"),
-    )
-    op.drop_table("message")
     op.drop_index(op.f("ix_blob_created_at"), table_name="blob")
     op.drop_table("blob")

@@ -29,8 +29,8 @@ from .remote import read_all
 
 INLINE_BYTES = 16 * 1024
 """Content up to this size, as it is stored, is in the database."""
-TEXT, PNG, TOKENS = "text/plain", "image/png", "application/vnd.turnwise.tokens"
-"""Media types. Text is UTF-8, escaped as ``types.escape`` does; tokens are as ``token_codec`` writes them."""
+TEXT, PNG, MESSAGES = "text/plain", "image/png", "application/vnd.turnwise.messages"
+"""Media types. Text is UTF-8, escaped as ``types.escape`` does; messages are as ``message_codec`` writes them."""
 IN_DATABASE, IN_FOLDER = "database", "folder"
 """The locations of a blob."""
 ZLIB = "zlib"

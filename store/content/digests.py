@@ -1,8 +1,8 @@
 """Digests of what is stored, so that an altered, exchanged or deleted row is found.
 
-* Each step and each message has a digest of its columns and images.
-* A trajectory has a content digest, of the digests of its steps and messages, and a head digest, of the content digest,
-  its own columns and those of its group that shaped the episode.
+* Each step has a digest of its columns, which include its messages, and of its images. A partial turn has one, too.
+* A trajectory has a content digest, of the digests of its steps and partial turns and of the images of its messages,
+  and a head digest, of the content digest, its own columns and those of its group that shaped the episode.
 * A score, a batch, a run, a version and a metric have one digest each, of the columns that do not change later.
 
 The digests are computed before the rows are stored, and compared with the rows when a trajectory is loaded and by
@@ -18,13 +18,13 @@ from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
-from ..schema import message, message_image, step, step_image
+from ..schema import message_image, partial_turn, step, step_image
 
 ROW_BYTES = 8
-"""Bytes of the digest of a step or message."""
-_MESSAGE = tuple(c.name for c in message.c if c.name not in ("trajectory_no", "tokens", "digest"))
-_STEP = tuple(c.name for c in step.c if c.name not in ("trajectory_no", "digest"))
-_MESSAGE_IMAGE = tuple(c.name for c in message_image.c if c.name not in ("trajectory_no", "message_idx"))
+"""Bytes of the digest of a step or partial turn."""
+_APART = ("trajectory_no", "messages", "digest")
+_STEP, _PARTIAL = (tuple(c.name for c in table.c if c.name not in _APART) for table in (step, partial_turn))
+_MESSAGE_IMAGE = tuple(c.name for c in message_image.c if c.name != "trajectory_no")
 _STEP_IMAGE = tuple(c.name for c in step_image.c if c.name not in ("trajectory_no", "step_idx"))
 
 
@@ -56,38 +56,39 @@ def row_digest(row: Mapping[Any, Any], columns: Sequence[str]) -> str:
     return digest_of(row.get(name) for name in columns)
 
 
-def message_digest(row: Mapping[Any, Any], images: Iterable[Mapping[Any, Any]]) -> str:
-    """Return the digest of a row of ``message`` with its tokens, and of its rows of ``message_image``."""
-    return _row_digest(row, _MESSAGE, images, _MESSAGE_IMAGE, row["tokens"] or b"")
-
-
 def step_digest(row: Mapping[Any, Any], images: Iterable[Mapping[Any, Any]]) -> str:
-    """Return the digest of a row of ``step`` and of its rows of ``step_image``."""
-    return _row_digest(row, _STEP, images, _STEP_IMAGE)
+    """Return the digest of a row of ``step`` with its messages, and of its rows of ``step_image``."""
+    values = [row.get(name) for name in _STEP]
+    values += [image.get(name) for image in images for name in _STEP_IMAGE]
+    return _row_digest(values, row["messages"])
 
 
-def content_digest(messages: Mapping[int, str], steps: Mapping[int, str], final_images: Sequence[str] = ()) -> str:
+def partial_turn_digest(row: Mapping[Any, Any]) -> str:
+    """Return the digest of a row of ``partial_turn`` with its messages."""
+    return _row_digest([row.get(name) for name in _PARTIAL], row["messages"])
+
+
+def content_digest(
+    steps: Mapping[int, str],
+    partial: Mapping[int, str],
+    message_images: Iterable[Mapping[Any, Any]] = (),
+    final_images: Sequence[str] = (),
+) -> str:
     """Return the content digest of a trajectory.
 
     Args:
-        messages: the digests of its messages by ``idx``.
         steps: the digests of its steps by ``idx``.
+        partial: the digests of its partial turns by ``idx``.
+        message_images: its rows of ``message_image``, in the order of their messages.
         final_images: the hashes of the images of the final observation.
     """
-    parts = [[[idx, rows[idx]] for idx in sorted(rows)] for rows in (messages, steps)]
-    return digest_of([*parts, list(final_images)])
+    parts = [[[idx, rows[idx]] for idx in sorted(rows)] for rows in (steps, partial)]
+    shown = [[image.get(name) for name in _MESSAGE_IMAGE] for image in message_images]
+    return digest_of([*parts, shown, list(final_images)])
 
 
-def _row_digest(
-    row: Mapping[Any, Any],
-    columns: Sequence[str],
-    images: Iterable[Mapping[Any, Any]],
-    image_columns: Sequence[str],
-    content: bytes = b"",
-) -> str:
-    values = [row.get(name) for name in columns]
-    values += [image.get(name) for image in images for name in image_columns]
-    return sha256(canonical(values).encode() + b"\n" + content).digest()[:ROW_BYTES].hex()
+def _row_digest(values: Sequence[Any], messages: bytes | None) -> str:
+    return sha256(canonical(values).encode() + b"\n" + (messages or b"")).digest()[:ROW_BYTES].hex()
 
 
 def _document(value: Any) -> Any:

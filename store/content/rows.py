@@ -1,40 +1,40 @@
-"""The rows of turns, built by the process that played them: tokens encoded, long content staged in the blob folder.
+"""The rows of turns, built by the process that played them: messages encoded, long content staged in the blob folder.
 
-A row is a tuple of the values of ``STEP``, ``MESSAGE`` or an image's columns; the transaction adds ``trajectory_no``.
-The values are ready for the database's driver (texts escaped, hashes as bytes, JSON as text): the driver inserts many
-rows in one call, and a conversion per value would take longer than the insert.
+A row is a tuple of the values of ``STEP``, ``PARTIAL_TURN`` or an image's columns; the transaction adds
+``trajectory_no``. The values are ready for the database's driver (texts escaped, hashes as bytes, JSON and times as
+text): the driver inserts many rows in one call, and a conversion per value would take longer than the insert.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC
 from math import isfinite
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
+
 from ...records import NO_VERSION, Message, Step
 from ..schema.types import dump_json, escape, utc_now
-from .blobs import PNG, TEXT, TOKENS, BlobStore, NewBlob, digest
-from .digests import message_digest, step_digest
-from .token_codec import encode
+from .blobs import MESSAGES, PNG, TEXT, BlobStore, NewBlob, digest
+from .digests import partial_turn_digest, step_digest
+from .message_codec import encode
 
 INLINE_TEXT = 2048
 """Characters of an observation above which it is a blob."""
-INLINE_TOKENS_BYTES = 64 * 1024
-"""Bytes of a message's tokens above which they are a blob."""
+INLINE_MESSAGES_BYTES = 64 * 1024
+"""Bytes of a turn's messages above which they are a blob."""
 
 STEP = (
-    *("idx", "agent", "message_idx", "observation", "observation_blob", "observation_hash", "action", "reward"),
-    *("reward_parts", "terminated", "truncated", "failed", "action_valid", "state_key", "model_ms", "env_ms", "digest"),
-    "created_at",
+    *("idx", "agent", "observation", "observation_blob", "observation_hash", "action", "reward", "reward_parts"),
+    *("terminated", "truncated", "failed", "action_valid", "state_key", "model_ms", "env_ms"),
+    *("messages", "messages_blob", "digest", "created_at"),
 )
-MESSAGE = (
-    *("idx", "parent_idx", "agent", "role", "source", "n_tokens", "n_sampled", "min_version", "max_version"),
-    *("tokens", "tokens_blob", "digest"),
-)
+PARTIAL_TURN = ("idx", "messages", "messages_blob", "digest")
 STEP_IMAGE = ("step_idx", "idx", "blob_hash")
 MESSAGE_IMAGE = ("message_idx", "idx", "blob_hash")
 """The columns of a row, in its order."""
-_STEP_VALUES, _MESSAGE_VALUES = itemgetter(*STEP), itemgetter(*MESSAGE)
+_STEP_VALUES, _PARTIAL_VALUES = itemgetter(*STEP), itemgetter(*PARTIAL_TURN)
 
 
 @dataclass(slots=True)
@@ -42,13 +42,14 @@ class Rows:
     """The rows of the turns of one trajectory, and the blobs that they name."""
 
     steps: list[tuple[Any, ...]] = field(default_factory=list)
-    messages: list[tuple[Any, ...]] = field(default_factory=list)
+    partial_turns: list[tuple[Any, ...]] = field(default_factory=list)
     step_images: list[tuple[Any, ...]] = field(default_factory=list)
     message_images: list[tuple[Any, ...]] = field(default_factory=list)
     blobs: dict[str, NewBlob] = field(default_factory=dict)
-    step_digests: dict[int, str] = field(default_factory=dict)
-    """The digests of the steps, by ``idx``; likewise of the messages."""
-    message_digests: dict[int, str] = field(default_factory=dict)
+    n_tokens: int = 0
+    """Tokens that a policy sampled."""
+    versions: set[int] = field(default_factory=set)
+    """The policy versions that sampled them."""
 
     def stage(self, store: BlobStore) -> None:
         """Write the large blobs to the folder. Raises StoreFull."""
@@ -58,19 +59,32 @@ class Rows:
 def rows_of(steps: Sequence[Step], messages: Sequence[Message], images: Mapping[str, bytes] | None = None) -> Rows:
     """Return the rows of steps and messages; ``images`` maps the hash of each image they name to its bytes (PNG).
 
+    The messages are in the order of their indices. Those after the last step's message are a partial turn.
+
     Raises:
-        ValueError: a reward is not finite, a column of tokens does not fit, or the key of an image is not its hash.
+        ValueError: a reward is not finite, a column of tokens does not fit, the key of an image is not its hash, or the
+            message of a step is missing.
     """
     rows = Rows()
-    for message in messages:
-        _add_message(rows, message)
-    for step in steps:
-        _add_step(rows, step)
+    for step, said in _turns(steps, messages):
+        if step is None:
+            _add_partial_turn(rows, said)
+        else:
+            _add_step(rows, step, said)
     for name, data in (images or {}).items():
         if digest(data) != name:
             raise ValueError(f"the key `{name}` of an image is not its hash")
         rows.blobs[name] = NewBlob.of(data, PNG)
     return rows
+
+
+def sampled_of(messages: Sequence[Message]) -> tuple[int, set[int]]:
+    """Return how many tokens of ``messages`` a policy sampled, and the versions that did."""
+    count, versions = 0, set[int]()
+    for message in messages:
+        count += int(message.mask.sum() if isinstance(message.mask, np.ndarray) else sum(message.mask))
+        versions.update(map(int, set(message.versions)))
+    return count, versions - {NO_VERSION}
 
 
 def text_columns(blobs: dict[str, NewBlob], name: str, text: str) -> dict[str, Any]:
@@ -82,37 +96,48 @@ def text_columns(blobs: dict[str, NewBlob], name: str, text: str) -> dict[str, A
     return {name: None, f"{name}_blob": new.hash}
 
 
-def _add_message(rows: Rows, message: Message) -> None:
-    data: bytes | None = encode(message)
-    blob = None
-    if data is not None and len(data) > INLINE_TOKENS_BYTES:
-        new = NewBlob.of(data, TOKENS)
-        rows.blobs[new.hash] = new
-        data, blob = None, new.hash
-    sampled = [int(version) for version in message.versions if version != NO_VERSION]
-    images: list[dict[str, Any]] = [
-        {"message_idx": message.index, "idx": idx, "blob_hash": name} for idx, name in enumerate(message.images)
-    ]
-    row = {
-        "idx": message.index,
-        "parent_idx": message.parent,
-        "agent": message.agent,
-        "role": message.role.value,
-        "source": message.source.value,
-        "n_tokens": len(message.tokens),
-        "n_sampled": int(sum(message.mask)),
-        "min_version": min(sampled, default=None),
-        "max_version": max(sampled, default=None),
-        "tokens": data,
-        "tokens_blob": blob,
-    }
-    digest = rows.message_digests[message.index] = message_digest(row, images)
-    encoded = {"tokens_blob": _bytes(blob), "digest": bytes.fromhex(digest)}
-    rows.messages.append(_MESSAGE_VALUES(row | encoded))
-    rows.message_images += [(message.index, image["idx"], _bytes(image["blob_hash"])) for image in images]
+def _turns(steps: Sequence[Step], messages: Sequence[Message]) -> Iterator[tuple[Step | None, list[Message]]]:
+    """Yield each step with its messages: those since the step before, up to ``step.message``. The messages that are
+    left are a partial turn, without a step.
+    """
+    at = 0
+    for step in steps:
+        first = at
+        if step.message is not None:
+            while at < len(messages) and messages[at].index != step.message:
+                at += 1
+            if at == len(messages):
+                raise ValueError(f"step {step.index}: its message {step.message} is not among those of the turn")
+            at += 1
+        yield step, list(messages[first:at])
+    if at < len(messages):
+        yield None, list(messages[at:])
 
 
-def _add_step(rows: Rows, step: Step) -> None:
+def _message_columns(rows: Rows, messages: Sequence[Message]) -> dict[str, Any]:
+    """Return the columns ``messages`` and ``messages_blob``; add the images and the sampled tokens to ``rows``."""
+    if not messages:
+        return {"messages": None, "messages_blob": None}
+    for message in messages:
+        rows.message_images += [(message.index, idx, bytes.fromhex(name)) for idx, name in enumerate(message.images)]
+    n_tokens, versions = sampled_of(messages)
+    rows.n_tokens += n_tokens
+    rows.versions |= versions
+    data = encode(messages)
+    if len(data) <= INLINE_MESSAGES_BYTES:
+        return {"messages": data, "messages_blob": None}
+    new = NewBlob.of(data, MESSAGES)
+    rows.blobs[new.hash] = new
+    return {"messages": None, "messages_blob": new.hash}
+
+
+def _add_partial_turn(rows: Rows, messages: Sequence[Message]) -> None:
+    row = {"idx": messages[0].index, **_message_columns(rows, messages)}
+    encoded = {"messages_blob": _bytes(row["messages_blob"]), "digest": bytes.fromhex(partial_turn_digest(row))}
+    rows.partial_turns.append(_PARTIAL_VALUES(row | encoded))
+
+
+def _add_step(rows: Rows, step: Step, messages: Sequence[Message]) -> None:
     if not isfinite(step.reward):
         raise ValueError(f"step {step.index}: the reward is {step.reward}")
     images: list[dict[str, Any]] = [
@@ -121,7 +146,6 @@ def _add_step(rows: Rows, step: Step) -> None:
     row = {
         "idx": step.index,
         "agent": step.agent,
-        "message_idx": step.message,
         **text_columns(rows.blobs, "observation", step.observation),
         "observation_hash": step.observation_hash,
         "action": step.action,
@@ -132,11 +156,11 @@ def _add_step(rows: Rows, step: Step) -> None:
         "failed": bool(step.failed),
         "action_valid": bool(step.action_valid),
         "state_key": step.state_key,
-        "model_ms": float(step.model_ms),
-        "env_ms": float(step.env_ms),
+        "model_ms": _single(step.model_ms),
+        "env_ms": _single(step.env_ms),
+        **_message_columns(rows, messages),
         "created_at": step.created_at or utc_now(),
     }
-    digest = rows.step_digests[step.index] = step_digest(row, images)
     text, parts = row["observation"], row["reward_parts"]
     encoded = {
         "observation": None if text is None else escape(text),
@@ -145,10 +169,17 @@ def _add_step(rows: Rows, step: Step) -> None:
         "action": escape(step.action),
         "state_key": escape(step.state_key),
         "reward_parts": None if parts is None else dump_json(parts),
-        "digest": bytes.fromhex(digest),
+        "messages_blob": _bytes(row["messages_blob"]),
+        "digest": bytes.fromhex(step_digest(row, images)),
+        "created_at": row["created_at"].astimezone(UTC).isoformat(" ", "microseconds"),
     }
     rows.steps.append(_STEP_VALUES(row | encoded))
-    rows.step_images += [(step.index, image["idx"], _bytes(image["blob_hash"])) for image in images]
+    rows.step_images += [(step.index, image["idx"], bytes.fromhex(image["blob_hash"])) for image in images]
+
+
+def _single(value: float) -> float:
+    """Return a number with the six digits that four bytes keep in every database."""
+    return float(f"{value:.6g}")
 
 
 def _bytes(digest: str | None) -> bytes | None:

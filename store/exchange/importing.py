@@ -21,6 +21,7 @@ from ...records import NO_VERSION, Group, GroupState, Message, Purpose, Role, So
 from .. import operations
 from ..content.blobs import PNG, NewBlob
 from ..content.rows import Rows, rows_of
+from ..content.written import Written
 from ..database import Database
 from ..run_lock import hold_evaluation
 from ..schema import run as run_table
@@ -222,6 +223,8 @@ def _write(tx: operations.Transaction, episode: Episode, rows: Rows, final: list
     stored = tx.conn.execute(select(task_table).where(task_table.c.id == group.task.id)).mappings().one()
     if any(stored[name] != getattr(group.task, name) for name in ("env_id", "env_version", "seed", "split", "options")):
         raise ExchangeError(f"the store has another task with the id {group.task.id!r}")
+    written = Written()
+    written.add(rows)
     operations.start_trajectory(tx, trajectory=one)
     operations.append(tx, trajectory=one.id, rows=rows)
     operations.finish_trajectory(
@@ -236,7 +239,6 @@ def _write(tx: operations.Transaction, episode: Episode, rows: Rows, final: list
         final_observation=episode.final_observation,
         final_images=final,
         extras=one.extras,
-        n_steps=len(one.steps),
-        n_messages=len(one.messages),
+        tally=written.tally([new.hash for new in final]),
     )
     operations.close_group(tx, group=group.id, state=GroupState.FILTERED, reason=REASON)

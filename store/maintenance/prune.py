@@ -12,16 +12,16 @@ from typing import Any
 
 from sqlalchemy import BindParameter, Connection, Table, bindparam, delete, insert, select, update
 
-from ..content.digests import content_digest, message_digest, step_digest
+from ..content.digests import content_digest, partial_turn_digest, step_digest
 from ..database import Database
 from ..operations.trajectories import GROUP_COLUMNS, head_digest
-from ..schema import message, message_image, rollout_group, step, step_image, task, trajectory
+from ..schema import message_image, partial_turn, rollout_group, step, step_image, task, trajectory
 from .candidates import Floor, still_prunable
 
-TABLES: tuple[Table, ...] = (message, step, message_image, step_image)
+TABLES: tuple[Table, ...] = (step, partial_turn, message_image, step_image)
 CONTENT: Mapping[Table, tuple[str, ...]] = {
-    message: ("tokens", "tokens_blob", "sent"),
-    step: ("observation", "observation_blob"),
+    step: ("observation", "observation_blob", "messages", "messages_blob", "sent"),
+    partial_turn: ("messages", "messages_blob", "sent"),
     trajectory: ("final_observation", "final_observation_blob"),
 }
 """The columns that pruning sets to NULL."""
@@ -117,8 +117,8 @@ def _intact(heads: Mapping[int, dict[str, Any]], rows: Mapping[int, Rows], remov
         if (
             head["digest"] == head_digest(head)
             and head["content_digest"] == _content_digest(stored)
-            and stored[message] == computed[message]
             and stored[step] == computed[step]
+            and stored[partial_turn] == computed[partial_turn]
         ):
             intact.append(no)
         else:
@@ -128,25 +128,20 @@ def _intact(heads: Mapping[int, dict[str, Any]], rows: Mapping[int, Rows], remov
 
 def _with_digests(rows: Rows) -> Rows:
     """Return the rows, each with the digest of its columns and images."""
-    said, shown = _by_parent(rows[message_image], "message_idx"), _by_parent(rows[step_image], "step_idx")
+    shown: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for image in rows[step_image]:
+        shown[image["step_idx"]].append(image)
     return rows | {
-        message: [row | {"digest": message_digest(row, said[row["idx"]])} for row in rows[message]],
         step: [row | {"digest": step_digest(row, shown[row["idx"]])} for row in rows[step]],
+        partial_turn: [row | {"digest": partial_turn_digest(row)} for row in rows[partial_turn]],
     }
 
 
 def _content_digest(rows: Rows) -> str:
     """Return the content digest of rows that have their digests."""
-    messages, steps = ({row["idx"]: row["digest"] for row in rows[table]} for table in (message, step))
+    steps, partial = ({row["idx"]: row["digest"] for row in rows[table]} for table in (step, partial_turn))
     last = [row["blob_hash"] for row in rows[step_image] if row["step_idx"] == len(steps)]
-    return content_digest(messages, steps, last)
-
-
-def _by_parent(images: list[dict[str, Any]], column: str) -> dict[int, list[dict[str, Any]]]:
-    found: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    for image in images:
-        found[image[column]].append(image)
-    return found
+    return content_digest(steps, partial, rows[message_image], last)
 
 
 def _without_content(rows: Rows, screenshot_interval: int) -> Rows:
@@ -159,8 +154,8 @@ def _without_content(rows: Rows, screenshot_interval: int) -> Rows:
     ]
     return _with_digests(
         {
-            message: [row | dict.fromkeys(CONTENT[message]) for row in rows[message]],
             step: [row | dict.fromkeys(CONTENT[step]) for row in rows[step]],
+            partial_turn: [row | dict.fromkeys(CONTENT[partial_turn]) for row in rows[partial_turn]],
             message_image: [],
             step_image: kept,
         }

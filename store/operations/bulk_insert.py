@@ -5,7 +5,6 @@ COPY fails if a row exists: a repeated write then inserts its rows again, one by
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, Table
@@ -16,11 +15,16 @@ class BulkInsert:
     """Inserts rows into a table; an existing row stays as it is."""
 
     def __init__(self, table: Table, columns: Sequence[str]) -> None:
-        """``columns`` are those of a row; a time (``created_at``) is the last one."""
+        """``columns`` are those of a row; a time (``created_at``) is text in UTC."""
         names = ", ".join(columns)
         self._copy = f"COPY {table.name} ({names}) FROM STDIN"
-        self._insert = f"INSERT INTO {table.name} ({names}) VALUES ({{}}) ON CONFLICT DO NOTHING"  # noqa: S608
-        self._has_time = columns[-1] == "created_at"
+        self._inserts = {
+            dialect: f"INSERT INTO {table.name} ({names}) VALUES ({marks}) ON CONFLICT DO NOTHING"  # noqa: S608
+            for dialect, marks in {
+                "sqlite": _sqlite_marks(columns),
+                "postgresql": ", ".join(["%s"] * len(columns)),
+            }.items()
+        }
 
     def run(self, conn: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
         """Insert ``rows``.
@@ -28,15 +32,9 @@ class BulkInsert:
         Raises:
             DBAPIError: the database rejected a row or did not answer.
         """
-        if conn.dialect.name == "sqlite":
-            if self._has_time:
-                rows = [(*row[:-1], _sqlite_time(row[-1])) for row in rows]
-            self._each(conn, rows, "?")
-        elif not _copied(conn, self._copy, rows):
-            self._each(conn, rows, "%s")
-
-    def _each(self, conn: Connection, rows: Sequence[tuple[Any, ...]], mark: str) -> None:
-        conn.exec_driver_sql(self._insert.format(", ".join([mark] * len(rows[0]))), list(rows))
+        dialect = conn.dialect.name
+        if dialect == "sqlite" or not _copied(conn, self._copy, rows):
+            conn.exec_driver_sql(self._inserts[dialect], list(rows))
 
 
 def _copied(conn: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> bool:
@@ -66,6 +64,6 @@ def _copied(conn: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -
     return True
 
 
-def _sqlite_time(time: datetime) -> str:
-    """Return a time as SQLAlchemy stores it on SQLite."""
-    return time.astimezone(UTC).isoformat(" ", "microseconds")[:-6]
+def _sqlite_marks(columns: Sequence[str]) -> str:
+    """Return the parameters of a row; a time is cut to the form in which SQLAlchemy stores it: without its zone."""
+    return ", ".join("substr(?, 1, 26)" if name == "created_at" else "?" for name in columns)

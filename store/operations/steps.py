@@ -1,6 +1,6 @@
-"""The hot path: steps and messages, written as they happen.
+"""The hot path: turns, written as they happen.
 
-A policy of a few thousand parameters plays over a thousand turns per second, each a step and two messages. The process
+A policy of a few thousand parameters plays over a thousand turns per second, each one row. The process
 that plays builds the rows (``content.rows``), and the rows of many trajectories are inserted together, in
 one call per table. An existing row stays as it is, so a repeated append adds nothing.
 """
@@ -13,10 +13,9 @@ from sqlalchemy import bindparam, select
 
 from ...records import Status
 from ..content.blobs import NewBlob
-from ..content.rows import MESSAGE, MESSAGE_IMAGE, STEP, STEP_IMAGE, Rows
+from ..content.rows import MESSAGE_IMAGE, PARTIAL_TURN, STEP, STEP_IMAGE, Rows
 from ..errors import Fenced, NotFound, StoreConflict
-from ..schema import message as message_table
-from ..schema import message_image, step_image
+from ..schema import message_image, partial_turn, step_image
 from ..schema import step as step_table
 from .bulk_insert import BulkInsert
 from .transaction import Transaction, operation
@@ -24,13 +23,13 @@ from .transaction import Transaction, operation
 _CHUNK = 500
 _HEADS = "SELECT id, no, status, writer FROM trajectory WHERE id IN ({}) ORDER BY no"
 _STEPS = select(step_table.c.idx).where(step_table.c.trajectory_no == bindparam("key"))
-_MESSAGES = select(message_table.c.idx).where(message_table.c.trajectory_no == bindparam("key"))
-_IDX_OF_STEP, _IDX_OF_MESSAGE = STEP.index("idx"), MESSAGE.index("idx")
+_PARTIAL = select(partial_turn.c.idx).where(partial_turn.c.trajectory_no == bindparam("key"))
+_IDX_OF_STEP, _IDX_OF_PARTIAL = STEP.index("idx"), PARTIAL_TURN.index("idx")
 _INSERTS = tuple(
     (BulkInsert(table, ("trajectory_no", *columns)), rows)
     for table, columns, rows in (
-        (message_table, MESSAGE, attrgetter("rows.messages")),
         (step_table, STEP, attrgetter("rows.steps")),
+        (partial_turn, PARTIAL_TURN, attrgetter("rows.partial_turns")),
         (message_image, MESSAGE_IMAGE, attrgetter("rows.message_images")),
         (step_image, STEP_IMAGE, attrgetter("rows.step_images")),
     )
@@ -53,7 +52,7 @@ def append(tx: Transaction, *, trajectory: str, rows: Rows, writer: str = "") ->
     Raises:
         NotFound: the trajectory is not in the store.
         Fenced: another writer began the trajectory.
-        StoreConflict: it has ended, and the store lacks one of these steps or messages.
+        StoreConflict: it has ended, and the store lacks one of these turns.
     """
     append_many(tx, [Append(trajectory, rows, writer)])
 
@@ -94,7 +93,7 @@ def _check_running(tx: Transaction, appends: Sequence[Append]) -> dict[str, int]
 
 def _is_stored(tx: Transaction, no: int, rows: Rows) -> bool:
     steps = set(tx.conn.execute(_STEPS, {"key": no}).scalars())
-    messages = set(tx.conn.execute(_MESSAGES, {"key": no}).scalars())
-    return steps.issuperset(row[_IDX_OF_STEP] for row in rows.steps) and messages.issuperset(
-        row[_IDX_OF_MESSAGE] for row in rows.messages
+    partial = set(tx.conn.execute(_PARTIAL, {"key": no}).scalars())
+    return steps.issuperset(row[_IDX_OF_STEP] for row in rows.steps) and partial.issuperset(
+        row[_IDX_OF_PARTIAL] for row in rows.partial_turns
     )

@@ -9,10 +9,12 @@ from sqlalchemy.exc import IntegrityError
 
 from ...records import GroupState, Status, Trajectory
 from ..content.blobs import NewBlob
-from ..content.digests import content_digest, digest_of
+from ..content.digests import digest_of
 from ..content.rows import text_columns
+from ..content.stored_turns import stored_tally
+from ..content.written import Tally
 from ..errors import Fenced, NotFound, StoreConflict
-from ..schema import insert_once, message, no_of, rollout_group, step, step_image, task
+from ..schema import insert_once, no_of, partial_turn, rollout_group, step, step_image, task
 from ..schema import trajectory as trajectory_table
 from ..schema.types import uuid7
 from .runs import fence
@@ -91,9 +93,7 @@ class End:
     final_observation: str | None = ""
     final_images: Sequence[NewBlob] = ()
     extras: Mapping[str, Any] | None = None
-    n_steps: int | None = None
-    n_messages: int | None = None
-    content: str | None = None
+    tally: Tally | None = None
     writer: str = ""
 
 
@@ -192,9 +192,7 @@ def finish_trajectory(
     final_observation: str | None = "",
     final_images: Sequence[NewBlob] = (),
     extras: Mapping[str, Any] | None = None,
-    n_steps: int | None = None,
-    n_messages: int | None = None,
-    content: str | None = None,
+    tally: Tally | None = None,
     writer: str = "",
 ) -> None:
     """End a trajectory and count its steps, sampled tokens and versions. The same ending again changes nothing.
@@ -204,9 +202,7 @@ def finish_trajectory(
         stop_reason: the limit that truncated the episode.
         final_images: the images of the final observation.
         extras: JSON values for the record.
-        n_steps: how many steps its player wrote; None if it did not count.
-        n_messages: the same for messages.
-        content: the content digest of the rows that its player wrote; None to compute it from the stored rows.
+        tally: the counts and the digest of the turns that its player wrote; None to compute them from the stored rows.
 
     Raises:
         NotFound: the trajectory is not in the store.
@@ -224,9 +220,7 @@ def finish_trajectory(
         final_observation=final_observation,
         final_images=final_images,
         extras=extras,
-        n_steps=n_steps,
-        n_messages=n_messages,
-        content=content,
+        tally=tally,
         writer=writer,
     )
     finish_many(tx, [end])
@@ -242,26 +236,23 @@ def _finish(tx: Transaction, ends: Sequence[tuple[dict[str, Any], End]]) -> None
     """End running trajectories, each given by its head and its end."""
     if not ends:
         return
-    tallies = _tallies(tx.conn, [head["no"] for head, _ in ends])
+    tallies = _tallies(tx, ends)
     nos = {head["group_no"] for head, _ in ends}
     groups = {row.group_no: row._asdict() for row in _chunked(tx.conn, _CIRCUMSTANCES, nos)}
     blobs: dict[str, NewBlob] = {}
     images: list[dict[str, Any]] = []
     ended: list[dict[str, Any]] = []
     for head, one in ends:
-        tally, messages = tallies[head["no"]]
-        _check_whole(one.trajectory, "steps", one.n_steps, tally["n_steps"])
-        _check_whole(one.trajectory, "messages", one.n_messages, messages)
+        tally = tallies[head["no"]]
         blobs |= {new.hash: new for new in one.final_images}
-        key = {"trajectory_no": head["no"], "step_idx": tally["n_steps"]}
+        key = {"trajectory_no": head["no"], "step_idx": tally.n_steps}
         images += [dict(key, idx=idx, blob_hash=new.hash) for idx, new in enumerate(one.final_images)]
-        ended.append({**tally, **_end_values(one, blobs), "ended_at": tx.now, "content_digest": one.content})
+        ended.append({**_tally_values(tally), **_end_values(one, blobs), "ended_at": tx.now})
     if blobs:
         tx.blobs.insert(tx.conn, blobs, tx.now)
     if images:
         tx.conn.execute(insert_once(tx.conn.dialect.name, step_image), images)
     for (head, _), values in zip(ends, ended, strict=True):
-        values["content_digest"] = values["content_digest"] or _stored_content(tx.conn, head["no"])
         values["digest"] = head_digest({**head, **groups[head["group_no"]], **values})
         values["key"] = head["no"]
     tx.conn.execute(_END, ended)
@@ -298,8 +289,18 @@ def _end_values(end: End, blobs: dict[str, NewBlob]) -> dict[str, Any]:
     }
 
 
-def _check_whole(trajectory: str, what: str, written: int | None, stored: int | None) -> None:
-    if written is not None and written != stored:
+def _tally_values(tally: Tally) -> dict[str, Any]:
+    return {
+        "n_steps": tally.n_steps,
+        "n_tokens": tally.n_tokens,
+        "min_version": tally.min_version,
+        "max_version": tally.max_version,
+        "content_digest": tally.content,
+    }
+
+
+def _check_whole(trajectory: str, what: str, written: int, stored: int) -> None:
+    if written != stored:
         raise StoreConflict(
             f"`finish_trajectory` of {trajectory} failed: the store has {stored} {what}, but {written} were written; "
             "run the same command again to resume the run"
@@ -307,50 +308,28 @@ def _check_whole(trajectory: str, what: str, written: int | None, stored: int | 
 
 
 _END = update(trajectory_table).where(trajectory_table.c.no == bindparam("key"))
-_COUNT_STEPS = (
-    select(step.c.trajectory_no, func.count().label("n_steps"))
-    .where(step.c.trajectory_no.in_(bindparam("names", expanding=True)))
-    .group_by(step.c.trajectory_no)
-)
-_COUNT_MESSAGES = (
-    select(
-        message.c.trajectory_no,
-        func.count().label("n_messages"),
-        func.sum(message.c.n_sampled).label("n_tokens"),
-        func.min(message.c.min_version).label("min_version"),
-        func.max(message.c.max_version).label("max_version"),
-    )
-    .where(message.c.trajectory_no.in_(bindparam("names", expanding=True)))
-    .group_by(message.c.trajectory_no)
+_COUNTS = tuple(
+    select(table.c.trajectory_no, func.count())
+    .where(table.c.trajectory_no.in_(bindparam("names", expanding=True)))
+    .group_by(table.c.trajectory_no)
+    for table in (step, partial_turn)
 )
 
 
-def _tallies(conn: Connection, nos: Sequence[int]) -> dict[int, tuple[dict[str, int | None], int]]:
-    """Return, by ``no``, the counts that a head stores of its steps and tokens, and the number of messages."""
-    steps = {row.trajectory_no: row.n_steps for row in _chunked(conn, _COUNT_STEPS, nos)}
-    messages = {row.trajectory_no: row for row in _chunked(conn, _COUNT_MESSAGES, nos)}
-    found: dict[int, tuple[dict[str, int | None], int]] = {}
-    for no in nos:
-        row = messages.get(no)
-        tally = {
-            "n_steps": steps.get(no, 0),
-            "n_tokens": int(row.n_tokens) if row else 0,
-            "min_version": row.min_version if row else None,
-            "max_version": row.max_version if row else None,
-        }
-        found[no] = (tally, row.n_messages if row else 0)
+def _tallies(tx: Transaction, ends: Sequence[tuple[dict[str, Any], End]]) -> dict[int, Tally]:
+    """Return, by ``no``, the tally of each trajectory's player, or that of the stored rows. Raises StoreConflict."""
+    counted = [head["no"] for head, one in ends if one.tally is not None]
+    steps, partial = (dict(map(tuple, _chunked(tx.conn, statement, counted))) for statement in _COUNTS)
+    found: dict[int, Tally] = {}
+    for head, one in ends:
+        no, tally = head["no"], one.tally
+        if tally is None:
+            tally = stored_tally(tx.conn, tx.blobs, no, [new.hash for new in one.final_images])
+        else:
+            _check_whole(one.trajectory, "steps", tally.n_steps, steps.get(no, 0))
+            _check_whole(one.trajectory, "partial turns", tally.n_partial, partial.get(no, 0))
+        found[no] = tally
     return found
-
-
-def _stored_content(conn: Connection, no: int) -> str:
-    """Return the content digest of the stored rows of a trajectory."""
-    digests = [select(table.c.idx, table.c.digest).where(table.c.trajectory_no == no) for table in (message, step)]
-    messages, steps = ({row.idx: row.digest for row in conn.execute(which)} for which in digests)
-    last = select(step_image.c.blob_hash).where(
-        step_image.c.trajectory_no == no, step_image.c.step_idx == (max(steps, default=-1) + 1)
-    )
-    images = conn.execute(last.order_by(step_image.c.idx)).scalars()
-    return content_digest(messages, steps, list(images))
 
 
 def head_digest(row: Mapping[Any, Any]) -> str:

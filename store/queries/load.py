@@ -3,16 +3,17 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, bindparam, select
 
-from ...records import Group, GroupState, Horizon, Message, Purpose, Role, Source, Status, Step, Task, Trajectory
-from ..content.token_codec import decode
+from ...records import Group, GroupState, Horizon, Message, Purpose, Source, Status, Step, Task, Trajectory
+from ..content.stored_turns import messages_of
 from ..database import Database
 from ..errors import BlobCorrupt, NotFound, Pruned, StepCorrupt
 from ..operations.trajectories import GROUP_COLUMNS
-from ..schema import message, message_image, rollout_group, run, step, step_image, task, trajectory
+from ..schema import message_image, partial_turn, rollout_group, run, step, step_image, task, trajectory
 from ..schema.types import unescape
 from .nearest import not_found
 from .verification import verify_content, verify_rows
@@ -167,22 +168,30 @@ def _fill(
 ) -> list[Trajectory]:
     """Return trajectories with their content. Raises Pruned, StepCorrupt, BlobMissing."""
     nos = [head["no"] for head in heads]
-    steps, messages = _content_rows(conn, step, nos), _content_rows(conn, message, nos)
+    steps, partial = _content_rows(conn, step, nos), _content_rows(conn, partial_turn, nos)
     step_images, message_images = _content_rows(conn, step_image, nos), _content_rows(conn, message_image, nos)
     for head in heads:
         _check_whole(head)
-    columns = [("tokens_blob", messages)] + ([("observation_blob", steps)] if texts else [])
+    columns = [("messages_blob", steps), ("messages_blob", partial), *([("observation_blob", steps)] if texts else [])]
     names = {row[name] for name, rows in columns for no in nos for row in rows[no] if row[name] is not None}
     contents = database.blobs.get_unchecked(conn, names)
     found = []
     for head in heads:
         no = head["no"]
         if verify:
-            verify_rows(head, messages[no], steps[no], message_images[no], step_images[no])
-            verify_content(head["id"], messages[no], steps[no], contents)
+            verify_rows(head, steps[no], partial[no], message_images[no], step_images[no])
+            verify_content(head["id"], steps[no], partial[no], contents)
         of_steps, of_messages = _images(step_images[no], "step_idx"), _images(message_images[no], "message_idx")
-        turns = [_step(row, _observation(row, contents) if texts else "", of_steps[row["idx"]]) for row in steps[no]]
-        said = [_message(head["id"], row, contents, of_messages[row["idx"]]) for row in messages[no]]
+        turns: list[Step] = []
+        said: list[Message] = []
+        for row in steps[no]:
+            added = _messages(head["id"], row, contents, of_messages)
+            observation = _observation(row, contents) if texts else ""
+            turns.append(_step(row, observation, of_steps[row["idx"]], added[-1].index if added else None))
+            said += added
+        for row in partial[no]:
+            said += _messages(head["id"], row, contents, of_messages)
+        said.sort(key=attrgetter("index"))
         found.append(_trajectory(head, turns, said, of_steps[len(turns)]))
     return found
 
@@ -212,7 +221,7 @@ def _observation(row: _Row, contents: Mapping[str, bytes]) -> str:
     return row["observation"] or "" if blob is None else _text(contents[blob])
 
 
-def _step(row: _Row, observation: str, images: Sequence[str]) -> Step:
+def _step(row: _Row, observation: str, images: Sequence[str], message: int | None) -> Step:
     return Step(
         index=row["idx"],
         observation=observation,
@@ -224,7 +233,7 @@ def _step(row: _Row, observation: str, images: Sequence[str]) -> Step:
         truncated=row["truncated"],
         action_valid=row["action_valid"],
         state_key=row["state_key"],
-        message=row["message_idx"],
+        message=message,
         model_ms=row["model_ms"],
         env_ms=row["env_ms"],
         images=tuple(images),
@@ -234,24 +243,11 @@ def _step(row: _Row, observation: str, images: Sequence[str]) -> Step:
     )
 
 
-def _message(of: str, row: _Row, contents: Mapping[str, bytes], images: Sequence[str]) -> Message:
-    data = row["tokens"] if row["tokens_blob"] is None else contents[row["tokens_blob"]]
+def _messages(of: str, row: _Row, contents: Mapping[str, bytes], images: Mapping[int, Sequence[str]]) -> list[Message]:
     try:
-        columns = decode(data or b"")
-    except ValueError as error:
-        raise StepCorrupt(f"trajectory {of}: the tokens of message {row['idx']} cannot be read: {error}") from error
-    return Message(
-        index=row["idx"],
-        parent=row["parent_idx"],
-        role=Role(row["role"]),
-        source=Source(row["source"]),
-        tokens=columns.tokens,
-        mask=columns.mask,
-        logprobs=columns.logprobs,
-        versions=columns.versions,
-        images=tuple(images),
-        agent=row["agent"],
-    )
+        return messages_of(row, contents, images)
+    except StepCorrupt as error:
+        raise StepCorrupt(f"trajectory {of}: {error}", error.step) from error
 
 
 def _trajectory(

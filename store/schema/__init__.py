@@ -4,18 +4,20 @@
   ``uid`` (UUIDv7) is unique among all stores.
 * A value that people filter or sort by is a column; the rest is JSON. Short texts and tokens are columns; long content
   is a row of ``blob``, named by its SHA-256, which is 32 bytes in this column and in every other.
-* The order of steps, messages and images is ``idx``. ``update_no`` counts updates (``update`` is a keyword of SQL).
-* The vocabularies of ``status``, ``state``, ``role`` and ``source`` are in ``records``; ``turnwise db check`` compares
+* The order of steps and images is ``idx``. ``update_no`` counts updates (``update`` is a keyword of SQL).
+* The vocabularies of ``status``, ``state`` and ``source`` are in ``records``; ``turnwise db check`` compares
   the columns with them, so that a new word needs no migration.
-* ``step``, ``message`` and their images grow with every turn and have no foreign keys: a probe per reference would cost
-  more than the insert. ``turnwise db check`` finds a reference to a missing row.
+* A turn is one row of ``step``, with its messages packed into one column: the rows and index entries of messages would
+  take more space than the messages. A turn that ended before its action is a row of ``partial_turn``.
+* ``step``, ``partial_turn`` and the images grow with every turn and have no foreign keys: a probe per reference would
+  cost more than the insert. ``turnwise db check`` finds a reference to a missing row.
 
 The schema itself guarantees exactly-once consumption: by the partial unique indexes of ``batch_group`` and
 ``batch_item``, a fresh group or trajectory is in one surviving batch only.
 """
 
 from .base import metadata
-from .episodes import blob, message, message_image, rollout_group, score, step, step_image, task, trajectory
+from .episodes import blob, message_image, partial_turn, rollout_group, score, step, step_image, task, trajectory
 from .reward_sets import reward, reward_set
 from .runs import batch_group, batch_item, lease, metric, policy_version, run, store_setting, train_batch
 from .statements import insert_once, no_of
@@ -26,11 +28,11 @@ __all__ = [
     "blob",
     "insert_once",
     "lease",
-    "message",
     "message_image",
     "metadata",
     "metric",
     "no_of",
+    "partial_turn",
     "policy_version",
     "reward",
     "reward_set",

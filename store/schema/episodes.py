@@ -5,6 +5,7 @@ PostgreSQL fills the gaps between them with zeros.
 """
 
 from sqlalchemy import (
+    REAL,
     BigInteger,
     Boolean,
     Column,
@@ -146,38 +147,15 @@ blob = Table(
     Index(None, "created_at"),
 )
 
-message = Table(
-    "message",
-    metadata,
-    Column("trajectory_no", Number, primary_key=True, autoincrement=False),
-    Column("idx", Integer, primary_key=True, autoincrement=False),
-    Column("parent_idx", Integer),
-    Column("n_tokens", Integer, nullable=False),
-    Column("n_sampled", Integer, nullable=False),
-    Column("min_version", Integer),
-    Column("max_version", Integer),
-    Column("agent", Text, nullable=False, server_default=""),
-    Column("role", Text, nullable=False),
-    Column("source", Text, nullable=False),
-    Column("tokens", Content),
-    Column("tokens_blob", Hash),
-    Column("sent", Content),
-    Column("tool_calls", OptionalDocument),
-    Column("digest", Hash, nullable=False),
-    Index("ix_message_tokens_blob", "tokens_blob", **where("tokens_blob IS NOT NULL")),
-    sqlite_with_rowid=False,
-)
-
 step = Table(
     "step",
     metadata,
+    Column("reward", Float, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
     Column("trajectory_no", Number, primary_key=True, autoincrement=False),
     Column("idx", Integer, primary_key=True, autoincrement=False),
-    Column("reward", Float, nullable=False),
-    Column("model_ms", Float, nullable=False),
-    Column("env_ms", Float, nullable=False),
-    Column("created_at", UtcDateTime, nullable=False),
-    Column("message_idx", Integer),
+    Column("model_ms", REAL, nullable=False),
+    Column("env_ms", REAL, nullable=False),
     Column("terminated", Boolean, nullable=False),
     Column("truncated", Boolean, nullable=False),
     Column("failed", Boolean, nullable=False, server_default=false()),
@@ -190,8 +168,25 @@ step = Table(
     Column("reward_parts", OptionalDocument),
     Column("state_key", ExactText, nullable=False),
     Column("tool_calls", OptionalDocument),
+    Column("messages", Content),
+    Column("messages_blob", Hash),
+    Column("sent", Content),
     Column("digest", Hash, nullable=False),
     Index("ix_step_observation_blob", "observation_blob", **where("observation_blob IS NOT NULL")),
+    Index("ix_step_messages_blob", "messages_blob", **where("messages_blob IS NOT NULL")),
+    sqlite_with_rowid=False,
+)
+
+partial_turn = Table(
+    "partial_turn",
+    metadata,
+    Column("trajectory_no", Number, primary_key=True, autoincrement=False),
+    Column("idx", Integer, primary_key=True, autoincrement=False),
+    Column("messages", Content),
+    Column("messages_blob", Hash),
+    Column("sent", Content),
+    Column("digest", Hash, nullable=False),
+    Index("ix_partial_turn_messages_blob", "messages_blob", **where("messages_blob IS NOT NULL")),
     sqlite_with_rowid=False,
 )
 

@@ -6,15 +6,15 @@ from uuid import uuid4
 
 from ...records import Message, Status, Step, Trajectory
 from ..content.blobs import PNG, BlobStore, NewBlob
-from ..content.digests import content_digest
 from ..content.rows import rows_of
+from ..content.written import Written
 from ..errors import NotStored
 from ..operations import append, finish_trajectory, start_trajectory
 from .client import StoreClient
 
 
 class TrajectoryWriter:
-    """Writes one trajectory, counts its steps and messages, and computes its content digest.
+    """Writes one trajectory, counts its turns, and computes its content digest.
 
     ``start`` and ``append`` return immediately; ``finish`` waits until the trajectory is durable. The store compares
     the counts with its rows, so a trajectory never ends with a part missing. Every write names this writer, so no other
@@ -25,9 +25,7 @@ class TrajectoryWriter:
         self._client = client
         self._trajectory = trajectory
         self._writer = uuid4().hex
-        self._steps: dict[int, str] = {}
-        """The digests of the steps so far, by index; likewise of the messages."""
-        self._messages: dict[int, str] = {}
+        self._written = Written()
 
     def start(self) -> None:
         """Store the trajectory as running."""
@@ -39,14 +37,14 @@ class TrajectoryWriter:
         """Store the steps and messages of a turn; ``images`` maps the hash of each image they name to its bytes.
 
         Raises:
-            NotStored: a reward is not finite, a column of tokens does not fit, or the key of an image is not its hash.
+            NotStored: a reward is not finite, a column of tokens does not fit, the key of an image is not its hash, or
+                the message of a step is missing.
         """
         try:
             rows = rows_of(steps, messages, images)
         except ValueError as error:
             raise NotStored(f"a turn of trajectory {self._trajectory.id} cannot be stored: {error}") from error
-        self._steps |= rows.step_digests
-        self._messages |= rows.message_digests
+        self._written.add(rows)
         write = append.bind(trajectory=self._trajectory.id, rows=rows, writer=self._writer)
         self._client.submit(write, rows.stage if rows.blobs else None)
 
@@ -92,9 +90,7 @@ class TrajectoryWriter:
             final_observation=final_observation,
             final_images=images,
             extras=extras,
-            n_steps=len(self._steps),
-            n_messages=len(self._messages),
-            content=content_digest(self._messages, self._steps, [image.hash for image in images]),
+            tally=self._written.tally([image.hash for image in images]),
             writer=self._writer,
         )
         await self._client.submit(write, stage if images else None)

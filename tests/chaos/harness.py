@@ -13,6 +13,8 @@ from pathlib import Path
 import psutil
 from sqlalchemy import Connection, text
 from turnwise.store import queries
+from turnwise.store.content.rows import sampled_of
+from turnwise.store.content.stored_turns import messages_of
 from turnwise.store.database import open_database
 from turnwise.store.errors import StoreError
 
@@ -20,7 +22,7 @@ CONFIG = Path(__file__).with_name("small.toml")
 ADDRESS = "store.txt"
 """The file in the folder of a run that names its store."""
 PROGRAM = str(Path(sys.executable).with_name("turnwise"))
-TABLES = ("run", "policy_version", "task", "rollout_group", "trajectory", "step", "message", "blob", "train_batch")
+TABLES = ("run", "policy_version", "task", "rollout_group", "trajectory", "step", "partial_turn", "blob", "train_batch")
 
 
 @dataclass
@@ -168,21 +170,20 @@ def check_staleness(conn: Connection, run: str, bound: int = 1) -> None:
     updates_of = {version.id: version.update for version in queries.versions(conn, run).values()}
     rows = conn.execute(
         text(
-            "SELECT t.id, i.max_staleness, b.update_no, m.min_version, m.max_version FROM batch_item i"
+            "SELECT t.id, i.max_staleness, b.update_no, s.idx, s.messages, s.messages_blob FROM batch_item i"
             " JOIN run r ON r.no = i.run_no"
             " JOIN train_batch b ON b.run_no = i.run_no AND b.version_id = i.version_id"
-            " JOIN message m ON m.trajectory_no = i.trajectory_no"
+            " JOIN step s ON s.trajectory_no = i.trajectory_no"
             " JOIN trajectory t ON t.no = i.trajectory_no"
-            " LEFT JOIN step s ON s.trajectory_no = m.trajectory_no AND s.message_idx = m.idx"
-            " WHERE r.id = :run AND NOT i.abandoned AND m.n_sampled > 0"
-            " AND (t.branched_at IS NULL OR s.idx >= t.branched_at)"
+            " WHERE r.id = :run AND NOT i.abandoned AND (t.branched_at IS NULL OR s.idx >= t.branched_at)"
         ),
         {"run": run},
-    ).all()
+    ).mappings()
     ages: dict[tuple[str, int], list[int]] = {}
-    for trajectory, recorded, update, oldest, newest in rows:
-        found = ages.setdefault((trajectory, recorded), [])
-        found += [age for version in (oldest, newest) if (age := update - 1 - updates_of[version]) <= bound]
+    for row in rows:
+        _, versions = sampled_of(messages_of(row, {}))
+        found = ages.setdefault((row["id"], row["max_staleness"]), [])
+        found += [age for version in versions if (age := row["update_no"] - 1 - updates_of[version]) <= bound]
     assert ages
     for (trajectory, recorded), found in ages.items():
         assert 0 <= recorded == max(found), (trajectory, recorded, found)

@@ -1,7 +1,12 @@
 """The published methods that are proven by a run each: their configuration, and the traces that they must leave."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, select
+from turnwise.records import Source
+from turnwise.store.content.stored_turns import messages_of
+from turnwise.store.schema import step
 
 
 @dataclass(frozen=True)
@@ -14,8 +19,8 @@ class Method:
     """Metrics in the record of every update."""
     state: str = ""
     """The key of the component whose state must not be empty."""
-    effect: str = ""
-    """A number of rows, as SQL on the store, that must not be 0."""
+    effect: str | Callable[[Connection], int] = ""
+    """A number, as SQL on the store or as a function of it, that must not be 0."""
     before: tuple[tuple[str, ...], ...] = ()
     """Commands on the store of the run, before it."""
     last: Mapping[str, float] = field(default_factory=dict)
@@ -29,10 +34,16 @@ DROPPED = "SELECT count(*) FROM trajectory WHERE error LIKE 'dropped by the roll
 CONTINUED = "SELECT count(*) FROM trajectory WHERE extras LIKE '%continues%'"
 SOLVED = "SELECT count(*) FROM trajectory WHERE success"
 BRANCHED = "SELECT count(*) FROM trajectory WHERE branched_from IS NOT NULL"
-PATCHED = "SELECT count(*) FROM message WHERE source = 'patch'"
 REUSED = "SELECT count(*) FROM batch_item WHERE NOT fresh"
 ENVIRONMENT = ("--env", "turnwise/TextSite-v0", "--option", "family=open", "--option", "pool_size=8")
 DEMONSTRATIONS = ("eval", "--policy", "oracle", "--split", "train", "--tasks", "8", *ENVIRONMENT)
+
+
+def patched(conn: Connection) -> int:
+    """Return the number of messages that are patches."""
+    rows = conn.execute(select(step)).mappings()
+    return sum(message.source is Source.PATCH for row in rows for message in messages_of(row, {}))
+
 
 METHODS: dict[str, Method] = {
     "gspo": Method(('preset="gspo"',), (*LOSS, "clip_fraction")),
@@ -84,7 +95,7 @@ METHODS: dict[str, Method] = {
             "evaluation.tasks=0",
         ),
         LOSS,
-        effect=PATCHED,
+        effect=patched,
         before=(DEMONSTRATIONS, ("trajectories", "experts", "experts.jsonl")),
     ),
     "success_backfill": Method(

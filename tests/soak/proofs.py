@@ -131,6 +131,6 @@ def check_record(folder: Path, method: Method) -> dict[str, Any]:
     if not method.effect:
         return {"metrics": last}
     with database.read() as conn:
-        count = conn.execute(text(method.effect)).scalar_one()
+        count = method.effect(conn) if callable(method.effect) else conn.execute(text(method.effect)).scalar_one()
     assert count > 0, f"no rows: {method.effect}"
     return {"metrics": last, "effect": count}

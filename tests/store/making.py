@@ -22,10 +22,11 @@ from turnwise.records import (
     Trajectory,
 )
 from turnwise.store.content.rows import rows_of
+from turnwise.store.content.written import Tally, Written
 from turnwise.store.database import Database
 from turnwise.store.operations import OPERATIONS, BatchItem, Score
 from turnwise.store.queries import group_counts
-from turnwise.store.schema import message, metadata, no_of, step
+from turnwise.store.schema import metadata, no_of, partial_turn, step
 from turnwise.store.schema import trajectory as trajectory_table
 
 HORIZON = Horizon(max_turns=8, max_tokens_per_turn=8, max_tokens_per_episode=64, max_context=512)
@@ -77,6 +78,14 @@ def trajectory(name: str, of: str = "g", member: int = 0, attempt: int = 0, run:
 def turn(index: int, version: int = 0, text: str | None = None) -> dict[str, Any]:
     """Return the rows of one turn, as arguments of ``append``."""
     return {"rows": rows_of(*records(index, version, text))}
+
+
+def tally(turns: int) -> Tally:
+    """Return the tally of a player that wrote turns 0 to ``turns - 1``."""
+    written = Written()
+    for index in range(turns):
+        written.add(turn(index)["rows"])
+    return written.tally()
 
 
 def records(index: int, version: int = 0, text: str | None = None) -> tuple[list[Step], list[Message]]:
@@ -173,7 +182,8 @@ def prune(database: Database, name: str) -> None:
     """Remove the content of a trajectory, as retention does."""
     with database.transaction() as tx:
         no = tx.conn.execute(select(no_of(trajectory_table, name))).scalar_one()
-        for table, columns in ((message, ("tokens", "tokens_blob")), (step, ("observation", "observation_blob"))):
+        said = ("messages", "messages_blob")
+        for table, columns in ((partial_turn, said), (step, ("observation", "observation_blob", *said))):
             tx.conn.execute(update(table).where(table.c.trajectory_no == no).values(dict.fromkeys(columns)))
         tx.conn.execute(update(trajectory_table).where(trajectory_table.c.no == no).values(pruned_at=tx.now))
 

@@ -7,6 +7,7 @@ from .contents import check_contents
 from .counts import check_counts
 from .digests import check_batches, check_heads, check_scores, check_trajectories
 from .finding import Finding, Progress
+from .messages import check_messages
 from .references import check_references
 from .rules import check_rules
 from .vocabularies import check_vocabularies
@@ -35,4 +36,5 @@ def check_store(
     with database.read() as conn:
         for check in CHECKS:
             yield from check(conn, progress)
+        yield from check_messages(database, conn, progress)
         yield from check_contents(database, conn, progress, read=content)

@@ -1,13 +1,13 @@
 """The digests of trajectories, scores and batches against the stored rows."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, Table, bindparam, func, select
 
 from ....records import Status
-from ...content.digests import METRIC, RUN, VERSION, content_digest, message_digest, row_digest, step_digest
+from ...content.digests import METRIC, RUN, VERSION, content_digest, partial_turn_digest, row_digest, step_digest
 from ...operations.acknowledge import batch_digest
 from ...operations.reward_sets import reward_digest
 from ...operations.scores import score_digest
@@ -15,9 +15,9 @@ from ...operations.trajectories import GROUP_COLUMNS, head_digest
 from ...schema import (
     batch_group,
     batch_item,
-    message,
     message_image,
     metric,
+    partial_turn,
     policy_version,
     reward,
     rollout_group,
@@ -47,39 +47,44 @@ _HEADS = (
 
 
 def check_trajectories(conn: Connection, progress: Progress) -> Iterator[Finding]:
-    """Yield a finding per step, message and trajectory whose rows differ from their digests."""
+    """Yield a finding per turn and trajectory whose rows differ from their digests."""
     total = conn.execute(select(func.max(trajectory.c.no))).scalar_one() or 0
     after = 0
     while heads := conn.execute(_HEADS, {"after": after}).mappings().all():
         progress("digests", after, total)
         after = heads[-1]["no"]
         nos = [head["no"] for head in heads]
-        messages, said = (_of(conn, table, nos) for table in (message, message_image))
-        steps, shown = (_of(conn, table, nos) for table in (step, step_image))
+        steps, partial, said, shown = (
+            _of(conn, table, nos) for table in (step, partial_turn, message_image, step_image)
+        )
         for head in heads:
             no = head["no"]
-            yield from _rows_of(message, messages[no], _by(said[no], "message_idx"), message_digest)
-            yield from _rows_of(step, steps[no], _by(shown[no], "step_idx"), step_digest)
+            of_step = _by_step(shown[no])
+            yield from _altered(step, steps[no], lambda row, images=of_step: step_digest(row, images[row["idx"]]))
+            yield from _altered(partial_turn, partial[no], partial_turn_digest)
             if head["status"] != Status.RUNNING.value:
-                yield from _of_head(head, messages[no], steps[no], shown[no])
+                last = [image["blob_hash"] for image in of_step[len(steps[no])]]
+                yield from _of_head(head, content_digest(_digests(steps[no]), _digests(partial[no]), said[no], last))
 
 
-def _rows_of(table: Table, rows: list[Row], images: dict[int, list[Row]], digest: Any) -> Iterator[Finding]:
+def _altered(table: Table, rows: list[Row], digest: Callable[[Row], str]) -> Iterator[Finding]:
     for row in rows:
-        if row["digest"] != digest(row, images[row["idx"]]):
+        if row["digest"] != digest(row):
             name = f"trajectory_no={row['trajectory_no']} idx={row['idx']}"
             yield Finding(table.name, name, "digest", "the row, or one of its images, was altered")
 
 
-def _of_head(head: Row, messages: list[Row], steps: list[Row], images: list[Row]) -> Iterator[Finding]:
+def _of_head(head: Row, content: str) -> Iterator[Finding]:
     name = f"no={head['no']} id={head['id']}"
-    said, done = ({row["idx"]: row["digest"] for row in rows} for rows in (messages, steps))
-    last = [image["blob_hash"] for image in images if image["step_idx"] == len(steps)]
-    if head["content_digest"] != content_digest(said, done, last):
-        problem = "a message, a step or an image of the trajectory was exchanged, added or deleted"
+    if head["content_digest"] != content:
+        problem = "a turn or an image of the trajectory was exchanged, added or deleted"
         yield Finding(trajectory.name, name, "content_digest", problem)
     if head["digest"] != head_digest(head):
         yield Finding(trajectory.name, name, "digest", "a column of the trajectory or of its group was altered")
+
+
+def _digests(rows: list[Row]) -> dict[int, str]:
+    return {row["idx"]: row["digest"] for row in rows}
 
 
 def _of(conn: Connection, table: Table, nos: list[int]) -> dict[int, list[Row]]:
@@ -91,10 +96,10 @@ def _of(conn: Connection, table: Table, nos: list[int]) -> dict[int, list[Row]]:
     return found
 
 
-def _by(images: list[Row], column: str) -> dict[int, list[Row]]:
+def _by_step(images: list[Row]) -> dict[int, list[Row]]:
     found: dict[int, list[Row]] = defaultdict(list)
     for image in images:
-        found[image[column]].append(image)
+        found[image["step_idx"]].append(image)
     return found
 
 

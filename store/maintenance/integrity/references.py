@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Column, ColumnElement, Connection, Select, Table, and_, exists, false, select
 
-from ...schema import blob, message, message_image, metadata, run, step, step_image, trajectory
+from ...schema import blob, metadata, partial_turn, run, step, step_image, trajectory
 from ..garbage import REFERENCES
 from .finding import Finding, Progress, findings, key_columns
 
@@ -40,18 +40,13 @@ def references() -> tuple[Reference, ...]:
         for table in metadata.sorted_tables
         for constraint in table.foreign_key_constraints
     ]
-    undeclared = [Reference(table, (table.c.trajectory_no,), (trajectory.c.no,)) for table in (message, step)]
+    undeclared = [Reference(table, (table.c.trajectory_no,), (trajectory.c.no,)) for table in (step, partial_turn)]
     undeclared += [
         Reference(table, (table.c.run_no,), (run.c.no,))
         for table in metadata.sorted_tables
         if "run_no" in table.c and not table.c.run_no.foreign_keys
     ]
-    undeclared += [
-        _inside(message, "parent_idx", message),
-        _inside(step, "message_idx", message),
-        _inside(message_image, "message_idx", message),
-        _inside(step_image, "step_idx", step)._replace(unless=_IS_FINAL_IMAGE),
-    ]
+    undeclared.append(_inside(step_image, "step_idx", step)._replace(unless=_IS_FINAL_IMAGE))
     undeclared += [Reference(c.table, (c,), (blob.c.hash,)) for c in REFERENCES if not c.foreign_keys]
     return (*declared, *undeclared)
 

@@ -13,8 +13,8 @@ from ...schema import (
     batch_group,
     batch_item,
     lease,
-    message,
     metric,
+    partial_turn,
     policy_version,
     rollout_group,
     run,
@@ -61,7 +61,9 @@ def _in(column: Column[Any], *states: GroupState) -> ColumnElement[bool]:
 
 _OF_GROUP = trajectory.c.group_no == rollout_group.c.no
 _HAS_OBSERVATION = or_(step.c.observation.is_not(None), step.c.observation_blob.is_not(None))
-_HAS_TOKENS = or_(message.c.tokens.is_not(None), message.c.tokens_blob.is_not(None))
+_HAS_MESSAGES, _IS_SAID = (
+    or_(table.c.messages.is_not(None), table.c.messages_blob.is_not(None)) for table in (step, partial_turn)
+)
 _version = policy_version.alias("version")
 _parent = policy_version.alias("parent")
 
@@ -195,8 +197,8 @@ _HEADS = [
             trajectory.c.pruned_at.is_not(None),
             or_(
                 trajectory.c.final_observation.is_not(None),
-                _any(step.c.trajectory_no == trajectory.c.no, _HAS_OBSERVATION),
-                _any(message.c.trajectory_no == trajectory.c.no, _HAS_TOKENS),
+                _any(step.c.trajectory_no == trajectory.c.no, or_(_HAS_OBSERVATION, _HAS_MESSAGES)),
+                _any(partial_turn.c.trajectory_no == trajectory.c.no, _IS_SAID),
             ),
         ),
     ),
@@ -207,7 +209,7 @@ _HEADS = [
             trajectory.c.pruned_at.is_(None),
             or_(
                 _any(step.c.trajectory_no == trajectory.c.no, ~_HAS_OBSERVATION),
-                _any(message.c.trajectory_no == trajectory.c.no, ~_HAS_TOKENS),
+                _any(partial_turn.c.trajectory_no == trajectory.c.no, ~_IS_SAID),
                 and_(trajectory.c.n_steps > 0, ~_any(step.c.trajectory_no == trajectory.c.no)),
             ),
         ),

@@ -6,9 +6,9 @@ from typing import Any
 
 from sqlalchemy import Column, Connection, select
 
-from ....records import SPLITS, GroupState, Purpose, Role, Source, Status
+from ....records import SPLITS, GroupState, Purpose, Source, Status
 from ...content.blobs import IN_DATABASE, IN_FOLDER, ZLIB
-from ...schema import blob, lease, message, rollout_group, run, task, trajectory
+from ...schema import blob, lease, rollout_group, run, task, trajectory
 from .finding import Finding, Progress, findings, key_columns
 
 
@@ -24,8 +24,6 @@ VOCABULARIES: Mapping[Column[Any], Collection[str]] = {
     trajectory.c.status: _words(Status),
     trajectory.c.purpose: _words(Purpose),
     trajectory.c.source: _words(Source),
-    message.c.role: _words(Role),
-    message.c.source: _words(Source),
     task.c.split: SPLITS,
     lease.c.outcome: ("", "consumed", "released", "expired", "overdue", "resumed"),
     blob.c.location: (IN_DATABASE, IN_FOLDER),

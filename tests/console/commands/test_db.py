@@ -83,7 +83,7 @@ def test_a_collection_prunes_by_the_policy(turnwise: Turnwise, trained: str) -> 
 def test_statistics_of_a_store(turnwise: Turnwise, trained: str) -> None:
     shown = json.loads(turnwise("db", "stats", "--json", "--store", trained).out)
     assert (shown["steps"], shown["tables"]["step"]["rows"]) == (12, 12)
-    assert shown["tables"]["message"]["bytes"] >= 4096
+    assert shown["tables"]["step"]["bytes"] >= 4096
     text = turnwise("db", "stats", "--store", trained).out
     assert "per step" in text
     assert "trajectory" in text

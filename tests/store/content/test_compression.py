@@ -5,7 +5,7 @@ import zlib
 import pytest
 from turnwise.store.content.blobs import ZLIB, _decoded
 from turnwise.store.content.compression import inflate
-from turnwise.store.content.token_codec import COMPRESSED, decode
+from turnwise.store.content.message_codec import COMPRESSED, decode
 
 SMALL_BOUND = 1000
 
@@ -23,6 +23,6 @@ def test_a_stream_above_the_bound_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     bomb = zlib.compress(bytes(SMALL_BOUND + 1))
     with pytest.raises(ValueError, match="more than 1,000 bytes"):
         inflate(bomb)
-    with pytest.raises(ValueError, match="not tokens in a known format"):
-        decode(bytes([COMPRESSED]) + bomb)
+    with pytest.raises(ValueError, match="not messages in a known format"):
+        decode(bytes([COMPRESSED]) + bomb, {})
     assert _decoded(bomb, ZLIB) == bomb, "its hash then reveals it"

@@ -11,7 +11,7 @@ from turnwise.store.content.rows import rows_of
 from turnwise.store.database import Database
 from turnwise.store.operations import BatchItem, Score
 from turnwise.store.operations.reward_sets import create_reward_set
-from turnwise.store.schema import message, message_image, run, step, store_setting
+from turnwise.store.schema import message_image, partial_turn, run, step, store_setting
 from turnwise.tests.store.content.sealing import reseal
 from turnwise.tests.store.making import (
     call,
@@ -88,7 +88,7 @@ def acknowledge(database: Database, groups: Sequence[str], update_no: int, paren
 
 
 def play_illustrated(database: Database, name: str) -> None:
-    """Write a group of two members: one with images, tool calls and long texts, and a branch of it."""
+    """Write a group of two members: one with images, tool calls, long texts and a partial turn, and a branch of it."""
     call(database, "open_group", group=group(name))
     call(database, "start_trajectory", trajectory=trajectory(f"{name}-0", name))
     images = {digest(content): content for content in (SCREEN, LARGE_SCREEN)}
@@ -97,6 +97,8 @@ def play_illustrated(database: Database, name: str) -> None:
         steps = [replace(one, images=tuple(images), agent="one") for one in steps]
         messages = [replace(one, images=tuple(images)[:1], agent="one") for one in messages]
         call(database, "append", trajectory=f"{name}-0", rows=rows_of(steps, messages, images))
+    _, (seen, thought) = records(2)
+    call(database, "append", trajectory=f"{name}-0", rows=rows_of([], [seen, thought]))
     call(
         database,
         "finish_trajectory",
@@ -135,9 +137,9 @@ def _fill_optional_columns(database: Database) -> None:
     tokenizer = NewBlob.of(b"a tokenizer", TEXT)
     with database.transaction() as tx:
         tx.blobs.insert(tx.conn, {tokenizer.hash: tokenizer}, datetime.now(UTC))
-        for table in (step, message):
-            tx.conn.execute(update(table).where(table.c.agent == "one").values(tool_calls=[{"name": "click"}]))
-        tx.conn.execute(update(message).where(message.c.agent == "one").values(sent=b"\x01"))
+        tool_calls = [{"name": "click"}]
+        tx.conn.execute(update(step).where(step.c.agent == "one").values(tool_calls=tool_calls, sent=b"\x01"))
+        tx.conn.execute(update(partial_turn).values(sent=b"\x02"))
         tx.conn.execute(update(message_image).values(first_token=1, n_tokens=2, width=640, height=480))
         tx.conn.execute(insert(store_setting).values(name="tests", value="populated"))
         tx.conn.execute(update(run).where(run.c.id == "r").values(tokenizer_blob=tokenizer.hash))

@@ -57,9 +57,10 @@ def test_every_column_with_a_hash_of_content_is_a_reference() -> None:
     }
     assert declared <= {column.name for column in REFERENCES}
     assert {str(column) for column in REFERENCES} == {
-        "message.tokens_blob",
         "message_image.blob_hash",
+        "partial_turn.messages_blob",
         "run.tokenizer_blob",
+        "step.messages_blob",
         "step.observation_blob",
         "step_image.blob_hash",
         "trajectory.final_observation_blob",

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from sqlalchemy import Connection, RowMapping, and_, func, select
 from turnwise.records import SCORED_STATUSES, GroupState, Status
-from turnwise.store.content.digests import content_digest
-from turnwise.store.content.rows import Rows
+from turnwise.store.content.rows import Rows, sampled_of
+from turnwise.store.content.stored_turns import messages_of
+from turnwise.store.content.written import Written
 from turnwise.store.database import Database, open_database, upgrade
 from turnwise.store.errors import Fenced, NotFound, StoreError
 from turnwise.store.operations import BatchItem, Score
@@ -26,8 +27,8 @@ from turnwise.store.schema import (
     batch_group,
     batch_item,
     lease,
-    message,
     message_image,
+    partial_turn,
     policy_version,
     rollout_group,
     step,
@@ -67,14 +68,13 @@ class Worker:
     database: Database
     writer: str
     trajectory: str
-    digests: tuple[dict[int, str], dict[int, str]] = field(default_factory=lambda: ({}, {}))
+    written: Written = field(default_factory=Written)
 
     def turn(self, version: int) -> Rows:
         """Return the rows of its next turn; its writer is in the text."""
-        index = len(self.digests[1])
+        index = len(self.written.steps)
         rows: Rows = turn(index, version, f"{self.writer}: page {index}")["rows"]
-        self.digests[0].update(rows.message_digests)
-        self.digests[1].update(rows.step_digests)
+        self.written.add(rows)
         return rows
 
 
@@ -197,16 +197,13 @@ class Machine(RuleBasedStateMachine):
         self.end(data.draw(st.sampled_from(self.workers[-6:])), status)
 
     def end(self, worker: Worker, status: Status) -> None:
-        messages, steps = worker.digests
         self.do(
             worker.database,
             "finish_trajectory",
             trajectory=worker.trajectory,
             status=status,
             reward=1.0,
-            n_steps=len(steps),
-            n_messages=len(messages),
-            content=content_digest(messages, steps, []),
+            tally=worker.written.tally(),
             writer=worker.writer,
         )
 
@@ -310,22 +307,23 @@ class Machine(RuleBasedStateMachine):
 def check_trajectories(conn: Connection) -> None:
     """Check that one writer wrote each trajectory, that it ended with its group, and that its rows are unaltered."""
     content: list[dict[int, list[RowMapping]]] = []
-    for table in (message, step, message_image, step_image):
+    for table in (step, partial_turn, message_image, step_image):
         found: dict[int, list[RowMapping]] = {}
         for row in conn.execute(select(table).order_by(*table.primary_key)).mappings():
             found.setdefault(row["trajectory_no"], []).append(row)
         content.append(found)
     for head in conn.execute(HEADS.add_columns(rollout_group.c.state)).mappings():
         rows = [found.get(head["no"], []) for found in content]
-        messages, steps = rows[:2]
+        steps, partial = rows[:2]
         assert all(row["observation"].startswith(f"{head['writer']}: ") for row in steps), "rows of two writers"
-        verify_rows(head, messages, steps, rows[2], rows[3])
+        verify_rows(head, steps, partial, rows[2], rows[3])
         if head["status"] == Status.RUNNING.value:
             assert head["state"] == GroupState.OPEN.value, f"{head['id']} is running in a closed group"
             continue
         assert head["digest"] is not None
         assert head["n_steps"] == len(steps)
-        assert head["n_tokens"] == sum(row["n_sampled"] for row in messages)
+        messages = [one for row in steps for one in messages_of(row, {})]
+        assert head["n_tokens"] == sampled_of(messages)[0]
 
 
 def check_history(conn: Connection) -> None:

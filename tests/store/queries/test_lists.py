@@ -27,7 +27,7 @@ from turnwise.store.queries import (
     run_row,
     run_uid,
 )
-from turnwise.store.schema import blob, message, step
+from turnwise.store.schema import blob, step
 from turnwise.store.schema import trajectory as trajectory_table
 from turnwise.tests.store.making import (
     HORIZON,
@@ -159,7 +159,7 @@ def test_an_altered_long_observation_names_its_step(database: Database) -> None:
     assert len(load_groups(database, ["g"])[0].trajectories[0].steps) == 2
 
 
-def test_an_altered_end_and_altered_tokens_are_named(database: Database) -> None:
+def test_an_altered_end_and_altered_messages_are_named(database: Database) -> None:
     create_run(database)
     call(database, "open_group", group=group())
     play(database, "t", turns=2)
@@ -168,11 +168,11 @@ def test_an_altered_end_and_altered_tokens_are_named(database: Database) -> None
     with pytest.raises(StepCorrupt, match="a column of `trajectory` or of its group was altered") as raised:
         load_trajectory(database, "t")
     assert raised.value.step == 2
-    other = select(message.c.tokens).where(message.c.idx == 0).scalar_subquery()
+    other = select(step.c.messages).where(step.c.idx == 0).scalar_subquery()
     with database.transaction() as tx:
-        tx.conn.execute(update(message).where(message.c.idx == 3).values(tokens=other))
+        tx.conn.execute(update(step).where(step.c.idx == 1).values(messages=other))
     for load in (lambda: load_trajectory(database, "t"), lambda: load_groups(database, ["g"])):
-        with pytest.raises(StepCorrupt, match="trajectory t, step 1: message 3 was altered"):
+        with pytest.raises(StepCorrupt, match="trajectory t, step 1: the step was altered"):
             load()
 
 

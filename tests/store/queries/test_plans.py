@@ -20,7 +20,7 @@ GROWING = {
     "trajectory",
     "rollout_group",
     "step",
-    "message",
+    "partial_turn",
     "step_image",
     "message_image",
     "blob",
