@@ -15,6 +15,7 @@ Prints one JSON line last.
 """
 
 import argparse
+import gc
 import json
 import math
 import os
@@ -70,15 +71,32 @@ def turn(index: int, salt: int) -> tuple[list[Step], list[Message]]:
 def write(url: str, turns: int, prefix: str = "") -> float:
     """Write episodes of ``TURNS`` turns, ``ACTIVE`` at once, and return steps per second. The run exists.
 
-    The turns that the episodes play at once are one call, as a ``StoreClient`` sends them. The queue stays full, so
-    that the writer's batches are whole.
+    The turns that the episodes play at once are one call, as a ``StoreClient`` sends them. The calls are made before
+    the clock starts, as other processes make them, and the garbage collector does not look at them. The
+    queue stays full, so that the writer's batches are whole.
     """
     database = open_database(url)
+    prepared = _calls(turns, prefix)
+    gc.freeze()
     writer = Writer(database)
-    prepared = [rows_of(*turn(n // ACTIVE % TURNS, n)) for n in range(turns)]
-    tallies = [_tally(prepared[max(0, n - (TURNS - 1) * ACTIVE) : n + 1 : ACTIVE]) for n in range(turns)]
     calls: deque[Any] = deque()
     start = time.perf_counter()
+    while prepared or calls:
+        while prepared and len(calls) < 3 * MAX_BATCH // ACTIVE:
+            calls.append(writer.submit_all(prepared.popleft()))
+        for answer in calls.popleft().result(60):
+            if not answer.committed:
+                raise answer.value
+    seconds = time.perf_counter() - start
+    writer.close()
+    database.close()
+    return turns / seconds
+
+
+def _calls(turns: int, prefix: str) -> deque[list[TimedWrite]]:
+    """Return the writes of episodes, in calls of those that ``ACTIVE`` episodes make at once."""
+    prepared = [rows_of(*turn(n // ACTIVE % TURNS, n)) for n in range(turns)]
+    calls: deque[list[TimedWrite]] = deque()
     for first in range(0, turns, ACTIVE):
         writes: list[Write[Any]] = []
         for n in range(first, min(first + ACTIVE, turns)):
@@ -95,16 +113,10 @@ def write(url: str, turns: int, prefix: str = "") -> float:
             writes.append(operations.append.bind(trajectory=name, rows=prepared[n]))
             if index == TURNS - 1:
                 end = {"status": Status.COMPLETED, "reward": n % 7, "final_observation": f"done {n}"}
-                writes.append(operations.finish_trajectory.bind(trajectory=name, tally=tallies[n], **end))
-        calls.append(writer.submit_all([TimedWrite(write, WRITE_TIMEOUT_S) for write in writes]))
-        while len(calls) > (2 * MAX_BATCH // ACTIVE if first + ACTIVE < turns else 0):
-            for answer in calls.popleft().result(60):
-                if not answer.committed:
-                    raise answer.value
-    seconds = time.perf_counter() - start
-    writer.close()
-    database.close()
-    return turns / seconds
+                tally = _tally(prepared[n - (TURNS - 1) * ACTIVE : n + 1 : ACTIVE])
+                writes.append(operations.finish_trajectory.bind(trajectory=name, tally=tally, **end))
+        calls.append([TimedWrite(write, WRITE_TIMEOUT_S) for write in writes])
+    return calls
 
 
 def _tally(turns: Sequence[Rows]) -> Tally:
@@ -125,11 +137,12 @@ def create(url: str) -> Database:
 
 
 def raw(database: Database, turns: int, folder: Path) -> float:
-    """Return the rate of inserting the same rows into empty copies of their tables, by the driver, in as many
-    transactions."""
+    """Return the rate of inserting the same rows into empty copies of their tables, by the driver, in the order in
+    which they were made, in as many transactions."""
     tables = ("trajectory", "step")
     with database.read() as conn:
-        rows = {name: [tuple(row) for row in conn.exec_driver_sql(f"SELECT * FROM {name}")] for name in tables}  # noqa: S608
+        listed = {name: f"SELECT * FROM {name} ORDER BY created_at" for name in tables}  # noqa: S608
+        rows = {name: [tuple(row) for row in conn.exec_driver_sql(query)] for name, query in listed.items()}
     if database.engine.dialect.name == "sqlite":
         target: Any = sqlite3.connect(folder / "raw.db", isolation_level=None)
         for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=4000"):
@@ -147,6 +160,7 @@ def raw(database: Database, turns: int, folder: Path) -> float:
             target.execute(f"CREATE TABLE raw_{name} (LIKE {name} INCLUDING ALL)")
         mark, names = "%s", {name: f"raw_{name}" for name in tables}
         rows = {name: [tuple(map(_adapted, row)) for row in found] for name, found in rows.items()}
+    gc.freeze()
     batches = turns // STEPS_PER_COMMIT
     cursor = target.cursor()
     start = time.perf_counter()

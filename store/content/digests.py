@@ -12,13 +12,14 @@ The digests are computed before the rows are stored, and compared with the rows 
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
 from ..schema import message_image, partial_turn, step, step_image
+from ..schema.types import time_text
 
 ROW_BYTES = 8
 """Bytes of the digest of a step or partial turn."""
@@ -38,7 +39,8 @@ METRIC = ("run_no", "kind", "update_no", "data")
 
 
 def canonical(values: Iterable[Any]) -> str:
-    """Return values as JSON in one notation: keys sorted, times in UTC, bytes and UUIDs in hex.
+    """Return values as JSON in one notation: keys sorted, times as ``types.time_text`` writes them, bytes and UUIDs
+    in hex.
 
     The numbers of a document (a mapping or sequence) are written as floats, above 2⁵³ as whole numbers; those of a
     column keep its type.
@@ -106,7 +108,7 @@ def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat()
+        return time_text(value)
     if isinstance(value, UUID):
         return value.hex
     raise TypeError(f"{value!r} ({type(value).__name__}) has no digest")
@@ -125,5 +127,5 @@ _EXACT = 2**53
 """Above this number a float is whole. JSONB returns its decimal digits, as an integer."""
 _SCALARS = frozenset({str, int, float, bool, type(None), bytes, datetime, UUID})
 """Types of columns that are no documents."""
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_text)
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_text, check_circular=False)
 """Made once: ``json.dumps`` makes an encoder per call."""

@@ -7,7 +7,6 @@ text): the driver inserts many rows in one call, and a conversion per value woul
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC
 from math import isfinite
 from operator import itemgetter
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...records import NO_VERSION, Message, Step
-from ..schema.types import dump_json, escape, utc_now
+from ..schema.types import dump_json, escape, time_text, utc_now
 from .blobs import MESSAGES, PNG, TEXT, BlobStore, NewBlob, digest
 from .digests import partial_turn_digest, step_digest
 from .message_codec import encode
@@ -171,7 +170,7 @@ def _add_step(rows: Rows, step: Step, messages: Sequence[Message]) -> None:
         "reward_parts": None if parts is None else dump_json(parts),
         "messages_blob": _bytes(row["messages_blob"]),
         "digest": bytes.fromhex(step_digest(row, images)),
-        "created_at": row["created_at"].astimezone(UTC).isoformat(" ", "microseconds"),
+        "created_at": time_text(row["created_at"]),
     }
     rows.steps.append(_STEP_VALUES(row | encoded))
     rows.step_images += [(step.index, image["idx"], bytes.fromhex(image["blob_hash"])) for image in images]

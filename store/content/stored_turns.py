@@ -74,7 +74,7 @@ def stored_tally(conn: Connection, blobs: BlobStore, no: int, final_images: Sequ
     steps, partial = (rows[no] for rows in turns_of(conn, [no]))
     contents = contents_of(conn, blobs, (*steps, *partial))
     n_tokens, versions = sampled_of([one for row in (*steps, *partial) for one in messages_of(row, contents)])
-    digests = ({row["idx"]: row["digest"] for row in rows} for rows in (steps, partial))
+    of_steps, of_partial = ({row["idx"]: row["digest"] for row in rows} for rows in (steps, partial))
     images = conn.execute(_IMAGES, {"key": no}).mappings()
     return Tally(
         len(steps),
@@ -82,5 +82,5 @@ def stored_tally(conn: Connection, blobs: BlobStore, no: int, final_images: Sequ
         n_tokens,
         min(versions, default=None),
         max(versions, default=None),
-        content_digest(*digests, images, final_images),
+        content_digest(of_steps, of_partial, images, final_images),
     )

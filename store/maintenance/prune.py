@@ -13,8 +13,8 @@ from typing import Any
 from sqlalchemy import BindParameter, Connection, Table, bindparam, delete, insert, select, update
 
 from ..content.digests import content_digest, partial_turn_digest, step_digest
+from ..content.head_digest import GROUP_COLUMNS, head_digest
 from ..database import Database
-from ..operations.trajectories import GROUP_COLUMNS, head_digest
 from ..schema import message_image, partial_turn, rollout_group, step, step_image, task, trajectory
 from .candidates import Floor, still_prunable
 

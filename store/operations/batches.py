@@ -21,16 +21,19 @@ def run_writes(tx: Transaction, writes: Sequence[Write[Any]]) -> list[Any]:
         Exception: that of the first write that failed.
     """
     results: list[Any] = [None] * len(writes)
-    waiting: list[Write[Any]] = []
+    waiting: dict[str, list[Mapping[str, Any]]] = {name: [] for name in _KINDS}
     for position, write in enumerate(writes):
-        if write.operation in _KINDS:
-            waiting.append(write)
+        if (kind := waiting.get(write.operation)) is not None:
+            kind.append(write.arguments)
             continue
         _run_waiting(tx, waiting)
-        waiting = []
         results[position] = write.run(tx)
     _run_waiting(tx, waiting)
     return results
+
+
+def _append(arguments: Mapping[str, Any]) -> Append:
+    return Append(arguments["trajectory"], arguments["rows"], arguments.get("writer", ""))
 
 
 def _start(tx: Transaction, arguments: Sequence[Mapping[str, Any]]) -> None:
@@ -45,13 +48,15 @@ def _start(tx: Transaction, arguments: Sequence[Mapping[str, Any]]) -> None:
 _KINDS: dict[str, Callable[[Transaction, Sequence[Mapping[str, Any]]], None]] = {
     open_group.name: lambda tx, arguments: open_many(tx, [Open(**one) for one in arguments]),
     start_trajectory.name: _start,
-    append.name: lambda tx, arguments: append_many(tx, [Append(**one) for one in arguments]),
+    append.name: lambda tx, arguments: append_many(tx, list(map(_append, arguments))),
     finish_trajectory.name: lambda tx, arguments: finish_many(tx, [End(**one) for one in arguments]),
 }
 """The writes of episodes, in the order in which they run."""
 
 
-def _run_waiting(tx: Transaction, waiting: Sequence[Write[Any]]) -> None:
-    for name, run in _KINDS.items():
-        if arguments := [write.arguments for write in waiting if write.operation == name]:
-            run(tx, arguments)
+def _run_waiting(tx: Transaction, waiting: Mapping[str, list[Mapping[str, Any]]]) -> None:
+    """Run the writes of episodes by kind, and forget them."""
+    for name, arguments in waiting.items():
+        if arguments:
+            _KINDS[name](tx, arguments)
+            arguments.clear()

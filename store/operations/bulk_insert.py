@@ -1,7 +1,6 @@
-"""Insert many rows by the driver, without SQLAlchemy's conversion of each value: ``content.rows`` has converted them.
+"""Write many rows by the driver, without SQLAlchemy's conversion of each value: the rows have the driver's values.
 
-SQLite takes them in one ``executemany``. PostgreSQL takes them by COPY, at a quarter of the time of an ``executemany``.
-COPY fails if a row exists: a repeated write then inserts its rows again, one by one.
+A row is a tuple: hashes as bytes, UUIDs as hex digits, JSON as text, and times as text in UTC (``types.time_text``).
 """
 
 from collections.abc import Sequence
@@ -10,34 +9,74 @@ from typing import Any
 from sqlalchemy import Connection, Table
 from sqlalchemy.exc import DBAPIError
 
+Row = tuple[Any, ...]
+_TIMES = frozenset({"created_at", "ended_at"})
 
-class BulkInsert:
-    """Inserts rows into a table; an existing row stays as it is."""
 
-    def __init__(self, table: Table, columns: Sequence[str]) -> None:
-        """``columns`` are those of a row; a time (``created_at``) is text in UTC."""
+class RowInsert:
+    """Inserts rows into a table; a row that exists stays as it is."""
+
+    def __init__(self, table: Table, columns: Sequence[str], conflict: str = "") -> None:
+        """``columns`` are those of a row; ``conflict`` is the column that identifies a row, by default any key."""
         names = ", ".join(columns)
-        self._copy = f"COPY {table.name} ({names}) FROM STDIN"
-        self._inserts = {
-            dialect: f"INSERT INTO {table.name} ({names}) VALUES ({marks}) ON CONFLICT DO NOTHING"  # noqa: S608
-            for dialect, marks in {
-                "sqlite": _sqlite_marks(columns),
-                "postgresql": ", ".join(["%s"] * len(columns)),
-            }.items()
+        target = f" ({conflict})" if conflict else ""
+        self._statements = {
+            dialect: f"INSERT INTO {table.name} ({names}) VALUES ({', '.join(_marks(dialect, columns))})"  # noqa: S608
+            f" ON CONFLICT{target} DO NOTHING"
+            for dialect in ("sqlite", "postgresql")
         }
 
-    def run(self, conn: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Insert ``rows``.
+    def run(self, conn: Connection, rows: Sequence[Row]) -> int:
+        """Insert ``rows``, and return how many did not exist.
 
         Raises:
             DBAPIError: the database rejected a row or did not answer.
         """
-        dialect = conn.dialect.name
-        if dialect == "sqlite" or not _copied(conn, self._copy, rows):
-            conn.exec_driver_sql(self._inserts[dialect], list(rows))
+        return conn.exec_driver_sql(self._statements[conn.dialect.name], list(rows)).rowcount
 
 
-def _copied(conn: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> bool:
+class BulkInsert(RowInsert):
+    """Inserts many rows: on SQLite in one ``executemany``; on PostgreSQL by COPY, at a quarter of the time.
+
+    COPY fails if a row exists: a repeated write then inserts its rows again, one by one.
+    """
+
+    def __init__(self, table: Table, columns: Sequence[str]) -> None:
+        super().__init__(table, columns)
+        self._copy = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN"
+
+    def run(self, conn: Connection, rows: Sequence[Row]) -> int:
+        """Insert ``rows``, and return how many did not exist. Raises as ``RowInsert.run`` does."""
+        if conn.dialect.name == "sqlite" or not _copied(conn, self._copy, rows):
+            return super().run(conn, rows)
+        return len(rows)
+
+
+class RowUpdate:
+    """Sets columns of rows, each found by its ``no``."""
+
+    def __init__(self, table: Table, columns: Sequence[str]) -> None:
+        """``columns`` are those of a row, which ends with its ``no``."""
+        self._statements = {}
+        for dialect, mark in (("sqlite", "?"), ("postgresql", "%s")):
+            changes = ", ".join(
+                f"{name} = {value}" for name, value in zip(columns, _marks(dialect, columns), strict=True)
+            )
+            self._statements[dialect] = f"UPDATE {table.name} SET {changes} WHERE no = {mark}"  # noqa: S608
+
+    def run(self, conn: Connection, rows: Sequence[Row]) -> None:
+        """Update ``rows``. Raises DBAPIError."""
+        conn.exec_driver_sql(self._statements[conn.dialect.name], list(rows))
+
+
+def _marks(dialect: str, columns: Sequence[str]) -> list[str]:
+    """Return the parameters of a row. SQLite cuts a time to the form in which SQLAlchemy stores it, without zone."""
+    if dialect == "postgresql":
+        return ["%s"] * len(columns)
+    return ["substr(?, 1, 26)" if name in _TIMES else "?" for name in columns]
+
+
+def _copied(conn: Connection, statement: str, rows: Sequence[Row]) -> bool:
     """Copy ``rows`` into a table; return False if one of them exists, and then insert none.
 
     Raises:
@@ -62,8 +101,3 @@ def _copied(conn: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -
             statement, None, error, psycopg.Error, connection_invalidated=lost, dialect=conn.dialect
         ) from error
     return True
-
-
-def _sqlite_marks(columns: Sequence[str]) -> str:
-    """Return the parameters of a row; a time is cut to the form in which SQLAlchemy stores it: without its zone."""
-    return ", ".join("substr(?, 1, 26)" if name == "created_at" else "?" for name in columns)

@@ -1,6 +1,6 @@
 """Writes about groups: opened, enlarged and closed. ``scores`` writes the rewards of a closed group."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,9 +8,11 @@ from sqlalchemy import Row, func, select, update
 
 from ...records import Group, GroupState, Status, Task
 from ..errors import NotFound, StoreConflict
-from ..schema import insert_once, rollout_group, task
+from ..schema import Lookup, insert_once, rollout_group, task
 from ..schema import run as run_table
 from ..schema import trajectory as trajectory_table
+from ..schema.types import time_text
+from .bulk_insert import RowInsert
 from .group_states import transition
 from .runs import fence
 from .trajectories import end_running
@@ -42,15 +44,21 @@ def open_group(tx: Transaction, *, group: Group, epoch: int | None = None) -> No
 
 def open_many(tx: Transaction, opens: Sequence[Open]) -> None:
     """Store several open groups, all or none. Raises as ``open_group`` does."""
-    dialect = tx.conn.dialect.name
     runs = numbers_of(tx.conn, run_table, [one.group.run for one in opens])
     for run, epoch in dict.fromkeys((one.group.run, one.epoch) for one in opens):
         fence(tx, runs[run], epoch)
-    problems = {one.group.task.id: one.group.task for one in opens}
-    tx.conn.execute(insert_once(dialect, task), [_task_row(problems[name]) for name in sorted(problems)])
-    tasks = numbers_of(tx.conn, task, problems)
-    rows = [_group_row(tx, one.group, runs[one.group.run], tasks[one.group.task.id]) for one in opens]
-    tx.conn.execute(insert_once(dialect, rollout_group), rows)
+    tasks = _task_numbers(tx, {one.group.task.id: one.group.task for one in opens})
+    _INSERT.run(tx.conn, [_group_row(tx, one.group, runs[one.group.run], tasks[one.group.task.id]) for one in opens])
+
+
+def _task_numbers(tx: Transaction, tasks: Mapping[str, Task]) -> dict[str, int]:
+    """Return ``no`` of tasks by their ids; those that are not stored are inserted."""
+    found = dict(map(tuple, _TASKS.run_plain(tx.conn, tasks)))
+    if missing := sorted(tasks.keys() - found.keys()):
+        rows = [_task_row(tasks[name]) for name in missing]
+        tx.conn.execute(insert_once(tx.conn.dialect.name, task), rows)
+        found = numbers_of(tx.conn, task, tasks)
+    return found
 
 
 def _task_row(problem: Task) -> dict[str, Any]:
@@ -64,21 +72,30 @@ def _task_row(problem: Task) -> dict[str, Any]:
     }
 
 
-def _group_row(tx: Transaction, group: Group, run_no: int, task_no: int) -> dict[str, Any]:
-    return {
-        "id": group.id,
-        "run_no": run_no,
-        "task_no": task_no,
-        "purpose": group.purpose.value,
-        "size": group.size,
-        "prompt_prefix": group.prompt_prefix,
-        "max_turns": group.horizon.max_turns,
-        "max_tokens_per_turn": group.horizon.max_tokens_per_turn,
-        "max_tokens_per_episode": group.horizon.max_tokens_per_episode,
-        "max_context": group.horizon.max_context,
-        "state": GroupState.OPEN.value,
-        "created_at": tx.now,
-    }
+_GROUP = (
+    *("id", "run_no", "task_no", "purpose", "size", "prompt_prefix"),
+    *("max_turns", "max_tokens_per_turn", "max_tokens_per_episode", "max_context", "state", "created_at"),
+)
+"""The columns that the opening of a group writes."""
+_INSERT = RowInsert(rollout_group, _GROUP, conflict="id")
+_TASKS = Lookup(select(task.c.id, task.c.no), task.c.id)
+
+
+def _group_row(tx: Transaction, group: Group, run_no: int, task_no: int) -> tuple[Any, ...]:
+    return (
+        group.id,
+        run_no,
+        task_no,
+        group.purpose.value,
+        group.size,
+        group.prompt_prefix,
+        group.horizon.max_turns,
+        group.horizon.max_tokens_per_turn,
+        group.horizon.max_tokens_per_episode,
+        group.horizon.max_context,
+        GroupState.OPEN.value,
+        time_text(tx.now),
+    )
 
 
 @operation

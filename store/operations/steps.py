@@ -6,8 +6,7 @@ one call per table. An existing row stays as it is, so a repeated append adds no
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from operator import attrgetter
+from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, select
 
@@ -15,29 +14,37 @@ from ...records import Status
 from ..content.blobs import NewBlob
 from ..content.rows import MESSAGE_IMAGE, PARTIAL_TURN, STEP, STEP_IMAGE, Rows
 from ..errors import Fenced, NotFound, StoreConflict
-from ..schema import message_image, partial_turn, step_image
+from ..schema import Lookup, message_image, partial_turn, step_image
 from ..schema import step as step_table
+from ..schema import trajectory as trajectory_table
 from .bulk_insert import BulkInsert
 from .transaction import Transaction, operation
 
-_CHUNK = 500
-_HEADS = "SELECT id, no, status, writer FROM trajectory WHERE id IN ({}) ORDER BY no"
+_HEADS = Lookup(
+    select(*(trajectory_table.c[name] for name in ("id", "no", "status", "writer")))
+    .order_by(trajectory_table.c.no)
+    .with_for_update(read=True),
+    trajectory_table.c.id,
+)
 _STEPS = select(step_table.c.idx).where(step_table.c.trajectory_no == bindparam("key"))
 _PARTIAL = select(partial_turn.c.idx).where(partial_turn.c.trajectory_no == bindparam("key"))
 _IDX_OF_STEP, _IDX_OF_PARTIAL = STEP.index("idx"), PARTIAL_TURN.index("idx")
-_INSERTS = tuple(
-    (BulkInsert(table, ("trajectory_no", *columns)), rows)
-    for table, columns, rows in (
-        (step_table, STEP, attrgetter("rows.steps")),
-        (partial_turn, PARTIAL_TURN, attrgetter("rows.partial_turns")),
-        (message_image, MESSAGE_IMAGE, attrgetter("rows.message_images")),
-        (step_image, STEP_IMAGE, attrgetter("rows.step_images")),
+_RUNNING = Status.RUNNING.value
+_STEP_ROWS, _PARTIAL_ROWS, _MESSAGE_IMAGE_ROWS, _STEP_IMAGE_ROWS = (
+    BulkInsert(table, ("trajectory_no", *columns))
+    for table, columns in (
+        (step_table, STEP),
+        (partial_turn, PARTIAL_TURN),
+        (message_image, MESSAGE_IMAGE),
+        (step_image, STEP_IMAGE),
     )
 )
 
 
-@dataclass(slots=True)
-class Append:
+_Added = list[tuple[Any, ...]]
+
+
+class Append(NamedTuple):
     """The arguments of one ``append``."""
 
     trajectory: str
@@ -59,36 +66,46 @@ def append(tx: Transaction, *, trajectory: str, rows: Rows, writer: str = "") ->
 
 def append_many(tx: Transaction, appends: Sequence[Append]) -> None:
     """Run several appends in their order, all or none. Raises as ``append`` does."""
-    nos = _check_running(tx, appends)
+    heads: dict[str, Sequence[Any]] = {
+        row[0]: row for row in _HEADS.run_plain(tx.conn, {one.trajectory for one in appends})
+    }
     blobs: dict[str, NewBlob] = {}
+    steps: _Added = []
+    partial: _Added = []
+    said: _Added = []
+    shown: _Added = []
     for one in appends:
-        blobs |= one.rows.blobs
+        name, rows, _ = one
+        if (head := heads.get(name)) is None:
+            raise NotFound(f"no trajectory {name} in the store; call `start_trajectory` first")
+        _check_running(tx, head, one)
+        no = (head[1],)
+        for row in rows.steps:
+            steps.append(no + row)
+        if rows.blobs or rows.partial_turns or rows.message_images or rows.step_images:
+            blobs |= rows.blobs
+            partial += [no + row for row in rows.partial_turns]
+            said += [no + row for row in rows.message_images]
+            shown += [no + row for row in rows.step_images]
     if blobs:
         tx.blobs.insert(tx.conn, blobs, tx.now)
-    for insert, rows_of in _INSERTS:
-        if rows := [(nos[one.trajectory], *row) for one in appends for row in rows_of(one)]:
-            insert.run(tx.conn, rows)
+    for insert, added in (
+        (_STEP_ROWS, steps),
+        (_PARTIAL_ROWS, partial),
+        (_MESSAGE_IMAGE_ROWS, said),
+        (_STEP_IMAGE_ROWS, shown),
+    ):
+        if added:
+            insert.run(tx.conn, added)
 
 
-def _check_running(tx: Transaction, appends: Sequence[Append]) -> dict[str, int]:
-    """Return ``no`` of each trajectory. No other transaction ends one of them before this one does."""
-    names = list({one.trajectory for one in appends})
-    is_sqlite = tx.conn.dialect.name == "sqlite"
-    heads: dict[str, tuple[int, str, str]] = {}
-    for start in range(0, len(names), _CHUNK):
-        chunk = tuple(names[start : start + _CHUNK])
-        statement = _HEADS.format(", ".join(["?" if is_sqlite else "%s"] * len(chunk)))
-        rows = tx.conn.exec_driver_sql(statement if is_sqlite else f"{statement} FOR SHARE", chunk)
-        heads.update((name, (no, status, writer)) for name, no, status, writer in rows)
-    for one in appends:
-        if one.trajectory not in heads:
-            raise NotFound(f"no trajectory {one.trajectory} in the store; call `start_trajectory` first")
-        no, status, writer = heads[one.trajectory]
-        if writer != one.writer:
-            raise Fenced(f"another process writes trajectory {one.trajectory}; this step was not stored")
-        if status != Status.RUNNING.value and not _is_stored(tx, no, one.rows):
-            raise StoreConflict(f"trajectory {one.trajectory} ended as {status}, so no step can be appended")
-    return {name: no for name, (no, _, _) in heads.items()}
+def _check_running(tx: Transaction, head: Sequence[Any], one: Append) -> None:
+    """Check that the trajectory runs, by its row of ``_HEADS``. No other transaction ends it before this one does."""
+    name, no, status, writer = head
+    if writer != one.writer:
+        raise Fenced(f"another process writes trajectory {name}; this step was not stored")
+    if status != _RUNNING and not _is_stored(tx, no, one.rows):
+        raise StoreConflict(f"trajectory {name} ended as {status}, so no step can be appended")
 
 
 def _is_stored(tx: Transaction, no: int, rows: Rows) -> bool:

@@ -4,38 +4,26 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import IntegrityError
 
 from ...records import GroupState, Status, Trajectory
 from ..content.blobs import NewBlob
-from ..content.digests import digest_of
+from ..content.head_digest import GROUP_COLUMNS, circumstances_digest, head_digest
 from ..content.rows import text_columns
 from ..content.stored_turns import stored_tally
 from ..content.written import Tally
 from ..errors import Fenced, NotFound, StoreConflict
-from ..schema import insert_once, no_of, partial_turn, rollout_group, step, step_image, task
+from ..schema import Lookup, insert_once, no_of, partial_turn, rollout_group, step, step_image, task
 from ..schema import trajectory as trajectory_table
-from ..schema.types import uuid7
+from ..schema.types import dump_json, escape, time_text, uuid7
+from .bulk_insert import RowInsert, RowUpdate
 from .runs import fence
-from .transaction import CHUNK, Transaction, operation
+from .transaction import Transaction, operation
 
 DROPPED = "dropped by the rollout controller"
 """The beginning of the ``error`` of a cancelled trajectory that its group did not need: not a failure."""
-HEAD_COLUMNS = tuple(
-    column.name for column in trajectory_table.c if column.name not in ("no", "abandoned", "pruned_at", "digest")
-)
-"""The columns of a trajectory that its head digest covers; the others change after its end."""
-GROUP_COLUMNS = (
-    *(rollout_group.c[name].label(f"group_{name}") for name in ("id", "purpose", "prompt_prefix")),
-    *(rollout_group.c[name] for name in ("max_turns", "max_tokens_per_turn", "max_tokens_per_episode", "max_context")),
-    rollout_group.c.created_at.label("group_created_at"),
-    *(task.c[name].label(f"task_{name}") for name in ("id", "env_version", "seed", "split", "options")),
-)
-"""The columns of a trajectory's group that its head digest covers."""
-_DIGESTED = (*HEAD_COLUMNS, *(column.name for column in GROUP_COLUMNS))
-
-_GROUPS = (
+_GROUPS = Lookup(
     select(
         rollout_group.c.id,
         rollout_group.c.no,
@@ -45,33 +33,31 @@ _GROUPS = (
         task.c.env_id,
     )
     .join_from(rollout_group, task)
-    .where(rollout_group.c.id.in_(bindparam("names", expanding=True)))
     .order_by(rollout_group.c.no)
-    .with_for_update(read=True, of=rollout_group)
+    .with_for_update(read=True, of=rollout_group),
+    rollout_group.c.id,
 )
 _BEGUN = (
     *("no", "uid", "id", "run_no", "group_no", "member", "attempt", "writer", "status", "env_id", "purpose", "source"),
     *("policy", "deterministic", "branched_from", "branched_at", "created_at"),
 )
 """The columns of a trajectory that its start wrote, and its status; its end writes the others."""
+_RUNNING, _OPEN = Status.RUNNING.value, GroupState.OPEN.value
+_INSERT = RowInsert(trajectory_table, _BEGUN[1:], conflict="id")
 _HEADS = (
     select(*(trajectory_table.c[name] for name in _BEGUN))
     .order_by(trajectory_table.c.no)
     .with_for_update(key_share=True)
 )
-_CIRCUMSTANCES = (
-    select(rollout_group.c.no.label("group_no"), *GROUP_COLUMNS)
-    .join_from(rollout_group, task)
-    .where(rollout_group.c.no.in_(bindparam("names", expanding=True)))
+_CIRCUMSTANCES = Lookup(
+    select(rollout_group.c.no.label("group_no"), *GROUP_COLUMNS).join_from(rollout_group, task), rollout_group.c.no
 )
-_BY_NAME = _HEADS.where(trajectory_table.c.id.in_(bindparam("names", expanding=True)))
-_BY_NO = _HEADS.where(trajectory_table.c.no.in_(bindparam("names", expanding=True)))
-_WRITERS = select(trajectory_table.c.id, trajectory_table.c.writer).where(
-    trajectory_table.c.id.in_(bindparam("names", expanding=True))
-)
+_BY_NAME = Lookup(_HEADS, trajectory_table.c.id)
+_BY_NO = Lookup(_HEADS, trajectory_table.c.no)
+_WRITERS = Lookup(select(trajectory_table.c.id, trajectory_table.c.writer), trajectory_table.c.id)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Start:
     """The arguments of one ``start_trajectory``."""
 
@@ -79,7 +65,7 @@ class Start:
     writer: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class End:
     """The arguments of one ``finish_trajectory``, which describes them."""
 
@@ -114,58 +100,65 @@ def start_trajectory(tx: Transaction, *, trajectory: Trajectory, writer: str = "
 
 def start_many(tx: Transaction, starts: Sequence[Start]) -> None:
     """Start several trajectories, all or none. Raises as ``start_trajectory`` does."""
-    stored = _writers(tx.conn, starts)
-    new = [one for one in starts if one.trajectory.id not in stored]
-    _check_writers([one for one in starts if one.trajectory.id in stored], stored)
+    groups = {row.id: row for row in _GROUPS.run_plain(tx.conn, {one.trajectory.group for one in starts})}
+    new = starts
+    if len(groups) < len({one.trajectory.group for one in starts}) or any(not _is_open(row) for row in groups.values()):
+        stored = _writers(tx.conn, starts)
+        new = [one for one in starts if one.trajectory.id not in stored]
+        _check_writers([one for one in starts if one.trajectory.id in stored], stored)
     if not new:
         return
-    groups = {row.id: row for row in _chunked(tx.conn, _GROUPS, {one.trajectory.group for one in new})}
-    rows = [_new_row(tx, one, groups.get(one.trajectory.group)) for one in new]
+    now = time_text(tx.now)
+    rows = [_new_row(tx, one, groups.get(one.trajectory.group), now) for one in new]
     try:
-        tx.conn.execute(insert_once(tx.conn.dialect.name, trajectory_table), rows)
+        inserted = _INSERT.run(tx.conn, rows)
     except IntegrityError as error:
         first = new[0].trajectory
         which = f"attempt {first.attempt} of member {first.member} of group {first.group}"
         raise StoreConflict(f"{which} has another trajectory than {first.id}") from error
-    if tx.conn.dialect.name != "sqlite":
-        # A concurrent transaction may have inserted the same id first.
+    if inserted < len(rows):
         _check_writers(new, _writers(tx.conn, new))
 
 
-def _new_row(tx: Transaction, start: Start, group: Any) -> dict[str, Any]:
+def _is_open(group: Any) -> bool:
+    return bool(group.state == _OPEN)
+
+
+def _new_row(tx: Transaction, start: Start, group: Any, now: str) -> tuple[Any, ...]:
+    """Return the values of ``_BEGUN`` but for ``no``."""
     trajectory = start.trajectory
     if group is None:
         raise NotFound(f"no group {trajectory.group} in the store; call `open_group` first")
-    if group.state != GroupState.OPEN.value:
+    if not _is_open(group):
         raise StoreConflict(f"group {trajectory.group} is {group.state}, so no trajectory can be added")
     parent = None
     if trajectory.branched_from is not None:
         parent = tx.conn.execute(select(no_of(trajectory_table, trajectory.branched_from))).scalar_one_or_none()
         if parent is None:
             raise NotFound(f"no trajectory {trajectory.branched_from} in the store")
-    return {
-        "uid": trajectory.uid or uuid7(),
-        "id": trajectory.id,
-        "run_no": group.run_no,
-        "group_no": group.no,
-        "member": trajectory.member,
-        "attempt": trajectory.attempt,
-        "writer": start.writer,
-        "status": Status.RUNNING.value,
-        "env_id": group.env_id,
-        "purpose": group.purpose,
-        "source": trajectory.source.value,
-        "policy": trajectory.policy,
-        "deterministic": trajectory.deterministic,
-        "branched_from": parent,
-        "branched_at": trajectory.branched_at,
-        "created_at": tx.now,
-    }
+    return (
+        (trajectory.uid or uuid7()).hex,
+        trajectory.id,
+        group.run_no,
+        group.no,
+        trajectory.member,
+        trajectory.attempt,
+        start.writer,
+        _RUNNING,
+        group.env_id,
+        group.purpose,
+        trajectory.source.value,
+        trajectory.policy,
+        bool(trajectory.deterministic),
+        parent,
+        trajectory.branched_at,
+        now,
+    )
 
 
 def _writers(conn: Connection, starts: Sequence[Start]) -> dict[str, str]:
     """Return the writers of the stored trajectories among ``starts``, by id."""
-    return {row.id: row.writer for row in _chunked(conn, _WRITERS, {one.trajectory.id for one in starts})}
+    return {row.id: row.writer for row in _WRITERS.run_plain(conn, {one.trajectory.id for one in starts})}
 
 
 def _check_writers(starts: Sequence[Start], stored: Mapping[str, str]) -> None:
@@ -229,51 +222,52 @@ def finish_trajectory(
 def finish_many(tx: Transaction, ends: Sequence[End]) -> None:
     """End several trajectories, all or none. Raises as ``finish_trajectory`` does."""
     heads = {head["id"]: head for head in _heads(tx.conn, _BY_NAME, {one.trajectory for one in ends})}
-    _finish(tx, [(heads[one.trajectory], one) for one in ends if _is_open(one, heads.get(one.trajectory))])
+    _finish(tx, [(heads[one.trajectory], one) for one in ends if _still_runs(one, heads.get(one.trajectory))])
 
 
 def _finish(tx: Transaction, ends: Sequence[tuple[dict[str, Any], End]]) -> None:
     """End running trajectories, each given by its head and its end."""
     if not ends:
         return
-    tallies = _tallies(tx, ends)
+    # Another statement: it sees the turns that were committed while the heads were waited for.
+    counts = {row[0]: (row[1], row[2]) for row in _COUNTS.run_plain(tx.conn, [head["no"] for head, _ in ends])}
     nos = {head["group_no"] for head, _ in ends}
-    groups = {row.group_no: row._asdict() for row in _chunked(tx.conn, _CIRCUMSTANCES, nos)}
+    groups = {row.group_no: circumstances_digest(row._mapping) for row in _CIRCUMSTANCES.run(tx.conn, nos)}
     blobs: dict[str, NewBlob] = {}
     images: list[dict[str, Any]] = []
-    ended: list[dict[str, Any]] = []
+    ended: list[tuple[Any, ...]] = []
+    now = time_text(tx.now)
     for head, one in ends:
-        tally = tallies[head["no"]]
+        tally = _tally(tx, head["no"], one, counts[head["no"]])
         blobs |= {new.hash: new for new in one.final_images}
         key = {"trajectory_no": head["no"], "step_idx": tally.n_steps}
         images += [dict(key, idx=idx, blob_hash=new.hash) for idx, new in enumerate(one.final_images)]
-        ended.append({**_tally_values(tally), **_end_values(one, blobs), "ended_at": tx.now})
+        head |= _end_values(one, tally, blobs)
+        head["ended_at"] = now
+        ended.append(_end_row(head, head_digest(head, groups[head["group_no"]])))
     if blobs:
         tx.blobs.insert(tx.conn, blobs, tx.now)
     if images:
         tx.conn.execute(insert_once(tx.conn.dialect.name, step_image), images)
-    for (head, _), values in zip(ends, ended, strict=True):
-        values["digest"] = head_digest({**head, **groups[head["group_no"]], **values})
-        values["key"] = head["no"]
-    tx.conn.execute(_END, ended)
+    _END.run(tx.conn, ended)
 
 
-def _is_open(end: End, head: Mapping[str, Any] | None) -> bool:
+def _still_runs(end: End, head: Mapping[str, Any] | None) -> bool:
     """Return whether the trajectory still runs; False if it has ended in the same way."""
     if end.status is Status.RUNNING:
         raise ValueError("a trajectory cannot end as running")
     if head is None:
         raise NotFound(f"no trajectory {end.trajectory} in the store")
     _check_writer(end.trajectory, head["writer"], end.writer)
-    if head["status"] == Status.RUNNING.value:
+    if head["status"] == _RUNNING:
         return True
     if head["status"] != end.status.value:
         raise StoreConflict(f"trajectory {end.trajectory} ended as {head['status']}; it cannot end as {end.status}")
     return False
 
 
-def _end_values(end: End, blobs: dict[str, NewBlob]) -> dict[str, Any]:
-    """Return the columns of an end; a long final observation is added to ``blobs``."""
+def _end_values(end: End, tally: Tally, blobs: dict[str, NewBlob]) -> dict[str, Any]:
+    """Return the columns of an end but for its time; a long final observation is added to ``blobs``."""
     final: dict[str, Any] = {"final_observation": None, "final_observation_blob": None}
     if end.final_observation is not None:
         final = text_columns(blobs, "final_observation", end.final_observation)
@@ -286,17 +280,28 @@ def _end_values(end: End, blobs: dict[str, NewBlob]) -> dict[str, Any]:
         "stop_reason": end.stop_reason,
         "final_observation_hash": end.final_observation_hash or None,
         "extras": dict(end.extras or {}),
-    }
-
-
-def _tally_values(tally: Tally) -> dict[str, Any]:
-    return {
         "n_steps": tally.n_steps,
         "n_tokens": tally.n_tokens,
         "min_version": tally.min_version,
         "max_version": tally.max_version,
         "content_digest": tally.content,
     }
+
+
+def _end_row(head: Mapping[str, Any], digest: str) -> tuple[Any, ...]:
+    """Return the driver's values of ``_ENDED``, and ``no``."""
+    final = head["final_observation"]
+    return (
+        *map(head.__getitem__, _ENDED_PLAIN),
+        head["ended_at"],
+        escape(head["error"]),
+        escape(head["stop_reason"]),
+        None if final is None else escape(final),
+        *(None if (name := head[column]) is None else bytes.fromhex(name) for column in _ENDED_HASHES),
+        bytes.fromhex(digest),
+        dump_json(head["extras"]) if head["extras"] else "{}",
+        head["no"],
+    )
 
 
 def _check_whole(trajectory: str, what: str, written: int, stored: int) -> None:
@@ -307,44 +312,46 @@ def _check_whole(trajectory: str, what: str, written: int, stored: int) -> None:
         )
 
 
-_END = update(trajectory_table).where(trajectory_table.c.no == bindparam("key"))
-_COUNTS = tuple(
-    select(table.c.trajectory_no, func.count())
-    .where(table.c.trajectory_no.in_(bindparam("names", expanding=True)))
-    .group_by(table.c.trajectory_no)
-    for table in (step, partial_turn)
+_ENDED_PLAIN = ("status", "reward", "success", "n_steps", "n_tokens", "min_version", "max_version")
+_ENDED_HASHES = ("final_observation_blob", "final_observation_hash", "content_digest")
+_ENDED = (*_ENDED_PLAIN, "ended_at", "error", "stop_reason", "final_observation", *_ENDED_HASHES, "digest", "extras")
+"""The columns that the end of a trajectory writes, in the order of ``_end_row``."""
+_END = RowUpdate(trajectory_table, _ENDED)
+
+
+_COUNTS = Lookup(
+    select(
+        trajectory_table.c.no,
+        *(
+            select(func.count()).where(table.c.trajectory_no == trajectory_table.c.no).scalar_subquery()
+            for table in (step, partial_turn)
+        ),
+    ),
+    trajectory_table.c.no,
 )
 
 
-def _tallies(tx: Transaction, ends: Sequence[tuple[dict[str, Any], End]]) -> dict[int, Tally]:
-    """Return, by ``no``, the tally of each trajectory's player, or that of the stored rows. Raises StoreConflict."""
-    counted = [head["no"] for head, one in ends if one.tally is not None]
-    steps, partial = (dict(map(tuple, _chunked(tx.conn, statement, counted))) for statement in _COUNTS)
-    found: dict[int, Tally] = {}
-    for head, one in ends:
-        no, tally = head["no"], one.tally
-        if tally is None:
-            tally = stored_tally(tx.conn, tx.blobs, no, [new.hash for new in one.final_images])
-        else:
-            _check_whole(one.trajectory, "steps", tally.n_steps, steps.get(no, 0))
-            _check_whole(one.trajectory, "partial turns", tally.n_partial, partial.get(no, 0))
-        found[no] = tally
-    return found
+def _tally(tx: Transaction, no: int, end: End, rows: tuple[int, int]) -> Tally:
+    """Return the tally of the trajectory's player, whose counts are those of the stored ``rows`` of steps and partial
+    turns, or else the tally of these rows. Raises StoreConflict.
+    """
+    tally = end.tally
+    if tally is None:
+        return stored_tally(tx.conn, tx.blobs, no, [new.hash for new in end.final_images])
+    _check_whole(end.trajectory, "steps", tally.n_steps, rows[0])
+    _check_whole(end.trajectory, "partial turns", tally.n_partial, rows[1])
+    return tally
 
 
-def head_digest(row: Mapping[Any, Any]) -> str:
-    """Return the head digest of a trajectory: of its row with ``GROUP_COLUMNS``."""
-    return digest_of(map(row.__getitem__, _DIGESTED))
-
-
-def _heads(conn: Connection, statement: Any, names: Collection[Any]) -> Iterator[dict[str, Any]]:
-    return (dict(zip(_BEGUN, row, strict=True)) for row in _chunked(conn, statement, names))
-
-
-def _chunked(conn: Connection, statement: Any, names: Collection[Any]) -> Iterator[Any]:
-    wanted = sorted(set(names))
-    for start in range(0, len(wanted), CHUNK):
-        yield from conn.execute(statement, {"names": wanted[start : start + CHUNK]})
+def _heads(conn: Connection, lookup: Lookup, names: Collection[Any]) -> Iterator[dict[str, Any]]:
+    """Yield ``_BEGUN`` of trajectories, in the form of the values that a digest covers."""
+    for row in lookup.run_plain(conn, names):
+        head = row._asdict()
+        uid, created, deterministic = head["uid"], head["created_at"], head["deterministic"]
+        head["uid"] = uid if isinstance(uid, str) else uid.hex
+        head["created_at"] = f"{created}+00:00" if isinstance(created, str) else time_text(created)
+        head["deterministic"] = bool(deterministic)
+        yield head
 
 
 @operation
@@ -363,14 +370,14 @@ def cancel_trajectories(
         return 0
     fence(tx, row.run_no, epoch)
     running = select(trajectory_table.c.no).where(
-        trajectory_table.c.group_no == row.no, trajectory_table.c.status == Status.RUNNING.value
+        trajectory_table.c.group_no == row.no, trajectory_table.c.status == _RUNNING
     )
     return end_running(tx, list(tx.conn.execute(running).scalars()), reason, status)
 
 
 def end_running(tx: Transaction, trajectories: Sequence[int], reason: str, status: Status) -> int:
     """End running ``trajectories`` (``no``) with the ``status`` of a failure, and return how many. Their steps stay."""
-    heads = [head for head in _heads(tx.conn, _BY_NO, trajectories) if head["status"] == Status.RUNNING.value]
+    heads = [head for head in _heads(tx.conn, _BY_NO, trajectories) if head["status"] == _RUNNING]
     ends = [End(head["id"], status, error=reason, final_observation=None) for head in heads]
     _finish(tx, list(zip(heads, ends, strict=True)))
     return len(heads)

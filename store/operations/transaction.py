@@ -7,20 +7,19 @@ caller repeats a call whose answer was lost: the second run must change nothing.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import update_wrapper
+from functools import cache, update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from sqlalchemy import Connection, Table, bindparam, func, select
+from sqlalchemy import Connection, Table, func, select
 
 from ..content.blobs import BlobStore
 from ..errors import NotFound
+from ..schema import Lookup
 from ..schema.types import UtcDateTime, utc_now
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-CHUNK = 500
-"""Names per statement at most."""
 _DATABASE_CLOCK = select(func.clock_timestamp(type_=UtcDateTime()))
 
 
@@ -45,13 +44,15 @@ class Transaction:
         return self._now
 
 
+@cache
+def _numbers(table: Table) -> Lookup:
+    return Lookup(select(table.c.id, table.c.no), table.c.id)
+
+
 def numbers_of(conn: Connection, table: Table, names: Iterable[str]) -> dict[str, int]:
     """Return ``no`` of the rows of ``table`` by their ids ``names``. Raises NotFound."""
     wanted = sorted(set(names))
-    which = select(table.c.id, table.c.no).where(table.c.id.in_(bindparam("names", expanding=True)))
-    found: dict[str, int] = {}
-    for start in range(0, len(wanted), CHUNK):
-        found.update((name, no) for name, no in conn.execute(which, {"names": wanted[start : start + CHUNK]}))
+    found: dict[str, int] = dict(map(tuple, _numbers(table).run_plain(conn, wanted)))
     if missing := [name for name in wanted if name not in found]:
         raise NotFound(f"no {table.name.removeprefix('rollout_')} {missing[0]} in the store")
     return found

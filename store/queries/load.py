@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection, bindparam, select
 
 from ...records import Group, GroupState, Horizon, Message, Purpose, Source, Status, Step, Task, Trajectory
+from ..content.head_digest import GROUP_COLUMNS
 from ..content.stored_turns import messages_of
 from ..database import Database
 from ..errors import BlobCorrupt, NotFound, Pruned, StepCorrupt
-from ..operations.trajectories import GROUP_COLUMNS
 from ..schema import message_image, partial_turn, rollout_group, run, step, step_image, task, trajectory
 from ..schema.types import unescape
 from .nearest import not_found

@@ -6,8 +6,8 @@ from typing import Any
 
 from ..content.blobs import check
 from ..content.digests import content_digest, partial_turn_digest, step_digest
+from ..content.head_digest import head_digest
 from ..errors import BlobCorrupt, StepCorrupt
-from ..operations.trajectories import head_digest
 
 Row = Mapping[Any, Any]
 

@@ -18,11 +18,13 @@ The schema itself guarantees exactly-once consumption: by the partial unique ind
 
 from .base import metadata
 from .episodes import blob, message_image, partial_turn, rollout_group, score, step, step_image, task, trajectory
+from .lookup import Lookup
 from .reward_sets import reward, reward_set
 from .runs import batch_group, batch_item, lease, metric, policy_version, run, store_setting, train_batch
 from .statements import insert_once, no_of
 
 __all__ = [
+    "Lookup",
     "batch_group",
     "batch_item",
     "blob",

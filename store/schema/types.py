@@ -29,6 +29,11 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def time_text(time: datetime) -> str:
+    """Return a time as text in UTC: ``2026-01-02 03:04:05.000006+00:00``."""
+    return time.astimezone(UTC).isoformat(" ", "microseconds")
+
+
 def escape(text: str) -> str:
     """Return ``text`` in a form that every database can store; ``unescape`` reverses it."""
     if text.isascii() and "\x00" not in text and _ESCAPE not in text:

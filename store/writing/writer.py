@@ -15,7 +15,6 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
@@ -57,15 +56,23 @@ class Answer(NamedTuple):
     value: Any
 
 
+_DONE = Answer(True, None)
+"""The answer of a write without a result."""
+
+
 class _Call:
     """Writes that were submitted together, and the future of their answers."""
 
-    __slots__ = ("_answers", "_begun", "_unanswered", "future")
+    __slots__ = ("_answers", "_begun", "_submitted", "_unanswered", "deadline", "future", "writes")
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, writes: Sequence[TimedWrite]) -> None:
         self.future: Future[list[Answer]] = Future()
-        self._answers: list[Any] = [None] * count
-        self._unanswered = count
+        self.writes = writes
+        self._submitted = monotonic()
+        self.deadline = self._submitted + min(one.left_s for one in writes)
+        """The first deadline of the writes."""
+        self._answers: list[Any] = [None] * len(writes)
+        self._unanswered = len(writes)
         self._begun = False
 
     def begin(self) -> bool:
@@ -77,6 +84,9 @@ class _Call:
     def is_answered(self, position: int) -> bool:
         return self._answers[position] is not None
 
+    def deadline_of(self, position: int) -> float:
+        return self._submitted + self.writes[position].left_s
+
     def answer(self, position: int, answer: Answer) -> None:
         """Answer one write; the last answer resolves the future."""
         self._answers[position] = answer
@@ -85,20 +95,18 @@ class _Call:
             self.future.set_result(self._answers)
 
 
-@dataclass(slots=True)
-class _Item:
-    write: Write[Any]
-    timeout_s: float
-    deadline: float
+class _Item(NamedTuple):
+    """A write: its call, and its place in the call."""
+
     call: _Call
     position: int
-    """Its place in the call."""
+    write: Write[Any]
 
-    def is_in_time(self) -> bool:
+    def is_in_time(self, now: float) -> bool:
         """Return whether the deadline is ahead; else fail the write."""
-        if monotonic() < self.deadline:
+        if now < self.call.deadline or now < self.call.deadline_of(self.position):
             return True
-        self.fail(overdue(self.write, self.timeout_s))
+        self.fail(overdue(self.write, self.call.writes[self.position].left_s))
         return False
 
     def fail(self, error: BaseException) -> None:
@@ -115,7 +123,9 @@ class Writer:
         self._database = database
         self._window_s = window_ms / 1000
         self._retry_s = retry_s
-        self._queue: deque[_Item] = deque()
+        self._queue: deque[_Call] = deque()
+        self._pending = 0
+        """The writes of the calls in the queue."""
         self._changed = threading.Condition()
         self._closing = False
         self._thread = threading.Thread(target=self._serve, name="turnwise-writer", daemon=True)
@@ -152,14 +162,14 @@ class Writer:
         Raises:
             StoreError: the writer is closed.
         """
-        call, now = _Call(len(writes)), monotonic()
-        items = [_Item(one.write, one.left_s, now + one.left_s, call, at) for at, one in enumerate(writes)]
+        call = _Call(writes)
         with self._changed:
             if self._closing:
                 raise StoreError(f"`{writes[0].write.operation}` was not stored: the store's writer is closed")
-            queued = len(self._queue)
-            self._queue += items
-            if not queued or queued < MAX_BATCH <= len(self._queue):
+            queued = self._pending
+            self._queue.append(call)
+            self._pending += len(writes)
+            if not queued or queued < MAX_BATCH <= self._pending:
                 self._changed.notify()
         return call.future
 
@@ -174,7 +184,7 @@ class Writer:
     @property
     def pending(self) -> int:
         """Return how many writes wait."""
-        return len(self._queue)
+        return self._pending
 
     def close(self, timeout_s: float = 60.0) -> None:
         """Commit the queued writes, then stop; later submissions are rejected.
@@ -192,23 +202,31 @@ class Writer:
             )
 
     def _serve(self) -> None:
-        while batch := self._next_batch():
+        while calls := self._next_batch():
+            batch = _items(calls)
             try:
                 self._commit(batch)
             except BaseException as error:
                 LOG.exception("a batch of writes failed", extra={"writes": len(batch)})
                 _fail((item for item in batch if not item.call.is_answered(item.position)), error)
 
-    def _next_batch(self) -> list[_Item]:
+    def _next_batch(self) -> list[_Call]:
+        """Take the oldest calls from the queue, up to ``MAX_BATCH`` writes, and at least one call."""
         with self._changed:
             while not self._queue and not self._closing:
                 self._changed.wait()
-            if self._queue and not self._closing and len(self._queue) < MAX_BATCH:
-                self._changed.wait_for(lambda: self._closing or len(self._queue) >= MAX_BATCH, self._window_s)
-            return [self._queue.popleft() for _ in range(min(len(self._queue), MAX_BATCH))]
+            if self._queue and not self._closing and self._pending < MAX_BATCH:
+                self._changed.wait_for(lambda: self._closing or self._pending >= MAX_BATCH, self._window_s)
+            calls: list[_Call] = []
+            size = 0
+            while self._queue and (not calls or size + len(self._queue[0].writes) <= MAX_BATCH):
+                calls.append(self._queue.popleft())
+                size += len(calls[-1].writes)
+            self._pending -= size
+            return calls
 
     def _commit(self, batch: list[_Item]) -> None:
-        items = [item for item in batch if item.call.begin() and self._stage(item)]
+        items = [item for item in batch if not _has_content(item.write) or self._stage(item)]
         try:
             self._run(items)
         except StoreUnavailable as error:
@@ -239,8 +257,8 @@ class Writer:
     def _give_up(self, items: Iterable[_Item], error: StoreUnavailable) -> None:
         """Fail ``items``, and the writes that queued up while the store was away: they have waited for it, too."""
         with self._changed:
-            queued, self._queue = self._queue, deque()
-        _fail([*items, *(item for item in queued if item.call.begin())], error)
+            queued, self._queue, self._pending = self._queue, deque(), 0
+        _fail([*items, *_items(queued)], error)
 
     def _stage(self, item: _Item) -> bool:
         """Write and sync large content before the transaction begins, so that no lock is held during these writes.
@@ -262,16 +280,18 @@ class Writer:
         """
 
         def attempt() -> list[Any]:
-            items[:] = [item for item in items if item.is_in_time()]
+            now = monotonic()
+            items[:] = [item for item in items if item.is_in_time(now)]
             if not items:
                 return []
-            durable = any(item.write.operation in _DURABLE for item in items)
+            writes = [item.write for item in items]
+            durable = not _DURABLE.isdisjoint([write.operation for write in writes])
             with self._database.transaction(durable=durable) as tx:
-                return run_writes(tx, [item.write for item in items])
+                return run_writes(tx, writes)
 
         results = retried(attempt, self._retry_s)
         for item, result in zip(items, results, strict=True):
-            item.call.answer(item.position, Answer(True, result))
+            item.call.answer(item.position, _DONE if result is None else Answer(True, result))
 
 
 def overdue(write: Write[Any], timeout_s: float) -> StoreUnavailable:
@@ -282,11 +302,22 @@ def overdue(write: Write[Any], timeout_s: float) -> StoreUnavailable:
     )
 
 
+def _items(calls: Iterable[_Call]) -> list[_Item]:
+    """Begin calls, and return their writes; those of a cancelled call are left out."""
+    return [_Item(call, at, one.write) for call in calls if call.begin() for at, one in enumerate(call.writes)]
+
+
+def _has_content(write: Write[Any]) -> bool:
+    """Return whether a write may have large content that is not staged."""
+    if write.operation == append.name:
+        return bool(write.arguments["rows"].blobs)
+    return write.operation == finish_trajectory.name
+
+
 def _stage_content(blobs: BlobStore, write: Write[Any]) -> None:
     if write.operation == append.name:
-        if (rows := write.arguments["rows"]).blobs:
-            rows.stage(blobs)
-    elif write.operation == finish_trajectory.name:
+        write.arguments["rows"].stage(blobs)
+    else:
         new = {one.hash: one for one in write.arguments.get("final_images", ())}
         text_columns(new, "final_observation", write.arguments.get("final_observation") or "")
         for one in new.values():

@@ -40,7 +40,7 @@ def check_counts(conn: Connection, progress: Progress) -> Iterator[Finding]:
     yield from _of_groups(conn)
 
 
-def _of_trajectory(head: Row[Any], turns: Row[Any] | None) -> Iterator[Finding]:
+def _of_trajectory(head: Any, turns: Row[Any] | None) -> Iterator[Finding]:
     count = turns.rows if turns else 0
     if head.pruned_at is not None and not count:
         return

@@ -1,17 +1,17 @@
 """The digests of trajectories, scores and batches against the stored rows."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, Table, bindparam, func, select
 
 from ....records import Status
 from ...content.digests import METRIC, RUN, VERSION, content_digest, partial_turn_digest, row_digest, step_digest
+from ...content.head_digest import GROUP_COLUMNS, head_digest
 from ...operations.acknowledge import batch_digest
 from ...operations.reward_sets import reward_digest
 from ...operations.scores import score_digest
-from ...operations.trajectories import GROUP_COLUMNS, head_digest
 from ...schema import (
     batch_group,
     batch_item,
@@ -60,16 +60,17 @@ def check_trajectories(conn: Connection, progress: Progress) -> Iterator[Finding
         for head in heads:
             no = head["no"]
             of_step = _by_step(shown[no])
-            yield from _altered(step, steps[no], lambda row, images=of_step: step_digest(row, images[row["idx"]]))
-            yield from _altered(partial_turn, partial[no], partial_turn_digest)
+            yield from _altered(step, ((row, step_digest(row, of_step[row["idx"]])) for row in steps[no]))
+            yield from _altered(partial_turn, ((row, partial_turn_digest(row)) for row in partial[no]))
             if head["status"] != Status.RUNNING.value:
                 last = [image["blob_hash"] for image in of_step[len(steps[no])]]
                 yield from _of_head(head, content_digest(_digests(steps[no]), _digests(partial[no]), said[no], last))
 
 
-def _altered(table: Table, rows: list[Row], digest: Callable[[Row], str]) -> Iterator[Finding]:
-    for row in rows:
-        if row["digest"] != digest(row):
+def _altered(table: Table, rows: Iterable[tuple[Row, str]]) -> Iterator[Finding]:
+    """Yield a finding per row that has another digest than its values have."""
+    for row, digest in rows:
+        if row["digest"] != digest:
             name = f"trajectory_no={row['trajectory_no']} idx={row['idx']}"
             yield Finding(table.name, name, "digest", "the row, or one of its images, was altered")
 

@@ -2,8 +2,8 @@
 
 from sqlalchemy import select, update
 from turnwise.store.content.digests import content_digest, partial_turn_digest, step_digest
+from turnwise.store.content.head_digest import head_digest
 from turnwise.store.database import Database
-from turnwise.store.operations.trajectories import head_digest
 from turnwise.store.queries.load import HEADS
 from turnwise.store.schema import message_image, partial_turn, step, step_image, trajectory
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from turnwise.records import GroupState, Purpose, Status
 from turnwise.store.content.rows import rows_of
+from turnwise.store.content.written import Tally
 from turnwise.store.database import Database
 from turnwise.store.errors import LeaseLost, NotFound, StoreConflict
 from turnwise.store.operations.groups import LATE
@@ -191,14 +192,14 @@ def test_nothing_joins_a_closed_group(database: Database) -> None:
     ],
 )
 def test_a_trajectory_does_not_end_with_a_part_of_it_lost(
-    database: Database, counted: dict[str, int], message: str
+    database: Database, counted: dict[str, Any], message: str
 ) -> None:
     start(database)
     call(database, "open_group", group=group())
     call(database, "start_trajectory", trajectory=trajectory("t"))
     for index in range(2):
         call(database, "append", trajectory="t", **turn(index))
-    wrong = replace(tally(2), **counted)
+    wrong: Tally = replace(tally(2), **counted)
     with pytest.raises(StoreConflict, match=message):
         call(database, "finish_trajectory", trajectory="t", status=Status.COMPLETED, tally=wrong)
     assert load_trajectory(database, "t").status is Status.RUNNING
