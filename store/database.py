@@ -109,7 +109,7 @@ def open_database(url: str, *, create: bool = False, blobs: str | None = None) -
         create: make a missing or empty database. An existing one is never upgraded silently.
         blobs: the folder or fsspec URL of large content; also ``?blobs=`` in the URL, or ``TURNWISE_BLOBS``. By default
             the folder that the store has recorded. A new store uses the folder ``NAME.blobs`` next to an SQLite file
-            ``NAME.db``, and none on PostgreSQL, which then keeps all content.
+            ``NAME.db`` (``NAME.sqlite.blobs`` for ``NAME.sqlite``); none on PostgreSQL, which then keeps all content.
 
     Raises:
         WrongRevision: the schema is at another revision; the message names the command that upgrades it.

@@ -58,7 +58,7 @@ class BlobRoot:
                 f"the blob folder `{self.recorded}` needs credentials, which the store does not keep: "
                 f"write its complete URL in {_NAME_IT}"
             )
-        folder = self.recorded or (self.file.with_suffix(SUFFIX).name if self.file else None)
+        folder = self.recorded or (_default(self.file) if self.file else None)
         return folder if folder is None or self.file is None else str(self.file.parent / folder)
 
     def verify(self, marker: str | None, folder: str | None) -> None:
@@ -140,3 +140,10 @@ def read_blob_root(conn: Connection, file: Path | None) -> BlobRoot:
         raise StoreError(f"the table `store_setting` lacks `{_ID}`: run `turnwise db upgrade` with the same `--store`")
     own = "" if file else conn.execute(text(_DATABASE)).scalar_one()
     return BlobRoot(found[_ID], found.get(_ROOT), file, own)
+
+
+def _default(file: Path) -> str:
+    """Return the name of the folder next to an SQLite file: ``NAME.blobs`` for ``NAME.db``. Another suffix stays in the
+    name, so that two files that differ in it alone have two folders.
+    """
+    return (file.stem if file.suffix == ".db" else file.name) + SUFFIX

@@ -39,7 +39,8 @@ class Collected:
     altered: list[str] = field(default_factory=list)
     """Ids of trajectories that differ from their digests, and stayed as they are."""
     is_over: bool = False
-    """True if the store needs more than ``max_size`` for what the policy never removes."""
+    """True if the store needs more than ``max_size`` for what the policy never removes. False for a dry run, which does
+    not count the content of the trajectories that it would prune."""
 
 
 def collect(
@@ -73,9 +74,8 @@ def collect(
         progress("vacuum", 0, 1)
         vacuum(database)
     collected.after = measure(database)
-    if policy.max_size is not None:
-        freed = 0 if not dry_run else work.bytes
-        collected.is_over = collected.after.used - freed > policy.max_size
+    if policy.max_size is not None and not dry_run:
+        collected.is_over = collected.after.used > policy.max_size
     return collected
 
 

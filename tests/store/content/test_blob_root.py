@@ -102,6 +102,19 @@ def test_the_recorded_folder_is_used_without_being_named(
     reads(bare)
 
 
+def test_files_that_differ_in_their_suffix_have_their_own_folders(tmp_path: Path) -> None:
+    folders = set()
+    for name in ("x.db", "x.sqlite", "x.db.sqlite"):
+        url = f"sqlite:///{tmp_path}/{name}"
+        upgrade(url)
+        database = open_database(url)
+        put(database)
+        folders.add(Path(str(database.blobs.folder)).name)
+        database.close()
+        reads(url)
+    assert folders == {"x.blobs", "x.sqlite.blobs", "x.db.sqlite.blobs"}
+
+
 def test_a_moved_folder_is_named_once(bare: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(bare, str(tmp_path / "first"))
     (tmp_path / "first").rename(tmp_path / "second")

@@ -164,6 +164,18 @@ def test_a_dry_run_changes_nothing(plain: Database) -> None:
     assert collect(plain, EVERYTHING).pruned == 4
 
 
+def test_a_dry_run_does_not_decide_whether_the_store_is_too_large(
+    plain: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train_updates(plain, 3)
+    call(plain, "set_checkpoint", run="r", version=3, path="checkpoints/3")
+    monkeypatch.setattr("turnwise.store.maintenance.collect.LOW", 0.0)
+    small = RetentionPolicy(grace_s=0).model_copy(update={"max_size": 2**17})
+    found = collect(plain, small, dry_run=True)
+    assert (found.pruned, found.is_over) == (4, False)
+    assert collect(plain, small).is_over
+
+
 def test_an_altered_trajectory_is_not_pruned(plain: Database) -> None:
     train_updates(plain, 3)
     call(plain, "set_checkpoint", run="r", version=3, path="checkpoints/3")
