@@ -19,7 +19,6 @@ import gc
 import json
 import math
 import os
-import sqlite3
 import statistics
 import subprocess
 import sys
@@ -59,11 +58,10 @@ def turn(index: int, salt: int) -> tuple[list[Step], list[Message]]:
     seen = Message(2 * index, parent, Role.USER, Source.ENV, ids, [0] * 21, [NAN] * 21, [-1] * 21)
     logprobs = [-0.1 * (salt % 11), -0.5, -1e-3]
     sampled = [salt % 900, 5, 2]
-    answer = Message(
-        2 * index + 1, 2 * index, Role.ASSISTANT, Source.POLICY, sampled, [1] * 3, logprobs, [salt // 500] * 3
-    )
+    versions, said = [salt // 500] * 3, 2 * index + 1
+    answer = Message(said, 2 * index, Role.ASSISTANT, Source.POLICY, sampled, [1] * 3, logprobs, versions)
     page = f"page {salt % 4001}\nlink home\nlink search\nfield user ''\nfield password ''\nbutton login\ntext {salt}"
-    key, name, said = f"page{salt % 97}", f"{salt:032x}", 2 * index + 1
+    key, name = f"page{salt % 97}", f"{salt:032x}"
     step = Step(index, page, name, "click search", 0.0, {"shape": 0.01}, False, False, True, key, said, 1.5, 0.2)
     return [step], [seen, answer]
 
@@ -137,40 +135,35 @@ def create(url: str) -> Database:
 
 
 def raw(database: Database, turns: int, folder: Path) -> float:
-    """Return the rate of inserting the same rows into empty copies of their tables, by the driver, in the order in
-    which they were made, in as many transactions."""
-    tables = ("trajectory", "step")
+    """Return the rate of inserting the same rows into empty tables, by the driver, with the settings of the store's
+    connections, in the order in which the rows were made, in as many transactions."""
+    tables = ("task", "rollout_group", "trajectory", "step")
+    listed = {name: f"SELECT * FROM {name} ORDER BY {'no' if name == 'task' else 'created_at'}" for name in tables}  # noqa: S608
     with database.read() as conn:
-        listed = {name: f"SELECT * FROM {name} ORDER BY created_at" for name in tables}  # noqa: S608
         rows = {name: [tuple(row) for row in conn.exec_driver_sql(query)] for name, query in listed.items()}
     if database.engine.dialect.name == "sqlite":
-        target: Any = sqlite3.connect(folder / "raw.db", isolation_level=None)
-        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "wal_autocheckpoint=4000"):
-            target.execute(f"PRAGMA {pragma}")
-        source = sqlite3.connect(folder / "store.db")
-        which = f"SELECT sql FROM sqlite_master WHERE tbl_name IN {tables} AND sql IS NOT NULL ORDER BY type DESC"  # noqa: S608
-        for (statement,) in source.execute(which).fetchall():
-            target.execute(statement)
-        source.close()
-        mark, names = "?", {name: name for name in tables}
+        target: Any = create(f"sqlite:///{folder}/raw.db").engine.raw_connection().driver_connection
+        mark, prefix = "?", ""
     else:
         target = psycopg.connect(database.engine.url.set(drivername="postgresql").render_as_string(False))
         target.autocommit = True
+        mark, prefix = "%s", "raw_"
         for name in tables:
             target.execute(f"CREATE TABLE raw_{name} (LIKE {name} INCLUDING ALL)")
-        mark, names = "%s", {name: f"raw_{name}" for name in tables}
         rows = {name: [tuple(map(_adapted, row)) for row in found] for name, found in rows.items()}
     gc.freeze()
     batches = turns // STEPS_PER_COMMIT
     cursor = target.cursor()
+    marks = {name: ",".join([mark] * len(found[0])) for name, found in rows.items()}
+    inserts = {name: f"INSERT INTO {prefix}{name} VALUES ({listed})" for name, listed in marks.items()}  # noqa: S608
+    cursor.executemany(inserts["task"], rows.pop("task"))
     start = time.perf_counter()
     for number in range(batches):
         cursor.execute("BEGIN")
         for name, found in rows.items():
-            first, last = (len(found) * n // batches for n in (number, number + 1))
+            first, last = (-(-len(found) * n // batches) for n in (number, number + 1))
             if last > first:
-                insert = f"INSERT INTO {names[name]} VALUES ({','.join([mark] * len(found[0]))})"  # noqa: S608
-                cursor.executemany(insert, found[first:last])
+                cursor.executemany(inserts[name], found[first:last])
         cursor.execute("COMMIT")
     seconds = time.perf_counter() - start
     target.close()
@@ -184,23 +177,18 @@ def _adapted(value: Any) -> Any:
 def size(conn: Connection) -> int:
     """Return the bytes of the database."""
     if conn.dialect.name == "sqlite":
-        return int(conn.exec_driver_sql("PRAGMA page_count").scalar_one()) * int(
-            conn.exec_driver_sql("PRAGMA page_size").scalar_one()
-        )
-    tables = (
-        "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relname !~ '^(pg_|sql_|raw_)'"
-    )
-    return int(conn.execute(text(tables)).scalar_one())
+        pages, page_bytes = (conn.exec_driver_sql(f"PRAGMA page_{name}").scalar_one() for name in ("count", "size"))
+        return int(pages * page_bytes)
+    tables = "FROM pg_class WHERE relkind = 'r' AND relname !~ '^(pg_|sql_|raw_)'"
+    return int(conn.execute(text(f"SELECT sum(pg_total_relation_size(oid)) {tables}")).scalar_one())
 
 
 def grow(database: Database, steps: int) -> None:
     """Copy the stored trajectories, with their groups and steps, up to about ``steps`` steps."""
     with database.transaction() as tx:
         count = tx.conn.execute(text("SELECT count(*) FROM step")).scalar_one()
-        groups, heads = (
-            tx.conn.execute(text(f"SELECT max(no) FROM {name}")).scalar_one()  # noqa: S608
-            for name in ("rollout_group", "trajectory")
-        )
+        largest = [text(f"SELECT max(no) FROM {name}") for name in ("rollout_group", "trajectory")]  # noqa: S608
+        groups, heads = (tx.conn.execute(query).scalar_one() for query in largest)
         for copy in range(1, steps // count):
             shift = {"no": copy * groups, "group_no": copy * groups}
             _copy(tx.conn, "rollout_group", {**shift, "id": f"'c{copy}-' || id"}, groups)
@@ -323,8 +311,7 @@ def concurrent(url: str, turns: int) -> dict[str, float]:
         before = busy_s()
         children = [subprocess.Popen([*command, "--prefix", f"w{count}-{n}-"]) for n in range(count)]
         while any(child.poll() is None for child in children):
-            if count > 1:
-                waits.append(timed(lambda: _lease(database)))
+            waits += [timed(lambda: _lease(database))] if count > 1 else []
             time.sleep(0.02)
         seconds = time.perf_counter() - start
         rates[count] = count * turns / seconds
@@ -340,9 +327,8 @@ def concurrent(url: str, turns: int) -> dict[str, float]:
 
 def busy_s() -> float:
     """Return the seconds that the machine's cores have worked since it started, added up."""
-    user, nice, system, _idle, _waiting, interrupts, soft, *_ = map(
-        int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
-    )
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    user, nice, system, _idle, _waiting, interrupts, soft, *_ = map(int, fields)
     return (user + nice + system + interrupts + soft) / os.sysconf("SC_CLK_TCK")
 
 

@@ -1,8 +1,8 @@
 """The rows of turns, built by the process that played them: messages encoded, long content staged in the blob folder.
 
 A row is a tuple of the values of ``STEP``, ``PARTIAL_TURN`` or an image's columns; the transaction adds
-``trajectory_no``. The values are ready for the database's driver (texts escaped, hashes as bytes, JSON and times as
-text): the driver inserts many rows in one call, and a conversion per value would take longer than the insert.
+``trajectory_no``. The values are ready for the database's driver (texts escaped, hashes as bytes, JSON, flags and
+times as text): the driver inserts many rows in one call, and a conversion per value would take longer than the insert.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...records import NO_VERSION, Message, Step
-from ..schema.types import dump_json, escape, time_text, utc_now
+from ..schema.types import dump_json, escape, flag_text, time_text, utc_now
 from .blobs import MESSAGES, PNG, TEXT, BlobStore, NewBlob, digest
 from .digests import partial_turn_digest, step_digest
 from .message_codec import encode
@@ -29,6 +29,7 @@ STEP = (
     *("terminated", "truncated", "failed", "action_valid", "state_key", "model_ms", "env_ms"),
     *("messages", "messages_blob", "digest", "created_at"),
 )
+_FLAGS = ("terminated", "truncated", "failed", "action_valid")
 PARTIAL_TURN = ("idx", "messages", "messages_blob", "digest")
 STEP_IMAGE = ("step_idx", "idx", "blob_hash")
 MESSAGE_IMAGE = ("message_idx", "idx", "blob_hash")
@@ -169,6 +170,7 @@ def _add_step(rows: Rows, step: Step, messages: Sequence[Message]) -> None:
         "state_key": escape(step.state_key),
         "reward_parts": None if parts is None else dump_json(parts),
         "messages_blob": _bytes(row["messages_blob"]),
+        **{name: flag_text(row[name]) for name in _FLAGS},
         "digest": bytes.fromhex(step_digest(row, images)),
         "created_at": time_text(row["created_at"]),
     }

@@ -1,6 +1,7 @@
 """Write many rows by the driver, without SQLAlchemy's conversion of each value: the rows have the driver's values.
 
-A row is a tuple: hashes as bytes, UUIDs as hex digits, JSON as text, and times as text in UTC (``types.time_text``).
+A row is a tuple: hashes as bytes, UUIDs as hex digits, JSON as text, flags as 0 or 1 in
+text (``types.flag_text``), and times as text in UTC (``types.time_text``).
 """
 
 from collections.abc import Sequence

@@ -16,7 +16,7 @@ from ..content.written import Tally
 from ..errors import Fenced, NotFound, StoreConflict
 from ..schema import Lookup, insert_once, no_of, partial_turn, rollout_group, step, step_image, task
 from ..schema import trajectory as trajectory_table
-from ..schema.types import dump_json, escape, time_text, uuid7
+from ..schema.types import dump_json, escape, flag_text, time_text, uuid7
 from .bulk_insert import RowInsert, RowUpdate
 from .runs import fence
 from .transaction import Transaction, operation
@@ -149,7 +149,7 @@ def _new_row(tx: Transaction, start: Start, group: Any, now: str) -> tuple[Any, 
         group.purpose,
         trajectory.source.value,
         trajectory.policy,
-        bool(trajectory.deterministic),
+        flag_text(trajectory.deterministic),
         parent,
         trajectory.branched_at,
         now,
@@ -293,6 +293,7 @@ def _end_row(head: Mapping[str, Any], digest: str) -> tuple[Any, ...]:
     final = head["final_observation"]
     return (
         *map(head.__getitem__, _ENDED_PLAIN),
+        None if (success := head["success"]) is None else flag_text(success),
         head["ended_at"],
         escape(head["error"]),
         escape(head["stop_reason"]),
@@ -312,9 +313,19 @@ def _check_whole(trajectory: str, what: str, written: int, stored: int) -> None:
         )
 
 
-_ENDED_PLAIN = ("status", "reward", "success", "n_steps", "n_tokens", "min_version", "max_version")
+_ENDED_PLAIN = ("status", "reward", "n_steps", "n_tokens", "min_version", "max_version")
 _ENDED_HASHES = ("final_observation_blob", "final_observation_hash", "content_digest")
-_ENDED = (*_ENDED_PLAIN, "ended_at", "error", "stop_reason", "final_observation", *_ENDED_HASHES, "digest", "extras")
+_ENDED = (
+    *_ENDED_PLAIN,
+    "success",
+    "ended_at",
+    "error",
+    "stop_reason",
+    "final_observation",
+    *_ENDED_HASHES,
+    "digest",
+    "extras",
+)
 """The columns that the end of a trajectory writes, in the order of ``_end_row``."""
 _END = RowUpdate(trajectory_table, _ENDED)
 
@@ -346,7 +357,7 @@ def _tally(tx: Transaction, no: int, end: End, rows: tuple[int, int]) -> Tally:
 def _heads(conn: Connection, lookup: Lookup, names: Collection[Any]) -> Iterator[dict[str, Any]]:
     """Yield ``_BEGUN`` of trajectories, in the form of the values that a digest covers."""
     for row in lookup.run_plain(conn, names):
-        head = row._asdict()
+        head = dict(zip(_BEGUN, row, strict=True))
         uid, created, deterministic = head["uid"], head["created_at"], head["deterministic"]
         head["uid"] = uid if isinstance(uid, str) else uid.hex
         head["created_at"] = f"{created}+00:00" if isinstance(created, str) else time_text(created)

@@ -34,6 +34,11 @@ def time_text(time: datetime) -> str:
     return time.astimezone(UTC).isoformat(" ", "microseconds")
 
 
+def flag_text(value: bool) -> str:
+    """Return a flag as text, which both databases store as a flag: ``sqlite3`` searches an adapter for each bool."""
+    return "1" if value else "0"
+
+
 def escape(text: str) -> str:
     """Return ``text`` in a form that every database can store; ``unescape`` reverses it."""
     if text.isascii() and "\x00" not in text and _ESCAPE not in text:

@@ -19,7 +19,7 @@ from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
 from ..content.blobs import BlobStore
-from ..content.rows import text_columns
+from ..content.rows import INLINE_TEXT, text_columns
 from ..database import Database
 from ..database_errors import RETRY_S, retried
 from ..errors import StoreError, StoreFull, StoreUnavailable
@@ -311,7 +311,10 @@ def _has_content(write: Write[Any]) -> bool:
     """Return whether a write may have large content that is not staged."""
     if write.operation == append.name:
         return bool(write.arguments["rows"].blobs)
-    return write.operation == finish_trajectory.name
+    if write.operation != finish_trajectory.name:
+        return False
+    final = write.arguments.get("final_observation")
+    return bool(write.arguments.get("final_images")) or (final is not None and len(final) > INLINE_TEXT)
 
 
 def _stage_content(blobs: BlobStore, write: Write[Any]) -> None:
