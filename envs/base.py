@@ -51,6 +51,10 @@ class TurnEnv(gymnasium.Env[Obs, str]):
     """Whether ``snapshot`` and ``restore`` work: a rollout controller may then branch and suspend an
     episode."""
 
+    thread_bound: bool = True
+    """Whether its methods must run in the thread that made it, as a browser's must. If not, calls that take
+    microseconds run in one thread for many environments, which costs a fraction of a thread per environment."""
+
     deadline: float = math.inf
     """When the call that runs times out, on the monotonic clock; the runner sets it before ``reset`` and ``step``."""
 
@@ -163,6 +167,7 @@ class Adapted(TurnEnv):
         self.keeps_sandbox = bool(getattr(core, "keeps_sandbox", False))
         # A wrapper may hold state of the episode that a snapshot of the environment inside it lacks.
         self.restorable = inner is core and bool(getattr(core, "restorable", False))
+        self.thread_bound = bool(getattr(core, "thread_bound", True))
         self.deterministic = bool(getattr(core, "deterministic", not getattr(inner.spec, "nondeterministic", False)))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...envs.runner.env_thread import EnvThread, abandoned_threads
+from ...envs.runner.call_thread import abandoned_threads
+from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import lease_from_run, refuse_leases
 from ...logs import LogFolder
 from ...records import Group, Outcome, Trajectory

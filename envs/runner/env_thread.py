@@ -1,21 +1,21 @@
-"""One thread per environment, with a timeout on every call.
+"""An environment in a thread, with a timeout on every call.
 
 Some environments are bound to the thread that made them (Playwright), and a thread cannot be killed. So one daemon
-thread makes, resets, steps and closes an environment:
+thread makes, resets, steps and closes an environment. Environments that are not ``thread_bound`` and take microseconds
+share one (``shared_thread``).
 
 * A call that exceeds its timeout raises ``EnvTimeout``. Its thread is abandoned, never joined, and counted by
-  ``abandoned_threads()`` until it ends by itself. The ``EnvThread`` is then ``lost`` and refuses further calls.
+  ``call_thread.abandoned_threads()`` until it ends by itself. The ``EnvThread`` is then ``lost`` and refuses further
+  calls.
 * Any exception of the environment, ``SystemExit`` included, arrives as ``EnvironmentFailed`` with the last lines of its
   traceback. The thread continues, so a reset may follow.
 * Return values are checked in the thread (``runner.step_result``), so large observations do not block the event loop.
 """
 
 import asyncio
-import logging
-import threading
+import json
 import time
 from collections.abc import Callable, Mapping
-from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from ...records import Task
@@ -23,47 +23,12 @@ from ..base import TurnEnv
 from ..errors import EnvError, EnvironmentFailed, EnvTimeout, wrap_error
 from ..registry import make
 from ..tasks import env_package
+from .call_thread import CallThread
 from .observations import instructions
+from .shared_thread import Overrun, SharedThread, is_slow
 from .step_result import StepResult, from_reset, from_step
 
-LOG = logging.getLogger(__name__)
-
 T = TypeVar("T")
-_abandoned: list[threading.Thread] = []
-
-
-def abandoned_threads() -> int:
-    """Return how many abandoned threads of this process are still alive."""
-    _abandoned[:] = [thread for thread in _abandoned if thread.is_alive()]
-    return len(_abandoned)
-
-
-class _Thread(threading.Thread):
-    """Runs jobs in order until it gets None or is abandoned."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name=f"env {name}", daemon=True)
-        self.inbox: SimpleQueue[tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]] | None] = (
-            SimpleQueue()
-        )
-        self.abandoned = False
-        self.env: TurnEnv | None = None
-
-    def run(self) -> None:
-        while (job := self.inbox.get()) is not None and not self.abandoned:
-            work, deliver = job
-            try:
-                result, error = work(), None
-            except BaseException as raised:  # noqa: BLE001 - delivered to the caller
-                result, error = None, raised
-            deliver(result, error)
-            del job, work, deliver, result, error
-        if self.env is not None:
-            # Reached when an abandoned call returns after all, or when making the environment failed half-way.
-            try:
-                self.env.close()
-            except BaseException:
-                LOG.warning("an environment did not close", exc_info=True, extra={"thread": self.name})
 
 
 class EnvThread:
@@ -91,7 +56,12 @@ class EnvThread:
         """The installed package that provides the environment, with its version (``envs.tasks.env_package``); set by
         ``make``.
         """
-        self._thread: _Thread | None = None
+        self._thread: CallThread | None = None
+        """The thread of its own; None while it shares one."""
+        self._shared: SharedThread | None = None
+        self._env: TurnEnv | None = None
+        """The environment while it shares a thread."""
+        self._key = f"{env_id} {json.dumps(self.options, sort_keys=True, default=str)}"
 
     @classmethod
     def of(cls, task: Task) -> "EnvThread":
@@ -104,7 +74,7 @@ class EnvThread:
         Raises:
             UnknownEnvironment: the id is not registered; and the errors of the class.
         """
-        self._thread = thread = _Thread(self.env_id)
+        self._thread = thread = CallThread(self.env_id)
         thread.start()
 
         def construct() -> bool:
@@ -124,6 +94,8 @@ class EnvThread:
         except BaseException:
             self._abandon()
             raise
+        if thread.env is not None and not thread.env.thread_bound:
+            self._share(thread)
 
     async def reset(self, seed: int, split: str, timeout_s: float) -> StepResult:
         """Start an episode."""
@@ -155,6 +127,10 @@ class EnvThread:
 
     async def run(self, what: str, work: Callable[[TurnEnv], T], timeout_s: float) -> T:
         """Run a function of the environment in its thread; ``what`` names it in errors."""
+        if self._shared is not None:
+            if not is_slow(self._key):
+                return await self._call_shared(self._shared, what, work, timeout_s)
+            self._unshare()
         thread = self._thread
         env = thread.env if thread else None
         if env is None and not self.lost:
@@ -163,6 +139,16 @@ class EnvThread:
 
     async def close(self, timeout_s: float) -> None:
         """Close the environment and end its thread. Raises nothing: a timeout leaves one more abandoned thread."""
+        if self._shared is not None:
+            assert self._env is not None  # noqa: S101
+            self._shared.bound(self._env, timeout_s)
+            try:
+                await self._call_shared(self._shared, "close", lambda env: env.close(), timeout_s)
+            except EnvError:
+                pass
+            finally:
+                self._stop_sharing()
+            return
         thread = self._thread
         if thread is None or self.lost:
             return
@@ -175,6 +161,35 @@ class EnvThread:
         finally:
             thread.inbox.put(None)
             self._thread = None
+
+    def _share(self, thread: CallThread) -> None:
+        """Move the environment from a thread of its own into the shared one, unless its calls take too long."""
+        self._shared = SharedThread.enter(self._key)
+        if self._shared is not None:
+            self._env, thread.env, self._thread = thread.env, None, None
+            thread.inbox.put(None)
+
+    def _unshare(self) -> None:
+        """Move the environment from the shared thread into one of its own."""
+        thread = self._thread = CallThread(self.env_id)
+        thread.env = self._env
+        thread.start()
+        self._stop_sharing()
+
+    def _stop_sharing(self) -> None:
+        shared, self._shared, self._env = self._shared, None, None
+        if shared is not None:
+            shared.leave()
+
+    async def _call_shared(self, shared: SharedThread, what: str, work: Callable[[TurnEnv], T], timeout_s: float) -> T:
+        env, name = self._env, f"{self.env_id} {what}"
+        assert env is not None  # noqa: S101
+        try:
+            return await shared.call(env, self._key, name, lambda: work(env), timeout_s)
+        except Overrun:
+            self.lost = True
+            self._stop_sharing()
+            raise EnvTimeout(f"{name} did not return within {timeout_s:g} s; its thread is abandoned") from None
 
     async def _wait(self, what: str, work: Callable[[], T], timeout_s: float) -> T:
         name = f"{self.env_id} {what}"
@@ -216,6 +231,4 @@ class EnvThread:
         thread, self._thread = self._thread, None
         self.lost = True
         if thread is not None:
-            thread.abandoned = True
-            thread.inbox.put(None)
-            _abandoned.append(thread)
+            thread.abandon()

@@ -59,6 +59,7 @@ class TextSiteEnv(TurnEnv):
     """
 
     restorable = True
+    thread_bound = False
 
     def __init__(self, family: str = "mix", pool_size: int = 0) -> None:
         if pool_size < 0:

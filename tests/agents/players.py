@@ -15,7 +15,8 @@ from turnwise.agents.rollout.control import Controller
 from turnwise.agents.rollout.episode import Timeouts
 from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.rollout.player import PlayerTurn
-from turnwise.envs.runner.env_thread import EnvThread, abandoned_threads
+from turnwise.envs.runner.call_thread import abandoned_threads
+from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import make_task
 from turnwise.records import Group, Horizon, Message, Outcome, Role, Source, Task, Trajectory
 from turnwise.store.database import Database, open_database

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from turnwise.agents.rollout.group_runner import env_key
 from turnwise.envs.errors import EnvironmentFailed
-from turnwise.envs.runner.env_thread import EnvThread, abandoned_threads
+from turnwise.envs.runner.call_thread import abandoned_threads
+from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import make_task
 from turnwise.errors import TurnwiseError
 from turnwise.records import Status, Trajectory

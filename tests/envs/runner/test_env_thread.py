@@ -16,7 +16,8 @@ from turnwise.envs.errors import (
     UnknownEnvironment,
     wrap_error,
 )
-from turnwise.envs.runner.env_thread import EnvThread, abandoned_threads
+from turnwise.envs.runner.call_thread import abandoned_threads
+from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import make_task
 from turnwise.sandbox.errors import NoEngine
 from turnwise.tests.envs.faulty import FAULTY, HANG, MADE, FaultyEnv

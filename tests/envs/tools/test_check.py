@@ -9,7 +9,7 @@ import gymnasium
 import pytest
 from turnwise.envs import TurnEnv, UnknownEnvironment
 from turnwise.envs.base import Info, Obs
-from turnwise.envs.runner.env_thread import abandoned_threads
+from turnwise.envs.runner.call_thread import abandoned_threads
 from turnwise.envs.text.env import Snapshot, TextSiteEnv
 from turnwise.envs.tools.check import Report, Verdict, check
 from turnwise.envs.tools.checks import Skipped, Subject, oracle_succeeds

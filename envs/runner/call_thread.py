@@ -1,0 +1,60 @@
+"""A daemon thread that runs calls in order, and can be abandoned while one of them hangs.
+
+A thread cannot be killed. An abandoned one is never joined; it is counted until its call returns.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+from ..base import TurnEnv
+
+LOG = logging.getLogger(__name__)
+
+Work = Callable[[], Any]
+Deliver = Callable[[Any, BaseException | None], None]
+"""Receives the result of a call, or its exception, in the thread."""
+
+_abandoned: list[threading.Thread] = []
+
+
+def abandoned_threads() -> int:
+    """Return how many abandoned threads of this process are still alive."""
+    _abandoned[:] = [thread for thread in _abandoned if thread.is_alive()]
+    return len(_abandoned)
+
+
+class CallThread(threading.Thread):
+    """Runs calls in order until it gets None or is abandoned."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=f"env {name}", daemon=True)
+        self.inbox: SimpleQueue[tuple[Work, Deliver] | None] = SimpleQueue()
+        self.abandoned = False
+        self.env: TurnEnv | None = None
+        """The environment that the thread closes when it ends; None if it was closed before."""
+
+    def run(self) -> None:
+        """Run the calls of the inbox."""
+        while (job := self.inbox.get()) is not None and not self.abandoned:
+            work, deliver = job
+            try:
+                result, error = work(), None
+            except BaseException as raised:  # noqa: BLE001 - delivered to the caller
+                result, error = None, raised
+            deliver(result, error)
+            del job, work, deliver, result, error
+        if self.env is not None:
+            # Reached when an abandoned call returns after all, or when making the environment failed half-way.
+            try:
+                self.env.close()
+            except BaseException:
+                LOG.warning("an environment did not close", exc_info=True, extra={"thread": self.name})
+
+    def abandon(self) -> None:
+        """End the thread after its present call, and count it until then."""
+        self.abandoned = True
+        self.inbox.put(None)
+        _abandoned.append(self)

@@ -1,0 +1,198 @@
+"""One thread for the calls of many environments that take microseconds.
+
+A thread per environment costs two switches of threads per call, which is more than such a call. Here the calls that
+wait at the same time run one after another, and their results return to the event loop together.
+
+* Only environments that are not ``thread_bound`` share the thread.
+* The timeout of a call counts from its start. When it expires, the thread is abandoned with that call alone: a new
+  thread takes over the calls behind it.
+* Calls are measured. Once those of an environment take long on average, its instances leave for threads of their own,
+  so that they do not wait for one another.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from ..base import TurnEnv
+from ..errors import wrap_error
+from .call_thread import CallThread
+
+T = TypeVar("T")
+
+MEAN_CALL_MAX_S = 0.005
+"""Mean duration of the calls of an environment, in seconds, above which its instances do not share a thread."""
+MEAN_RATE = 0.02
+"""Weight of one call in that mean. A call of 0.25 s exceeds the bound alone."""
+
+_mean_s: dict[str, float] = {}
+"""Moving mean of the duration of a call, by key of the environment."""
+_threads: "WeakKeyDictionary[asyncio.AbstractEventLoop, SharedThread]" = WeakKeyDictionary()
+
+
+class Overrun(Exception):
+    """A call exceeded its timeout; its environment is lost."""
+
+
+class _Call:
+    """One call. The thread sets its times; everything else belongs to the event loop."""
+
+    __slots__ = ("_claim", "began", "ended", "env", "future", "key", "name", "timeout_s", "work")
+
+    def __init__(self, env: TurnEnv, key: str, name: str, work: Callable[[], Any], timeout_s: float) -> None:
+        self.env = env
+        self.key = key
+        self.name = name
+        self.work = work
+        self.timeout_s = timeout_s
+        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.began = self.ended = 0.0
+        self._claim = threading.Lock()
+
+    def run(self) -> Any:
+        """Run the call, unless the thread before this one began it."""
+        if not self._claim.acquire(blocking=False):
+            raise _Claimed
+        self.began = monotonic()
+        try:
+            return self.work()
+        finally:
+            self.ended = monotonic()
+
+
+class _Claimed(BaseException):
+    """Another thread runs the call."""
+
+
+class SharedThread:
+    """The shared thread of an event loop. Every method is called in that loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._thread = self._start()
+        self._calls: deque[_Call] = deque()
+        """Calls without a delivered result, in their order."""
+        self._results: deque[tuple[_Call, Any, BaseException | None]] = deque()
+        self._is_waking = False
+        """Whether the event loop will take the results."""
+        self._watch: asyncio.TimerHandle | None = None
+        self._users = 0
+
+    @classmethod
+    def enter(cls, key: str) -> "SharedThread | None":
+        """Return the running loop's thread for one more environment, which must ``leave`` it; None if calls of the
+        environments with this key take too long."""
+        if is_slow(key):
+            return None
+        loop = asyncio.get_running_loop()
+        shared = _threads.get(loop)
+        if shared is None:
+            shared = _threads[loop] = cls(loop)
+        shared._users += 1
+        return shared
+
+    def leave(self) -> None:
+        """Give up the place of one environment; the thread ends with the last one."""
+        self._users -= 1
+        if not self._users:
+            self._thread.inbox.put(None)
+            if _threads.get(self._loop) is self:
+                del _threads[self._loop]
+
+    async def call(self, env: TurnEnv, key: str, name: str, work: Callable[[], T], timeout_s: float) -> T:
+        """Run ``work``, which calls ``env``, and return its result; ``name`` names the call in errors.
+
+        Raises:
+            Overrun: it, or a call of ``env`` before it, did not return within its timeout.
+            EnvError: it raised (``errors.wrap_error``).
+        """
+        one = _Call(env, key, name, work, timeout_s)
+        self._calls.append(one)
+        self._submit(one)
+        self._watch_until(monotonic() + timeout_s)
+        result: T = await one.future
+        return result
+
+    def bound(self, env: TurnEnv, timeout_s: float) -> None:
+        """Bound the wait for the calls of ``env`` that nobody awaits any more to ``timeout_s`` from now."""
+        now = monotonic()
+        for one in self._calls:
+            if one.env is env:
+                one.timeout_s = min(one.timeout_s, now - (one.began or now) + timeout_s)
+
+    def _start(self) -> CallThread:
+        thread = CallThread("shared")
+        thread.start()
+        return thread
+
+    def _submit(self, one: _Call) -> None:
+        def deliver(result: Any, error: BaseException | None) -> None:
+            if isinstance(error, _Claimed):
+                return
+            self._results.append((one, result, error))
+            if not self._is_waking:
+                self._is_waking = True
+                try:
+                    self._loop.call_soon_threadsafe(self._settle)
+                except RuntimeError:  # the loop is closed
+                    return
+
+        self._thread.inbox.put((one.run, deliver))
+
+    def _settle(self) -> None:
+        self._is_waking = False
+        while self._results:
+            one, result, error = self._results.popleft()
+            if one not in self._calls:
+                continue  # it returned after its timeout
+            self._calls.remove(one)
+            mean = _mean_s.get(one.key, 0.0)
+            _mean_s[one.key] = mean + MEAN_RATE * (one.ended - one.began - mean)
+            if one.future.done():
+                continue
+            if error is None:
+                one.future.set_result(result)
+            else:
+                one.future.set_exception(wrap_error(one.name, error))
+
+    def _watch_until(self, due: float) -> None:
+        if self._watch is not None:
+            if self._watch.when() <= self._loop.time() + due - monotonic():
+                return
+            self._watch.cancel()
+        self._watch = self._loop.call_later(max(0.0, due - monotonic()), self._check)
+
+    def _check(self) -> None:
+        """Abandon the thread if its call exceeded its timeout, and wait for the next timeout."""
+        self._watch = None
+        self._settle()
+        now = monotonic()
+        late = [one for one in self._calls if one.began and now >= one.began + one.timeout_s]
+        if late:
+            self._replace(late)
+        if self._calls:
+            self._watch_until(min((one.began or now) + one.timeout_s for one in self._calls))
+
+    def _replace(self, late: list[_Call]) -> None:
+        thread, self._thread = self._thread, self._start()
+        thread.env = late[0].env
+        thread.abandon()
+        lost = [one.env for one in late]
+        for one in [one for one in self._calls if any(one.env is env for env in lost)]:
+            self._calls.remove(one)
+            _mean_s[one.key] = 2 * MEAN_CALL_MAX_S
+            if not one.future.done():
+                one.future.set_exception(Overrun())
+        for one in self._calls:
+            self._submit(one)
+        if not self._users:
+            self._thread.inbox.put(None)
+
+
+def is_slow(key: str) -> bool:
+    """Return whether the calls of the environments with this key take too long to share a thread."""
+    return _mean_s.get(key, 0.0) > MEAN_CALL_MAX_S
