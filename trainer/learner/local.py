@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,8 +24,9 @@ from ..algorithms.proximal.base import ProximalPolicy, ProximalTokens, Weights
 from ..config.sections import LearnerConfig
 from .metric_reduction import MetricReducer
 from .minibatches import split_minibatches
-from .model.forward import entropies, load_model, log_distributions, target_logprobs
+from .model.loading import load_model
 from .model.token_model import LocalTokenModel
+from .model.token_scores import TokenScorer, score_with
 from .packing import MicroBatch, Minibatch, pack_minibatch, trained_tokens
 from .record.logprob_trace import LogprobTrace
 from .record.weights_hash import weights_hash
@@ -53,7 +53,8 @@ class Learner:
         self.proximal = proximal
         self.temperature = temperature
         self.model = load_model(model, config.device)
-        self._reference: Any = None
+        self._scorer = TokenScorer(self.model, temperature)
+        self._reference: TokenScorer | None = None
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=config.learning_rate, betas=config.betas, weight_decay=config.weight_decay
         )
@@ -69,7 +70,8 @@ class Learner:
                 f"the reference policy `{folder}` is not a Hugging Face model folder (no config.json): set "
                 "`model.reference` to one"
             )
-        self._reference = load_model(folder, self.config.device).requires_grad_(False)
+        model = load_model(folder, self.config.device).requires_grad_(False)
+        self._reference = TokenScorer(model, self.temperature)
 
     def token_model(self) -> LocalTokenModel:
         """Return a new trainable copy of the reference policy, for an advantage estimator that needs it.
@@ -79,7 +81,7 @@ class Learner:
         """
         if self._reference is None:
             raise TurnwiseError("a token model is a copy of the reference policy: call `load_reference` first")
-        return LocalTokenModel(self._reference, self.config, self.temperature)
+        return LocalTokenModel(self._reference, self.config)
 
     def named_parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
         """Return the parameters by their names in the Hugging Face checkpoint; a tied matrix appears once."""
@@ -96,17 +98,13 @@ class Learner:
         Args:
             weights: parameters by name to use instead of the present ones.
         """
-        with torch.no_grad():
-            distributions = log_distributions(self.model, micro_batch, self.temperature, weights)
-            return target_logprobs(distributions, micro_batch.targets)
+        return score_with(self._scorer, micro_batch, weights)
 
     def _reference_logprobs(self, micro_batch: MicroBatch) -> Tensor:
         """Return the log-probabilities of the trained tokens under the reference policy. Shape (m,)."""
         if self._reference is None:
             raise TurnwiseError("the loss needs a reference policy: call `load_reference` before the first update")
-        with torch.no_grad():
-            distributions = log_distributions(self._reference, micro_batch, self.temperature)
-            return target_logprobs(distributions, micro_batch.targets)
+        return score_with(self._reference, micro_batch)
 
     def update(
         self,
@@ -244,13 +242,9 @@ class Learner:
     def _token_batch(self, one: MicroBatch, minibatch: Minibatch, start: Tensor | None) -> TokenBatch:
         """Return the tokens of a micro-batch with the log-probabilities and entropies that the loss reads."""
         needs = self.loss.needs
-        distributions = log_distributions(self.model, one, self.temperature)
-        logprobs = target_logprobs(distributions, one.targets)
-        needed: dict[Need, Tensor] = {}
-        if Need.ENTROPY_GRADIENT in needs:
-            needed[Need.ENTROPY_GRADIENT] = entropies(distributions)
-        elif Need.ENTROPY in needs:
-            needed[Need.ENTROPY] = entropies(distributions.detach())
+        entropy = next((one for one in (Need.ENTROPY_GRADIENT, Need.ENTROPY) if one in needs), None)
+        logprobs, entropies = self._scorer(one, entropy)
+        needed: dict[Need, Tensor] = {} if entropy is None or entropies is None else {entropy: entropies}
         if Need.REFERENCE in needs:
             needed[Need.REFERENCE] = self._reference_logprobs(one)
         current = logprobs.detach()

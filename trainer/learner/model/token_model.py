@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +26,7 @@ from ...config.sections import LearnerConfig
 from ..checkpoint import load_optimizer, optimizer_tensors
 from ..packing import MicroBatch, pack, split_micro_batches
 from ..samples import samples
-from .forward import log_distributions, target_logprobs
+from .token_scores import TokenScorer, score_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +49,17 @@ class _Packed:
 class LocalTokenModel:
     """The copy in this process; implements ``TokenModel`` with AdamW, without weight decay."""
 
-    def __init__(self, reference: Any, config: LearnerConfig, temperature: float) -> None:
-        """Copy ``reference``, the frozen model of the reference policy. ``temperature`` divides the logits."""
+    def __init__(self, reference: TokenScorer, config: LearnerConfig) -> None:
+        """Copy the model of ``reference``, the frozen reference policy."""
         self._reference = reference
-        self._model = deepcopy(reference).requires_grad_(True)
+        self._scorer = deepcopy(reference).requires_grad_(True)
+        self._model = self._scorer.model
         self._config = config
-        self._temperature = temperature
         self._optimizer = torch.optim.AdamW(self._model.parameters(), betas=config.betas, weight_decay=0.0)
 
     def logprobs(self, trajectories: Sequence[Trajectory]) -> TokenLogprobs:
         """Return the log-probabilities under this model, without gradient."""
-        return self._score(self._model, trajectories)
+        return self._score(self._scorer, trajectories)
 
     def reference_logprobs(self, trajectories: Sequence[Trajectory]) -> TokenLogprobs:
         """Return the log-probabilities under the reference policy, without gradient."""
@@ -79,8 +78,7 @@ class LocalTokenModel:
         """
         packed = self._pack(trajectories)
         sizes = [len(one.targets) for one in packed.micro_batches]
-        with torch.no_grad():
-            values = [self._forward(self._model, one) for one in packed.micro_batches]
+        values = [score_with(self._scorer, one).cpu() for one in packed.micro_batches]
         if not values:
             return 0.0
         flat = torch.cat(values).requires_grad_(True)
@@ -88,7 +86,7 @@ class LocalTokenModel:
         (weights,) = torch.autograd.grad(result, flat)
         self._optimizer.zero_grad(set_to_none=True)
         for one, weight in zip(packed.micro_batches, torch.split(weights, sizes), strict=True):
-            (weight * self._forward(self._model, one)).sum().backward()  # type: ignore[no-untyped-call]
+            (weight * self._scorer(one).logprobs.cpu()).sum().backward()
         total = float(result.detach())
         norm = float(torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._config.max_grad_norm))
         if not (math.isfinite(total) and math.isfinite(norm)):
@@ -117,15 +115,10 @@ class LocalTokenModel:
         moments = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
         load_optimizer(self._model, self._optimizer, moments)
 
-    def _score(self, model: Any, trajectories: Sequence[Trajectory]) -> TokenLogprobs:
+    def _score(self, scorer: TokenScorer, trajectories: Sequence[Trajectory]) -> TokenLogprobs:
         packed = self._pack(trajectories)
-        with torch.no_grad():
-            values = [self._forward(model, one) for one in packed.micro_batches]
+        values = [score_with(scorer, one).cpu() for one in packed.micro_batches]
         return packed.by_turn(torch.cat(values) if values else torch.zeros(0))
-
-    def _forward(self, model: Any, one: MicroBatch) -> Tensor:
-        distributions = log_distributions(model, one, self._temperature)
-        return target_logprobs(distributions, one.targets).cpu()
 
     def _pack(self, trajectories: Sequence[Trajectory]) -> _Packed:
         """Return the own tokens of the trajectories in micro-batches, none of which splits a path."""

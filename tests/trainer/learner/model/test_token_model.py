@@ -18,7 +18,6 @@ from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
 from turnwise.trainer.config.sections import LearnerConfig
 from turnwise.trainer.learner.local import Learner
-from turnwise.trainer.learner.model.forward import log_distributions
 
 MEMBERS = tree_group("g", 0).group.trajectories
 
@@ -109,9 +108,7 @@ def test_the_gradient_is_that_of_one_pass(model: Path) -> None:
     made = learner(model, max_grad_norm=1e9)
     copy = made.token_model()
     packed = copy._pack(MEMBERS)
-    logprobs = [
-        log_distributions(made.model, one, 1.0).gather(-1, one.targets[:, None])[:, 0] for one in packed.micro_batches
-    ]
+    logprobs = [made._scorer(one).logprobs for one in packed.micro_batches]
     curved(packed.by_turn(torch.cat(logprobs))).backward()
     gradients = _gradients(copy, lambda: copy.step(MEMBERS, curved, 0.0))
     for parameter, gradient in zip(made.model.parameters(), gradients, strict=True):
