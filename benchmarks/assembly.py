@@ -32,7 +32,7 @@ from turnwise.store.content.token_codec import Tokens, decode, encode
 from turnwise.trainer.algorithms.advantages.grpo import GRPO
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.learner.batch import assemble
-from turnwise.trainer.learner.packing import pack, split_micro_batches
+from turnwise.trainer.learner.packing import pack_minibatch
 
 GROUPS, MEMBERS, TURNS = 8, 8, 16
 SAMPLED_SHARE = 0.25
@@ -99,7 +99,7 @@ def assembly(blobs: list[list[list[bytes]]]) -> int:
         loss=DecoupledPPO(),
         streams=(),
     )
-    return sum(len(pack(part).targets) for part in split_micro_batches(batch.samples, MICRO_BATCH_TOKENS))
+    return sum(len(one.targets) for one in pack_minibatch(batch.samples, MICRO_BATCH_TOKENS).micro_batches)
 
 
 _DECODED: list[Tokens] = []

@@ -41,6 +41,7 @@ MATHEMATICS: dict[str, Any] = {
     "learner": {
         "learning_rate",
         "min_learning_rate",
+        "lr_schedule",
         "lr_warmup_steps",
         "betas",
         "weight_decay",
@@ -48,6 +49,7 @@ MATHEMATICS: dict[str, Any] = {
         "max_kl",
         "num_minibatches",
         "num_epochs",
+        "dtype",
     },
     "engine": {"dtype"},
     "sft_warmup": True,

@@ -123,7 +123,10 @@ class LearnerConfig(Section):
     learning_rate: float = Field(1e-6, gt=0)
     """Peak learning rate of AdamW."""
     min_learning_rate: float = Field(0.0, ge=0)
-    """The rate at the end of the run; the decay is quadratic, along `max_steps` if set, else along `max_seconds`."""
+    """The rate at the end of the run."""
+    lr_schedule: Literal["constant", "linear", "cosine", "quadratic"] = "quadratic"
+    """Shape of the decay to `min_learning_rate`, along `max_steps` if set, else along `max_seconds`; `quadratic` falls
+    slowly at first."""
     lr_warmup_steps: int = Field(10, ge=0)
     """Updates over which the rate rises to ``learning_rate``, while AdamW estimates the scale of the gradients."""
     betas: tuple[_Beta, _Beta] = (0.9, 0.95)
@@ -140,6 +143,11 @@ class LearnerConfig(Section):
     """Passes over a batch."""
     max_tokens_per_micro_batch: int = Field(2048, ge=1)
     """Tokens packed into one forward and backward pass."""
+    activation_checkpointing: bool = False
+    """Compute each decoder layer again in the backward pass: less memory per token of a micro-batch, a third more
+    time."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Data type of the forward and backward pass; weights, gradients and the optimizer stay in float32."""
     num_threads: int = Field(1, ge=1)
     """CPU threads of the learner."""
     device: str = "cpu"

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,15 +23,17 @@ from ..algorithms.groups import TrainSample
 from ..algorithms.losses.base import Need, PolicyLoss, TokenBatch, k3
 from ..algorithms.proximal.base import ProximalPolicy, ProximalTokens, Weights
 from ..config.sections import LearnerConfig
-from .metric_reduction import MetricReducer
-from .minibatches import split_minibatches
+from .model.activation_checkpointing import checkpoint_activations
 from .model.loading import load_model
 from .model.token_model import LocalTokenModel
 from .model.token_scores import TokenScorer, score_with
+from .optimization.learning_rate import learning_rate
+from .optimization.metric_reduction import MetricReducer
+from .optimization.minibatches import split_minibatches
+from .optimization.trust_region import backtrack
 from .packing import MicroBatch, Minibatch, pack_minibatch, trained_tokens
 from .record.logprob_trace import LogprobTrace
 from .record.weights_hash import weights_hash
-from .trust_region import backtrack
 
 STEP_METRICS = {"loss": 0.0, "grad_norm": 0.0, "step_scale": 1.0, "lr_scale": 1.0}
 """Metrics per optimizer step, with their values in an update without a step. An update reports their means."""
@@ -53,10 +56,17 @@ class Learner:
         self.proximal = proximal
         self.temperature = temperature
         self.model = load_model(model, config.device)
-        self._scorer = TokenScorer(self.model, temperature)
+        if config.activation_checkpointing:
+            checkpoint_activations(self.model)
+        self._dtype = getattr(torch, config.dtype)
+        self._scorer = TokenScorer(self.model, temperature, self._dtype)
         self._reference: TokenScorer | None = None
         self.optimizer = torch.optim.AdamW(
-            self.model.parameters(), lr=config.learning_rate, betas=config.betas, weight_decay=config.weight_decay
+            self.model.parameters(),
+            lr=config.learning_rate,
+            betas=config.betas,
+            weight_decay=config.weight_decay,
+            fused=True,
         )
 
     def load_reference(self, folder: str | Path) -> None:
@@ -71,7 +81,7 @@ class Learner:
                 "`model.reference` to one"
             )
         model = load_model(folder, self.config.device).requires_grad_(False)
-        self._reference = TokenScorer(model, self.temperature)
+        self._reference = TokenScorer(model, self.temperature, self._dtype)
 
     def token_model(self) -> LocalTokenModel:
         """Return a new trainable copy of the reference policy, for an advantage estimator that needs it.
@@ -144,7 +154,7 @@ class Learner:
         steps: list[dict[str, float]] = []
         for number, part in enumerate(parts, 1):
             chosen = [trained[index] for index in part]
-            start_logprobs = None if start is None else torch.cat([start[index] for index in part])
+            start_logprobs = None if start is None else [start[index] for index in part]
             name = f"optimizer step {number} of {len(parts)}"
             step_trace = (trace, [positions[index] for index in part]) if trace is not None else None
             steps.append(self._optimizer_step(chosen, start_logprobs, name, metrics, step_trace))
@@ -155,10 +165,8 @@ class Learner:
         return {**metrics.reduced(), **means, "learning_rate": rate, "tokens": float(sum(sizes))}
 
     def _set_learning_rate(self, lr_progress: float, update: int) -> float:
-        """Set and return the learning rate: a linear rise, and a quadratic decay to ``min_learning_rate``."""
-        config = self.config
-        rate = config.learning_rate + lr_progress**2 * (config.min_learning_rate - config.learning_rate)
-        rate *= min(1.0, (update + 1) / (config.lr_warmup_steps + 1))
+        """Set and return the learning rate."""
+        rate = learning_rate(self.config, lr_progress, update)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         return rate
@@ -170,12 +178,14 @@ class Learner:
         """Return the present log-probabilities of the trained tokens of each sample."""
         minibatch = self._pack(samples)
         logprobs = torch.cat([self.compute_logprobs(one) for one in minibatch.micro_batches])
-        return list(torch.split(logprobs, minibatch.lengths.tolist()))
+        order = [index for part in minibatch.parts for index in part]
+        parts = torch.split(logprobs, minibatch.lengths[order].tolist())
+        return [parts[position] for position in np.argsort(order)]
 
     def _optimizer_step(
         self,
         samples: Sequence[TrainSample],
-        start_logprobs: Tensor | None,
+        start_logprobs: Sequence[Tensor] | None,
         name: str,
         metrics: MetricReducer,
         trace: tuple[LogprobTrace, Sequence[int]] | None = None,
@@ -184,7 +194,8 @@ class Learner:
 
         Args:
             samples: the minibatch; every sample has a trained token.
-            start_logprobs: the log-probabilities at the start of the update; None if they are the current ones.
+            start_logprobs: per sample, the log-probabilities at the start of the update; None if they are the current
+                ones.
             name: names the step in an error.
             metrics: the loss's metrics are added here.
             trace: receives the log-probabilities of the samples, which have these indices in the batch.
@@ -196,7 +207,7 @@ class Learner:
         micro_batches = minibatch.micro_batches
         starts: Sequence[Tensor | None] = [None] * len(micro_batches)
         if start_logprobs is not None:
-            starts = torch.split(start_logprobs, [len(one.targets) for one in micro_batches])
+            starts = [torch.cat([start_logprobs[index] for index in part]) for part in minibatch.parts]
         total = 0.0
         step_metrics = MetricReducer()
         before: list[Tensor] = []
@@ -227,7 +238,7 @@ class Learner:
                 "least 0; the step is not applied, and the run resumes from its last checkpoint"
             )
         if trace is not None:
-            trace[0].add(trace[1], minibatch.lengths, before, proximal)
+            trace[0].add(trace[1], minibatch, before, proximal)
         max_kl = self.config.max_kl
         parameters = list(self.model.parameters())
         weights = [one.detach().clone() for one in parameters] if max_kl else []

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..algorithms.groups import TrainSample
 from ..algorithms.losses.base import Totals
+from .optimization.micro_batches import split_micro_batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,11 @@ class MicroBatch:
 
 @dataclass(frozen=True, slots=True)
 class Minibatch:
-    """The micro-batches of one optimizer step."""
+    """The micro-batches of one rank in one optimizer step; lengths and totals are those of all ranks."""
 
     micro_batches: Sequence[MicroBatch]
+    parts: Sequence[Sequence[int]]
+    """Per micro-batch, the indices of its samples in the minibatch."""
     lengths: Tensor
     """int64 (samples,): trained tokens per sample"""
     totals: Totals
@@ -74,41 +77,28 @@ def group_indices(samples: Sequence[TrainSample]) -> dict[str, int]:
 
 
 def pack_minibatch(samples: Sequence[TrainSample], max_tokens: int, device: str = "cpu") -> Minibatch:
-    """Return the samples in micro-batches of at most ``max_tokens`` tokens, in order."""
+    """Return the samples in micro-batches of at most ``max_tokens`` tokens; a longer sample is alone in one."""
     groups = group_indices(samples)
-    micro_batches: list[MicroBatch] = []
-    first = 0
-    for part in split_micro_batches(samples, max_tokens):
-        micro_batches.append(pack(part, device, first=first, groups=groups))
-        first += len(part)
+    parts = split_micro_batches([len(one.sample.tokens) for one in samples], max_tokens)
+    micro_batches = [pack([samples[index] for index in part], device, indices=part, groups=groups) for part in parts]
     counts = [len(trained_tokens(one)) for one in samples]
-    weight = sum(float(one.weights.sum()) for one in micro_batches)
+    weight = sum(float(one.weights[1:].sum(dtype=np.float64)) for one in samples)
     trained_groups = {one.group for one, count in zip(samples, counts, strict=True) if count}
     totals = Totals(weight, sum(count > 0 for count in counts), len(trained_groups))
-    return Minibatch(micro_batches, torch.as_tensor(counts, dtype=torch.int64, device=device), totals)
-
-
-def split_micro_batches(samples: Sequence[TrainSample], max_tokens: int) -> list[list[TrainSample]]:
-    """Return the samples in order, in lists of at most ``max_tokens`` tokens. A longer sample is a list by itself."""
-    parts: list[list[TrainSample]] = []
-    used = max_tokens
-    for sample in samples:
-        size = len(sample.sample.tokens)
-        if used + size > max_tokens:
-            parts.append([])
-            used = 0
-        parts[-1].append(sample)
-        used += size
-    return parts
+    return Minibatch(micro_batches, parts, torch.as_tensor(counts, dtype=torch.int64, device=device), totals)
 
 
 def pack(
-    samples: Sequence[TrainSample], device: str = "cpu", *, first: int = 0, groups: Mapping[str, int] | None = None
+    samples: Sequence[TrainSample],
+    device: str = "cpu",
+    *,
+    indices: Sequence[int] | None = None,
+    groups: Mapping[str, int] | None = None,
 ) -> MicroBatch:
     """Return the micro-batch of these samples, in order.
 
     Args:
-        first: index of the first sample in its minibatch.
+        indices: index of each sample in the minibatch; by default, samples count from 0 in this micro-batch.
         groups: index of each group in the minibatch; by default, groups count from 0 in this micro-batch.
     """
     groups = group_indices(samples) if groups is None else groups
@@ -141,6 +131,6 @@ def pack(
         staleness=column([one.staleness for one in samples], torch.int64).clamp(min=0),
         turns=column([one.sample.turns for one in samples], torch.int64),
         sources=column([one.sample.sources for one in samples], torch.int64),
-        sequences=repeated(range(first, first + len(samples))),
+        sequences=repeated(range(len(samples)) if indices is None else indices),
         groups=repeated([groups[one.group] for one in samples]),
     )

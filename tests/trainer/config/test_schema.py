@@ -34,7 +34,7 @@ OPERATIONAL = {
         "turn_timeout_s",
         "group_timeout_s",
     },
-    "learner": {"max_tokens_per_micro_batch", "num_threads", "device"},
+    "learner": {"activation_checkpointing", "max_tokens_per_micro_batch", "num_threads", "device"},
     "engine": {
         "max_num_seqs",
         "max_num_batched_tokens",

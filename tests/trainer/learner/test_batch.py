@@ -6,8 +6,6 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import PrivateAttr
 from turnwise.agents.rollout.control import LOSS_WEIGHT
 from turnwise.errors import TurnwiseError
@@ -29,11 +27,11 @@ from turnwise.tests.trainer.scored_groups import scored
 from turnwise.trainer.algorithms.advantages.base import GroupAdvantage
 from turnwise.trainer.algorithms.advantages.grpo import GRPO
 from turnwise.trainer.algorithms.filters.samples.negative_advantage_weight import NegativeAdvantageWeight
-from turnwise.trainer.algorithms.groups import Credit, TrainSample
+from turnwise.trainer.algorithms.groups import Credit
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.learner.batch import assemble
 from turnwise.trainer.learner.batch_stats import batch_items
-from turnwise.trainer.learner.packing import pack, split_micro_batches
+from turnwise.trainer.learner.packing import pack
 from turnwise.trainer.learner.samples import samples
 from turnwise.trainer.learner.staleness import staleness, sweep
 
@@ -206,21 +204,6 @@ def test_a_sample_filter_changes_weights_only() -> None:
     members = trajectory("a", 1.0, versions=(3,)), trajectory("b", 0.0, versions=(3,))
     train_batch = assembled([group(*members)], filters=[NegativeAdvantageWeight(weight=0.25)])
     assert [max(one.weights) for one in train_batch.samples] == [1.0, 0.25]
-
-
-NONE, AGES = np.empty(0, np.float32), np.empty(0, np.int32)
-LENGTHS = st.lists(st.integers(1, 30), max_size=20)
-
-
-@given(LENGTHS, st.integers(1, 40))
-def test_micro_batches_keep_every_sample_in_order_within_the_limit(lengths: list[int], limit: int) -> None:
-    train_samples = [
-        TrainSample(samples(trajectory("a", *[0.0] * length))[0], "g", NONE, NONE, AGES) for length in lengths
-    ]
-    parts = split_micro_batches(train_samples, limit)
-    assert [one for part in parts for one in part] == train_samples
-    assert all(part for part in parts)
-    assert all(len(part) == 1 or sum(len(one.sample.tokens) for one in part) <= limit for part in parts)
 
 
 def test_pack_points_at_the_position_before_each_trained_token() -> None:

@@ -34,9 +34,9 @@ from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.sections import LearnerConfig
 from turnwise.trainer.learner.batch import assemble
 from turnwise.trainer.learner.local import Learner, NonFiniteLoss
-from turnwise.trainer.learner.metric_reduction import MetricReducer
-from turnwise.trainer.learner.minibatches import split_minibatches
-from turnwise.trainer.learner.packing import pack, split_micro_batches
+from turnwise.trainer.learner.optimization.metric_reduction import MetricReducer
+from turnwise.trainer.learner.optimization.minibatches import split_minibatches
+from turnwise.trainer.learner.packing import pack_minibatch
 
 NAN = float("nan")
 WORDS = [f"w{i}" for i in range(20)]
@@ -244,9 +244,7 @@ def test_a_step_beyond_the_kl_bound_is_shortened(model: Path) -> None:
     for limit in (None, 1e-3):
         config = LEARNER.model_copy(update={"learning_rate": 3e-2, "min_learning_rate": 3e-2, "max_kl": limit})
         learner = Learner(model, config, slots.loss, slots.proximal, 1.0)
-        micro_batches = [
-            pack(part) for part in split_micro_batches(train_batch.samples, config.max_tokens_per_micro_batch)
-        ]
+        micro_batches = pack_minibatch(train_batch.samples, config.max_tokens_per_micro_batch).micro_batches
         before = [learner.compute_logprobs(one) for one in micro_batches]
         scale = learner.update(train_batch.samples, 0.0, 0, Random(0))["step_scale"]
         after = [learner.compute_logprobs(one) for one in micro_batches]

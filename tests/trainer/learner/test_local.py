@@ -66,6 +66,8 @@ def test_indices_and_totals_are_those_of_the_whole_optimizer_step(model: Path) -
     metrics = learner(model, loss).update(SAMPLES, 0.0, 0, Random(0))
     assert loss._prepared == [SAMPLES]
     assert len(loss._batches) > 2
+    order = [index for batch in loss._batches for index in batch.sequence.unique_consecutive().tolist()]
+    assert sorted(order) == list(range(8))
     trained = [one.weights > 0 for one in SAMPLES]
     for name, values in {
         "sequence": [np.full(len(one.weights), i) for i, one in enumerate(SAMPLES)],
@@ -75,7 +77,7 @@ def test_indices_and_totals_are_those_of_the_whole_optimizer_step(model: Path) -
         "source": [np.full(len(one.weights), SOURCES.index(Source.POLICY)) for one in SAMPLES],
         "behavior": [one.sample.logprobs for one in SAMPLES],
     }.items():
-        expected = np.concatenate([value[mask] for value, mask in zip(values, trained, strict=True)])
+        expected = np.concatenate([values[index][trained[index]] for index in order])
         assert torch.cat([getattr(batch, name) for batch in loss._batches]).tolist() == expected.tolist(), name
     tokens = [int(mask.sum()) for mask in trained]
     for batch in loss._batches:

@@ -85,6 +85,17 @@ def packed(lengths: Sequence[int]) -> Iterator[None]:
         _lengths.pop()
 
 
+def current_lengths() -> Sequence[int]:
+    """Return the sequence lengths of the present ``with packed(lengths)`` block.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    if not _lengths:
+        raise RuntimeError("packed attention was called outside `with packed(lengths)`: sequence lengths are missing")
+    return _lengths[-1]
+
+
 def packed_attention(
     module: Any,
     query: torch.Tensor,
@@ -112,9 +123,7 @@ def packed_attention(
             f"{type(module).__name__} uses `{used[0]}`, and the learner computes full causal attention only: set "
             "`model.path` to a model with full attention in every layer"
         )
-    if not _lengths:
-        raise RuntimeError("packed attention was called outside `with packed(lengths)`: sequence lengths are missing")
-    lengths = _lengths[-1]
+    lengths = list(current_lengths())
     grouped = query.shape[1] != key.shape[1]
     parts = [
         scaled_dot_product_attention(q, k, v, is_causal=True, scale=scaling, enable_gqa=grouped)

@@ -24,7 +24,8 @@ from ...algorithms.advantages.base import TokenLogprobs
 from ...algorithms.groups import TrainSample
 from ...config.sections import LearnerConfig
 from ..checkpoint import load_optimizer, optimizer_tensors
-from ..packing import MicroBatch, pack, split_micro_batches
+from ..optimization.micro_batches import split_micro_batches
+from ..packing import MicroBatch, pack
 from ..samples import samples
 from .token_scores import TokenScorer, score_with
 
@@ -55,7 +56,7 @@ class LocalTokenModel:
         self._scorer = deepcopy(reference).requires_grad_(True)
         self._model = self._scorer.model
         self._config = config
-        self._optimizer = torch.optim.AdamW(self._model.parameters(), betas=config.betas, weight_decay=0.0)
+        self._optimizer = torch.optim.AdamW(self._model.parameters(), betas=config.betas, weight_decay=0.0, fused=True)
 
     def logprobs(self, trajectories: Sequence[Trajectory]) -> TokenLogprobs:
         """Return the log-probabilities under this model, without gradient."""
@@ -131,8 +132,10 @@ class LocalTokenModel:
                 values, ages = zeros.astype(np.float32), zeros.astype(np.int32)
                 made.append(TrainSample(sample, trajectory.group, values, weights, ages))
                 owners.append(owner)
-        parts = split_micro_batches(made, self._config.max_tokens_per_micro_batch)
-        micro_batches = [pack(part, self._config.device) for part in parts]
+        parts = split_micro_batches([len(one.weights) for one in made], self._config.max_tokens_per_micro_batch)
+        micro_batches = [pack([made[index] for index in part], self._config.device) for part in parts]
+        packed = [index for part in parts for index in part]
+        made, owners = [made[index] for index in packed], [owners[index] for index in packed]
         turns = [one.turns.cpu().numpy() for one in micro_batches]
         flat_turns = np.concatenate([np.zeros(0, np.int64), *turns])
         sizes = [int(np.count_nonzero(one.weights[1:])) for one in made]

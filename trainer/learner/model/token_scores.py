@@ -37,11 +37,17 @@ class TokenScores(NamedTuple):
 class TokenScorer(nn.Module):
     """Scores tokens with a Hugging Face causal language model."""
 
-    def __init__(self, model: Any, temperature: float) -> None:
-        """Score with ``model``; ``temperature`` divides its logits."""
+    def __init__(self, model: Any, temperature: float, dtype: torch.dtype = torch.float32) -> None:
+        """Score with ``model``, in float32.
+
+        Args:
+            temperature: divides the logits.
+            dtype: of the products of matrices; the weights and their gradients keep theirs.
+        """
         super().__init__()
         self.model = model
         self.temperature = temperature
+        self.dtype = dtype
 
     def forward(self, micro_batch: MicroBatch, entropy: Need | None = None) -> TokenScores:
         """Return the scores of the trained tokens.
@@ -49,7 +55,7 @@ class TokenScorer(nn.Module):
         Args:
             entropy: ``Need.ENTROPY`` or ``Need.ENTROPY_GRADIENT``; None computes no entropies.
         """
-        with attention.packed(micro_batch.lengths):
+        with attention.packed(micro_batch.lengths), self._autocast():
             decoded = self.model.base_model(
                 input_ids=micro_batch.token_ids, position_ids=micro_batch.position_ids, use_cache=False
             )
@@ -69,10 +75,16 @@ class TokenScorer(nn.Module):
         entropies = [one.entropies for one in parts if one.entropies is not None]
         return TokenScores(torch.cat([one.logprobs for one in parts]), torch.cat(entropies) if entropies else None)
 
+    def _autocast(self) -> torch.autocast:
+        enabled = self.dtype != torch.float32
+        return torch.autocast(self.model.device.type, self.dtype if enabled else torch.bfloat16, enabled)
+
     def _score(self, decoded: Any, hidden: Tensor, targets: Tensor, entropy: Need | None) -> TokenScores:
         """Return the scores of the tokens ``targets``, int64 (rows,), from hidden states (1, rows, size)."""
-        logits = _logits(self.model, decoded, hidden) / self.temperature
-        distributions = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+        with self._autocast():
+            logits = _logits(self.model, decoded, hidden)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / self.temperature
+        distributions = logits.log_softmax(-1)
         logprobs = distributions.gather(-1, targets[:, None])[:, 0]
         if entropy is None:
             return TokenScores(logprobs, None)

@@ -7,6 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..packing import Minibatch
+
 
 class LogprobTrace:
     """Log-probabilities per sample, from the first optimizer step of the update that trains on the sample."""
@@ -18,18 +20,19 @@ class LogprobTrace:
         """Index of the sample in the batch -> those of the proximal policy. (trained tokens,)"""
 
     def add(
-        self, samples: Sequence[int], lengths: Tensor, current: Sequence[Tensor], proximal: Sequence[Tensor]
+        self, samples: Sequence[int], minibatch: Minibatch, current: Sequence[Tensor], proximal: Sequence[Tensor]
     ) -> None:
         """Add one optimizer step; a sample of an earlier step keeps its first values.
 
         Args:
-            samples: indices of the samples of the step, in the batch.
-            lengths: int64 (samples,): trained tokens per sample.
+            samples: index in the batch of each sample of the minibatch.
             current, proximal: per micro-batch, the values of its trained tokens.
         """
-        if all(index in self.current for index in samples):
+        order = [index for part in minibatch.parts for index in part]
+        if all(samples[index] in self.current for index in order):
             return
+        lengths = minibatch.lengths[order].tolist()
         for found, values in ((self.current, current), (self.proximal, proximal)):
             flat = torch.cat(list(values)).detach().cpu()
-            for index, part in zip(samples, torch.split(flat, lengths.tolist()), strict=True):
-                found.setdefault(index, part.numpy().astype(np.float32))
+            for index, part in zip(order, torch.split(flat, lengths), strict=True):
+                found.setdefault(samples[index], part.numpy().astype(np.float32))

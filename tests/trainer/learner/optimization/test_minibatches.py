@@ -4,7 +4,7 @@ from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
-from turnwise.trainer.learner.minibatches import split_minibatches
+from turnwise.trainer.learner.optimization.minibatches import split_minibatches
 
 SIZES = st.lists(st.integers(1, 50), max_size=40)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import torch
 
-from ..algorithms.losses.base import Metric
+from ...algorithms.losses.base import Metric
 
 
 class MetricReducer:

@@ -1,0 +1,50 @@
+"""Activation checkpointing: the backward pass computes each decoder layer again instead of keeping its activations.
+
+The second computation is outside the forward call, so it sets the sequence lengths of the first one again.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from ....errors import TurnwiseError
+from . import packed_attention as attention
+
+
+def decoder_layers(model: nn.Module) -> list[nn.Module]:
+    """Return the decoder layers of a Hugging Face model, in their order.
+
+    Raises:
+        TurnwiseError: the class of the model marks no layers.
+    """
+    layers = [one for one in model.modules() if isinstance(one, GradientCheckpointingLayer)]
+    if not layers:
+        raise TurnwiseError(
+            f"`{type(model).__name__}` marks no decoder layers, so neither `learner.activation_checkpointing` nor "
+            '`learner.backend = "fsdp"` can be used with this model: turn them off'
+        )
+    return layers
+
+
+def checkpoint_activations(model: nn.Module) -> None:
+    """Compute each decoder layer again in the backward pass.
+
+    Raises:
+        TurnwiseError: the class of the model marks no layers.
+    """
+    for layer in decoder_layers(model):
+        layer.forward = partial(_checkpointed, layer.forward)
+
+
+def _checkpointed(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    lengths = attention.current_lengths()
+
+    def contexts() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+        return nullcontext(), attention.packed(lengths)
+
+    return checkpoint(forward, *args, use_reentrant=False, preserve_rng_state=False, context_fn=contexts, **kwargs)
