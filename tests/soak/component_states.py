@@ -18,8 +18,8 @@ from turnwise.tests.chaos.harness import url
 from turnwise.trainer.algorithms.component import Component
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.schema import RunConfig
+from turnwise.trainer.learner.backends.local import Learner
 from turnwise.trainer.learner.checkpoint import read_component_tensors, read_state
-from turnwise.trainer.learner.local import Learner
 
 
 def check_states(folder: Path, run: str, config: RunConfig, state: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from turnwise.tests.agents.players import Stage
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.context import RunContext
-from turnwise.trainer.learner.local import Learner
+from turnwise.trainer.learner.backends.local import Learner
 from turnwise.trainer.learner.update import UpdateStep
 from turnwise.trainer.rollout.dispatcher import Dispatcher
 from turnwise.trainer.rollout.worker_pool import WorkerPool

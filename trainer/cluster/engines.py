@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from ...agents.weights.shm_writer import WeightWriter
+from ...agents.weights.base import WeightBuffer
 from ...errors import TurnwiseError
 from ...logs import log_errors
 
@@ -49,7 +49,7 @@ class EngineGroup:
         if self.actors:
             self._watching = asyncio.create_task(self._restore_versions())
 
-    async def write(self, weights: WeightWriter) -> None:
+    async def write(self, weights: WeightBuffer) -> None:
         """Copy the current weights to where engines read them, while no engine reads."""
         async with self._pushing:
             await self._copy(weights)
@@ -63,7 +63,7 @@ class EngineGroup:
         async with self._pushing:
             await self._serve(version)
 
-    async def publish(self, weights: WeightWriter, version: int) -> None:
+    async def publish(self, weights: WeightBuffer, version: int) -> None:
         """Write the current weights and load them into every engine as ``version``. Raises as ``push``."""
         async with self._pushing:
             await self._copy(weights)
@@ -102,7 +102,7 @@ class EngineGroup:
                     await actor.stop.remote()
             ray.kill(actor)
 
-    async def _copy(self, weights: WeightWriter) -> None:
+    async def _copy(self, weights: WeightBuffer) -> None:
         if self.actors:
             self._written = await asyncio.to_thread(weights.write)
 

@@ -3,7 +3,7 @@
 ``<run>/checkpoints/<version>/`` contains:
 
 * ``config.json``, ``model.safetensors`` and the tokenizer, which any tool of the field loads;
-* ``training/optimizer.safetensors`` and ``training/state.json``, which a resumed run needs, and
+* ``training/optimizer/`` (``backends.state_files``) and ``training/state.json``, which a resumed run needs, and
   ``training/components.safetensors`` if components of the run keep tensors;
 * ``training/MANIFEST.json``: the run's uid and the hash of every file.
 
@@ -19,7 +19,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,6 @@ from ...errors import TurnwiseError
 from ..failpoints import failpoint
 
 MANIFEST = "training/MANIFEST.json"
-OPTIMIZER = "training/optimizer.safetensors"
 STATE = "training/state.json"
 COMPONENTS = "training/components.safetensors"
 TOKENIZER_SUFFIXES = frozenset({".json", ".jinja", ".txt", ".model"})
@@ -56,26 +55,6 @@ def _fsync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def optimizer_tensors(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, torch.Tensor]:
-    """Return AdamW's state as tensors named ``parameter/moment``."""
-    return {
-        f"{name}/{key}": torch.as_tensor(value).contiguous()
-        for name, parameter in model.named_parameters()
-        for key, value in optimizer.state.get(parameter, {}).items()
-    }
-
-
-def load_optimizer(
-    model: torch.nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, torch.Tensor]
-) -> None:
-    """Restore the tensors of ``optimizer_tensors`` into the optimizer, on the device of each parameter."""
-    parameters = dict(model.named_parameters())
-    for key, value in tensors.items():
-        name, _, moment = key.rpartition("/")
-        parameter = parameters[name]
-        optimizer.state[parameter][moment] = value if moment == "step" else value.to(parameter.device)
 
 
 def tokenizer_files(model: Path) -> list[Path]:
@@ -115,8 +94,7 @@ def checkpoint_path(folder: Path, version: int, run_uid: str) -> Path:
 def save(
     folder: Path,
     version: int,
-    model: Any,
-    optimizer: Any,
+    save_learner: Callable[[Path], None],
     tokenizer_from: Path,
     state: Mapping[str, Any],
     *,
@@ -127,6 +105,7 @@ def save(
 
     Args:
         folder: the folder of all checkpoints of the run.
+        save_learner: writes the model and the optimizer's state into a folder (``LearnerBackend.save``).
         tokenizer_from: a model folder whose tokenizer files are copied.
         state: JSON values, returned by ``verify`` and ``read_state``.
         component_tensors: returned by ``read_component_tensors``.
@@ -138,7 +117,7 @@ def save(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(temporary, ignore_errors=True)
-        _write(temporary, model, optimizer, tokenizer_from, state, component_tensors or {}, run_uid)
+        _write(temporary, save_learner, tokenizer_from, state, component_tensors or {}, run_uid)
         failpoint("checkpoint_written")
         shutil.rmtree(final, ignore_errors=True)
         temporary.rename(final)
@@ -157,8 +136,7 @@ def save(
 
 def _write(
     folder: Path,
-    model: Any,
-    optimizer: Any,
+    save_learner: Callable[[Path], None],
     tokenizer_from: Path,
     state: Mapping[str, Any],
     component_tensors: Mapping[str, torch.Tensor],
@@ -169,20 +147,21 @@ def _write(
     Raises:
         OSError, SafetensorError: a file could not be written.
     """
-    model.save_pretrained(folder)
+    folder.mkdir()
+    save_learner(folder)
     for file in tokenizer_files(tokenizer_from):
         if not (folder / file.name).exists():
             shutil.copy2(file, folder / file.name)
-    (folder / STATE).parent.mkdir()
-    save_file(optimizer_tensors(model, optimizer), folder / OPTIMIZER)
+    (folder / STATE).parent.mkdir(exist_ok=True)
     if component_tensors:
         save_file({name: value.contiguous() for name, value in component_tensors.items()}, folder / COMPONENTS)
     (folder / STATE).write_text(json.dumps(state))
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     manifest = {"run": run_uid, "files": {str(file.relative_to(folder)): _digest(file) for file in files}}
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1))
-    for file in [*files, folder / MANIFEST, folder / "training", folder]:
-        _fsync(file)
+    folders = [path for path in folder.rglob("*") if path.is_dir()]
+    for path in [*files, folder / MANIFEST, *folders, folder]:
+        _fsync(path)
 
 
 def verify(path: Path, run_uid: str) -> dict[str, Any]:
@@ -218,11 +197,6 @@ def read_state(path: Path) -> dict[str, Any]:
 def read_component_tensors(path: Path) -> dict[str, torch.Tensor]:
     """Return the component tensors that were passed to ``save``, on the CPU, from a verified checkpoint."""
     return load_file(path / COMPONENTS) if (path / COMPONENTS).exists() else {}
-
-
-def load_into(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Load the optimizer's state of a verified checkpoint. ``from_pretrained`` has loaded the weights."""
-    load_optimizer(model, optimizer, load_file(path / OPTIMIZER))
 
 
 def prune(folder: Path, keep: set[str], run_uid: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from ..context import RunContext
 from ..failpoints import failpoint
 from . import checkpoint
-from .local import Learner
+from .backends.base import LearnerBackend
 
 
 class CheckpointManager:
@@ -23,7 +23,7 @@ class CheckpointManager:
     def __init__(
         self,
         context: RunContext,
-        learner: Learner,
+        learner: LearnerBackend,
         run_uid: str,
         engine_model: Path,
         state: Callable[[], Mapping[str, Any]],
@@ -55,13 +55,11 @@ class CheckpointManager:
         """
         path = checkpoint.checkpoint_path(self._folder, version, self._uid)
         if not await asyncio.to_thread(_is_complete, path, self._uid):
-            learner = self._learner
             path = await asyncio.to_thread(
                 checkpoint.save,
                 self._folder,
                 version,
-                learner.model,
-                learner.optimizer,
+                self._learner.save,
                 self._tokenizer,
                 self._state(),
                 run_uid=self._uid,

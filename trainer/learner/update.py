@@ -17,9 +17,9 @@ from ...records import GroupState, PolicyVersion, ScoredGroup
 from ..context import RunContext
 from ..failpoints import failpoint
 from ..telemetry.events import UpdateDone
+from .backends.base import LearnerBackend
 from .batch import Batch, assemble
 from .batch_stats import batch_items, batch_metrics
-from .local import Learner
 from .record.logprob_trace import LogprobTrace
 from .record.recipe import new_recipe
 from .record.recording import UpdateRecord, record_update
@@ -45,7 +45,7 @@ class UpdateResult:
 class UpdateStep:
     """Trains on one batch after another; each update creates a version."""
 
-    def __init__(self, context: RunContext, learner: Learner, history: dict[int, PolicyVersion]) -> None:
+    def __init__(self, context: RunContext, learner: LearnerBackend, history: dict[int, PolicyVersion]) -> None:
         """``history`` holds all versions by id, abandoned versions included; each update adds its version."""
         config, streams = context.config, context.streams
         self._config = config

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from ...agents.tokens.conversation import Chat
-from ...agents.weights.shm_writer import WeightWriter
+from ...agents.weights.base import WeightBuffer
 from ...records import PolicyVersion
 from ..cluster.actors import Cluster
 from ..config.schema import RunConfig
@@ -17,8 +17,9 @@ from ..evaluation.heldout import EvalResult
 from ..evaluation.in_run import Evaluator
 from ..evaluation.sight import refuse_unseen
 from ..learner import checkpoint
+from ..learner.backends.base import LearnerBackend
+from ..learner.backends.start import start_learner
 from ..learner.checkpoint_manager import CheckpointManager
-from ..learner.local import Learner
 from ..telemetry.events import Note
 from ..warmup.sft import warm_up
 from .initial_state import InitialState
@@ -35,8 +36,8 @@ class RunParts:
     """The parts of a run that are ready to train."""
 
     cluster: Cluster
-    learner: Learner
-    weights: WeightWriter
+    learner: LearnerBackend
+    weights: WeightBuffer
     """Copies the learner's weights to where engines read them."""
     evaluator: Evaluator
     checkpoints: CheckpointManager
@@ -72,7 +73,7 @@ class Preparation:
         if not initial.resumes and not config.is_offline:
             await refuse_unseen(config.environments, "train", config.rollout.reset_timeout_s)
         learner = await asyncio.to_thread(load_learner, config, initial)
-        weights = WeightWriter(learner.named_parameters())
+        weights = await asyncio.to_thread(learner.weights)
         if initial.resumes:
             await self._load_reference(learner)
             await self._resume(weights)
@@ -92,7 +93,7 @@ class Preparation:
             await self._load_reference(learner)
         return RunParts(self._cluster, learner, weights, self._evaluator, checkpoints)
 
-    async def _load_reference(self, learner: Learner) -> None:
+    async def _load_reference(self, learner: LearnerBackend) -> None:
         """Load the reference policy for the components that need it: the configured one, or the checkpoint that
         training began with.
         """
@@ -104,7 +105,7 @@ class Preparation:
         if config.advantage.needs_token_model:
             config.advantage.bind_token_model(await asyncio.to_thread(learner.token_model))
 
-    async def _resume(self, weights: WeightWriter) -> None:
+    async def _resume(self, weights: WeightBuffer) -> None:
         """Restore the state of the checkpoint and serve its weights."""
         context, stored = self._context, self._initial.state
         await self._cluster.ready()
@@ -117,13 +118,13 @@ class Preparation:
         await observe_again(context)
         await self._cluster.engines.publish(weights, version.id)
 
-    async def _begin(self, weights: WeightWriter) -> None:
+    async def _begin(self, weights: WeightBuffer) -> None:
         """Serve and evaluate the given weights as update 0."""
         await self._cluster.ready()
         await self._serve_first_version(weights, None)
         await self._evaluator.evaluate("forked" if self._initial.is_fork else "untrained", 0)
 
-    async def _warm_up(self, learner: Learner, weights: WeightWriter, started: float) -> None:
+    async def _warm_up(self, learner: LearnerBackend, weights: WeightBuffer, started: float) -> None:
         """Run the format warm-up of a new model, then serve and evaluate the result as update 0.
 
         The untrained model is evaluated during the warm-up. If that evaluation fails first, its error is raised.
@@ -141,10 +142,10 @@ class Preparation:
         await self._serve_first_version(weights, before)
         await self._evaluator.evaluate("warmup", 0)
 
-    def _train_format(self, learner: Learner) -> None:
+    def _train_format(self, learner: LearnerBackend) -> None:
         config = self._context.config
         warm_up(
-            learner.model,
+            learner,
             Chat(self._initial.model),
             config.environments,
             config.horizon.longest(),
@@ -155,7 +156,7 @@ class Preparation:
             lambda: bool(self._state.stop),
         )
 
-    async def _serve_first_version(self, weights: WeightWriter, parent: int | None) -> None:
+    async def _serve_first_version(self, weights: WeightBuffer, parent: int | None) -> None:
         number = await self._context.store.add_version(0, parent)
         self._state.current = PolicyVersion(self._context.name, number, parent, 0)
         await self._cluster.engines.publish(weights, number)
@@ -174,9 +175,9 @@ async def observe_again(context: RunContext) -> None:
             config.observe(number, scored)
 
 
-def load_learner(config: RunConfig, initial: InitialState) -> Learner:
+def load_learner(config: RunConfig, initial: InitialState) -> LearnerBackend:
     """Return a learner with the weights of the initial state, and with its optimizer if the run resumes."""
-    learner = Learner(initial.model, config.learner, config.loss, config.proximal, config.rollout.temperature)
+    learner = start_learner(config, initial.model)
     if initial.resumes:
-        checkpoint.load_into(initial.model, learner.model, learner.optimizer)
+        learner.load_optimizer(initial.model)
     return learner

@@ -4,7 +4,6 @@ The target of an action token is the random policy's exact next-token distributi
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from random import Random
@@ -13,16 +12,7 @@ from ...agents.tokens.conversation import Chat
 from ...envs.base import TurnEnv
 from ...envs.runner.observations import instructions, split
 from ...envs.runner.valid_actions import checked_actions
-
-
-@dataclass(slots=True)
-class SftExample:
-    """One episode as tokens and targets; both lists have the same length."""
-
-    ids: list[int]
-    targets: list[dict[int, float] | None]
-    """Per action token, the distribution it was drawn from; None for every other token."""
-
+from ..learner.sft import SftExample
 
 PlayEpisode = Callable[[TurnEnv, int, Random, Callable[[], None]], SftExample]
 """Play one episode: ``(environment, seed, rng, heartbeat)``. ``heartbeat`` is called before each environment call."""

@@ -25,7 +25,8 @@ from ...envs.base import TurnEnv
 from ...envs.registry import make
 from ...errors import TurnwiseError
 from ..config.sections import EnvironmentConfig
-from .examples import PlayEpisode, SftExample
+from ..learner.sft import SftExample
+from .examples import PlayEpisode
 
 LOG = logging.getLogger(__name__)
 

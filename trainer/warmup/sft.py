@@ -8,16 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from random import Random
 from time import monotonic
-from typing import Any
-
-import torch
-from torch import Tensor
 
 from ...agents.tokens.conversation import Chat
 from ...records import Horizon
 from ..config.sections import EnvironmentConfig, SftWarmupConfig
-from ..learner.model import packed_attention as attention
-from .examples import SftExample, random_policy, resampled
+from ..learner.backends.base import LearnerBackend
+from ..learner.sft import SftExample
+from .examples import random_policy, resampled
 from .random_episodes import random_episodes
 
 REPORT_INTERVAL_S = 15.0
@@ -25,7 +22,7 @@ REPORT_INTERVAL_S = 15.0
 
 
 def warm_up(
-    model: Any,
+    learner: LearnerBackend,
     chat: Chat,
     environments: Sequence[EnvironmentConfig],
     horizon: Horizon,
@@ -35,7 +32,7 @@ def warm_up(
     report: Callable[[str], None] = lambda text: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> float:
-    """Train ``model`` in place and return the last loss. The learning rate falls linearly to 0.
+    """Train the learner's model and return the last loss. The learning rate falls linearly to 0.
 
     Args:
         timeout_s: limit for one call of an environment.
@@ -50,46 +47,14 @@ def warm_up(
     source: Iterator[SftExample] = played
     if config.episodes:
         source = resampled(played, config.episodes, Random(seed))  # noqa: S311
-    optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
     last_loss, last_report = float("nan"), monotonic()
     for step in range(config.steps):
         if stopped():
             break
-        for group in optimizer.param_groups:
-            group["lr"] = config.learning_rate * (1 - step / config.steps)
-        value = sft_loss(model, list(islice(source, config.batch_size)), config.observation_weight)
-        optimizer.zero_grad(set_to_none=True)
-        value.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        last_loss = float(value.detach())
+        learning_rate = config.learning_rate * (1 - step / config.steps)
+        batch = list(islice(source, config.batch_size))
+        last_loss = learner.fit(batch, learning_rate, config.observation_weight)
         if (now := monotonic()) - last_report > REPORT_INTERVAL_S:
             last_report = now
             report(f"format warm-up: {step + 1} of {config.steps} steps")
     return last_loss
-
-
-def sft_loss(model: Any, batch: Sequence[SftExample], observation_weight: float) -> Tensor:
-    """Return the cross-entropy against the soft targets of actions plus the weighted next-token loss on observations.
-
-    Each term is a mean over its tokens.
-    """
-    lengths = [len(one.ids) for one in batch]
-    device = next(model.parameters()).device
-    ids = torch.tensor([token for one in batch for token in one.ids], device=device)
-    positions = torch.cat([torch.arange(length, device=device) for length in lengths])
-    with attention.packed(lengths):
-        logits = model(input_ids=ids[None], position_ids=positions[None], use_cache=False).logits[0]
-        logp = logits.float().log_softmax(-1)
-    targets = [target for one in batch for target in one.targets]
-    first = positions == 0
-    action_rows = [(row - 1, target) for row, target in enumerate(targets) if target is not None]
-    rows = torch.tensor([row for row, target in action_rows for _ in target])
-    tokens = torch.tensor([token for _, target in action_rows for token in target])
-    mass = torch.tensor([share for _, target in action_rows for share in target.values()], device=device)
-    action: Tensor = -(mass * logp[rows, tokens]).sum() / max(len(action_rows), 1)
-    observed = torch.tensor([row for row, target in enumerate(targets) if target is None and not first[row]])
-    if not observation_weight or not len(observed):
-        return action
-    observation: Tensor = logp[observed - 1, ids[observed]].mean()
-    return action - observation_weight * observation

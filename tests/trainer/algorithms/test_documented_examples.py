@@ -12,7 +12,7 @@ from turnwise.records import Group, Horizon, ScoredGroup, Trajectory
 from turnwise.tests.trainer.learner.train_samples import VOCABULARY, train_samples
 from turnwise.trainer.algorithms.curriculum.task_samplers.base import WeightedEnvironment
 from turnwise.trainer.config.loading import parse_config
-from turnwise.trainer.learner.local import Learner
+from turnwise.trainer.learner.backends.local import Learner
 
 PAGE = Path(__file__).parents[3] / "docs" / "algorithms.md"
 

@@ -2,6 +2,7 @@
 
 import base64
 import traceback
+from functools import partial
 from pathlib import Path
 from socket import socket
 
@@ -20,6 +21,7 @@ from turnwise.trainer.evaluation.heldout import EvalResult
 from turnwise.trainer.evaluation.settings import _with_options, settings_of
 from turnwise.trainer.evaluation.standalone import evaluate
 from turnwise.trainer.learner import checkpoint
+from turnwise.trainer.learner.backends.state_files import save_state
 
 EPISODES = 24
 TURNS = 3
@@ -95,9 +97,8 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(tmp_path: Path) 
     model = new_model(tmp_path / "model", ["a"], hidden=32, layers=1, heads=1)
     loaded = AutoModelForCausalLM.from_pretrained(model)
     optimizer = torch.optim.AdamW(loaded.parameters())
-    saved = checkpoint.save(
-        tmp_path / "checkpoints", 1, loaded, optimizer, model, {"config": run.resolved()}, run_uid="u"
-    )
+    write = partial(save_state, model=loaded, optimizer=optimizer)
+    saved = checkpoint.save(tmp_path / "checkpoints", 1, write, model, {"config": run.resolved()}, run_uid="u")
     settings = settings_of(str(saved), None, None)
     assert settings.horizon == Horizon(5, 4, 4096, 256)
     assert settings.timeouts == Timeouts(60, 7, 8, 600)

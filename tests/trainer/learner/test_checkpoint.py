@@ -10,7 +10,7 @@ from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
 from turnwise.trainer.config.sections import LearnerConfig
 from turnwise.trainer.learner import checkpoint
-from turnwise.trainer.learner.local import Learner
+from turnwise.trainer.learner.backends.local import Learner
 
 
 @pytest.fixture
@@ -29,14 +29,14 @@ UID = "0123456789abcdef"
 def save(learner: Learner, tmp_path: Path, version: int = 3, run_uid: str = UID) -> Path:
     state = {"update": 3, "version": version}
     folder, tokenizer = tmp_path / "c", tmp_path / "model"
-    return checkpoint.save(folder, version, learner.model, learner.optimizer, tokenizer, state, run_uid=run_uid)
+    return checkpoint.save(folder, version, learner.save, tokenizer, state, run_uid=run_uid)
 
 
 def test_a_checkpoint_restores_weights_and_optimizer(learner: Learner, tmp_path: Path) -> None:
     path = save(learner, tmp_path)
     assert checkpoint.verify(path, UID) == {"update": 3, "version": 3}
     again = Learner(path, LearnerConfig(), DecoupledPPO(), Recompute(), 1.0)
-    checkpoint.load_into(path, again.model, again.optimizer)
+    again.load_optimizer(path)
     for one in (learner, again):
         torch.manual_seed(0)
         for parameter in one.model.parameters():
@@ -47,7 +47,7 @@ def test_a_checkpoint_restores_weights_and_optimizer(learner: Learner, tmp_path:
 
 
 @pytest.mark.parametrize(
-    "name", ["model.safetensors", "training/optimizer.safetensors", "training/state.json", "tokenizer.json"]
+    "name", ["model.safetensors", "training/optimizer/model.safetensors", "training/state.json", "tokenizer.json"]
 )
 @pytest.mark.parametrize("damage", ["truncate", "flip", "remove"])
 def test_a_broken_file_is_named(learner: Learner, tmp_path: Path, name: str, damage: str) -> None:

@@ -9,9 +9,9 @@ from turnwise.tests.agents.players import Stage, on_stage
 from turnwise.tests.trainer.playing import run_context
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.learner.backends.local import Learner
 from turnwise.trainer.learner.checkpoint import tokenizer_files
 from turnwise.trainer.learner.checkpoint_manager import CheckpointManager
-from turnwise.trainer.learner.local import Learner
 
 PENALTY = {"loss": {"reference_kl_coef": 0.1}}
 ONE = {"checkpoint": {"keep_last": 1, "keep_first": False}}

@@ -32,8 +32,8 @@ from turnwise.records import (
 from turnwise.tests.trainer.scored_groups import scored
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.sections import LearnerConfig
+from turnwise.trainer.learner.backends.local import Learner, NonFiniteLoss
 from turnwise.trainer.learner.batch import assemble
-from turnwise.trainer.learner.local import Learner, NonFiniteLoss
 from turnwise.trainer.learner.optimization.metric_reduction import MetricReducer
 from turnwise.trainer.learner.optimization.minibatches import split_minibatches
 from turnwise.trainer.learner.packing import pack_minibatch

@@ -12,7 +12,7 @@ from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.learner import checkpoint
-from turnwise.trainer.learner.local import Learner
+from turnwise.trainer.learner.backends.local import Learner
 
 UID = "0123456789abcdef"
 LEARNER = {"learning_rate": 1e-2, "num_minibatches": 2, "num_epochs": 2, "max_tokens_per_micro_batch": 24}
@@ -38,12 +38,12 @@ class Process:
     def save(self, folder: Path, tokenizer: Path) -> Path:
         states = {"components": self.config.component_states(), "streams": self.streams.state_dict()}
         tensors = self.config.component_tensors()
-        model, optimizer = self.learner.model, self.learner.optimizer
-        return checkpoint.save(folder, 1, model, optimizer, tokenizer, states, run_uid=UID, component_tensors=tensors)
+        write = self.learner.save
+        return checkpoint.save(folder, 1, write, tokenizer, states, run_uid=UID, component_tensors=tensors)
 
     def load(self, folder: Path) -> None:
         states = json.loads(json.dumps(checkpoint.verify(folder, UID)))
-        checkpoint.load_into(folder, self.learner.model, self.learner.optimizer)
+        self.learner.load_optimizer(folder)
         self.config.load_component_states(states["components"], 0)
         self.config.load_component_tensors(checkpoint.read_component_tensors(folder))
         self.streams.load_state_dict(states["streams"])

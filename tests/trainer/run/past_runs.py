@@ -22,8 +22,8 @@ from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.learner import checkpoint
+from turnwise.trainer.learner.backends.local import Learner
 from turnwise.trainer.learner.checkpoint_manager import CheckpointManager
-from turnwise.trainer.learner.local import Learner
 from turnwise.trainer.learner.update import UpdateStep
 from turnwise.trainer.run.state import RunState
 
@@ -89,7 +89,7 @@ class Process:
         shutil.copytree(model, self.tokenizer, dirs_exist_ok=True)
         if saved:
             state = json.loads((folder / checkpoint.STATE).read_text())
-            checkpoint.load_into(folder, self.learner.model, self.learner.optimizer)
+            self.learner.load_optimizer(folder)
             config.load_component_states(state["components"], state["observed"])
             config.load_component_tensors(checkpoint.read_component_tensors(folder))
             self.streams.load_state_dict(state["streams"])

@@ -12,7 +12,7 @@ from turnwise.tests.trainer.learner.train_samples import VOCABULARY
 from turnwise.tests.trainer.playing import run_context
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
-from turnwise.trainer.learner.local import Learner
+from turnwise.trainer.learner.backends.local import Learner
 from turnwise.trainer.run.preparation import Preparation
 
 

@@ -9,7 +9,8 @@ import pytest
 from turnwise.envs.base import TurnEnv
 from turnwise.tests.envs.faulty import FAULTY, HANG
 from turnwise.trainer.config.sections import EnvironmentConfig
-from turnwise.trainer.warmup.examples import PlayEpisode, SftExample
+from turnwise.trainer.learner.sft import SftExample
+from turnwise.trainer.warmup.examples import PlayEpisode
 from turnwise.trainer.warmup.random_episodes import MAX_CONSECUTIVE_FAILURES, NoPlayableEnvironment, random_episodes
 
 SITE = EnvironmentConfig(id="turnwise/TextSite-v0")

@@ -12,8 +12,9 @@ from turnwise.records import Horizon
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
 from turnwise.trainer.config.sections import EnvironmentConfig, LearnerConfig, SftWarmupConfig
-from turnwise.trainer.learner.local import Learner
-from turnwise.trainer.warmup.examples import SftExample, next_token, random_policy, resampled
+from turnwise.trainer.learner.backends.local import Learner
+from turnwise.trainer.learner.sft import SftExample
+from turnwise.trainer.warmup.examples import next_token, random_policy, resampled
 from turnwise.trainer.warmup.random_episodes import random_episodes
 from turnwise.trainer.warmup.sft import warm_up
 
@@ -41,8 +42,8 @@ def test_the_warm_up_lowers_the_loss_and_never_calls_the_oracle(model: Path, mon
     monkeypatch.setattr(TextSiteEnv, "oracle", called)
     learner = Learner(model, LearnerConfig(), DecoupledPPO(), Recompute(), 1.0)
     chat = Chat(model)
-    first = warm_up(learner.model, chat, SITE, HORIZON, SftWarmupConfig(steps=1), 0)
-    last = warm_up(learner.model, chat, SITE, HORIZON, SftWarmupConfig(steps=40), 0)
+    first = warm_up(learner, chat, SITE, HORIZON, SftWarmupConfig(steps=1), 0)
+    last = warm_up(learner, chat, SITE, HORIZON, SftWarmupConfig(steps=40), 0)
     assert last < first - 1
 
 

@@ -23,7 +23,7 @@ from ....records import Trajectory
 from ...algorithms.advantages.base import TokenLogprobs
 from ...algorithms.groups import TrainSample
 from ...config.sections import LearnerConfig
-from ..checkpoint import load_optimizer, optimizer_tensors
+from ..optimization.adamw_state import optimizer_tensors, set_optimizer_tensors
 from ..optimization.micro_batches import split_micro_batches
 from ..packing import MicroBatch, pack
 from ..samples import samples
@@ -114,7 +114,7 @@ class LocalTokenModel:
                 value.copy_(tensors[f"weights/{name}"])
         prefix = "optimizer/"
         moments = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-        load_optimizer(self._model, self._optimizer, moments)
+        set_optimizer_tensors(self._model, self._optimizer, moments)
 
     def _score(self, scorer: TokenScorer, trajectories: Sequence[Trajectory]) -> TokenLogprobs:
         packed = self._pack(trajectories)

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -75,6 +76,17 @@ class TokenScorer(nn.Module):
         entropies = [one.entropies for one in parts if one.entropies is not None]
         return TokenScores(torch.cat([one.logprobs for one in parts]), torch.cat(entropies) if entropies else None)
 
+    def logits(self, token_ids: Tensor, position_ids: Tensor, lengths: Sequence[int]) -> Tensor:
+        """Return the logits of every token, in float32. (tokens, vocabulary).
+
+        Args:
+            token_ids, position_ids: int64 (tokens,), of sequences of these lengths.
+        """
+        with attention.packed(lengths), self._autocast():
+            result = self.model(input_ids=token_ids[None], position_ids=position_ids[None], use_cache=False)
+        logits: Tensor = result.logits[0]
+        return logits.float()
+
     def _autocast(self) -> torch.autocast:
         enabled = self.dtype != torch.float32
         return torch.autocast(self.model.device.type, self.dtype if enabled else torch.bfloat16, enabled)
@@ -85,7 +97,7 @@ class TokenScorer(nn.Module):
             logits = _logits(self.model, decoded, hidden)
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / self.temperature
         distributions = logits.log_softmax(-1)
-        logprobs = distributions.gather(-1, targets[:, None])[:, 0]
+        logprobs = distributions.gather(-1, targets[:, None]).sum(-1)  # not a view: FSDP hooks the outputs
         if entropy is None:
             return TokenScores(logprobs, None)
         if entropy is Need.ENTROPY:

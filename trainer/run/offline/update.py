@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from ....records import PolicyVersion, ScoredGroup
 from ...context import RunContext
+from ...learner.backends.base import LearnerBackend
 from ...learner.batch import Batch, assemble
-from ...learner.local import Learner
 from ...learner.staleness import UNKNOWN_VERSION_STALENESS
 from ...learner.update import UpdateStep
 
@@ -20,7 +20,7 @@ class OfflineUpdateStep(UpdateStep):
     def __init__(
         self,
         context: RunContext,
-        learner: Learner,
+        learner: LearnerBackend,
         history: dict[int, PolicyVersion],
         behavior: Mapping[int, PolicyVersion],
     ) -> None:

@@ -20,7 +20,7 @@ from ...algorithms.random_streams import Streams
 from ...config.loading import parse_config
 from ...config.schema import RunConfig
 from ...learner import checkpoint
-from ...learner.local import Learner
+from ...learner.backends.local import Learner
 from ...learner.record.recipe import Recipe, numerics
 from ..offline.versions import sampling_versions
 from .stored_batch import NotRecorded, load_members, recipe_of, stored_samples
@@ -133,7 +133,7 @@ def _learner(config: RunConfig, history: dict[int, PolicyVersion], folder: Path,
     """Return the learner of a run as it was at a checkpoint, on the CPU."""
     on_cpu = config.learner.model_copy(update={"device": "cpu"})
     learner = Learner(folder, on_cpu, config.loss, config.proximal, config.rollout.temperature)
-    checkpoint.load_into(folder, learner.model, learner.optimizer)
+    learner.load_optimizer(folder)
     tensors = checkpoint.read_component_tensors(folder)
     for slot in COMPONENTS:
         component = getattr(config, slot)

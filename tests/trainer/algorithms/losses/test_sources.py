@@ -35,9 +35,9 @@ from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.losses.hpt import HPT
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
 from turnwise.trainer.config.sections import LearnerConfig
+from turnwise.trainer.learner.backends.local import Learner
 from turnwise.trainer.learner.batch import Batch, assemble
 from turnwise.trainer.learner.batch_stats import batch_items, batch_metrics
-from turnwise.trainer.learner.local import Learner
 from turnwise.trainer.learner.packing import pack
 from turnwise.trainer.learner.samples import samples
 

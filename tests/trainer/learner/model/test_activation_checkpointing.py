@@ -12,7 +12,7 @@ from turnwise.tests.trainer.learner.train_samples import VOCABULARY, train_sampl
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
 from turnwise.trainer.config.sections import LearnerConfig
-from turnwise.trainer.learner.local import Learner
+from turnwise.trainer.learner.backends.local import Learner
 from turnwise.trainer.learner.model.activation_checkpointing import checkpoint_activations
 from turnwise.trainer.learner.packing import pack
 

@@ -16,8 +16,8 @@ from turnwise.trainer.algorithms.groups import Credit
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.learner import checkpoint
+from turnwise.trainer.learner.backends.local import Learner
 from turnwise.trainer.learner.batch import assemble
-from turnwise.trainer.learner.local import Learner
 
 UID = "0123456789abcdef"
 CHOSEN = {"advantage": {"name": "prime", "learning_rate": 3e-3, "beta": 1.0}}
@@ -103,8 +103,7 @@ def test_a_resumed_run_continues_as_the_uninterrupted_one(model: Path, tmp_path:
     saved = checkpoint.save(
         tmp_path,
         1,
-        learner.model,
-        learner.optimizer,
+        learner.save,
         model,
         {"components": before.component_states()},
         run_uid=UID,

@@ -17,7 +17,7 @@ from turnwise.trainer.algorithms.advantages.base import TokenLogprobs
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
 from turnwise.trainer.config.sections import LearnerConfig
-from turnwise.trainer.learner.local import Learner
+from turnwise.trainer.learner.backends.local import Learner
 
 MEMBERS = tree_group("g", 0).group.trajectories
 

@@ -18,25 +18,32 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...errors import TurnwiseError
-from ..algorithms.groups import TrainSample
-from ..algorithms.losses.base import Need, PolicyLoss, TokenBatch, k3
-from ..algorithms.proximal.base import ProximalPolicy, ProximalTokens, Weights
-from ..config.sections import LearnerConfig
-from .model.activation_checkpointing import checkpoint_activations
-from .model.loading import load_model
-from .model.token_model import LocalTokenModel
-from .model.token_scores import TokenScorer, score_with
-from .optimization.learning_rate import learning_rate
-from .optimization.metric_reduction import MetricReducer
-from .optimization.minibatches import split_minibatches
-from .optimization.trust_region import backtrack
-from .packing import MicroBatch, Minibatch, pack_minibatch, trained_tokens
-from .record.logprob_trace import LogprobTrace
-from .record.weights_hash import weights_hash
+from ....agents.weights.shm_writer import WeightWriter
+from ....errors import TurnwiseError
+from ...algorithms.groups import TrainSample
+from ...algorithms.losses.base import Need, PolicyLoss, TokenBatch, k3
+from ...algorithms.proximal.base import ProximalPolicy, ProximalTokens, Weights
+from ...config.sections import LearnerConfig
+from ..model.activation_checkpointing import checkpoint_activations
+from ..model.loading import load_model
+from ..model.token_model import LocalTokenModel
+from ..model.token_scores import TokenScorer, score_with
+from ..optimization.learning_rate import learning_rate
+from ..optimization.metric_reduction import MetricReducer
+from ..optimization.minibatches import split_minibatches
+from ..optimization.trust_region import backtrack
+from ..packing import MicroBatch, Minibatch, pack_minibatch, trained_tokens
+from ..record.logprob_trace import LogprobTrace
+from ..record.weights_hash import weights_hash
+from ..sft import SftExample, sft_loss
+from .state_files import load_optimizer_files, save_state
 
 STEP_METRICS = {"loss": 0.0, "grad_norm": 0.0, "step_scale": 1.0, "lr_scale": 1.0}
 """Metrics per optimizer step, with their values in an update without a step. An update reports their means."""
+
+
+SFT_BETAS, SFT_MAX_GRAD_NORM = (0.9, 0.95), 1.0
+"""AdamW's decay rates and the clipping of the gradient in supervised steps."""
 
 
 class NonFiniteLoss(TurnwiseError):
@@ -61,6 +68,7 @@ class Learner:
         self._dtype = getattr(torch, config.dtype)
         self._scorer = TokenScorer(self.model, temperature, self._dtype)
         self._reference: TokenScorer | None = None
+        self._sft_optimizer: torch.optim.AdamW | None = None
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(),
             lr=config.learning_rate,
@@ -92,6 +100,39 @@ class Learner:
         if self._reference is None:
             raise TurnwiseError("a token model is a copy of the reference policy: call `load_reference` first")
         return LocalTokenModel(self._reference, self.config)
+
+    def fit(self, examples: Sequence[SftExample], learning_rate: float, observation_weight: float) -> float:
+        """Take one supervised step, with an optimizer that the next update drops, and return the loss before it."""
+        if self._sft_optimizer is None:
+            parameters = self.model.parameters()
+            self._sft_optimizer = torch.optim.AdamW(parameters, betas=SFT_BETAS, weight_decay=0.0, fused=True)
+        for group in self._sft_optimizer.param_groups:
+            group["lr"] = learning_rate
+        loss = sft_loss(self._scorer, examples, observation_weight)
+        self._sft_optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), SFT_MAX_GRAD_NORM)
+        self._sft_optimizer.step()
+        return float(loss.detach())
+
+    def weights(self) -> WeightWriter:
+        """Return the buffer that publishes the weights: each ``write`` copies the present ones."""
+        return WeightWriter(self.named_parameters())
+
+    def save(self, folder: Path) -> None:
+        """Write the model in Hugging Face format, and the optimizer's state, into an existing folder.
+
+        Raises:
+            OSError, SafetensorError: a file could not be written.
+        """
+        save_state(folder, self.model, self.optimizer)
+
+    def load_optimizer(self, folder: Path) -> None:
+        """Load the optimizer's state of a folder that ``save`` wrote, with any backend and number of ranks."""
+        load_optimizer_files(folder, self.model, self.optimizer)
+
+    def close(self) -> None:
+        """Do nothing: the memory is this process's."""
 
     def named_parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
         """Return the parameters by their names in the Hugging Face checkpoint; a tied matrix appears once."""
@@ -137,6 +178,7 @@ class Learner:
             NonFiniteLoss: the loss or gradient of an optimizer step is NaN or infinite. That step is not applied; the
                 steps before it are.
         """
+        self._sft_optimizer = None
         rate = self._set_learning_rate(lr_progress, update)
         config = self.config
         counts = [len(trained_tokens(one)) for one in samples]

@@ -19,7 +19,7 @@ from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.sections import LearnerConfig
-from turnwise.trainer.learner.local import Learner, NonFiniteLoss
+from turnwise.trainer.learner.backends.local import Learner, NonFiniteLoss
 from turnwise.trainer.learner.packing import pack
 
 SAMPLES = train_samples(1)
