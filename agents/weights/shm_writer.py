@@ -12,7 +12,7 @@ import mmap
 import os
 import struct
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,13 +38,23 @@ class WeightWriter:
     """
 
     def __init__(
-        self, named_parameters: Iterable[tuple[str, "torch.nn.Parameter"]], folder: str | Path | None = None
+        self,
+        named_parameters: Iterable[tuple[str, "torch.nn.Parameter"]],
+        folder: str | Path | None = None,
+        whole: Callable[["torch.Tensor"], "torch.Tensor"] = lambda value: value,
     ) -> None:
+        """Allocate the buffer.
+
+        Args:
+            folder: holds the buffer's file.
+            whole: returns a parameter as one tensor, where it is sharded.
+        """
         import torch
 
+        self._whole = whole
         parameters: dict[int, tuple[str, torch.nn.Parameter]] = {}
         for name, parameter in named_parameters:
-            parameters.setdefault(parameter.data_ptr(), (name, parameter))
+            parameters.setdefault(id(parameter), (name, parameter))
         self._parameters = list(parameters.values())
         self._generation = 0
         self._layout: dict[str, list[Any]] = {"names": [], "dtypes": [], "shapes": [], "offsets": []}
@@ -76,7 +86,7 @@ class WeightWriter:
         struct.pack_into("<q", self._buffer, 0, _WRITING)
         with torch.no_grad():
             for view, (_, parameter) in zip(self._views, self._parameters, strict=True):
-                view.copy_(parameter)
+                view.copy_(self._whole(parameter))
         struct.pack_into("<q", self._buffer, 0, self._generation)
         return {"path": self.path, "generation": self._generation, **self._layout}
 

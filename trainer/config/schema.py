@@ -12,6 +12,7 @@ from ...store.maintenance.policy import RetentionPolicy
 from ..algorithms.algorithm_set import SLOTS, AlgorithmSet
 from ..algorithms.component import Component
 from ..algorithms.curriculum.task_samplers.base import WeightedEnvironment
+from ..algorithms.registry import component_name
 from .sections import (
     CheckpointConfig,
     EnvironmentConfig,
@@ -142,6 +143,23 @@ class RunConfig(AlgorithmSet):
             raise ValueError(
                 f"`rollout.max_thought_tokens` {self.rollout.max_thought_tokens} leaves no token for the action: it "
                 f"must be less than `horizon.max_tokens_per_turn` {self.horizon.max_tokens_per_turn}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _suits_the_learner(self) -> Self:
+        if self.learner.backend == "local":
+            return self
+        if self.proximal.reads_weights:
+            raise ValueError(
+                f"`proximal` `{component_name(type(self.proximal))}` scores with weights of its own, and the learner "
+                'backend `fsdp` scores with the present ones only: set `learner.backend = "local"`, or another '
+                "`proximal`, such as `recompute`"
+            )
+        if self.advantage.needs_token_model:
+            raise ValueError(
+                f"`advantage` `{component_name(type(self.advantage))}` trains a model of its own, and the learner "
+                'backend `fsdp` has none: set `learner.backend = "local"`'
             )
         return self
 

@@ -120,6 +120,10 @@ class RolloutConfig(Section):
 class LearnerConfig(Section):
     """The optimizer."""
 
+    backend: Literal["local", "fsdp"] = "local"
+    """`local`: in the driver's process. `fsdp`: one Ray actor per rank, with the weights sharded over them."""
+    num_ranks: int = Field(1, ge=1)
+    """Ranks of the backend `fsdp`: one GPU each with `device = "cuda"`."""
     learning_rate: float = Field(1e-6, gt=0)
     """Peak learning rate of AdamW."""
     min_learning_rate: float = Field(0.0, ge=0)
@@ -152,6 +156,14 @@ class LearnerConfig(Section):
     """CPU threads of the learner."""
     device: str = "cpu"
     """Torch device of the learner: `cpu` or `cuda`."""
+
+    @model_validator(mode="after")
+    def _has_ranks(self) -> Self:
+        if self.backend == "local" and self.num_ranks > 1:
+            raise ValueError(
+                f'`num_ranks` is {self.num_ranks}, and the backend `local` has one: set `learner.backend = "fsdp"`'
+            )
+        return self
 
 
 class SftWarmupConfig(Section):

@@ -61,6 +61,8 @@ class Minibatch:
     micro_batches: Sequence[MicroBatch]
     parts: Sequence[Sequence[int]]
     """Per micro-batch, the indices of its samples in the minibatch."""
+    idle: MicroBatch | None
+    """A micro-batch that counts for nothing: this rank computes it while other ranks compute their last one."""
     lengths: Tensor
     """int64 (samples,): trained tokens per sample"""
     totals: Totals
@@ -76,16 +78,26 @@ def group_indices(samples: Sequence[TrainSample]) -> dict[str, int]:
     return {group: index for index, group in enumerate(dict.fromkeys(one.group for one in samples))}
 
 
-def pack_minibatch(samples: Sequence[TrainSample], max_tokens: int, device: str = "cpu") -> Minibatch:
-    """Return the samples in micro-batches of at most ``max_tokens`` tokens; a longer sample is alone in one."""
+def pack_minibatch(
+    samples: Sequence[TrainSample], max_tokens: int, device: str = "cpu", *, rank: int = 0, ranks: int = 1
+) -> Minibatch:
+    """Return a rank's share of the samples in micro-batches of at most ``max_tokens`` tokens; a longer sample is alone
+    in one. Every rank computes equally many, idle ones included.
+    """
     groups = group_indices(samples)
-    parts = split_micro_batches([len(one.sample.tokens) for one in samples], max_tokens)
+    split = split_micro_batches([len(one.sample.tokens) for one in samples], max_tokens, ranks)
+    own = split[rank::ranks]
+    parts = [part for part in own if part]
+    idle = None
+    if len(parts) < len(own):
+        idle = pack([min(samples, key=lambda one: len(one.sample.tokens))], device)
     micro_batches = [pack([samples[index] for index in part], device, indices=part, groups=groups) for part in parts]
     counts = [len(trained_tokens(one)) for one in samples]
     weight = sum(float(one.weights[1:].sum(dtype=np.float64)) for one in samples)
     trained_groups = {one.group for one, count in zip(samples, counts, strict=True) if count}
     totals = Totals(weight, sum(count > 0 for count in counts), len(trained_groups))
-    return Minibatch(micro_batches, parts, torch.as_tensor(counts, dtype=torch.int64, device=device), totals)
+    lengths = torch.as_tensor(counts, dtype=torch.int64, device=device)
+    return Minibatch(micro_batches, parts, idle, lengths, totals)
 
 
 def pack(

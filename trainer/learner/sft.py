@@ -8,6 +8,11 @@ from torch import Tensor
 
 from .model.token_scores import TokenScorer
 
+BETAS = (0.9, 0.95)
+"""AdamW's decay rates of the two moments."""
+MAX_GRAD_NORM = 1.0
+"""Gradients are clipped to this norm."""
+
 
 @dataclass(slots=True)
 class SftExample:
@@ -40,3 +45,24 @@ def sft_loss(scorer: TokenScorer, batch: Sequence[SftExample], observation_weigh
         return action
     observation: Tensor = logp[observed - 1, ids[observed]].mean()
     return action - observation_weight * observation
+
+
+class SupervisedSteps:
+    """Takes supervised optimizer steps with AdamW."""
+
+    def __init__(self, scorer: TokenScorer, ranks: int = 1) -> None:
+        """Train the model of ``scorer``. The gradient is the sum over ``ranks``, each of which has all examples."""
+        self._scorer = scorer
+        self._ranks = ranks
+        self._optimizer = torch.optim.AdamW(scorer.parameters(), betas=BETAS, weight_decay=0.0, fused=True)
+
+    def step(self, examples: Sequence[SftExample], learning_rate: float, observation_weight: float) -> float:
+        """Take one step and return the loss before it."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = learning_rate
+        loss = sft_loss(self._scorer, examples, observation_weight)
+        self._optimizer.zero_grad(set_to_none=True)
+        (loss / self._ranks).backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self._scorer.parameters(), MAX_GRAD_NORM)
+        self._optimizer.step()
+        return float(loss.detach())

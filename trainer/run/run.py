@@ -98,14 +98,16 @@ def train(
         SHUTDOWN.hint = "stopping; the same command resumes the run (a second signal ends it at once)"
         SHUTDOWN.record = partial(finish_if_running, database, identity.name)
         report = _logged(report)
-        parts = "the model" if config.is_offline else "Ray, then the model and the engine"
-        report(Note(f"starting run {identity.name}: {parts}"))
+        uses_ray = not config.is_offline or config.learner.backend == "fsdp"
+        parts = ["Ray, then the model"] if uses_ray else ["the model"]
+        parts += [] if config.is_offline else ["the engine"]
+        report(Note(f"starting run {identity.name}: {' and '.join(parts)}"))
         with ThreadPoolExecutor(1) as executor:
             importing = executor.submit(lambda: [import_module(name, __package__) for name in TORCH_MODULES])
-            if config.is_offline:
-                SHUTDOWN.unblock()
-            else:
+            if uses_ray:
                 start_ray(config.ray_address)
+            else:
+                SHUTDOWN.unblock()
         try:
             if not config.is_offline:
                 check_store_reach(database)
@@ -217,11 +219,15 @@ class Run:
         session = self._session
         if session is None or state.current is None:
             raise asyncio.CancelledError
-        if parts is not None and not state.stop:
-            loop = OfflineLoop if self._config.is_offline else TrainingLoop
-            await (await loop.create(session.context, state, parts)).train()
-        if not state.stop:
-            await state.stop.cancel_on_request(session.evaluator.evaluate("after", state.version.update))
+        try:
+            if parts is not None and not state.stop:
+                loop = OfflineLoop if self._config.is_offline else TrainingLoop
+                await (await loop.create(session.context, state, parts)).train()
+            if not state.stop:
+                await state.stop.cancel_on_request(session.evaluator.evaluate("after", state.version.update))
+        finally:
+            if parts is not None:
+                await asyncio.to_thread(parts.learner.close)
         status = "stopped" if state.stop else "finished"
         evaluations = session.evaluator.results
         return await asyncio.to_thread(

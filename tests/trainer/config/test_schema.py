@@ -1,12 +1,13 @@
 """The configuration schema: the digest that identifies a run, its length, and its sections."""
 
+import re
 from typing import Any
 
 import pytest
 from turnwise.agents.rollout.episode import Timeouts
 from turnwise.errors import TurnwiseError
 from turnwise.trainer.algorithms.algorithm_set import SLOTS
-from turnwise.trainer.config.errors import fields_at
+from turnwise.trainer.config.errors import ConfigError, fields_at
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import MATHEMATICS, RunConfig
 from turnwise.trainer.config.sections import LearnerConfig, ModelConfig, RolloutConfig
@@ -34,7 +35,14 @@ OPERATIONAL = {
         "turn_timeout_s",
         "group_timeout_s",
     },
-    "learner": {"activation_checkpointing", "max_tokens_per_micro_batch", "num_threads", "device"},
+    "learner": {
+        "backend",
+        "num_ranks",
+        "activation_checkpointing",
+        "max_tokens_per_micro_batch",
+        "num_threads",
+        "device",
+    },
     "engine": {
         "max_num_seqs",
         "max_num_batched_tokens",
@@ -158,3 +166,20 @@ def test_two_configurations_share_no_component() -> None:
 def test_a_model_of_the_hub_is_refused_with_the_command_that_downloads_it() -> None:
     with pytest.raises(TurnwiseError, match=r"no config.json.*`hf download NAME --local-dir FOLDER`"):
         ModelConfig(path="Qwen/Qwen3-0.6B").folder()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"learner": {"num_ranks": 2}}, 'the backend `local` has one: set `learner.backend = "fsdp"`'),
+        (
+            {"learner": {"backend": "fsdp"}, "proximal": {"name": "ewma"}},
+            "`proximal` `ewma` scores with weights",
+        ),
+        ({"learner": {"backend": "fsdp"}, "advantage": {"name": "prime"}}, "`advantage` `prime` trains a model of its"),
+    ],
+    ids=str,
+)
+def test_a_learner_that_cannot_train_the_method_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        parse_config(MINIMAL | changes)

@@ -46,6 +46,11 @@ class ProximalPolicy(Component, ABC):
     needs_start: ClassVar[bool] = False
     """Whether ``ProximalTokens.start`` is read. A batch of several optimizer steps costs one more forward pass."""
 
+    @property
+    def reads_weights(self) -> bool:
+        """Whether the policy keeps weights of its own, which the learner then scores with."""
+        return type(self).start_update is not ProximalPolicy.start_update
+
     def start_update(self, weights: Weights) -> None:
         """Read the model's weights before the first optimizer step of an update. They change in place later."""
 

@@ -35,15 +35,12 @@ from ..optimization.trust_region import backtrack
 from ..packing import MicroBatch, Minibatch, pack_minibatch, trained_tokens
 from ..record.logprob_trace import LogprobTrace
 from ..record.weights_hash import weights_hash
-from ..sft import SftExample, sft_loss
-from .state_files import load_optimizer_files, save_state
+from ..sft import SftExample, SupervisedSteps
+from .ranks import ALONE, Ranks
+from .state_files import load_optimizer_files, save_sharded_state, save_state
 
 STEP_METRICS = {"loss": 0.0, "grad_norm": 0.0, "step_scale": 1.0, "lr_scale": 1.0}
 """Metrics per optimizer step, with their values in an update without a step. An update reports their means."""
-
-
-SFT_BETAS, SFT_MAX_GRAD_NORM = (0.9, 0.95), 1.0
-"""AdamW's decay rates and the clipping of the gradient in supervised steps."""
 
 
 class NonFiniteLoss(TurnwiseError):
@@ -54,9 +51,20 @@ class Learner:
     """Weights, optimizer and update of a policy."""
 
     def __init__(
-        self, model: str | Path, config: LearnerConfig, loss: PolicyLoss, proximal: ProximalPolicy, temperature: float
+        self,
+        model: str | Path,
+        config: LearnerConfig,
+        loss: PolicyLoss,
+        proximal: ProximalPolicy,
+        temperature: float,
+        ranks: Ranks = ALONE,
     ) -> None:
-        """Load the weights of the folder ``model`` in float32. ``temperature`` is the sampling temperature."""
+        """Load the weights of the folder ``model`` in float32.
+
+        Args:
+            temperature: the sampling temperature.
+            ranks: the ranks that train this model together; each has a learner and calls the same methods.
+        """
         torch.set_num_threads(config.num_threads)
         self.config = config
         self.loss = loss
@@ -67,8 +75,10 @@ class Learner:
             checkpoint_activations(self.model)
         self._dtype = getattr(torch, config.dtype)
         self._scorer = TokenScorer(self.model, temperature, self._dtype)
+        self._ranks = ranks
+        ranks.shard(self._scorer)
         self._reference: TokenScorer | None = None
-        self._sft_optimizer: torch.optim.AdamW | None = None
+        self._supervised: SupervisedSteps | None = None
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(),
             lr=config.learning_rate,
@@ -90,6 +100,7 @@ class Learner:
             )
         model = load_model(folder, self.config.device).requires_grad_(False)
         self._reference = TokenScorer(model, self.temperature, self._dtype)
+        self._ranks.shard(self._reference)
 
     def token_model(self) -> LocalTokenModel:
         """Return a new trainable copy of the reference policy, for an advantage estimator that needs it.
@@ -103,21 +114,19 @@ class Learner:
 
     def fit(self, examples: Sequence[SftExample], learning_rate: float, observation_weight: float) -> float:
         """Take one supervised step, with an optimizer that the next update drops, and return the loss before it."""
-        if self._sft_optimizer is None:
-            parameters = self.model.parameters()
-            self._sft_optimizer = torch.optim.AdamW(parameters, betas=SFT_BETAS, weight_decay=0.0, fused=True)
-        for group in self._sft_optimizer.param_groups:
-            group["lr"] = learning_rate
-        loss = sft_loss(self._scorer, examples, observation_weight)
-        self._sft_optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), SFT_MAX_GRAD_NORM)
-        self._sft_optimizer.step()
-        return float(loss.detach())
+        if self._supervised is None:
+            self._supervised = SupervisedSteps(self._scorer, self._ranks.size)
+        return self._supervised.step(examples, learning_rate, observation_weight)
 
     def weights(self) -> WeightWriter:
         """Return the buffer that publishes the weights: each ``write`` copies the present ones."""
-        return WeightWriter(self.named_parameters())
+        return WeightWriter(self.named_parameters(), whole=self._ranks.whole)
+
+    def gather_weights(self) -> None:
+        """Take part in a ``write`` of another rank."""
+        with torch.no_grad():
+            for _, parameter in self.named_parameters():
+                self._ranks.whole(parameter)
 
     def save(self, folder: Path) -> None:
         """Write the model in Hugging Face format, and the optimizer's state, into an existing folder.
@@ -125,7 +134,10 @@ class Learner:
         Raises:
             OSError, SafetensorError: a file could not be written.
         """
-        save_state(folder, self.model, self.optimizer)
+        if self._ranks.is_sharded:
+            save_sharded_state(folder, self.model, self.optimizer, self._ranks)
+        else:
+            save_state(folder, self.model, self.optimizer)
 
     def load_optimizer(self, folder: Path) -> None:
         """Load the optimizer's state of a folder that ``save`` wrote, with any backend and number of ranks."""
@@ -140,8 +152,10 @@ class Learner:
 
     def weights_hash(self) -> str:
         """Return the hash of the weights (``record.weights_hash``); empty on a GPU, whose sums differ from run to run
-        and whose weights would have to be copied."""
-        return weights_hash(self.named_parameters()) if self.config.device == "cpu" else ""
+        and whose weights would have to be copied, and on several ranks, whose sums have another order."""
+        if self._ranks.is_sharded or self.config.device != "cpu":
+            return ""
+        return weights_hash(self.named_parameters())
 
     def compute_logprobs(self, micro_batch: MicroBatch, weights: Weights | None = None) -> Tensor:
         """Return the log-probabilities of the trained tokens, in nats, without gradient. Shape (m,).
@@ -165,20 +179,13 @@ class Learner:
         stream: Random,
         trace: LogprobTrace | None = None,
     ) -> dict[str, float]:
-        """Train on a batch and return its metrics by name.
-
-        Args:
-            samples: the batch, in ``num_minibatches`` optimizer steps of whole samples, ``num_epochs`` times.
-            lr_progress: share of the learning rate schedule that has passed, 0 to 1.
-            update: updates done before this one; the rate rises over the first ``lr_warmup_steps``.
-            stream: the random stream that shuffles the minibatches.
-            trace: receives the log-probabilities of the trained tokens.
+        """Train on a batch and return its metrics by name (``LearnerBackend.update``).
 
         Raises:
             NonFiniteLoss: the loss or gradient of an optimizer step is NaN or infinite. That step is not applied; the
                 steps before it are.
         """
-        self._sft_optimizer = None
+        self._supervised = None
         rate = self._set_learning_rate(lr_progress, update)
         config = self.config
         counts = [len(trained_tokens(one)) for one in samples]
@@ -190,7 +197,7 @@ class Learner:
         ]
         start: list[Tensor] | None = None
         if len(parts) > 1 and self.proximal.needs_start:
-            start = self._logprobs_by_sample(trained)
+            start = self._logprobs_by_sample(trained, sizes)
         self.proximal.start_update(dict(self.named_parameters()))
         metrics = MetricReducer()
         steps: list[dict[str, float]] = []
@@ -214,15 +221,31 @@ class Learner:
         return rate
 
     def _pack(self, samples: Sequence[TrainSample]) -> Minibatch:
-        return pack_minibatch(samples, self.config.max_tokens_per_micro_batch, self.config.device)
+        config, ranks = self.config, self._ranks
+        return pack_minibatch(
+            samples, config.max_tokens_per_micro_batch, config.device, rank=ranks.rank, ranks=ranks.size
+        )
 
-    def _logprobs_by_sample(self, samples: Sequence[TrainSample]) -> list[Tensor]:
-        """Return the present log-probabilities of the trained tokens of each sample."""
+    def _logprobs_by_sample(self, samples: Sequence[TrainSample], sizes: Sequence[int]) -> list[Tensor]:
+        """Return the present log-probabilities of the trained tokens of each sample.
+
+        Args:
+            sizes: trained tokens per sample.
+        """
         minibatch = self._pack(samples)
-        logprobs = torch.cat([self.compute_logprobs(one) for one in minibatch.micro_batches])
-        order = [index for part in minibatch.parts for index in part]
-        parts = torch.split(logprobs, minibatch.lengths[order].tolist())
-        return [parts[position] for position in np.argsort(order)]
+        starts = np.cumsum([0, *sizes])
+        flat = torch.zeros(int(starts[-1]), device=self.config.device)
+        for one, part in zip(minibatch.micro_batches, minibatch.parts, strict=True):
+            positions = np.concatenate([np.arange(starts[index], starts[index + 1]) for index in part])
+            flat[torch.as_tensor(positions, device=flat.device)] = self.compute_logprobs(one)
+        self._idle(minibatch)
+        total = self._ranks.sum(flat, "the sum of the log-probabilities at the start of the update")
+        return list(torch.split(total, list(sizes)))
+
+    def _idle(self, minibatch: Minibatch) -> None:
+        """Take part in the forward pass of the other ranks' last micro-batch."""
+        if minibatch.idle is not None:
+            self.compute_logprobs(minibatch.idle)
 
     def _optimizer_step(
         self,
@@ -250,8 +273,8 @@ class Learner:
         starts: Sequence[Tensor | None] = [None] * len(micro_batches)
         if start_logprobs is not None:
             starts = [torch.cat([start_logprobs[index] for index in part]) for part in minibatch.parts]
-        total = 0.0
-        step_metrics = MetricReducer()
+        own_loss = 0.0
+        own_metrics = MetricReducer()
         before: list[Tensor] = []
         proximal: list[Tensor] = []
         self.loss.prepare(samples)
@@ -262,10 +285,18 @@ class Learner:
             proximal.append(batch.proximal.detach())
             output = self.loss(batch)
             output.loss.backward()  # type: ignore[no-untyped-call]
-            total += float(output.loss.detach())
+            own_loss += float(output.loss.detach())
+            own_metrics.add(output.metrics)
+        if minibatch.idle is not None:
+            self._idle_backward(minibatch.idle)
+        total = 0.0
+        step_metrics = MetricReducer()
+        for loss, state in self._ranks.gather([own_loss, own_metrics.state()], "the sum of the loss"):
+            total += loss
             for reducer in (metrics, step_metrics):
-                reducer.add(output.metrics)
-        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm))
+                reducer.merge(state)
+        clipped = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
+        norm = float(self._ranks.whole(clipped))
         if not (math.isfinite(norm) and math.isfinite(total)):
             self.optimizer.zero_grad(set_to_none=True)
             raise NonFiniteLoss(
@@ -282,13 +313,13 @@ class Learner:
         if trace is not None:
             trace[0].add(trace[1], minibatch, before, proximal)
         max_kl = self.config.max_kl
-        parameters = list(self.model.parameters())
-        weights = [one.detach().clone() for one in parameters] if max_kl else []
+        parameters = [self._ranks.own(one) for one in self.model.parameters()]
+        weights = [one.clone() for one in parameters] if max_kl else []
         with self._scaled_learning_rate(lr_scale):
             self.optimizer.step()
         step_scale = 1.0
         if max_kl:
-            step_scale = backtrack(parameters, weights, lambda: self._divergence(micro_batches, before), max_kl)
+            step_scale = backtrack(parameters, weights, lambda: self._divergence(minibatch, before), max_kl)
         self.proximal.after_step(dict(self.named_parameters()))
         return {"loss": total, "grad_norm": norm, "step_scale": step_scale, "lr_scale": lr_scale}
 
@@ -338,11 +369,21 @@ class Learner:
             for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate
 
-    def _divergence(self, micro_batches: Sequence[MicroBatch], before: Sequence[Tensor]) -> float:
+    def _divergence(self, minibatch: Minibatch, before: Sequence[Tensor]) -> float:
         """Return the KL divergence from earlier log-probabilities, by Schulman's k3 estimator, in nats per token.
 
         Args:
-            before: per micro-batch, the earlier log-probabilities of its trained tokens.
+            before: per micro-batch of this rank, the earlier log-probabilities of its trained tokens.
         """
-        log_ratios = [self.compute_logprobs(one) - value for one, value in zip(micro_batches, before, strict=True)]
-        return float(k3(torch.cat(log_ratios)).mean())
+        total = torch.zeros((), device=self.config.device)
+        for one, value in zip(minibatch.micro_batches, before, strict=True):
+            total += k3(self.compute_logprobs(one) - value).sum()
+        self._idle(minibatch)
+        return float(self._ranks.sum(total, "the sum of the divergence")) / int(minibatch.lengths.sum())
+
+    def _idle_backward(self, idle: MicroBatch) -> None:
+        """Take part in the passes of the other ranks' last micro-batch, in their order, with a gradient of 0."""
+        logprobs = self._scorer(idle).logprobs
+        if Need.REFERENCE in self.loss.needs:
+            self._reference_logprobs(idle)
+        (logprobs.sum() * 0.0).backward()

@@ -4,9 +4,15 @@ from pathlib import Path
 
 from ...config.schema import RunConfig
 from .base import LearnerBackend
+from .fsdp import FsdpLearner
 from .local import Learner
 
 
 def start_learner(config: RunConfig, model: Path) -> LearnerBackend:
-    """Return a learner with the weights of a model folder, and with a new optimizer."""
-    return Learner(model, config.learner, config.loss, config.proximal, config.rollout.temperature)
+    """Return a learner with the weights of a model folder, and with a new optimizer. ``fsdp`` needs Ray.
+
+    Raises:
+        TurnwiseError: a rank did not start, or the model does not suit the backend.
+    """
+    backend = FsdpLearner if config.learner.backend == "fsdp" else Learner
+    return backend(model, config.learner, config.loss, config.proximal, config.rollout.temperature)

@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
+from torch import Tensor
 
 from ..optimization.adamw_state import optimizer_tensors, set_optimizer_tensors
+from .ranks import Ranks
 
 OPTIMIZER = "training/optimizer"
 
@@ -28,11 +31,48 @@ def save_state(folder: Path, model: Any, optimizer: torch.optim.Optimizer) -> No
     save_file(optimizer_tensors(model, optimizer), folder / OPTIMIZER / "model.safetensors")
 
 
+def save_sharded_state(folder: Path, model: Any, optimizer: torch.optim.Optimizer, ranks: Ranks) -> None:
+    """Write the files from all ranks; all call together. The first rank holds the whole model in the host's memory.
+
+    Raises:
+        OSError, SafetensorError: a file could not be written.
+    """
+    from torch.distributed.checkpoint.api import CheckpointException  # takes a second to import
+    from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
+    from torch.distributed.checkpoint.state_dict_saver import save
+
+    whole: dict[int, Tensor] = {}  # a tied matrix is one tensor
+    state = {}
+    for name, value in model.state_dict(keep_vars=True).items():
+        if id(value) not in whole:
+            gathered = ranks.whole(value.detach())
+            whole[id(value)] = gathered.cpu().contiguous() if ranks.rank == 0 else torch.empty(0)
+        state[name] = whole[id(value)]
+    failure = ""
+    if ranks.rank == 0:
+        try:
+            model.save_pretrained(folder, state_dict=state)
+            (folder / OPTIMIZER).mkdir(parents=True)
+        except (OSError, SafetensorError) as error:
+            failure = str(error)
+    if failure := next(filter(None, ranks.gather(failure, "the report on the model's files")), ""):
+        raise OSError(failure)
+    tensors = optimizer_tensors(model, optimizer)
+    if not tensors:
+        return
+    try:
+        save(tensors, storage_writer=HuggingFaceStorageWriter(str(folder / OPTIMIZER), save_distributed=True))
+    except CheckpointException as error:
+        raise OSError("; ".join(str(cause) for cause, _ in error.failures.values())) from error
+
+
 def load_optimizer_files(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
     """Load the optimizer's state; with several ranks, each reads its parts and all call together."""
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader  # takes a second to import
     from torch.distributed.checkpoint.state_dict_loader import load
 
+    if not any((folder / OPTIMIZER).glob("*.safetensors")):
+        return  # saved before the first optimizer step
     reader = HuggingFaceStorageReader(str(folder / OPTIMIZER))
     stored = reader.read_metadata().state_dict_metadata
     parameters = dict(model.named_parameters())
@@ -41,8 +81,6 @@ def load_optimizer_files(folder: Path, model: torch.nn.Module, optimizer: torch.
         parameter = parameters[key.rpartition("/")[0]]
         scalar = torch.zeros((), dtype=torch.float32, device=parameter.device)
         tensors[key] = scalar if key.endswith("/step") else torch.zeros_like(parameter, requires_grad=False)
-    if not tensors:
-        return
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
         load(tensors, storage_reader=reader)

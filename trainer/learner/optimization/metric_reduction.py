@@ -1,6 +1,7 @@
 """Reduce the metrics of micro-batches to one number each."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -27,6 +28,21 @@ class MetricReducer:
             self._sums[name] = self._sums.get(name, 0.0) + float(values.sum())
             self._counts[name] = self._counts.get(name, 0) + values.numel()
             self._maxima[name] = max(self._maxima.get(name, float("-inf")), float(values.max()))
+
+    def state(self) -> dict[str, list[Any]]:
+        """Return reduction, sum, count and maximum per metric, as JSON values."""
+        return {
+            name: [reduction, self._sums[name], self._counts[name], self._maxima[name]]
+            for name, reduction in self._reductions.items()
+        }
+
+    def merge(self, state: Mapping[str, Sequence[Any]]) -> None:
+        """Add the values behind the ``state`` of another reducer."""
+        for name, (reduction, total, count, largest) in state.items():
+            self._reductions[name] = reduction
+            self._sums[name] = self._sums.get(name, 0.0) + total
+            self._counts[name] = self._counts.get(name, 0) + count
+            self._maxima[name] = max(self._maxima.get(name, float("-inf")), largest)
 
     def reduced(self) -> dict[str, float]:
         """Return the number of each metric."""

@@ -10,9 +10,7 @@ MAX_BACKTRACKS = 3
 """Most times that one optimizer step is shortened."""
 
 
-def backtrack(
-    parameters: Sequence[torch.nn.Parameter], before: Sequence[Tensor], kl: Callable[[], float], max_kl: float
-) -> float:
+def backtrack(parameters: Sequence[Tensor], before: Sequence[Tensor], kl: Callable[[], float], max_kl: float) -> float:
     """Shorten an optimizer step that exceeds the KL bound, and return the scale of the step that remains.
 
     A backtracking line search as in TRPO (Schulman et al. 2015, arXiv:1502.05477), on the step's own tokens. The KL
@@ -20,6 +18,7 @@ def backtrack(
     step one search falls short, so it is repeated.
 
     Args:
+        parameters: changed in place.
         before: the parameters before the step.
         kl: returns the divergence that the present parameters cause, in nats per token.
     """

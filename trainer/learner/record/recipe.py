@@ -24,6 +24,8 @@ class Recipe(BaseModel):
     device: str
     """Torch device of the learner."""
     num_threads: int
+    ranks: int = 1
+    """Ranks that trained the model together."""
     max_tokens_per_micro_batch: int
     """With ``num_threads``, it decides the order of sums; a resumed run may have another one."""
     numerics: str
@@ -44,6 +46,7 @@ def new_recipe(config: LearnerConfig, lr_progress: float, states: dict[str, Any]
         states=states,
         device=config.device,
         num_threads=config.num_threads,
+        ranks=config.num_ranks,
         max_tokens_per_micro_batch=config.max_tokens_per_micro_batch,
         numerics=numerics(),
     )

@@ -159,7 +159,8 @@ def _repeat(
     if not stored.weights_hash:
         raise NotRecorded(
             f"update {stored.update} of run `{stored.run}` has no hash of its weights: it was computed on "
-            f"`{recipe.device}`, and only a CPU repeats its sums bit for bit"
+            f"`{recipe.device}` with {recipe.ranks} ranks, and only the backend `local` on a CPU repeats its sums bit "
+            "for bit"
         )
     torch.set_num_threads(recipe.num_threads)
     learner.config = learner.config.model_copy(update={"max_tokens_per_micro_batch": recipe.max_tokens_per_micro_batch})

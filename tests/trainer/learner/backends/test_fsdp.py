@@ -1,0 +1,118 @@
+"""Two ranks equal one: updates, checkpoints in both directions, published weights; a dead rank ends the update."""
+
+import mmap
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from turnwise.agents.tiny_model import new_model
+from turnwise.agents.weights.shm_writer import GENERATION_BYTES, read_generation
+from turnwise.tests.trainer.learner.train_samples import VOCABULARY, train_samples
+from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
+from turnwise.trainer.algorithms.proximal.recompute import Recompute
+from turnwise.trainer.cluster.ray_patches import start_fewer_processes
+from turnwise.trainer.config.sections import LearnerConfig
+from turnwise.trainer.learner.backends.fsdp import FsdpLearner
+from turnwise.trainer.learner.backends.local import Learner
+from turnwise.trainer.learner.backends.ranks import RankFailed
+from turnwise.trainer.learner.record.logprob_trace import LogprobTrace
+
+LOCAL = LearnerConfig(
+    learning_rate=1e-2,
+    lr_warmup_steps=0,
+    num_minibatches=3,
+    max_kl=1e-3,
+    max_tokens_per_micro_batch=24,
+    activation_checkpointing=True,
+)
+FSDP = LOCAL.model_copy(update={"backend": "fsdp", "num_ranks": 2})
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Any]:
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import ray as module
+
+        start_fewer_processes()
+        module.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        yield module
+        module.shutdown()
+
+
+def start(backend: type[Learner] | type[FsdpLearner], folder: Path, reference: Path) -> Any:
+    loss = DecoupledPPO(entropy_coef=0.1, reference_kl_coef=0.1)
+    one = backend(folder, FSDP if backend is FsdpLearner else LOCAL, loss, Recompute(), 0.7)
+    one.load_reference(reference)
+    return one
+
+
+def saved(learner: Any, folder: Path) -> Path:
+    folder.mkdir()
+    learner.save(folder)
+    return folder
+
+
+def published(location: dict[str, Any]) -> dict[str, torch.Tensor]:
+    with Path(location["path"]).open("r+b") as file:
+        buffer = mmap.mmap(file.fileno(), 0)
+    assert read_generation(buffer) == location["generation"]
+    found = {}
+    for name, shape, offset in zip(location["names"], location["shapes"], location["offsets"], strict=True):
+        count = torch.Size(shape).numel()
+        found[name] = torch.frombuffer(buffer, dtype=torch.float32, count=count, offset=GENERATION_BYTES + offset)
+    return found
+
+
+@pytest.mark.slow
+def test_two_ranks_equal_one_and_a_dead_rank_ends_the_update(tmp_path: Path, ray: Any) -> None:
+    model = new_model(tmp_path / "model", VOCABULARY, hidden=32, heads=2, seed=3)
+    one = start(Learner, model, model)
+    one.update(train_samples(9), 0.0, 0, Random(0))
+    first = saved(one, tmp_path / "of-one-rank")
+    two = start(FsdpLearner, first, model)
+    two.load_optimizer(first)
+    for update in range(5):
+        samples = train_samples(update, 3 if update == 2 else 8)  # three: one rank is idle in each minibatch
+        traces = LogprobTrace(), LogprobTrace()
+        expected, found = (
+            learner.update(samples, 0.0, update, Random(update), trace)
+            for learner, trace in zip((one, two), traces, strict=True)
+        )
+        assert found == pytest.approx(expected, rel=1e-5, abs=1e-5)
+        assert traces[0].current.keys() == traces[1].current.keys() == set(range(len(samples)))
+        for index, values in traces[0].current.items():
+            assert traces[1].current[index] == pytest.approx(values, abs=1e-5)
+        weights = published(two.weights().write())
+        assert weights.keys() == dict(one.named_parameters()).keys()
+        for name, parameter in one.named_parameters():
+            assert torch.allclose(weights[name], parameter.detach().flatten(), rtol=0, atol=1e-5)
+    assert expected["step_scale"] < 1
+
+    second = saved(two, tmp_path / "of-two-ranks")
+    again = start(Learner, second, model)
+    again.load_optimizer(second)
+    assert all(torch.equal(value.flatten(), weights[name]) for name, value in again.named_parameters())
+    moments = [
+        load_file(saved(learner, tmp_path / name) / "training/optimizer/model.safetensors")
+        for learner, name in ((one, "a"), (again, "b"))
+    ]
+    assert moments[0].keys() == moments[1].keys()
+    assert all(torch.allclose(value, moments[1][name], rtol=0, atol=1e-5) for name, value in moments[0].items())
+
+    location = two.weights().write()
+    with Path(location["path"]).open("r+b") as file:
+        buffer = mmap.mmap(file.fileno(), 0)
+    ray.kill(two.actors[1])
+    with pytest.raises(RankFailed, match=r"rank 1 of 2 of the learner died during `update`; the engines keep"):
+        two.update(train_samples(0), 0.0, 6, Random(0))
+    with pytest.raises(RankFailed, match="died during `write_weights`"):
+        two.weights().write()
+    assert read_generation(buffer) == location["generation"]

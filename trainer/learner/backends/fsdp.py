@@ -1,0 +1,226 @@
+"""The learner on several ranks: one Ray actor each, with weights and optimizer sharded over them by FSDP2.
+
+* Every method is called on all ranks. One error on any rank ends all of them, because the others would wait for it.
+* A version is published whole or not at all: engines read the buffer only after every rank has taken part in its write.
+* The first rank must run on the host of the engines, whose memory they read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from time import monotonic
+from typing import Any
+
+from safetensors import SafetensorError
+
+from ....agents.placement import OFF_SANDBOX_NODES
+from ....errors import TurnwiseError
+from ...algorithms.advantages.base import TokenModel
+from ...algorithms.groups import TrainSample
+from ...algorithms.losses.base import PolicyLoss
+from ...algorithms.proximal.base import ProximalPolicy
+from ...config.sections import LearnerConfig
+from ..record.logprob_trace import LogprobTrace
+from ..sft import SftExample
+from .rank import LearnerRank, RankSpec, RankUpdate
+from .ranks import COLLECTIVE_TIMEOUT_S, RankFailed
+
+START_TIMEOUT_S = 600.0
+"""Seconds the ranks may take to start and to load the model."""
+STRAGGLER_TIMEOUT_S = COLLECTIVE_TIMEOUT_S + 60
+"""Seconds a rank may take longer than the first one that has finished."""
+CAUSE_TIMEOUT_S = 5.0
+"""Seconds to wait for the death of a rank after another one failed: it names the cause."""
+RETRY = "the engines keep the last published version; run the same command to resume from the last checkpoint"
+
+
+class _RankActor(LearnerRank):
+    """A rank as a Ray actor."""
+
+    def listen_on_node(self) -> tuple[str, int]:
+        """Open the socket at which the ranks meet, on the address of this node alone."""
+        import ray.util
+
+        return self.listen(ray.util.get_node_ip_address())
+
+
+class FsdpLearner:
+    """The driver's side: implements ``LearnerBackend`` with ``learner.num_ranks`` actors."""
+
+    def __init__(
+        self, model: str | Path, config: LearnerConfig, loss: PolicyLoss, proximal: ProximalPolicy, temperature: float
+    ) -> None:
+        """Start the ranks and load the folder ``model`` on each. Ray must be up.
+
+        Raises:
+            TurnwiseError: a rank did not start, or the model cannot be sharded.
+        """
+        import ray
+
+        self.config = config
+        self.loss = loss
+        self.proximal = proximal
+        size = config.num_ranks
+        gpus = 1 if config.device == "cuda" else 0
+        actor = ray.remote(_RankActor).options(num_cpus=0, num_gpus=gpus, max_restarts=0, **OFF_SANDBOX_NODES)
+        self.actors = [actor.remote(rank, size) for rank in range(size)]
+        try:
+            address = ray.get(self.actors[0].listen_on_node.remote(), timeout=START_TIMEOUT_S)
+        except (ray.exceptions.RayError, TimeoutError) as error:
+            self.close()
+            late = f"rank 0 of {size} of the learner did not start within {START_TIMEOUT_S:g} s"
+            raise RankFailed(f"{late}: {error}") from error
+        settings, objective, anchor = (one.model_dump(mode="json") for one in (config, loss, proximal))
+        spec = RankSpec(str(model), settings, objective, anchor, temperature)
+        self._call("connect", address, spec, timeout_s=START_TIMEOUT_S)
+
+    def update(
+        self,
+        samples: Sequence[TrainSample],
+        lr_progress: float,
+        update: int,
+        stream: Random,
+        trace: LogprobTrace | None = None,
+    ) -> dict[str, float]:
+        """Train on a batch and return its metrics by name (``LearnerBackend.update``)."""
+        import ray
+
+        states = self.loss.state_dict(), self.proximal.state_dict()
+        results: list[RankUpdate] = self._call("update", ray.put(samples), lr_progress, update, stream, states)
+        first = results[0]
+        stream.setstate(first.stream)
+        self.loss.load_state_dict(first.states[0])
+        self.proximal.load_state_dict(first.states[1])
+        if trace is not None:
+            for one in results:
+                trace.current.update(one.trace.current)
+                trace.proximal.update(one.trace.proximal)
+        return dict(first.metrics)
+
+    def fit(self, examples: Sequence[SftExample], learning_rate: float, observation_weight: float) -> float:
+        """Take one supervised step, with an optimizer that the next update drops, and return the loss before it."""
+        loss: float = self._call("fit", examples, learning_rate, observation_weight)[0]
+        return loss
+
+    def load_reference(self, folder: str | Path) -> None:
+        """Load the frozen weights of the reference policy, sharded too.
+
+        Raises:
+            TurnwiseError: ``folder`` is not a model folder.
+        """
+        self._call("load_reference", str(folder))
+
+    def token_model(self) -> TokenModel:
+        """Raise: the configuration refuses estimators that need a token model with this backend.
+
+        Raises:
+            TurnwiseError: always.
+        """
+        raise TurnwiseError('a token model needs the reference policy in one process: set `learner.backend = "local"`')
+
+    def weights(self) -> FsdpWeights:
+        """Return the buffer that publishes the weights: each ``write`` gathers the present ones."""
+        return FsdpWeights(self)
+
+    def write_weights(self) -> dict[str, Any]:
+        """Gather the weights on the first rank and return their location for the engines."""
+        location: dict[str, Any] = self._call("write_weights")[0]
+        return location
+
+    def weights_hash(self) -> str:
+        """Return an empty string: the order of sums depends on the number of ranks."""
+        return ""
+
+    def save(self, folder: Path) -> None:
+        """Write the model in Hugging Face format, and the optimizer's state, into an existing folder of a file system
+        that all ranks share.
+
+        Raises:
+            OSError, SafetensorError: a file could not be written.
+        """
+        self._call("save", str(folder.resolve()))
+
+    def load_optimizer(self, folder: Path) -> None:
+        """Load the optimizer's state of a folder that ``save`` wrote, with any backend and number of ranks."""
+        self._call("load_optimizer", str(folder.resolve()))
+
+    def close(self) -> None:
+        """End all ranks."""
+        import ray
+
+        for actor in self.actors:
+            ray.kill(actor)
+
+    def _call(self, method: str, *arguments: Any, timeout_s: float | None = None) -> list[Any]:
+        """Return the results of a method of all ranks, in their order.
+
+        Args:
+            timeout_s: for the whole call; without it, collectives and ``STRAGGLER_TIMEOUT_S`` bound the call.
+
+        Raises:
+            RankFailed: a rank died, failed or did not answer; all ranks are ended.
+            TurnwiseError, OSError, SafetensorError: as the method raises; all ranks are ended.
+        """
+        import ray
+
+        references = [getattr(actor, method).remote(*arguments) for actor in self.actors]
+        pending, deadline = list(references), None if timeout_s is None else monotonic() + timeout_s
+        while pending:
+            left = None if deadline is None else max(0.0, deadline - monotonic())
+            done, pending = ray.wait(pending, num_returns=1, timeout=left)
+            if not done:
+                missing = [references.index(one) for one in pending]
+                self.close()
+                raise RankFailed(f"ranks {missing} of the learner did not finish `{method}` in time; {RETRY}")
+            for one in done:
+                try:
+                    ray.get(one)
+                except ray.exceptions.RayError:
+                    raise self._failure(method, references) from None
+            if deadline is None:
+                deadline = monotonic() + STRAGGLER_TIMEOUT_S
+        return list(ray.get(references))
+
+    def _failure(self, method: str, references: Sequence[Any]) -> Exception:
+        """End all ranks, and return the error behind the others: the death of a rank before an exception."""
+        import ray
+
+        with contextlib.suppress(ray.exceptions.RayError):
+            ray.wait(list(references), num_returns=len(references), timeout=CAUSE_TIMEOUT_S)
+        raised: list[Exception] = []
+        dead: list[int] = []
+        for rank, reference in enumerate(references):
+            try:
+                ray.get(reference, timeout=0)
+            except ray.exceptions.RayActorError:
+                dead.append(rank)
+            except ray.exceptions.RayTaskError as error:
+                raised.append(error.cause)
+            except ray.exceptions.GetTimeoutError:
+                continue
+        self.close()
+        if dead:
+            numbers = ", ".join(map(str, dead))
+            return RankFailed(f"rank {numbers} of {len(references)} of the learner died during `{method}`; {RETRY}")
+        for one in raised:
+            if isinstance(one, TurnwiseError | OSError | SafetensorError) and not isinstance(one, RankFailed):
+                return one
+        reasons = "; ".join(map(str, raised))
+        return RankFailed(f"the learner's ranks failed during `{method}`: {reasons}; {RETRY}")
+
+
+class FsdpWeights:
+    """The buffer of the first rank: implements ``WeightBuffer``."""
+
+    def __init__(self, learner: FsdpLearner) -> None:
+        self._learner = learner
+
+    def write(self) -> dict[str, Any]:
+        """Gather the present weights into the buffer of the first rank and return its location."""
+        return self._learner.write_weights()
+
+    def close(self) -> None:
+        """Do nothing: the buffer ends with its rank."""

@@ -1,0 +1,155 @@
+"""The ranks that train one model together, as seen by one of them.
+
+Invariant: all ranks call the methods of ``Ranks`` in the same order. Every collective ends within
+``COLLECTIVE_TIMEOUT_S``; its error names the rank and the reason of the collective.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ....errors import TurnwiseError
+from ..model.token_scores import TokenScorer
+
+COLLECTIVE_TIMEOUT_S = 600.0
+"""Seconds until a collective fails because another rank does not take part in it."""
+
+
+class RankFailed(TurnwiseError):
+    """A rank of the learner died or does not answer."""
+
+
+class Ranks:
+    """One rank alone."""
+
+    rank = 0
+    size = 1
+    is_sharded = False
+    """Whether parameters are sharded: tensors of DTensor, whose every use as a whole is a collective."""
+
+    def sum(self, values: Tensor, reason: str) -> Tensor:
+        """Return the sum of ``values`` over all ranks."""
+        return values
+
+    def gather(self, value: Any, reason: str) -> list[Any]:
+        """Return the ``value`` of every rank, in their order: JSON values."""
+        return [value]
+
+    def whole(self, value: Tensor) -> Tensor:
+        """Return a tensor that may be sharded as a whole one, on every rank."""
+        return value
+
+    def own(self, value: Tensor) -> Tensor:
+        """Return this rank's part of a tensor that may be sharded, without gradient; it shares the memory."""
+        return value.detach()
+
+    def shard(self, scorer: TokenScorer) -> None:
+        """Shard the parameters of a model over the ranks. The gradient becomes the sum over the ranks."""
+
+    @contextmanager
+    def doing(self, reason: str) -> Iterator[None]:
+        """Inside the ``with`` block, raise an error of a collective with the rank and ``reason``.
+
+        Raises:
+            RankFailed: a collective failed.
+        """
+        yield
+
+
+class DistributedRanks(Ranks):
+    """The ranks of the default process group, with FSDP2."""
+
+    is_sharded = True
+
+    def __init__(self) -> None:
+        import torch.distributed as dist
+        from torch.distributed.device_mesh import init_device_mesh
+
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self._device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+        self._mesh = init_device_mesh(self._device, (self.size,))
+
+    def sum(self, values: Tensor, reason: str) -> Tensor:
+        """Return the sum of ``values`` over all ranks."""
+        import torch.distributed as dist
+
+        total = values.clone()
+        with self.doing(reason):
+            dist.all_reduce(total)
+        return total
+
+    def gather(self, value: Any, reason: str) -> list[Any]:
+        """Return the ``value`` of every rank, in their order: JSON values."""
+        import torch.distributed as dist
+
+        data = torch.tensor(list(json.dumps(value).encode()), dtype=torch.uint8, device=self._device)
+        size = torch.tensor([len(data)], device=self._device)
+        sizes = [torch.zeros_like(size) for _ in range(self.size)]
+        with self.doing(reason):
+            dist.all_gather(sizes, size)
+            longest = max(int(one) for one in sizes)
+            padded = torch.nn.functional.pad(data, (0, longest - len(data)))
+            found = [torch.zeros_like(padded) for _ in range(self.size)]
+            dist.all_gather(found, padded)
+        return [json.loads(bytes(one[: int(count)].cpu().tolist())) for one, count in zip(found, sizes, strict=True)]
+
+    def whole(self, value: Tensor) -> Tensor:
+        """Return a tensor that may be sharded as a whole one, on every rank."""
+        from torch.distributed.tensor import DTensor
+
+        return value.full_tensor() if isinstance(value, DTensor) else value
+
+    def own(self, value: Tensor) -> Tensor:
+        """Return this rank's part of a tensor that may be sharded, without gradient; it shares the memory."""
+        from torch.distributed.tensor import DTensor
+
+        return (value.to_local() if isinstance(value, DTensor) else value).detach()
+
+    def shard(self, scorer: TokenScorer) -> None:
+        """Shard the parameters of a model over the ranks. The gradient becomes the sum over the ranks."""
+        from torch.distributed.fsdp import (
+            FSDPModule,
+            MixedPrecisionPolicy,
+            fully_shard,
+            register_fsdp_forward_method,
+        )
+
+        from ..model.activation_checkpointing import decoder_layers
+
+        low = scorer.dtype if scorer.dtype != torch.float32 else None
+        policy = MixedPrecisionPolicy(param_dtype=low, reduce_dtype=torch.float32, cast_forward_inputs=False)
+        for layer in decoder_layers(scorer.model):
+            fully_shard(layer, mesh=self._mesh, mp_policy=policy)
+        # A pass without gradient has no backward pass that would free the gathered parameters of the root.
+        fully_shard(scorer, mesh=self._mesh, mp_policy=policy, reshard_after_forward=True)
+        register_fsdp_forward_method(scorer, "logits")
+        for module in scorer.modules():
+            if isinstance(module, FSDPModule):
+                module.set_gradient_divide_factor(1.0)
+                module.set_force_sum_reduction_for_comms(True)  # gloo has no scaled sum
+
+    @contextmanager
+    def doing(self, reason: str) -> Iterator[None]:
+        """Inside the ``with`` block, raise an error of a collective with the rank and ``reason``.
+
+        Raises:
+            RankFailed: a collective failed.
+        """
+        try:
+            yield
+        except TurnwiseError:
+            raise
+        except RuntimeError as error:
+            raise RankFailed(
+                f"rank {self.rank} of {self.size} of the learner: {reason} failed, because another rank died or did "
+                f"not take part within {COLLECTIVE_TIMEOUT_S:g} s, or memory ran out: {error}"
+            ) from error
+
+
+ALONE = Ranks()
