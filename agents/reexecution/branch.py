@@ -11,10 +11,11 @@ from ...records import Group, Message, Outcome, Status, Trajectory
 from ...store.writing.client import StoreClient
 from ...store.writing.trajectory_writer import TrajectoryWriter
 from ..rollout.control import MemberView
-from ..rollout.episode import Timeouts, play_episode
+from ..rollout.episode import play_episode
 from ..rollout.player import Continuing, Player
 from ..rollout.progress import BranchPoint, Progress
 from ..rollout.running_group import RunningGroup, RunningMember
+from ..rollout.timeouts import Timeouts
 from .environments import CALL_TIMEOUT_S
 from .prefix import BranchRefused, reach
 from .replay import Stored

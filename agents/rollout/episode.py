@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from .control import CONTINUES, LOSS_WEIGHT
 from .player import Patchable, Player, Restorable
 from .progress import BranchPoint, Progress
 from .running_group import RunningMember
+from .timeouts import Timeouts
 
 if TYPE_CHECKING:
     from ...envs.runner.env_thread import EnvThread
@@ -43,17 +44,6 @@ timeout of a step may be shorter: a snapshot that takes longer than a step is no
 
 ENV_PACKAGE = "env_package"
 """Key in a trajectory's ``extras``: the package that provides the environment, with its version."""
-
-
-@dataclass(frozen=True, slots=True)
-class Timeouts:
-    """Timeouts of the waits in a rollout, in seconds."""
-
-    reset_s: float = 60.0
-    step_s: float = 30.0
-    turn_s: float = 60.0
-    group_s: float = 600.0
-    """Timeout of each member of a group, including its retry; the wait for a slot of the environment does not count."""
 
 
 async def play_episode(

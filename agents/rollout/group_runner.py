@@ -22,10 +22,11 @@ from ...records import SCORED_STATUSES, Group, Outcome, Source, Status, Task, Tr
 from ...store.writing.client import StoreClient
 from ...store.writing.trajectory_writer import TrajectoryWriter
 from .control import Controller
-from .episode import SNAPSHOT_S, Timeouts, play_episode, run_to_completion
+from .episode import SNAPSHOT_S, play_episode, run_to_completion
 from .player import Player, Restorable
 from .progress import BranchPoint
 from .running_group import RunningGroup, RunningMember
+from .timeouts import Timeouts
 
 MAX_RETRIES = 1
 """Retries of a failed member."""

@@ -24,10 +24,10 @@ from ..engine.client import PolicyClient
 from ..store_actor import nearest_writer, send_to
 from ..tokens.conversation import Chat
 from .control import Controller
-from .episode import Timeouts
 from .group_runner import GroupRunner
 from .player import Player
 from .progress import BranchPoint
+from .timeouts import Timeouts
 
 PolicyPlayerFactory = Callable[[PolicyClient, Chat, EnvThread, Group, Trajectory, float], Player]
 """Creates the player of one episode; the last argument is the timeout of a turn in seconds. It must be a top-level

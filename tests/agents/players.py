@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from turnwise.agents.rollout.control import Controller
-from turnwise.agents.rollout.episode import Timeouts
 from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.rollout.player import PlayerTurn
+from turnwise.agents.rollout.timeouts import Timeouts
 from turnwise.envs.runner.call_thread import abandoned_threads
 from turnwise.envs.runner.env_thread import EnvThread
 from turnwise.envs.tasks import make_task

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ...agents.rollout.episode import Timeouts
+from ...agents.rollout.timeouts import Timeouts
 from ...errors import TurnwiseError
 
 CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...agents.engine.config import EngineConfig
-from ...agents.rollout.episode import Timeouts
+from ...agents.rollout.timeouts import Timeouts
 from ...envs.sandboxes import SandboxSettings, sandbox_settings
 from ...errors import TurnwiseError
 from ...records import Horizon

@@ -13,8 +13,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from ...agents.rollout.episode import Timeouts
 from ...agents.rollout.group_runner import GroupRunner
+from ...agents.rollout.timeouts import Timeouts
 from ...envs.base import TurnEnv
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread

@@ -13,8 +13,8 @@ from turnwise.agents.engine.completion import Completion
 from turnwise.agents.players.policy import policy_player
 from turnwise.agents.reexecution.replay import replay_stored
 from turnwise.agents.rollout.control import Branch, Close, Controller, Decision, Drop, GroupView
-from turnwise.agents.rollout.episode import Timeouts
 from turnwise.agents.rollout.group_runner import GroupRunner, env_key
+from turnwise.agents.rollout.timeouts import Timeouts
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
 from turnwise.envs.runner.env_thread import EnvThread

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from turnwise.agents.rollout.episode import Timeouts
+from turnwise.agents.rollout.timeouts import Timeouts
 from turnwise.errors import TurnwiseError
 from turnwise.trainer.algorithms.algorithm_set import SLOTS
 from turnwise.trainer.config.errors import ConfigError, fields_at

@@ -9,7 +9,7 @@ from socket import socket
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
-from turnwise.agents.rollout.episode import Timeouts
+from turnwise.agents.rollout.timeouts import Timeouts
 from turnwise.agents.tiny_model import new_model
 from turnwise.errors import TurnwiseError
 from turnwise.records import Horizon

@@ -9,9 +9,9 @@ from random import Random
 
 from turnwise.agents.reexecution.replay import replay_stored
 from turnwise.agents.rollout.control import Suspend
-from turnwise.agents.rollout.episode import Timeouts
 from turnwise.agents.rollout.group_runner import GroupRunner
 from turnwise.agents.rollout.player import PlayerTurn
+from turnwise.agents.rollout.timeouts import Timeouts
 from turnwise.envs.code.tiny.instances import PARTS
 from turnwise.envs.tasks import make_task
 from turnwise.records import NO_VERSION, Message, Role, Source, Status
