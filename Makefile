@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Without compiled files, every process of a run compiles turnwise again, and pytest rewrites every test.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help install quickstart images test test-fast soak up down lint format docs lock clean
+.PHONY: help install quickstart images test test-fast test-gpu soak up down lint format docs lock clean
 
 VENV := .venv/bin
 PYTEST := OMP_NUM_THREADS=1 $(VENV)/python -m pytest
@@ -30,6 +30,9 @@ test: images ## run every test, or some: ARGS="tests/store -x"
 
 test-fast: install ## run the tests that need no Docker, PostgreSQL, engine or minutes; one to two minutes on two cores
 	$(PYTEST) -m "$(FAST)" --numprocesses 2 --dist loadfile $(ARGS)
+
+test-gpu: ## check the learner on a GPU, with torch, transformers and pydantic alone; ARGS="--device cpu" on the CPU
+	@$(or $(wildcard $(VENV)/python),python3) tests/trainer/learner/gpu/check_learner.py $(ARGS)
 
 soak: images ## run the properties at full counts; hours
 	OMP_NUM_THREADS=1 $(VENV)/python tests/soak/soak.py $(ARGS)

@@ -157,3 +157,11 @@ class LearnerRank:
         """Load this rank's parts of the optimizer's state."""
         with self._ranks.doing("the load of the optimizer's state"):
             self._learner.load_optimizer(Path(folder))
+
+    def close(self) -> None:
+        """Free the buffer of the weights and leave the process group."""
+        import torch.distributed as dist
+
+        if self._writer is not None:
+            self._writer.close()
+        dist.destroy_process_group()

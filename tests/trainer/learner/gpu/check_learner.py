@@ -1,0 +1,215 @@
+"""Check the learner on a GPU, with torch, transformers and pydantic alone: neither vLLM, Ray nor pytest is imported.
+
+``make test-gpu`` runs this file. ``make test-gpu ARGS="--device cpu"`` runs the checks that need no GPU on the CPU.
+Prints one line per check and one JSON line last. Exit status: 0 if every check holds, 1 if one fails, 2 without a GPU.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from time import perf_counter
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[4]
+BLOCKED = ("ray", "vllm")
+NO_GPU = 2
+"""Exit status without a GPU."""
+
+
+class _Blocked:
+    """An import hook that refuses what the learner must not need."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if name.split(".")[0] in BLOCKED:
+            raise ImportError(f"the learner imports `{name}`, which a machine of its own need not have")
+
+
+def this_checkout(folder: Path) -> None:
+    """Make ``turnwise`` the checkout of this file, which need not be installed nor have that name."""
+    (folder / "turnwise").symlink_to(ROOT)
+    sys.path.insert(0, str(folder))
+    sys.meta_path.insert(0, _Blocked())
+
+
+class Checks:
+    """The checks, on one device; each returns what it measured, and raises ``AssertionError`` where it fails."""
+
+    def __init__(self, device: str, folder: Path) -> None:
+        import torch
+        from turnwise.agents.tiny_model import new_model
+        from turnwise.tests.trainer.learner.train_samples import VOCABULARY, train_samples
+        from turnwise.trainer.algorithms.losses.base import PolicyLoss
+        from turnwise.trainer.algorithms.proximal.base import ProximalPolicy
+        from turnwise.trainer.config.sections import LearnerConfig
+
+        self.torch = torch
+        self.device = device
+        self.folder = folder
+        self.model = new_model(folder / "model", VOCABULARY, hidden=64, heads=2, layers=4, seed=3)
+        self.samples = train_samples
+        self.loss: dict[str, Any] = {"name": "decoupled_ppo", "entropy_coef": 0.1}
+        self.policy_loss, self.proximal_policy = PolicyLoss, ProximalPolicy
+        self.config = LearnerConfig(
+            learning_rate=1e-2, lr_warmup_steps=0, max_tokens_per_micro_batch=24, max_kl=1e-3, device=device
+        )
+
+    def learner(self, folder: Path | None = None, ranks: Any = None, **changes: Any) -> Any:
+        from turnwise.trainer.learner.backends.local import Learner
+        from turnwise.trainer.learner.backends.ranks import ALONE
+
+        loss, proximal = self.policy_loss.build(self.loss), self.proximal_policy.build_default()
+        config = self.config.model_copy(update=changes)
+        return Learner(folder or self.model, config, loss, proximal, 0.7, ALONE if ranks is None else ranks)
+
+    def train(self, *learners: Any, updates: int = 3) -> list[dict[str, float]]:
+        """Train each learner on the same batches, and return its metrics of the last update."""
+        for update in range(updates):
+            last = [one.update(self.samples(update), 0.0, update, Random(update)) for one in learners]
+        return last
+
+    def difference(self, first: Any, second: Any) -> float:
+        """Return the largest difference of two learners' weights."""
+        pairs = zip(first.named_parameters(), second.named_parameters(), strict=True)
+        return max(
+            float((first._ranks.whole(a) - second._ranks.whole(b)).detach().abs().max()) for (_, a), (_, b) in pairs
+        )
+
+    def same_as_on_the_cpu(self) -> dict[str, float]:
+        """An update has the weights of the same update on a CPU."""
+        learners = self.learner(), self.learner(device="cpu")
+        self.train(*learners, updates=1)
+        moved = learners[0].model.cpu(), learners[1].model
+        pairs = zip(*(one.parameters() for one in moved), strict=True)
+        found = max(float((a - b).detach().abs().max()) for a, b in pairs)
+        assert found < 1e-4, found
+        return {"difference": found}
+
+    def chunks(self) -> dict[str, float]:
+        """Scores in chunks equal those of whole logits, in value and gradient."""
+        from turnwise.trainer.algorithms.losses.base import Need
+        from turnwise.trainer.learner.model import token_scores
+        from turnwise.trainer.learner.packing import pack
+
+        tokens = pack(self.samples(1), self.device)
+        whole = token_scores.LOGITS_PER_CHUNK
+        results = []
+        for size in (whole, 3 * self.learner().model.config.vocab_size):
+            token_scores.LOGITS_PER_CHUNK = size
+            one = self.learner()
+            scores = one._scorer(tokens, Need.ENTROPY_GRADIENT)
+            (scores.logprobs * tokens.advantages + 0.1 * scores.entropies).mean().backward()
+            results.append([scores.logprobs, scores.entropies, *(value.grad for value in one.model.parameters())])
+        token_scores.LOGITS_PER_CHUNK = whole
+        found = max(float((a - b).detach().abs().max()) for a, b in zip(*results, strict=True))
+        assert found < 1e-5, found
+        return {"difference": found}
+
+    def memory_of_logits(self) -> dict[str, float]:
+        """8,192 tokens of a vocabulary of 150,000 need a fraction of the memory of their logits."""
+        from transformers import AutoConfig, AutoModelForCausalLM
+        from turnwise.trainer.algorithms.losses.base import Need
+        from turnwise.trainer.learner.model import packed_attention, token_scores
+        from turnwise.trainer.learner.packing import MicroBatch
+
+        torch, count, vocabulary = self.torch, 8192, 150_000
+        sizes = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 1, "head_dim": 32}
+        heads = {"num_attention_heads": 4, "num_key_value_heads": 4, "tie_word_embeddings": True}
+        config = AutoConfig.for_model("qwen3", vocab_size=vocabulary, **sizes, **heads)
+        model = AutoModelForCausalLM.from_config(config, attn_implementation=packed_attention.NAME)
+        scorer = token_scores.TokenScorer(model.to(self.device).eval(), 1.0)
+        positions = torch.arange(count, device=self.device)
+        zeros = torch.zeros(count - 1, dtype=torch.int64, device=self.device)
+        batch = MicroBatch(0 * positions[None], positions[None], [count], positions[:-1], *[zeros] * 11)
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        scores = scorer(batch, Need.ENTROPY_GRADIENT)
+        (scores.logprobs + scores.entropies).sum().backward()
+        peak, logits = torch.cuda.max_memory_allocated() - before, 4 * count * vocabulary
+        assert peak < logits / 3, (peak, logits)
+        return {"peak_bytes": peak, "logits_bytes": logits}
+
+    def activation_checkpointing(self) -> dict[str, float]:
+        """Activation checkpointing trains the same weights."""
+        learners = self.learner(), self.learner(activation_checkpointing=True)
+        self.train(*learners)
+        found = self.difference(*learners)
+        assert found < 1e-5, found
+        return {"difference": found}
+
+    def bfloat16(self) -> dict[str, float]:
+        """An update in bfloat16 keeps weights and gradients in float32."""
+        learners = self.learner(), self.learner(dtype="bfloat16")
+        exact, rounded = self.train(*learners, updates=1)
+        assert {one.dtype for _, one in learners[1].named_parameters()} == {self.torch.float32}
+        found = abs(exact["loss"] - rounded["loss"])
+        assert found < 0.05, (exact, rounded)
+        return {"loss_difference": found}
+
+    def one_sharded_rank(self) -> dict[str, float]:
+        """One rank of FSDP2 trains the same weights, and its checkpoint resumes in one process."""
+        from turnwise.trainer.learner.backends.rank import LearnerRank, RankSpec
+
+        settings = self.config.model_copy(update={"backend": "fsdp"}).model_dump(mode="json")
+        rank = LearnerRank(0, 1)
+        rank.connect(rank.listen(), RankSpec(str(self.model), settings, self.loss, {"name": "recompute"}, 0.7))
+        one = self.learner()
+        for update in range(3):
+            samples, states = self.samples(update), (one.loss.state_dict(), one.proximal.state_dict())
+            found = rank.update(samples, 0.0, update, Random(update), states).metrics
+            expected = one.update(samples, 0.0, update, Random(update))
+            assert abs(found["loss"] - expected["loss"]) < 1e-4, (found, expected)
+        saved = self.folder / "saved"
+        saved.mkdir()
+        rank.save(str(saved))
+        again = self.learner(saved)
+        again.load_optimizer(saved)
+        difference = self.difference(one, again)
+        assert difference < 1e-4, difference
+        location = rank.write_weights()
+        assert Path(location["path"]).stat().st_size > sum(value.nbytes for _, value in one.named_parameters())
+        rank.close()
+        return {"difference": difference}
+
+    def all(self) -> list[Callable[[], dict[str, float]]]:
+        """Return every check."""
+        anywhere = [self.chunks, self.activation_checkpointing, self.bfloat16, self.one_sharded_rank]
+        return [self.same_as_on_the_cpu, self.memory_of_logits, *anywhere] if self.device == "cuda" else anywhere
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    device: str = parser.parse_args().device
+    with tempfile.TemporaryDirectory() as temporary:
+        this_checkout(Path(temporary))
+        import torch
+
+        if device == "cuda" and not torch.cuda.is_available():
+            print(
+                'no GPU was found: `make test-gpu ARGS="--device cpu"` runs the same checks on the CPU', file=sys.stderr
+            )
+            return NO_GPU
+        name = torch.cuda.get_device_name() if device == "cuda" else "the CPU"
+        print(f"checking the learner on {name}, torch {torch.__version__}")
+        results: dict[str, Any] = {}
+        failed = []
+        for check in Checks(device, Path(temporary)).all():
+            start = perf_counter()
+            try:
+                results[check.__name__] = check()
+            except Exception:
+                failed.append(check.__name__)
+                traceback.print_exc()
+            state = "FAILED" if check.__name__ in failed else "ok"
+            print(f"{state:6} {check.__name__} ({perf_counter() - start:.1f} s): {check.__doc__}")
+    print(json.dumps({"device": name, "failed": failed, **results}))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
