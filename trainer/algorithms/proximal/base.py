@@ -49,7 +49,8 @@ class ProximalPolicy(Component, ABC):
     @property
     def reads_weights(self) -> bool:
         """Whether the policy keeps weights of its own, which the learner then scores with."""
-        return type(self).start_update is not ProximalPolicy.start_update
+        own = type(self)
+        return (own.start_update, own.after_step) != (ProximalPolicy.start_update, ProximalPolicy.after_step)
 
     def start_update(self, weights: Weights) -> None:
         """Read the model's weights before the first optimizer step of an update. They change in place later."""

@@ -14,12 +14,13 @@ from safetensors.torch import load_file
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.weights.shm_writer import GENERATION_BYTES, read_generation
 from turnwise.tests.trainer.learner.train_samples import VOCABULARY, train_samples
+from turnwise.trainer.algorithms.losses.base import PolicyLoss
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
 from turnwise.trainer.cluster.ray_patches import start_fewer_processes
 from turnwise.trainer.config.sections import LearnerConfig
 from turnwise.trainer.learner.backends.fsdp import FsdpLearner
-from turnwise.trainer.learner.backends.local import Learner
+from turnwise.trainer.learner.backends.local import Learner, NonFiniteLoss
 from turnwise.trainer.learner.backends.ranks import RankFailed
 from turnwise.trainer.learner.record.logprob_trace import LogprobTrace
 
@@ -116,3 +117,27 @@ def test_two_ranks_equal_one_and_a_dead_rank_ends_the_update(tmp_path: Path, ray
     with pytest.raises(RankFailed, match="died during `write_weights`"):
         two.weights().write()
     assert read_generation(buffer) == location["generation"]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("name", ["decoupled_ppo", "gspo", "vcpo"])
+def test_every_loss_trains_the_same_weights_on_several_ranks(tmp_path: Path, ray: Any, name: str, ranks: int) -> None:
+    model = new_model(tmp_path / "model", VOCABULARY, hidden=32, heads=2, layers=3, seed=4, tie=False)
+    config = LOCAL.model_copy(update={"num_epochs": 2, "max_kl": None})
+    sharded = config.model_copy(update={"backend": "fsdp", "num_ranks": ranks})
+    one = Learner(model, config, PolicyLoss.build({"name": name}), Recompute(), 1.0)
+    several = FsdpLearner(model, sharded, PolicyLoss.build({"name": name}), Recompute(), 1.0)
+    for update in range(10):
+        samples = train_samples(update, 2 + update)
+        expected, found = (each.update(samples, 0.5, update, Random(update)) for each in (one, several))
+        assert found == pytest.approx(expected, rel=1e-3, abs=1e-4)
+    weights = published(several.weights().write())
+    for parameter_name, parameter in one.named_parameters():
+        assert torch.allclose(weights[parameter_name], parameter.detach().flatten(), rtol=0, atol=1e-4)
+    broken = train_samples(0)
+    for sample in broken:
+        sample.advantages[:] = float("nan")
+    for each in (one, several):
+        with pytest.raises(NonFiniteLoss, match="optimizer step 1 of 6 of the batch"):
+            each.update(broken, 0.5, 10, Random(0))
