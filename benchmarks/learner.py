@@ -1,9 +1,12 @@
-"""Measure the memory of the learner's forward and backward pass: logits in chunks against whole logits.
+"""Measure the memory and the speed of the learner.
 
-``python benchmarks/learner.py --tokens 8192 --vocabulary 150000`` computes the log-probabilities and entropies of all
-tokens with a small decoder, and their gradient. Peak bytes are counted on tensors without storage, so that whole logits
-need no memory here. ``--check-tokens`` measures both ways with real tensors as well, each in a process of its own, to
-check the count. Prints one JSON line.
+``python benchmarks/learner.py --tokens 8192 --vocabulary 150000`` prints one JSON line:
+
+* memory: peak bytes of forward and backward pass with logits in chunks against whole logits, and with activation
+  checkpointing against without. They are counted on tensors without storage, so that whole logits need no memory here.
+  ``--check-tokens`` measures both ways with real tensors as well, each in a process of its own, to check the count.
+* speed: tokens per second of CPU time of a whole update against the bare matrix products of the same shapes, the floor;
+  the two alternate, and the least time of each counts.
 """
 
 import argparse
@@ -11,28 +14,42 @@ import json
 import resource
 import subprocess
 import sys
+import tempfile
+from random import Random
+from time import process_time
 from typing import Any
 
+import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
 from transformers import AutoConfig, AutoModelForCausalLM
+from turnwise.agents.tiny_model import new_model
+from turnwise.records import Sample
+from turnwise.trainer.algorithms.groups import TrainSample
 from turnwise.trainer.algorithms.losses.base import Need
+from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
+from turnwise.trainer.algorithms.proximal.recompute import Recompute
+from turnwise.trainer.config.sections import LearnerConfig
+from turnwise.trainer.learner.backends.local import Learner
 from turnwise.trainer.learner.model import packed_attention, token_scores
+from turnwise.trainer.learner.model.activation_checkpointing import checkpoint_activations
 from turnwise.trainer.learner.model.token_scores import TokenScorer
 from turnwise.trainer.learner.packing import MicroBatch
 
 WAYS = ("chunked", "plain")
+DEEP_LAYERS = 16
+"""Layers of the model whose activations are counted."""
 
 
-def scorer(vocabulary: int) -> TokenScorer:
-    """Return a decoder of one small layer with the output head of a large vocabulary."""
+def scorer(vocabulary: int, layers: int = 1) -> TokenScorer:
+    """Return a small decoder with the output head of a vocabulary."""
     config = AutoConfig.for_model(
         "qwen3",
         vocab_size=vocabulary,
         hidden_size=128,
         intermediate_size=256,
-        num_hidden_layers=1,
+        num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=4,
         head_dim=32,
@@ -55,10 +72,12 @@ def backward(model: TokenScorer, batch: MicroBatch) -> None:
     (scores.logprobs + scores.entropies).sum().backward()
 
 
-def counted_bytes(tokens: int, vocabulary: int) -> int:
+def counted_bytes(tokens: int, vocabulary: int, layers: int = 1, recompute: bool = False) -> int:
     """Return the most bytes that exist at once, without those of the weights."""
     with FakeTensorMode():
-        model, batch = scorer(vocabulary), one_sequence(tokens)
+        model, batch = scorer(vocabulary, layers), one_sequence(tokens)
+        if recompute:
+            checkpoint_activations(model.model)
         tracker = MemTracker()
         tracker.track_external(model)
         with tracker:
@@ -81,17 +100,7 @@ def set_way(way: str) -> None:
         token_scores.LOGITS_PER_CHUNK = sys.maxsize
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tokens", type=int, default=8192)
-    parser.add_argument("--vocabulary", type=int, default=150_000)
-    parser.add_argument("--check-tokens", type=int, default=0, help="measure real tensors of this many tokens too")
-    parser.add_argument("--resident", choices=WAYS, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.resident:
-        set_way(options.resident)
-        print(resident_bytes(options.check_tokens, options.vocabulary))
-        return
+def memory(options: argparse.Namespace) -> dict[str, Any]:
     result: dict[str, Any] = {"tokens": options.tokens, "vocabulary": options.vocabulary}
     chunk = token_scores.LOGITS_PER_CHUNK
     for way in WAYS:
@@ -103,8 +112,72 @@ def main() -> None:
             command += ["--vocabulary", str(options.vocabulary)]
             result[f"{way}_resident_bytes_check"] = int(subprocess.check_output(command, text=True).split()[-1])
         token_scores.LOGITS_PER_CHUNK = chunk
-    result["ratio"] = result["plain_peak_bytes"] / result["chunked_peak_bytes"]
-    print(json.dumps(result))
+    result["chunks_ratio"] = result["plain_peak_bytes"] / result["chunked_peak_bytes"]
+    kept, again = (counted_bytes(options.tokens, 1000, DEEP_LAYERS, recompute) for recompute in (False, True))
+    return result | {"activations_bytes": kept, "checkpointed_bytes": again, "checkpointing_ratio": kept / again}
+
+
+def training_samples(count: int, length: int, vocabulary: int) -> list[TrainSample]:
+    """Return samples of random tokens, a quarter of them trained."""
+    rng = np.random.default_rng(0)
+    mask = (np.arange(length) % 4 == 3).astype(np.uint8)
+    ints = mask.astype(np.int32)
+    logprobs = np.where(mask, -1.0, np.nan).astype(np.float32)
+    made = []
+    for number in range(count):
+        tokens = rng.integers(vocabulary, size=length, dtype=np.int32)
+        sample = Sample(f"t{number}", tokens, mask, logprobs, ints, ints - 1, ints - 1, (ints - 1).astype(np.int8))
+        advantages = np.full(length, (-1.0) ** number, np.float32)
+        made.append(TrainSample(sample, f"g{number // 8}", advantages, mask.astype(np.float32), ints))
+    return made
+
+
+def bare_products(model: torch.nn.Module, tokens: int, trained: int) -> None:
+    """Compute the matrix products of every linear layer, forward and backward, on random values."""
+    for name, layer in model.named_modules():
+        if isinstance(layer, torch.nn.Linear):
+            rows = trained if name == "lm_head" else tokens
+            inputs, outputs = torch.ones(rows, layer.in_features), torch.ones(rows, layer.out_features)
+            torch.mm(inputs, layer.weight.detach().T)
+            torch.mm(outputs, layer.weight.detach())
+            torch.mm(outputs.T, inputs)
+
+
+def speed(options: argparse.Namespace) -> dict[str, float]:
+    """Return tokens per second of an update and of its bare products, and their ratio."""
+    words = [f"w{number}" for number in range(4000)]
+    samples = training_samples(8, 256, len(words))
+    tokens = sum(len(one.sample.tokens) for one in samples)
+    config = LearnerConfig(max_tokens_per_micro_batch=tokens)
+    with tempfile.TemporaryDirectory() as folder:
+        model = new_model(f"{folder}/model", words, hidden=options.hidden, layers=4, heads=8, tie=False)
+        learner = Learner(model, config, DecoupledPPO(), Recompute(), 1.0)
+    times: dict[str, list[float]] = {"update": [], "bare": []}
+    for update in range(options.repeats):
+        start = process_time()
+        learner.update(samples, 0.0, update, Random(0))  # noqa: S311 - one minibatch draws nothing
+        times["update"].append(process_time() - start)
+        start = process_time()
+        bare_products(learner.model, tokens, tokens // 4)
+        times["bare"].append(process_time() - start)
+    found = {f"{name}_tokens_per_s": tokens / min(values) for name, values in times.items()}
+    return found | {"speed_over_bare": min(times["bare"]) / min(times["update"])}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tokens", type=int, default=8192)
+    parser.add_argument("--vocabulary", type=int, default=150_000)
+    parser.add_argument("--check-tokens", type=int, default=0, help="measure real tensors of this many tokens too")
+    parser.add_argument("--hidden", type=int, default=512, help="hidden size of the model whose speed is measured")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--resident", choices=WAYS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.resident:
+        set_way(options.resident)
+        print(resident_bytes(options.check_tokens, options.vocabulary))
+        return
+    print(json.dumps(memory(options) | speed(options)))
 
 
 if __name__ == "__main__":
