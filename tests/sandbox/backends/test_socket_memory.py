@@ -5,11 +5,12 @@ import os
 from pathlib import Path
 
 import pytest
-from turnwise.sandbox.backends.socket_memory import limit_socket_memory
+from turnwise.sandbox.backends.socket_memory import _warn, limit_socket_memory
 
 
 def test_a_process_of_another_container_is_left_alone_and_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     version_1 = ":memory:" in Path("/proc/self/cgroup").read_text()
+    _warn.cache_clear()
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             assert limit_socket_memory("0" * 64, os.getpid()) is not version_1
