@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,18 +44,16 @@ def environments(mean_ms: float) -> str:
 
 
 def train(
-    folder: Path, name: str, mean_ms: float, staleness: int, updates: int, model: str = "", tasks: int = 200
+    folder: Path, name: str, own: Mapping[str, Any], model: str = "", tasks: int = 200
 ) -> tuple[dict[str, Any], str]:
-    """Run ``turnwise train --json`` and return its result and the URL of its store."""
+    """Run ``turnwise train --json`` with the settings ``own``, and return its result and the URL of its store."""
     store = f"sqlite:///{folder}/{name}.db"
     overrides = {
-        "environments": environments(mean_ms),
-        "max_steps": updates,
         "max_seconds": RUN_TIMEOUT_S,
-        "rollout.max_staleness": staleness,
         "rollout.step_timeout_s": 120,
         "evaluation.tasks": tasks,
         "checkpoint.interval": 1000,
+        **own,
         **({"model.path": model} if model else {}),
     }
     command = [str(PROGRAM), "train", str(CONFIG), "--name", name, "--json", "--store", store]
@@ -69,7 +68,8 @@ def train(
 
 def warmed_up(folder: Path) -> str:
     """Return the folder of a model after the format warm-up, trained without delay."""
-    result, _ = train(folder, "warmup", 0.0, 0, 1, tasks=0)
+    own = {"environments": environments(0.0), "rollout.max_staleness": 0, "max_steps": 1}
+    result, _ = train(folder, "warmup", own, tasks=0)
     newest = max((Path(result["folder"]) / "checkpoints").iterdir(), key=lambda path: int(path.name))
     return str(newest)
 
@@ -77,7 +77,8 @@ def warmed_up(folder: Path) -> str:
 def measure(folder: Path, mean_ms: float, staleness: int, updates: int, model: str) -> dict[str, Any]:
     """Return the updates per minute of one run, its success, and the utilization of each part."""
     name = f"delay{mean_ms:g}-staleness{staleness}"
-    result, store = train(folder, name, mean_ms, staleness, updates, model)
+    own = {"environments": environments(mean_ms), "rollout.max_staleness": staleness, "max_steps": updates}
+    result, store = train(folder, name, own, model)
     lines = (Path(result["folder"]) / "metrics.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
     updates_done = [one for one in records if one["kind"] == "update"]

@@ -1,0 +1,139 @@
+"""Compare the time that turnwise and TRL take to learn the quick start's tasks, with and without slow environments.
+
+Both start from one warmed-up model, train on the same mixture of tasks with two threads' worth of processor, save their
+weights every few updates, and are evaluated afterwards by the same program on the same held-out tasks. A time counts
+training only: no start-up, no evaluation. TRL runs in an environment that ``bash tools/trl.sh`` creates.
+
+Prints one JSON line last:
+
+* ``instant_ratio``: TRL's median seconds to 85 % held-out success divided by ours, in an environment without delay;
+* ``slow_ratio``: the same with heavy-tailed delays per turn;
+* ``capped``: the runs that did not reach it; their time is the limit, so a ratio with TRL among them is a lower bound;
+* per run: seconds to .85 and .95, the updates, and the curve.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from async_vs_sync import CONFIG, HERE, environments, train, warmed_up
+from turnwise.trainer.config.loading import load_config
+from turnwise.trainer.evaluation.heldout import held_out
+
+PYTHON = HERE.parent / ".venv-trl" / "bin" / "python"
+PEER = HERE / "trl_peer.py"
+GOALS = (0.85, 0.95)
+EVERY = 5
+"""Updates between saved weights."""
+SLOW_MEAN_MS = 100.0
+
+
+def peer(*arguments: str, given: str = "") -> list[str]:
+    """Run the program of TRL and return its lines."""
+    done = subprocess.run(
+        [str(PYTHON), str(PEER), *arguments],
+        input=given,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TRL_EXPERIMENTAL_SILENCE": "1"},
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"the program of TRL failed:\n{done.stderr[-2000:]}")
+    return done.stdout.splitlines()
+
+
+def run_trl(folder: Path, model: str, seed: int, mean_ms: float, seconds: float) -> list[dict[str, Any]]:
+    """Train with TRL; return the update, training seconds and folder of the saved weights."""
+    out = folder / f"trl-{mean_ms:g}-{seed}"
+    lines = peer(
+        "train",
+        *("--model", model, "--out", str(out), "--seed", str(seed), "--every", str(EVERY)),
+        *("--seconds", str(seconds), "--mean-ms", str(mean_ms)),
+    )
+    saved: list[dict[str, Any]] = json.loads(lines[-1])
+    return saved
+
+
+def run_turnwise(folder: Path, model: str, seed: int, mean_ms: float, seconds: float) -> list[dict[str, Any]]:
+    """Train with turnwise; return the update, training seconds and folder of the saved weights."""
+    own = {
+        "seed": seed,
+        "max_seconds": seconds,
+        "max_steps": 100_000,
+        "checkpoint.interval": EVERY,
+        "checkpoint.keep_last": 100_000,
+        **({"environments": environments(mean_ms)} if mean_ms else {}),
+    }
+    result, _ = train(folder, f"turnwise-{mean_ms:g}-{seed}", own, model, tasks=0)
+    run = Path(result["folder"])
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    updates = [one for one in records if one["kind"] == "update"]
+    folders = ((one, run / "checkpoints" / str(one["version"])) for one in updates)
+    return [
+        {"update": one["update"], "seconds": one["seconds"], "folder": str(path)}
+        for one, path in folders
+        if path.exists()
+    ]
+
+
+def curve(saved: Sequence[dict[str, Any]], tasks: Path) -> list[tuple[float, float]]:
+    """Return the training seconds and held-out success of saved weights, up to the last goal."""
+    given = "".join(json.dumps({"folder": one["folder"]}) + "\n" for one in saved)
+    lines = peer("evaluate", "--tasks", str(tasks), given=given)
+    return [(round(one["seconds"], 1), json.loads(line)["success"]) for one, line in zip(saved, lines, strict=True)]
+
+
+def reached(points: Sequence[tuple[float, float]], goal: float) -> float | None:
+    """Return the seconds at which a curve first reaches ``goal``; None if it does not."""
+    return next((seconds for seconds, success in points if success >= goal), None)
+
+
+def main() -> None:
+    """Measure all runs and print."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--seeds", type=int, default=3)
+    options.add_argument("--seconds", type=float, default=150.0, help="training time without delay")
+    options.add_argument("--slow-seconds", type=float, default=300.0, help="training time with delay")
+    options.add_argument("--worlds", nargs="+", choices=("instant", "slow"), default=("instant", "slow"))
+    args = options.parse_args()
+    if not PYTHON.exists():
+        raise SystemExit("TRL is not installed: run `bash tools/trl.sh` first")
+    worlds = {"instant": (0.0, args.seconds), "slow": (SLOW_MEAN_MS, args.slow_seconds)}
+    runs: dict[str, Any] = {}
+    ratios: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        tasks = folder / "tasks.json"
+        tasks.write_text(
+            json.dumps([[one.options["family"], one.seed] for one in held_out(load_config(CONFIG).environments, 200)])
+        )
+        model = warmed_up(folder)
+        for world in args.worlds:
+            mean_ms, limit = worlds[world]
+            times: dict[str, list[float]] = {"trl": [], "turnwise": []}
+            for seed in range(args.seeds):
+                for system, start in (("turnwise", run_turnwise), ("trl", run_trl)):
+                    saved = start(folder, model, seed, mean_ms, limit)
+                    points = curve(saved, tasks)
+                    found = {f"seconds_to_{goal}": reached(points, goal) for goal in GOALS}
+                    runs[f"{world}_{system}_{seed}"] = {
+                        "updates": saved[-1]["update"] if saved else 0,
+                        **found,
+                        "curve": points,
+                    }
+                    times[system].append(found[f"seconds_to_{GOALS[0]}"] or limit)
+            ratios[world] = round(statistics.median(times["trl"]) / statistics.median(times["turnwise"]), 2)
+    capped = [one for one, run in runs.items() if run[f"seconds_to_{GOALS[0]}"] is None]
+    summary = {f"{world}_ratio": ratio for world, ratio in ratios.items()}
+    print(json.dumps({"benchmark": "versus_trl", **summary, "capped": capped, **runs}))
+
+
+if __name__ == "__main__":
+    main()
