@@ -1,4 +1,4 @@
-"""Run BrowserGym for comparison: processes of ``browsergym_peer.py``, and a server of MiniWoB's pages.
+"""Run BrowserGym for comparison: processes of ``peer_programs/browsergym_peer.py``, and a server of MiniWoB's pages.
 
 Requires the virtual environment of ``tools/browsergym.sh``.
 """
@@ -29,7 +29,7 @@ class Peer:
         """Start the process; ``url`` comes from ``pages``. Raises SystemExit if BrowserGym is not installed."""
         if not PYTHON.exists():
             raise SystemExit("BrowserGym is not installed: run `bash tools/browsergym.sh` first")
-        script = Path(__file__).with_name("browsergym_peer.py")
+        script = Path(__file__).with_name("peer_programs") / "browsergym_peer.py"
         self.process = subprocess.Popen(
             [PYTHON, script, "--program", PROGRAM, "--url", url, *options],
             stdin=subprocess.PIPE,
