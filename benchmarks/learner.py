@@ -4,7 +4,7 @@
 
 * memory: peak bytes of forward and backward pass with logits in chunks against whole logits, and with activation
   checkpointing against without. They are counted on tensors without storage, so that whole logits need no memory here.
-  ``--check-tokens`` measures both ways with real tensors as well, each in a process of its own, to check the count.
+  ``--check-tokens`` measures both ways with real tensors as well, each in a separate process, to check the count.
 * speed: tokens per second of CPU time of a whole update against the bare matrix products of the same shapes, the floor;
   the two alternate, and the least time of each counts.
 """

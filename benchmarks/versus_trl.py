@@ -3,8 +3,7 @@
 Both start from one warmed-up model, train on the same mixture of tasks with two threads' worth of processor, save their
 weights every few updates, and are evaluated afterwards by the same program on the same held-out tasks. A time counts
 training only: no start-up, no evaluation. TRL runs in an environment that ``bash tools/trl.sh`` creates. Its learning
-rate is not tuned yet, so the ratios are no result: at 1e-3 it stops at .63 after 60 s, while other settings were
-measured to reach .85.
+rate is not tuned yet, so the ratios do not compare the two systems: tune ``--learning-rate`` of ``trl_peer.py`` first.
 
 Prints one JSON line last:
 

@@ -141,7 +141,7 @@ class DriverClient:
         return self._request(steps, STEP_TIMEOUT_S)
 
     def screenshot(self) -> Png | None:
-        """Return the screen as it is now; None if there is no screenshot.
+        """Return the screen as it is now; None without a screenshot.
 
         Raises:
             SandboxError: the sandbox or its driver failed.
@@ -163,7 +163,7 @@ class DriverClient:
             return None
 
     def extras(self) -> dict[str, Any]:
-        """Return the image and digest of the sandbox, for ``info["extras"]``; empty if there is no sandbox."""
+        """Return the image and digest of the sandbox, for ``info["extras"]``; empty without a sandbox."""
         if self.sandbox is None:
             return {}
         return {"sandbox": {"image": self.sandbox.spec.image, "digest": self.sandbox.digest}}

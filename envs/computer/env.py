@@ -133,7 +133,7 @@ class ScreenEnv(TurnEnv, ABC):
         return observation, float(sum(verdict.reward_parts.values())), self._over, False, info
 
     def screenshot(self) -> Png | None:
-        """Return the screen as it is now; None if there is no screenshot."""
+        """Return the screen as it is now; None without a screenshot."""
         return self.client.screenshot()
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ class CustomDesktopEnv(DesktopEnv):
     """
 
     def task(self, seed: int, split: str) -> DesktopTask:
-        """Return the task of a seed; ``train`` and ``test`` should share no task."""
+        """Return the task of a seed; ``train`` and ``test`` must not share a task."""
         raise NotImplementedError(f"{type(self).__name__} does not implement task(seed, split)")
 
     def start_episode(self, seed: int, split: str) -> DesktopTask:

@@ -57,7 +57,7 @@ class EnvThread:
         ``make``.
         """
         self._thread: CallThread | None = None
-        """The thread of its own; None while it shares one."""
+        """The environment's own thread; None while it shares one."""
         self._shared: SharedThread | None = None
         self._env: TurnEnv | None = None
         """The environment while it shares a thread."""
@@ -163,14 +163,14 @@ class EnvThread:
             self._thread = None
 
     def _share(self, thread: CallThread) -> None:
-        """Move the environment from a thread of its own into the shared one, unless its calls take too long."""
+        """Move the environment from its own thread into the shared one, unless its calls take too long."""
         self._shared = SharedThread.enter(self._key)
         if self._shared is not None:
             self._env, thread.env, self._thread = thread.env, None, None
             thread.inbox.put(None)
 
     def _unshare(self) -> None:
-        """Move the environment from the shared thread into one of its own."""
+        """Move the environment from the shared thread into its own."""
         thread = self._thread = CallThread(self.env_id)
         thread.env = self._env
         thread.start()

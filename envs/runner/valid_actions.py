@@ -7,7 +7,7 @@ def checked_actions(env: TurnEnv) -> list[tuple[str, float]]:
     """Return ``env.valid_actions()``.
 
     Raises:
-        TypeError: an item is no pair of an action and its weight.
+        TypeError: an item is not a pair of an action and its weight.
     """
     actions = env.valid_actions()
     wrong = next((one for one in actions if isinstance(one, str) or len(one) != 2), None)

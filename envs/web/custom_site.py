@@ -68,7 +68,7 @@ class CustomSiteEnv(BrowserEnv):
         self._task: SiteTask | None = None
 
     def task(self, seed: int, split: str) -> SiteTask:
-        """Return the task of a seed; ``train`` and ``test`` should share no task."""
+        """Return the task of a seed; ``train`` and ``test`` must not share a task."""
         raise NotImplementedError(f"{type(self).__name__} does not implement task(seed, split)")
 
     def check(self, final: FinalState) -> bool:

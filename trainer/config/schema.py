@@ -152,13 +152,13 @@ class RunConfig(AlgorithmSet):
             return self
         if self.proximal.reads_weights:
             raise ValueError(
-                f"`proximal` `{component_name(type(self.proximal))}` scores with weights of its own, and the learner "
+                f"`proximal` `{component_name(type(self.proximal))}` scores with separate weights, and the learner "
                 'backend `fsdp` scores with the present ones only: set `learner.backend = "local"`, or another '
                 "`proximal`, such as `recompute`"
             )
         if self.advantage.needs_token_model:
             raise ValueError(
-                f"`advantage` `{component_name(type(self.advantage))}` trains a model of its own, and the learner "
+                f"`advantage` `{component_name(type(self.advantage))}` trains a separate model, and the learner "
                 'backend `fsdp` has none: set `learner.backend = "local"`'
             )
         return self

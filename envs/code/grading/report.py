@@ -1,7 +1,7 @@
 """Read the report of ``pytest_guest``, which the code under test may have written.
 
 That code can find the nonce and the descriptor of the report in the frames that call it. So whatever the report holds
-is the agent's doing: a report that does not parse is no failure of the environment.
+is the agent's doing: a report that does not parse is not a failure of the environment.
 """
 
 import json

@@ -174,9 +174,12 @@ def test_a_model_of_the_hub_is_refused_with_the_command_that_downloads_it() -> N
         ({"learner": {"num_ranks": 2}}, 'the backend `local` has one: set `learner.backend = "fsdp"`'),
         (
             {"learner": {"backend": "fsdp"}, "proximal": {"name": "ewma"}},
-            "`proximal` `ewma` scores with weights",
+            "`proximal` `ewma` scores with separate weights",
         ),
-        ({"learner": {"backend": "fsdp"}, "advantage": {"name": "prime"}}, "`advantage` `prime` trains a model of its"),
+        (
+            {"learner": {"backend": "fsdp"}, "advantage": {"name": "prime"}},
+            "`advantage` `prime` trains a separate model",
+        ),
     ],
     ids=str,
 )

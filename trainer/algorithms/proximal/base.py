@@ -48,7 +48,7 @@ class ProximalPolicy(Component, ABC):
 
     @property
     def reads_weights(self) -> bool:
-        """Whether the policy keeps weights of its own, which the learner then scores with."""
+        """Whether the policy keeps separate weights, with which the learner then scores."""
         own = type(self)
         return (own.start_update, own.after_step) != (ProximalPolicy.start_update, ProximalPolicy.after_step)
 

@@ -26,7 +26,7 @@ class _Blocked:
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name.split(".")[0] in BLOCKED:
-            raise ImportError(f"the learner imports `{name}`, which a machine of its own need not have")
+            raise ImportError(f"the learner imports `{name}`, which a machine for learners may lack")
 
 
 def this_checkout(folder: Path) -> None:
