@@ -125,6 +125,8 @@ class WorkerConnection(FrameProtocol):
         elif "released" in header:
             self._finish(clean=True)
             self.close_transport()
+        elif "guest_ended" in header:
+            self._on_guest_end(self._guest().lost_message)
         elif self._near:
             raise ValueError("a request on the connection of a lease")
         else:

@@ -1,6 +1,7 @@
 """Worker end of a lease: requests it, and reaches the guest agent through the passed socket or through the node."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
@@ -20,6 +21,8 @@ LOG = logging.getLogger(__name__)
 
 NODE_GRACE_S = 10.0
 """Time after the timeout of a request when a node actor that has not answered counts as lost."""
+NODE_ANSWER_S = 5.0
+"""Time for a node actor to confirm that it outlives a sandbox whose guest agent ended."""
 RELEASE_TIMEOUT_S = 5.0
 """Time to close the streams of a lease, after which its sandbox is replaced."""
 ANSWER_BYTES = 64 << 10
@@ -51,9 +54,30 @@ class LeasedConnection(GuestConnection):
 
     def on_end(self, error: Exception) -> None:
         """End the lease too."""
+        unexpected = not self.closed_reason
         super().on_end(error)
-        if self.lease is not None:
+        if self.lease is not None and unexpected:
+            self.lease.report_guest_end()
+        elif self.lease is not None:
             self.lease.close_transport()
+
+    async def call(
+        self, header: dict[str, Any], payload: bytes = b"", *, timeout_s: float, max_bytes: int = 0
+    ) -> tuple[Any, bytes]:
+        """Send a request and return its answer, as ``Connection.call`` does.
+
+        Raises:
+            SandboxBusy: as in ``Connection.call``.
+            NodeLost: the node actor ended, which ends its sandboxes too.
+            SandboxLost: the sandbox ended, and the node actor confirmed it or did not answer.
+        """
+        try:
+            return await super().call(header, payload, timeout_s=timeout_s, max_bytes=max_bytes)
+        except SandboxLost as error:
+            if self.lease is not None and await self.lease.node_ended():
+                self.lost_error, self.closed_reason = NodeLost, NODE_ENDED
+                raise NodeLost(f"sandbox {self.name}: {header['op']}: {NODE_ENDED}") from error
+            raise
 
     def release(self) -> None:
         """End the lease. Raises nothing; further calls do nothing."""
@@ -83,16 +107,37 @@ class LeaseHolder(FrameProtocol):
     def __init__(self, guest: LeasedConnection) -> None:
         super().__init__()
         self._guest = guest
+        self._closed = asyncio.Event()
+        self._node_ended = False
 
     def on_frame(self, header: dict[str, Any], payload: bytes) -> None:
-        """Handle a report of the node."""
-        self._guest.on_report(header)
+        """Handle a report of the node, after which the lease is over."""
+        if self._guest.on_report(header):
+            self.close_transport()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Handle the end of the node actor: a living one reports before it closes the connection."""
+        self._node_ended = not self._closed.is_set()
+        super().connection_lost(error)
 
     def on_end(self, error: Exception) -> None:
         """End the connection to the guest agent: without the node, nothing limits the sandbox's life."""
+        self._closed.set()
         if not self._guest.closed_reason:
             self._guest.lost_error = NodeLost
             self._guest.close(NODE_ENDED)
+
+    def report_guest_end(self) -> None:
+        """Report to the node actor that the guest agent ended; a living one answers and ends the lease."""
+        # A failed write of the transport would discard a report that has already arrived.
+        with contextlib.suppress(EOFError, OSError), self.duplicate_socket() as own:
+            own.send(encode({"guest_ended": True}))
+        asyncio.get_running_loop().call_later(NODE_ANSWER_S, self.close_transport)
+
+    async def node_ended(self) -> bool:
+        """Wait for the end of the lease, and return whether the node actor ended without a report."""
+        await self._closed.wait()
+        return self._node_ended
 
 
 async def request_lease(

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -175,6 +176,31 @@ def test_end_of_a_sandbox_and_end_of_a_lease_raise_different_errors(near: bool) 
                 worker.end("the lease is over")
             with pytest.raises(NodeLost, match="the lease is over"):
                 await sandbox.exec(["true"], timeout_s=10)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("node_ends", [True, False])
+def test_end_of_a_node_explains_the_end_of_its_guest_agents(node_ends: bool) -> None:
+    async def main() -> None:
+        async with opened() as node:
+            sandbox = await lease(node, near=True)
+            connection = held(sandbox)
+            assert connection.lease is not None
+            if node_ends:
+                # The kernel closes the sockets of an ended process in any order, so stop reading one of them.
+                cast(asyncio.Transport, connection.lease.transport).pause_reading()
+                for worker in list((await node._open())[1].workers):
+                    cast(asyncio.Transport, worker.transport).abort()
+            guest = connection.duplicate_socket()
+            guest.shutdown(socket.SHUT_RDWR)
+            guest.close()
+            while not connection.closed_reason:
+                await asyncio.sleep(0.01)
+            cast(asyncio.Transport, connection.lease.transport).resume_reading()
+            with pytest.raises(NodeLost if node_ends else SandboxLost, match="ended"):
+                await sandbox.exec(["true"], timeout_s=10)
+            await until_released(node)
 
     asyncio.run(main())
 
