@@ -1,7 +1,6 @@
 """A request that fails names the reason: another request, the time to live, or the end of the lease."""
 
 import asyncio
-from time import monotonic
 
 import pytest
 from turnwise.sandbox.backends.bubblewrap import BubblewrapBackend
@@ -16,16 +15,15 @@ def test_a_request_waits_for_another_only_until_its_timeout() -> None:
     async def work() -> None:
         backend = BubblewrapBackend()
         sandbox = await backend.start(SPEC)
-        running = asyncio.create_task(sandbox.exec(["sleep", "0.6"], timeout_s=20))
+        running = asyncio.create_task(sandbox.exec(["sleep", "2"], timeout_s=20))
         await asyncio.sleep(0.1)
-        began = monotonic()
         with pytest.raises(SandboxBusy, match=r"read: not sent within 0\.1 s, because `exec` runs"):
             await sandbox.read(".", timeout_s=0.1)
-        assert monotonic() - began < 0.4
+        assert not running.done()
         # The time for which a command waits is taken from its own.
-        late = await sandbox.exec(["sleep", "5"], timeout_s=0.7)
+        late = await sandbox.exec(["sleep", "5"], timeout_s=2.5)
         assert late.timed_out
-        assert late.duration_s < 0.6
+        assert late.duration_s < 2
         assert (await running).exit_code == 0
         await sandbox.close()
         await backend.close()

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 SITE = {"id": "turnwise/TextSite-v0", "options": {"family": "find"}}
 BATCH = {"groups_per_batch": 1, "group_size": 2, "max_concurrent_groups": 4, "max_staleness": 2}
-JUDGE_S = 2.0
+JUDGE_S = 4.0
 
 
 def config(**changes: Any) -> RunConfig:
