@@ -13,7 +13,6 @@ Prints one JSON line last:
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -29,6 +28,7 @@ from turnwise.trainer.config.loading import load_config
 HERE = Path(__file__).resolve().parent
 CONFIG = HERE.parent / "examples" / "quickstart.toml"
 PROGRAM = Path(sys.executable).with_name("turnwise")
+SITE = "turnwise.benchmarks.parts.delayed_site:DelayedSite-v0"
 FAMILIES = {"find": 1.5, "login": 1.0, "open": 1.0}
 """Families and their weights in the quickstart."""
 ROLLOUT = load_config(CONFIG).rollout
@@ -39,8 +39,8 @@ RUN_TIMEOUT_S = 5400
 
 def environments(mean_ms: float) -> str:
     """Return the quickstart's mixture as TOML, with delays of ``mean_ms`` per turn."""
-    one = '{{ id = "delayed_site:DelayedSite-v0", weight = {}, options = {{ family = "{}", mean_ms = {} }} }}'
-    return f"[{', '.join(one.format(weight, family, mean_ms) for family, weight in FAMILIES.items())}]"
+    one = '{{ id = "{}", weight = {}, options = {{ family = "{}", mean_ms = {} }} }}'
+    return f"[{', '.join(one.format(SITE, weight, family, mean_ms) for family, weight in FAMILIES.items())}]"
 
 
 def train(
@@ -59,10 +59,7 @@ def train(
     command = [str(PROGRAM), "train", str(CONFIG), "--name", name, "--json", "--store", store]
     for key, value in overrides.items():
         command += ["--set", f"{key}={value}"]
-    environment = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, text=True, check=True, env=environment, timeout=RUN_TIMEOUT_S
-    )
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=RUN_TIMEOUT_S)
     return json.loads(done.stdout.splitlines()[-1]), store
 
 

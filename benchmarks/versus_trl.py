@@ -28,7 +28,7 @@ from turnwise.trainer.config.loading import load_config
 from turnwise.trainer.evaluation.heldout import held_out
 
 PYTHON = HERE.parent / ".venv-trl" / "bin" / "python"
-PEER = HERE / "peer_programs" / "trl_peer.py"
+PEER = HERE / "parts" / "peer_programs" / "trl_peer.py"
 GOALS = (0.85, 0.95)
 EVERY = 5
 """Updates between saved weights."""
@@ -37,13 +37,12 @@ SLOW_MEAN_MS = 100.0
 
 def peer(*arguments: str, given: str = "") -> list[str]:
     """Run the program of TRL and return its lines."""
-    folders = [str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
         [str(PYTHON), str(PEER), *arguments],
         input=given,
         capture_output=True,
         text=True,
-        env={**os.environ, "TRL_EXPERIMENTAL_SILENCE": "1", "PYTHONPATH": os.pathsep.join(folders)},
+        env={**os.environ, "TRL_EXPERIMENTAL_SILENCE": "1"},
         check=False,
     )
     if done.returncode:

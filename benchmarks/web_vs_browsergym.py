@@ -26,7 +26,7 @@ from statistics import median
 from time import perf_counter, sleep
 from typing import Any, Protocol
 
-from turnwise.benchmarks.peers import Peer, pages
+from turnwise.benchmarks.parts.peers import Peer, pages
 from turnwise.envs.web.env import EpisodeStart
 from turnwise.envs.web.miniwob.env import MiniWoBEnv
 from turnwise.sandbox import set_provider

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from turnwise.benchmarks.peers import Peer, pages
+from turnwise.benchmarks.parts.peers import Peer, pages
 from turnwise.envs.web.browser_session import BrowserSession
 from turnwise.envs.web.env import EpisodeStart
 from turnwise.envs.web.miniwob.env import SERVER, MiniWoBEnv

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-browsergym" / "bin" / "python"
 PROGRAM = "/usr/bin/chromium-headless-shell"
 START_TIMEOUT_S = 30.0

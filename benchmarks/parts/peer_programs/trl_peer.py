@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from delayed_site import DelayedSite
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
+from turnwise.benchmarks.parts.delayed_site import DelayedSite
 
 MAX_TURNS = 12
 MAX_TOKENS = 4

@@ -40,5 +40,8 @@ class DelayedSite(TextSiteEnv):
 
 
 gymnasium.register(
-    "DelayedSite-v0", entry_point="delayed_site:DelayedSite", disable_env_checker=True, order_enforce=False
+    "DelayedSite-v0",
+    entry_point="turnwise.benchmarks.parts.delayed_site:DelayedSite",
+    disable_env_checker=True,
+    order_enforce=False,
 )

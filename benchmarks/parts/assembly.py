@@ -1,6 +1,6 @@
 """Measure batch assembly: from the stored token records of a batch to the tensors of its micro-batches.
 
-``python benchmarks/assembly.py --tokens 1000000`` assembles 64 trajectories of 16 turns. The floor copies the
+``python benchmarks/parts/assembly.py --tokens 1000000`` assembles 64 trajectories of 16 turns. The floor copies the
 decoded columns once into tensors. The peer does the same work with a Python loop over tokens. Prints one
 JSON line.
 """
