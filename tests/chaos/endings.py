@@ -10,6 +10,7 @@ from turnwise.store import operations, queries
 from turnwise.store.database import open_database
 from turnwise.tests.chaos.harness import check_finished, reading, sizes, updates, url
 from turnwise.tests.chaos.signals import READY_S, Program, check_ended, count, status
+from turnwise.trainer.run.run import MAX_LEARNER_DEATHS
 
 PROCESS, GROUP = False, True
 UPDATES = 16
@@ -17,10 +18,14 @@ CHECKPOINT_INTERVAL = 2
 LEFT_S = 30.0
 """Seconds that processes may outlive a killed driver."""
 DIES_WITHIN_S = 60.0
+LEARNER_NOTICED_S = 10.0
+"""Seconds in which the death of a learner ends its update, so that no further row is written before the resume."""
+TWO_RANKS = ('learner.backend="fsdp"', "learner.num_ranks=2")
+"""The learner in two Ray actors."""
 
 
-def started(folder: Path, failpoint: str = "") -> Program:
-    return Program.train(folder, f"max_steps={UPDATES}", "evaluation.tasks=12", failpoint=failpoint)
+def started(folder: Path, *changes: str, failpoint: str = "") -> Program:
+    return Program.train(folder, f"max_steps={UPDATES}", "evaluation.tasks=12", *changes, failpoint=failpoint)
 
 
 def ended_after(folder: Path, seconds: float, number: signal.Signals, group: bool) -> None:
@@ -55,7 +60,7 @@ def ended_in_the_middle(folder: Path, number: signal.Signals, group: bool) -> No
 def killed_at(folder: Path, failpoint: str) -> None:
     """The driver's death by `kill -9` at a named point: no process outlives it, and no row is lost."""
     before = sizes(folder) if count(folder, "run") else {}
-    program = started(folder, failpoint)
+    program = started(folder, failpoint=failpoint)
     program.until_exit(READY_S)
     assert program.process.returncode == -signal.SIGKILL, program.out()[-3000:]
     assert program.left(LEFT_S) == []
@@ -77,10 +82,14 @@ def ended_by_a_second_signal(folder: Path) -> None:
 
 
 def ended_by_the_death_of(
-    folder: Path, daemon: str, survived: tuple[str, ...] = (), restarted: Callable[[], None] | None = None
+    folder: Path,
+    daemon: str,
+    survived: tuple[str, ...] = (),
+    restarted: Callable[[], None] | None = None,
+    changes: tuple[str, ...] = (),
 ) -> None:
     """The death of one of Ray's daemons, after that of actors and a restart of the store, which the run survives."""
-    program = started(folder)
+    program = started(folder, *changes)
     program.until_rows("train_batch", count(folder, "train_batch") + 2)
     if restarted is not None:
         restarted()
@@ -94,6 +103,22 @@ def ended_by_the_death_of(
     assert len(lines) == 1, program.err()
     assert daemon in lines[0]
     assert "same command" in lines[0]
+    assert status(folder) == "failed"
+    assert program.left() == []
+
+
+def ended_by_deaths_of_its_learner(folder: Path) -> None:
+    """A learner is replaced from the last checkpoint until it has died too often since."""
+    program = started(folder, "checkpoint.interval=1000", *TWO_RANKS)
+    for _ in range(MAX_LEARNER_DEATHS):
+        program.until_rows("train_batch", count(folder, "train_batch") + 2)
+        program.part("ray::_RankActor").kill()
+        time.sleep(LEARNER_NOTICED_S)
+    assert program.wait(DIES_WITHIN_S) == 2
+    assert program.out().count("replacing the learner from the checkpoint of update 0") == MAX_LEARNER_DEATHS - 1
+    lines = program.err().splitlines()
+    assert len(lines) == 1, program.err()
+    assert f"died {MAX_LEARNER_DEATHS} times since the checkpoint of update 0" in lines[0]
     assert status(folder) == "failed"
     assert program.left() == []
 

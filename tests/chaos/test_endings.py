@@ -15,6 +15,7 @@ from turnwise.tests.chaos.endings import (
     CHECKPOINT_INTERVAL,
     GROUP,
     PROCESS,
+    TWO_RANKS,
     ended_after,
     ended_by_the_death_of,
     ended_in_the_middle,
@@ -53,8 +54,9 @@ def ended_in_every_way(tmp_path: Path, server: Server | None) -> None:
     """End one run in every way in turn; ``server`` restarts in the middle."""
     ended_after(tmp_path, 0.5, signal.SIGINT, PROCESS)
     ended_after(tmp_path, 5.0, signal.SIGTERM, GROUP)
-    killed = ("RolloutWorker", "Engine", "StoreWriter")
-    ended_by_the_death_of(tmp_path, "raylet", killed, restarted=server.restart if server else None)
+    killed = ("RolloutWorker", "Engine", "StoreWriter", "_RankActor")
+    restart = server.restart if server else None
+    ended_by_the_death_of(tmp_path, "raylet", killed, restart, TWO_RANKS)
     ended_in_the_middle(tmp_path, signal.SIGTERM, GROUP)
     abandoned = abandoned_batches(tmp_path)
     assert abandoned <= CHECKPOINT_INTERVAL

@@ -14,7 +14,7 @@ import errno
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import import_module
 from time import monotonic
@@ -37,6 +37,7 @@ from ..cluster.runtime import check_store_reach, start_ray, stop_ray
 from ..config.schema import RunConfig
 from ..context import RunContext
 from ..evaluation.in_run import Evaluator
+from ..learner.errors import RankFailed
 from ..rollout.trainable import refuse_untrainable
 from ..shutdown import SHUTDOWN
 from ..telemetry.code_identity import git_revision, package_versions
@@ -59,6 +60,8 @@ TORCH_MODULES = (".initial_state", ".preparation", ".loop", ".offline.loop")
 """Modules of this package that import torch."""
 STOPPED_CLOSE_TIMEOUT_S = 3.0
 """Seconds the actors of a stopped run get to close before they are killed."""
+MAX_LEARNER_DEATHS = 3
+"""Deaths of the learner since the same checkpoint after which the run fails."""
 ERROR_MAX_CHARS = 4000
 """Length of the error in the run's row."""
 
@@ -112,9 +115,39 @@ def train(
             if not config.is_offline:
                 check_store_reach(database)
             importing.result()
-            return asyncio.run(Run(config, database, identity, report, started).main())
+            return _drive(config, database, identity, report, started)
         finally:
             stop_ray()
+
+
+def _drive(
+    config: RunConfig, database: Database, identity: RunIdentity, report: Callable[[Event], None], started: float
+) -> RunResult:
+    """Drive the run to its end; if ranks of the learner die, replace the learner from the last checkpoint.
+
+    Raises:
+        TurnwiseError: the run failed, or its learner died too often since the last checkpoint.
+    """
+    deaths: dict[int, int] = {}
+    while True:
+        try:
+            # Components change during a run, and the next one loads their states from the checkpoint.
+            return asyncio.run(Run(config.model_copy(deep=True), database, identity, report, started).main())
+        except RankFailed as failure:
+            with database.read() as conn:
+                saved = queries.latest_checkpoint(conn, identity.name)
+            if saved is None:
+                raise
+            deaths[saved.update] = deaths.get(saved.update, 0) + 1
+            if deaths[saved.update] >= MAX_LEARNER_DEATHS:
+                raise RankFailed(
+                    f"{failure}; the learner died {MAX_LEARNER_DEATHS} times since the checkpoint of update "
+                    f"{saved.update}: look for its cause in `turnwise logs {identity.name}` and in the kernel's log "
+                    "(often too little memory: more ranks, or a smaller `learner.max_tokens_per_micro_batch`), then "
+                    "run the same command to resume"
+                ) from failure
+            report(Note(f"{failure}; replacing the learner from the checkpoint of update {saved.update}"))
+            identity = replace(identity, resumes=True)
 
 
 def _logged(report: Callable[[Event], None]) -> Callable[[Event], None]:

@@ -23,10 +23,11 @@ from ...algorithms.groups import TrainSample
 from ...algorithms.losses.base import PolicyLoss
 from ...algorithms.proximal.base import ProximalPolicy
 from ...config.sections import LearnerConfig
+from ..errors import RankFailed
 from ..record.logprob_trace import LogprobTrace
 from ..sft import SftExample
 from .rank import LearnerRank, RankSpec, RankUpdate
-from .ranks import COLLECTIVE_TIMEOUT_S, RankFailed
+from .ranks import COLLECTIVE_TIMEOUT_S
 
 START_TIMEOUT_S = 600.0
 """Seconds the ranks may take to start and to load the model."""
@@ -34,7 +35,6 @@ STRAGGLER_TIMEOUT_S = COLLECTIVE_TIMEOUT_S + 60
 """Seconds a rank may take longer than the first one that has finished."""
 CAUSE_TIMEOUT_S = 5.0
 """Seconds to wait for the death of a rank after another one failed: it names the cause."""
-RETRY = "the engines keep the last published version; run the same command to resume from the last checkpoint"
 
 
 class _RankActor(LearnerRank):
@@ -174,7 +174,7 @@ class FsdpLearner:
             if not done:
                 missing = [references.index(one) for one in pending]
                 self.close()
-                raise RankFailed(f"ranks {missing} of the learner did not finish `{method}` in time; {RETRY}")
+                raise RankFailed(f"ranks {missing} of the learner did not finish `{method}` in time")
             for one in done:
                 try:
                     ray.get(one)
@@ -204,12 +204,12 @@ class FsdpLearner:
         self.close()
         if dead:
             numbers = ", ".join(map(str, dead))
-            return RankFailed(f"rank {numbers} of {len(references)} of the learner died during `{method}`; {RETRY}")
+            return RankFailed(f"rank {numbers} of {len(references)} of the learner died during `{method}`")
         for one in raised:
             if isinstance(one, TurnwiseError | OSError | SafetensorError) and not isinstance(one, RankFailed):
                 return one
         reasons = "; ".join(map(str, raised))
-        return RankFailed(f"the learner's ranks failed during `{method}`: {reasons}; {RETRY}")
+        return RankFailed(f"the learner's ranks failed during `{method}`: {reasons}")
 
 
 class FsdpWeights:

@@ -15,14 +15,11 @@ import torch
 from torch import Tensor
 
 from ....errors import TurnwiseError
+from ..errors import RankFailed
 from ..model.token_scores import TokenScorer
 
 COLLECTIVE_TIMEOUT_S = 600.0
 """Seconds until a collective fails because another rank does not take part in it."""
-
-
-class RankFailed(TurnwiseError):
-    """A rank of the learner died or does not answer."""
 
 
 class Ranks:

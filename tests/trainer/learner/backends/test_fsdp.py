@@ -21,7 +21,7 @@ from turnwise.trainer.cluster.ray_patches import start_fewer_processes
 from turnwise.trainer.config.sections import LearnerConfig
 from turnwise.trainer.learner.backends.fsdp import FsdpLearner
 from turnwise.trainer.learner.backends.local import Learner, NonFiniteLoss
-from turnwise.trainer.learner.backends.ranks import RankFailed
+from turnwise.trainer.learner.errors import RankFailed
 from turnwise.trainer.learner.record.logprob_trace import LogprobTrace
 
 LOCAL = LearnerConfig(
@@ -112,7 +112,7 @@ def test_two_ranks_equal_one_and_a_dead_rank_ends_the_update(tmp_path: Path, ray
     with Path(location["path"]).open("r+b") as file:
         buffer = mmap.mmap(file.fileno(), 0)
     ray.kill(two.actors[1])
-    with pytest.raises(RankFailed, match=r"rank 1 of 2 of the learner died during `update`; the engines keep"):
+    with pytest.raises(RankFailed, match=r"rank 1 of 2 of the learner died during `update`"):
         two.update(train_samples(0), 0.0, 6, Random(0))
     with pytest.raises(RankFailed, match="died during `write_weights`"):
         two.weights().write()
