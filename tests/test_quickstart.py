@@ -58,7 +58,11 @@ def test_it_learns_within_its_staleness_bound(said: dict[str, Any]) -> None:
     assert said["max_staleness"] <= 2
     assert said["stale_share"] >= 0.2
     assert (Path(said["folder"]) / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
-    assert (Path(said["folder"]) / "metrics.jsonl").read_text().count('"kind": "update"') == said["updates"]
+    lines = (Path(said["folder"]) / "metrics.jsonl").read_text().splitlines()
+    updates = [one for line in lines if (one := json.loads(line))["kind"] == "update"]
+    assert len(updates) == said["updates"]
+    assert 0 < max(one.get("engine_mismatch_max", 0.0) for one in updates) < 1e-3
+    assert all(0 < one["engine_busy_fraction"] <= 1 and 0 < one["learner_busy_fraction"] <= 1 for one in updates)
 
 
 def ended(database: Database) -> list[str]:

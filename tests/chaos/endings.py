@@ -98,7 +98,7 @@ def ended_by_the_death_of(
         program.part(f"ray::{actor}").kill()
         program.until_rows("train_batch", count(folder, "train_batch") + 1)
     program.part(daemon).kill()
-    assert program.wait(DIES_WITHIN_S) == 2
+    assert program.wait(DIES_WITHIN_S) == 2, f"{program.out()[-3000:]}\n{program.err()}"
     lines = program.err().splitlines()
     assert len(lines) == 1, program.err()
     assert daemon in lines[0]
@@ -114,7 +114,7 @@ def ended_by_deaths_of_its_learner(folder: Path) -> None:
         program.until_rows("train_batch", count(folder, "train_batch") + 2)
         program.part("ray::_RankActor").kill()
         time.sleep(LEARNER_NOTICED_S)
-    assert program.wait(DIES_WITHIN_S) == 2
+    assert program.wait(DIES_WITHIN_S) == 2, f"{program.out()[-3000:]}\n{program.err()}"
     assert program.out().count("replacing the learner from the checkpoint of update 0") == MAX_LEARNER_DEATHS - 1
     lines = program.err().splitlines()
     assert len(lines) == 1, program.err()
@@ -134,7 +134,7 @@ def ended_by_another_driver(folder: Path) -> None:
         same = {name: row[name] for name in ("config", "config_hash", "kind", "code_version")}
         operations.create_run(tx, run="small", driver="another", **same)
     database.close()
-    assert program.wait(DIES_WITHIN_S) == 2
+    assert program.wait(DIES_WITHIN_S) == 2, f"{program.out()[-3000:]}\n{program.err()}"
     lines = program.err().splitlines()
     assert len(lines) == 1, program.err()
     assert "run small is now driven by another process" in lines[0]

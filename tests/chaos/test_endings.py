@@ -54,7 +54,7 @@ def ended_in_every_way(tmp_path: Path, server: Server | None) -> None:
     """End one run in every way in turn; ``server`` restarts in the middle."""
     ended_after(tmp_path, 0.5, signal.SIGINT, PROCESS)
     ended_after(tmp_path, 5.0, signal.SIGTERM, GROUP)
-    killed = ("RolloutWorker", "Engine", "StoreWriter", "_RankActor")
+    killed = ("_RankActor", "RolloutWorker", "Engine", "StoreWriter")
     restart = server.restart if server else None
     ended_by_the_death_of(tmp_path, "raylet", killed, restart, TWO_RANKS)
     ended_in_the_middle(tmp_path, signal.SIGTERM, GROUP)

@@ -20,6 +20,7 @@ from ..telemetry.events import UpdateDone
 from .backends.base import LearnerBackend
 from .batch import Batch, assemble
 from .batch_stats import batch_items, batch_metrics
+from .record.engine_mismatch import engine_mismatch
 from .record.logprob_trace import LogprobTrace
 from .record.recipe import new_recipe
 from .record.recording import UpdateRecord, record_update
@@ -154,6 +155,8 @@ class UpdateStep:
         states = {one.slot: state for one in components if (state := one.state_dict())}
         trace = LogprobTrace()
         metrics = self._learner.update(batch.samples, lr_progress, update, self._minibatch_stream, trace)
+        if self._learner.config.num_minibatches == 1:
+            metrics |= engine_mismatch(batch.samples, trace)
         recipe = new_recipe(self._learner.config, lr_progress, states)
         return metrics, record_update(batch, fresh, trace, recipe, self._learner.weights_hash())
 

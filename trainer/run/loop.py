@@ -4,6 +4,7 @@ The dispatcher runs in the same event loop. The two sides meet in the store's co
 which delays new groups until the engines serve the new version.
 """
 
+import asyncio
 from time import monotonic
 from typing import Self
 
@@ -12,6 +13,7 @@ from ..context import RunContext
 from ..failpoints import failpoint
 from ..learner.update import UpdateResult, UpdateStep
 from ..rollout.dispatcher import Dispatcher
+from ..telemetry.utilization import Utilization
 from .batch_wait import BatchWait
 from .preparation import RunParts
 from .retention import Retention
@@ -59,6 +61,7 @@ class TrainingLoop(UpdateLoop):
         await dispatcher.fill()
         last = waiting = monotonic()
         before = await engines.usage()
+        utilization = Utilization(len(engines.actors), before["busy_s"])
         try:
             while not await self.is_done():
                 groups = await self._batches.next_batch(waiting)
@@ -67,9 +70,11 @@ class TrainingLoop(UpdateLoop):
                 progress = context.config.lr_progress(state.version.update, state.trained_s)
                 trained = await self._update_step.update(groups, state.version, progress, monotonic() - waiting)
                 if trained is not None:
-                    await self._publish(trained)
+                    _, usage = await asyncio.gather(self._publish(trained), engines.usage())
                     now = monotonic()
                     state.trained_s += now - last
+                    learner_s = trained.metrics["assembly_s"] + trained.metrics["update_s"]
+                    trained.metrics.update(utilization.since_last(usage["busy_s"], learner_s, now - last))
                     await self.report(trained, now - last)
                     last = now
                     if await self._evaluate_and_save(trained.update):

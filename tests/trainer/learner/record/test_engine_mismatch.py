@@ -1,0 +1,30 @@
+"""Differences of log-probabilities between engine and learner: which tokens count."""
+
+import numpy as np
+import pytest
+from turnwise.tests.trainer.learner.train_samples import train_samples
+from turnwise.trainer.learner.packing import trained_tokens
+from turnwise.trainer.learner.record.engine_mismatch import engine_mismatch
+from turnwise.trainer.learner.record.logprob_trace import LogprobTrace
+
+
+def test_only_tokens_of_the_updated_version_count() -> None:
+    samples, trace = train_samples(0), LogprobTrace()
+    counted = []
+    for index, one in enumerate(samples):
+        trained = trained_tokens(one)
+        stale = one.staleness[trained] > 0
+        difference = np.where(stale, np.float32(5), np.float32(0.001) * (index + 1))
+        trace.current[index] = one.sample.logprobs[trained] + difference
+        counted += [0.001 * (index + 1)] * int((~stale).sum())
+    found = engine_mismatch(samples, trace)
+    assert found["engine_mismatch_max"] == pytest.approx(max(counted), abs=1e-6)
+    assert found["engine_mismatch_mean"] == pytest.approx(np.mean(counted), abs=1e-6)
+
+
+def test_without_a_fresh_token_there_is_no_metric() -> None:
+    samples, trace = train_samples(0), LogprobTrace()
+    for index, one in enumerate(samples):
+        one.staleness[:] = 1
+        trace.current[index] = one.sample.logprobs[trained_tokens(one)]
+    assert engine_mismatch(samples, trace) == {}
