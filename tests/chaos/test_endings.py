@@ -15,7 +15,6 @@ from turnwise.tests.chaos.endings import (
     CHECKPOINT_INTERVAL,
     GROUP,
     PROCESS,
-    TWO_RANKS,
     ended_after,
     ended_by_the_death_of,
     ended_in_the_middle,
@@ -54,10 +53,9 @@ def ended_in_every_way(tmp_path: Path, server: Server | None) -> None:
     """End one run in every way in turn; ``server`` restarts in the middle."""
     ended_after(tmp_path, 0.5, signal.SIGINT, PROCESS)
     ended_after(tmp_path, 5.0, signal.SIGTERM, GROUP)
-    killed = ("_RankActor", "RolloutWorker", "Engine", "StoreWriter")
-    restart = server.restart if server else None
-    ended_by_the_death_of(tmp_path, "raylet", killed, restart, TWO_RANKS)
-    ended_in_the_middle(tmp_path, signal.SIGTERM, GROUP)
+    killed = ("RolloutWorker", "Engine", "StoreWriter")
+    ended_by_the_death_of(tmp_path, "raylet", killed, restarted=server.restart if server else None)
+    ended_in_the_middle(tmp_path, signal.SIGTERM, GROUP, ranks=True)
     abandoned = abandoned_batches(tmp_path)
     assert abandoned <= CHECKPOINT_INTERVAL
     refused(tmp_path)
