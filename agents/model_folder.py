@@ -1,0 +1,57 @@
+"""The folder of a model that is named by its folder or by its id on the Hugging Face hub.
+
+A hub id is resolved by ``huggingface_hub``: from its cache where the cache has the model (``HF_HOME``,
+``HF_HUB_CACHE``), else by a download, which ``HF_HUB_OFFLINE=1`` forbids. Only weights in safetensors are taken:
+nothing is unpickled.
+"""
+
+import re
+from pathlib import Path
+
+from ..errors import TurnwiseError
+
+HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+"""An organization and a name."""
+FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]
+OTHER_FILES = ["*/*", "consolidated*"]
+"""Files of other formats, in folders and with the names that publishers use."""
+
+
+def model_folder(model: str, key: str = "model.path") -> Path:
+    """Return the folder of a model, downloaded first if it is a hub id that the cache lacks.
+
+    Args:
+        model: a Hugging Face folder, or a hub id such as ``Qwen/Qwen3-0.6B``. A folder takes precedence.
+        key: the configuration key or option that names the model, for the error.
+
+    Raises:
+        TurnwiseError: there is neither such a folder nor such a model on the hub, or it has no safetensors.
+    """
+    folder = Path(model)
+    if (folder / "config.json").exists():
+        return folder
+    if folder.exists() or not is_hub_id(model):
+        raise TurnwiseError(
+            f"`{key}`: `{model}` is neither a Hugging Face model folder (no config.json) nor a hub id, such as "
+            "`Qwen/Qwen3-0.6B`"
+        )
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
+
+    try:
+        found = Path(snapshot_download(model, allow_patterns=FILES, ignore_patterns=OTHER_FILES))
+    except (LocalEntryNotFoundError, OfflineModeIsEnabled, HfHubHTTPError, HFValidationError, OSError) as error:
+        raise TurnwiseError(
+            f"`{key}`: there is no folder `{model}`, and the hub id could not be resolved: {error}. Download the model "
+            f"where the hub can be reached (`hf download {model}`) into the cache of this machine (`HF_HOME`), or "
+            f"set `{key}` to its folder"
+        ) from error
+    for pattern, missing in {"config.json": "config.json", "*.safetensors": "weights in safetensors"}.items():
+        if not any(found.glob(pattern)):
+            raise TurnwiseError(f"`{key}`: the hub's `{model}` has no {missing} in `{found}`: use another model")
+    return found
+
+
+def is_hub_id(model: str) -> bool:
+    """Return whether a text has the form of a hub id."""
+    return HUB_ID.fullmatch(model) is not None
