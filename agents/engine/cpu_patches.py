@@ -1,7 +1,8 @@
-"""Two patches that vLLM 0.32 needs before it builds an engine on a CPU.
+"""Three patches that vLLM 0.32 needs before it builds an engine on a CPU.
 
 * Plain weights. vLLM packs the weights of linear layers when it loads a model, and a later load then misses them,
   silently for a tied output head. Plain parameters accept an update in place and compute as fast.
+* Plain experts, with packed copies (``cpu_experts``).
 * Blocks of 16 tokens. The x86 attention kernel accepts blocks of 16, but vLLM offers only multiples of 32. The block is
   the granularity of the prefix cache, so each turn recomputes half a block on average; blocks of 16 save a seventh of
   the work.
@@ -9,6 +10,8 @@
 
 import platform
 from typing import Any
+
+from . import cpu_experts
 
 X86 = frozenset({"x86_64", "amd64"})
 
@@ -24,6 +27,7 @@ def apply() -> None:
     utils: Any = vllm.model_executor.layers.utils
     custom_ops._supports_onednn = False
     utils.check_cpu_sgl_kernel = lambda n, k, dtype: False
+    cpu_experts.keep_plain_weights()
     if platform.machine().lower() in X86:
         backend: Any = CPUAttentionBackend
         backend.get_supported_kernel_block_sizes = staticmethod(lambda kv_cache_spec=None: [MultipleOf(16)])

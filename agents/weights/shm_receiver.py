@@ -21,6 +21,7 @@ from vllm.distributed.weight_transfer.base import (
 )
 from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 
+from ..engine.cpu_experts import repack
 from .shm_writer import GENERATION_BYTES, read_generation
 
 BACKEND = "shm"
@@ -71,7 +72,8 @@ class ShmWeightTransferEngine(WeightTransferEngine):  # type: ignore[misc]
         self._check(buffer, update_info)
 
     def finish_weight_update(self) -> None:
-        """Do nothing: the load is complete."""
+        """Pack the weights of experts again: all others are plain."""
+        repack(self.model)
 
     def shutdown(self) -> None:
         """Do nothing: no resource is held between updates."""
