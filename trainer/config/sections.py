@@ -5,11 +5,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ...agents.engine.limits import CPU_HEAD_SIZES
+from ...agents.model_folder import model_folder
 from ...agents.rollout.timeouts import Timeouts
-from ...errors import TurnwiseError
 
-CPU_HEAD_SIZES = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
-"""Attention head sizes that vLLM supports on a CPU; its process dies with any other."""
 _TIMEOUTS = Timeouts()
 _Beta = Annotated[float, Field(ge=0, lt=1)]
 
@@ -46,25 +45,27 @@ class ModelConfig(Section):
     """The policy to start from."""
 
     path: str | None = None
-    """A Hugging Face folder with a causal language model and its tokenizer. Without it, a new tiny model is created."""
+    """A causal language model with its tokenizer: a Hugging Face folder, or a hub id. Without it, a new tiny model is
+    created."""
     new: NewModelConfig = NewModelConfig()
     reference: str | None = None
-    """A Hugging Face folder with the reference policy. Without it, the policy that training began with."""
+    """The reference policy: a Hugging Face folder, or a hub id. Without it, the policy that training began with."""
 
     def folder(self) -> Path | None:
-        """Return ``path``; None if a new model is to be created.
+        """Return the folder of ``path``; None if a new model is to be created.
 
         Raises:
-            TurnwiseError: the folder holds no model.
+            TurnwiseError: there is no such model.
         """
-        if self.path is None:
-            return None
-        if not (Path(self.path) / "config.json").exists():
-            raise TurnwiseError(
-                f"`model.path`: `{self.path}` is not a Hugging Face model folder (no config.json); a model of "
-                "the hub is downloaded first: `hf download NAME --local-dir FOLDER`"
-            )
-        return Path(self.path)
+        return None if self.path is None else model_folder(self.path)
+
+    def reference_folder(self) -> Path | None:
+        """Return the folder of ``reference``; None without it.
+
+        Raises:
+            TurnwiseError: there is no such model.
+        """
+        return None if self.reference is None else model_folder(self.reference, "model.reference")
 
 
 class EnvironmentConfig(Section):

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...agents.engine.limits import refuse_unservable
 from ...agents.tiny_model import new_model
 from ...errors import TurnwiseError
 from ...store import queries
 from ...store.database import Database
 from ..config.schema import RunConfig
 from ..learner import checkpoint
-from ..learner.model.packed_attention import refuse_unsupported
+from ..learner.model.supported import refuse_unsupported
 from ..warmup.vocabulary import closed_vocabulary
 from .identity import RunIdentity
 
@@ -54,7 +55,8 @@ def initial_state(config: RunConfig, identity: RunIdentity, database: Database, 
     if an earlier process of the fork was killed before its first checkpoint.
 
     Raises:
-        TurnwiseError: the model cannot be found or made, or the run to resume or fork has no intact checkpoint.
+        TurnwiseError: the model cannot be found or made, the learner cannot train it, the engines cannot serve it, or
+            the run to resume or fork has no intact checkpoint.
     """
     notes: list[str] = []
     state: dict[str, Any] = {}
@@ -69,9 +71,11 @@ def initial_state(config: RunConfig, identity: RunIdentity, database: Database, 
         model, _ = parent
     else:
         model = config.model.folder() or _make_model(config, folder / "model")
-    refuse_unsupported(model)
-    if config.model.reference is not None:
-        refuse_unsupported(Path(config.model.reference), "model.reference")
+    found = refuse_unsupported(model)
+    if not config.is_offline:
+        refuse_unservable(found, config.engine, config.max_context)
+    if (reference := config.model.reference_folder()) is not None:
+        refuse_unsupported(reference, "model.reference")
     if is_fork:
         model = _link_model(model, folder / "model")
     _copy_tokenizer(model, folder / "tokenizer")

@@ -101,7 +101,7 @@ class Preparation:
         if not config.needs_reference:
             return
         first = (await self._context.store.checkpoints())[0]
-        await asyncio.to_thread(learner.load_reference, config.model.reference or first.checkpoint)
+        await asyncio.to_thread(learner.load_reference, config.model.reference_folder() or first.checkpoint)
         if config.advantage.needs_token_model:
             config.advantage.bind_token_model(await asyncio.to_thread(learner.token_model))
 

@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
+from turnwise.agents.engine.limits import ModelNotServable
 from turnwise.agents.tiny_model import new_model
 from turnwise.errors import TurnwiseError
 from turnwise.store import queries
@@ -41,7 +42,7 @@ def config(model: Path, **changes: object) -> RunConfig:
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """A model in several shards, as large models are published."""
-    whole = new_model(tmp_path / "whole", ["a", "b"], hidden=32, heads=2)
+    whole = new_model(tmp_path / "whole", ["a", "b"], hidden=32, heads=1)
     sharded = tmp_path / "sharded"
     AutoModelForCausalLM.from_pretrained(whole).save_pretrained(sharded, max_shard_size="20KB")
     for file in whole.glob("*.json*"):
@@ -110,7 +111,7 @@ def test_a_checkpoint_of_a_sharded_model_names_no_missing_weight_file(database: 
 
 def test_two_stores_in_one_folder_keep_their_own_checkpoints(database: Database, model: Path, tmp_path: Path) -> None:
     """Versions count from 0 in each store: checkpoints of one name and version hold different weights."""
-    other_model = new_model(tmp_path / "other", ["a", "b"], hidden=32, heads=2, seed=7)
+    other_model = new_model(tmp_path / "other", ["a", "b"], hidden=32, heads=1, seed=7)
     other = open_database(f"sqlite:///{tmp_path}/other.db", create=True)
     try:
         assert run_folder(database, PARENT) == run_folder(other, PARENT)
@@ -147,11 +148,14 @@ def test_a_fork_of_a_run_without_checkpoints_is_refused(database: Database, mode
         begin(database, config(model, seed=1), fork=True)
 
 
-def test_a_model_without_full_attention_is_refused_before_the_run_is_stored(database: Database, model: Path) -> None:
-    settings = json.loads((model / "config.json").read_text())
-    settings |= {"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 0, "layer_types": None}
-    (model / "config.json").write_text(json.dumps(settings))
-    with pytest.raises(AttentionNotSupported, match=r"`model\.path`: .*qwen3.* layers of the type sliding_attention"):
+def change(model: Path, **settings: object) -> None:
+    file = model / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
+
+
+def test_an_untrainable_model_is_refused_before_the_run_is_stored(database: Database, model: Path) -> None:
+    change(model, layer_types=["chunked_attention"] * 2)
+    with pytest.raises(AttentionNotSupported, match=r"`model\.path`: .*qwen3.* layers of the type chunked_attention"):
         begin(database, config(model))
     assert not exists(database, PARENT)
     (model / "config.json").write_text("{")
@@ -159,9 +163,17 @@ def test_a_model_without_full_attention_is_refused_before_the_run_is_stored(data
         begin(database, config(model))
 
 
+def test_a_model_that_vllm_cannot_serve_is_refused_before_the_run_is_stored(database: Database, model: Path) -> None:
+    change(model, use_sliding_window=True, sliding_window=64, max_window_layers=1, layer_types=None)
+    with pytest.raises(ModelNotServable, match=r"`model\.path`: vLLM cannot serve this model \(qwen3\)"):
+        begin(database, config(model))
+    assert not exists(database, PARENT)
+    begin(database, config(model, offline={"run": "other"}), saves=False)
+
+
 def test_an_unsuitable_reference_policy_is_refused_before_the_run_is_stored(database: Database, model: Path) -> None:
     given = config(model)
     settings = given.model.model_copy(update={"reference": str(model.parent / "absent")})
-    with pytest.raises(TurnwiseError, match=r"`model\.reference`: transformers cannot read .*absent/config\.json"):
+    with pytest.raises(TurnwiseError, match=r"`model\.reference`: `.*absent` is neither a Hugging Face model folder"):
         begin(database, given.model_copy(update={"model": settings}))
     assert not exists(database, PARENT)

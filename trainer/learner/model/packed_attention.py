@@ -2,77 +2,35 @@
 
 * The implementation is registered with transformers under ``NAME``. ``packed`` sets the sequence lengths around a
   forward call.
-* It is exact on any device for models with full causal attention in every layer. ``refuse_unsupported`` rejects other
-  models by their configuration and class, before a run starts.
+* A layer may have a sliding window, a soft cap and attention sinks. ``supported.refuse_unsupported`` rejects models
+  with any other attention by their configuration and class, before a run starts.
+* Half precision on a GPU runs in one kernel (``fused_attention``); otherwise each sequence is computed separately
+  (``attention_by_sequence``).
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn.functional import scaled_dot_product_attention
-from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from ....errors import TurnwiseError
+from .attention_by_sequence import attend_by_sequence
+from .attention_scheme import AttentionScheme
+from .fused_attention import attend_fused
 
 NAME = "turnwise_packed"
 
-UNSUPPORTED = ("sliding_window", "softcap", "s_aux")
-"""Arguments of an attention layer that change its result: window, soft cap and attention sinks."""
+SLIDING = "sliding_attention"
+"""The name that transformers gives to layers with a sliding window."""
 
 _lengths: list[list[int]] = []
 
 
 class AttentionNotSupported(TurnwiseError):
-    """A layer of the model does not have full causal attention."""
-
-
-def refuse_unsupported(model: Path, key: str = "model.path") -> None:
-    """Raise unless the model in a Hugging Face folder can be trained on packed sequences. Reads no weights.
-
-    Args:
-        key: the configuration key that names the folder, for the error.
-
-    Raises:
-        AttentionNotSupported: the model has a sliding window, a logit soft cap, layers without full attention, or a
-            class that does not use a registered attention.
-        TurnwiseError: transformers cannot read the configuration of the model.
-    """
-    try:
-        whole = AutoConfig.from_pretrained(model, local_files_only=True)
-    except (OSError, ValueError, KeyError) as error:
-        raise TurnwiseError(f"`{key}`: transformers cannot read {model}/config.json: {error}") from error
-    config = whole.get_text_config()
-    if feature := _unsupported(config) or _foreign_attention(whole):
-        raise AttentionNotSupported(
-            f"`{key}`: {model} ({config.model_type}) cannot be trained: it has {feature}, and the learner "
-            f"computes full causal attention only. Set `{key}` to a model with full attention in every layer, such "
-            "as Qwen3 or Llama 3"
-        )
-
-
-def _unsupported(config: Any) -> str:
-    """Return the first attention feature that packed attention does not compute, or an empty string."""
-    layers = set(getattr(config, "layer_types", None) or ())
-    if others := sorted(layers - {"full_attention"}):
-        return f"layers of the type {', '.join(others)}"
-    if not layers and getattr(config, "sliding_window", None) is not None:
-        return f"a sliding window of {config.sliding_window} tokens"
-    if getattr(config, "attn_logit_softcapping", None) is not None:
-        return f"a soft cap of {config.attn_logit_softcapping:g} on its attention logits"
-    return ""
-
-
-def _foreign_attention(config: Any) -> str:
-    """Name the model class if it computes attention by itself, and would ignore the bounds of packed sequences."""
-    model = MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config), None)
-    if model is None:
-        return "no causal language model in transformers"
-    return "" if model._supports_attention_backend else f"an attention fixed by its class `{model.__name__}`"
+    """A layer of the model has an attention that the learner does not compute."""
 
 
 @contextmanager
@@ -104,32 +62,41 @@ def packed_attention(
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
     dropout: float = 0.0,
+    *,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
     **other: Any,
 ) -> tuple[torch.Tensor, None]:
     """Compute causal attention within each sequence, and return it with None for the attention weights.
 
     Args:
         query: (1, heads, tokens, dim); ``key`` and ``value`` may have fewer heads.
+        s_aux: the attention sinks, (heads,).
 
     Returns:
         (1, tokens, heads, dim), and None.
 
     Raises:
-        AttentionNotSupported: the layer uses a sliding window, a soft cap or attention sinks.
+        AttentionNotSupported: the layer's window does not agree with the model's configuration.
         RuntimeError: the call is not inside ``packed``.
     """
-    if used := [name for name in UNSUPPORTED if other.get(name) is not None]:
+    _check_window(module, sliding_window)
+    scheme = AttentionScheme(scaling, sliding_window, softcap, s_aux)
+    query, key = query.to(value.dtype), key.to(value.dtype)
+    fused = value.is_cuda and value.dtype in (torch.bfloat16, torch.float16)
+    attend = attend_fused if fused else attend_by_sequence
+    return attend(query, key, value, current_lengths(), scheme).transpose(1, 2).contiguous(), None
+
+
+def _check_window(module: Any, window: int | None) -> None:
+    """Raise unless a layer passes its window exactly if its configuration says that it has one."""
+    types = getattr(getattr(module, "config", None), "layer_types", None)
+    if types and (types[module.layer_idx] == SLIDING) != (window is not None):
         raise AttentionNotSupported(
-            f"{type(module).__name__} uses `{used[0]}`, and the learner computes full causal attention only: set "
-            "`model.path` to a model with full attention in every layer"
+            f"layer {module.layer_idx} of the type `{types[module.layer_idx]}` passes the window {window} to its "
+            f"attention (`{type(module).__name__}`): the learner cannot train this model; set `model.path` to another"
         )
-    lengths = list(current_lengths())
-    grouped = query.shape[1] != key.shape[1]
-    parts = [
-        scaled_dot_product_attention(q, k, v, is_causal=True, scale=scaling, enable_gqa=grouped)
-        for q, k, v in zip(*(torch.split(one, lengths, 2) for one in (query, key, value)), strict=True)
-    ]
-    return torch.cat(parts, 2).transpose(1, 2).contiguous(), None
 
 
 def _no_mask(*_: Any, **__: Any) -> None:

@@ -1,13 +1,12 @@
-"""Reject models without full causal attention, by their configuration and in a forward pass."""
+"""Packed sequences are independent, and their attention is that of `transformers`: windows, soft caps, sinks."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 from turnwise.trainer.learner.model import packed_attention
-from turnwise.trainer.learner.model.packed_attention import AttentionNotSupported, packed, refuse_unsupported
+from turnwise.trainer.learner.model.packed_attention import AttentionNotSupported, packed
 
 SMALL = {
     "vocab_size": 16,
@@ -15,91 +14,77 @@ SMALL = {
     "intermediate_size": 16,
     "num_hidden_layers": 2,
     "num_attention_heads": 2,
-    "num_key_value_heads": 2,
+    "num_key_value_heads": 1,
     "head_dim": 8,
     "pad_token_id": 0,
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
+SLIDING = {"sliding_window": 4}
+MIXED = {**SLIDING, "layer_types": ["sliding_attention", "full_attention"]}
+CAPPED = {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 1.0}
+EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8}
 
 
-@pytest.mark.parametrize(
-    ("family", "options", "named"),
-    [
-        ("mistral", {"sliding_window": 64}, "a sliding window of 64 tokens"),
-        ("gemma2", {}, "layers of the type sliding_attention"),
-        ("gemma2", {"layer_types": ["full_attention"] * 2}, "a soft cap of 50 on its attention logits"),
-        ("qwen3", {"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 0}, "sliding_attention"),
-        ("gpt_oss", {"layer_types": ["full_attention"] * 2}, None),
-    ],
-)
-def test_other_than_full_attention_is_rejected(
-    tmp_path: Path, family: str, options: dict[str, Any], named: str | None
-) -> None:
+def model_of(family: str, options: dict[str, Any], attention: str) -> Any:
+    """Return a small model with random weights that are large enough to tell two attentions apart."""
     config = AutoConfig.for_model(family, **SMALL, **options)
-    config.save_pretrained(tmp_path)
-    if named:
-        with pytest.raises(AttentionNotSupported) as rejected:
-            refuse_unsupported(tmp_path)
-        assert named in str(rejected.value)
-        assert "Set `model.path` to a model" in str(rejected.value)
-        assert "another attention" not in str(rejected.value)
-    config._attn_implementation = packed_attention.NAME
-    ids = torch.arange(4)[None]
-    with pytest.raises(AttentionNotSupported), packed([4]):
-        AutoModelForCausalLM.from_config(config)(input_ids=ids, position_ids=ids, use_cache=False)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = AutoModelForCausalLM.from_config(config, attn_implementation=attention).eval()
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, 0.0, 0.5)
+    return model
 
 
 @pytest.mark.parametrize(
     ("family", "options"),
     [
         ("llama", {}),
-        ("mistral", {"sliding_window": None}),
-        ("qwen2", {"sliding_window": 64, "use_sliding_window": False}),
+        ("mistral", SLIDING),
+        ("qwen2", {"sliding_window": 4, "use_sliding_window": False}),
+        ("qwen2", {"sliding_window": 4, "use_sliding_window": True, "max_window_layers": 1}),
         ("qwen3", {}),
+        ("qwen3_moe", EXPERTS),
+        ("gemma2", {**MIXED, **CAPPED}),
+        ("gemma3_text", MIXED),
         ("glm4", {}),
+        ("gpt_oss", {**MIXED, "num_local_experts": 4, "num_experts_per_tok": 2}),
+        ("granite", {"attention_multiplier": 0.2, "logits_scaling": 3.0}),
         ("olmo2", {}),
-        ("phi3", {}),
+        ("phi3", SLIDING),
     ],
 )
-def test_full_attention_is_accepted_and_packed_sequences_are_independent(
-    tmp_path: Path, family: str, options: dict[str, Any]
-) -> None:
-    config = AutoConfig.for_model(family, **SMALL, **options)
-    config.save_pretrained(tmp_path)
-    refuse_unsupported(tmp_path)
-    model = AutoModelForCausalLM.from_config(config, attn_implementation=packed_attention.NAME).eval()
-    ids = torch.arange(3, 13)[None]
-    with torch.no_grad():
-        with packed([5]):
-            alone = model(input_ids=ids[:, 5:], position_ids=torch.arange(5)[None], use_cache=False).logits
-        with packed([5, 5]):
-            both = model(input_ids=ids, position_ids=torch.arange(5).repeat(2)[None], use_cache=False).logits
-    torch.testing.assert_close(both[:, 5:], alone, rtol=0, atol=1e-5)
+def test_packed_sequences_are_independent_and_exact(family: str, options: dict[str, Any]) -> None:
+    ids, lengths = torch.arange(30)[None] % 13 + 3, [11, 3, 16]
+    exact, model = model_of(family, options, "eager"), model_of(family, options, packed_attention.NAME)
+    positions = torch.cat([torch.arange(length) for length in lengths])[None]
+    with packed(lengths):
+        found = model(input_ids=ids, position_ids=positions, use_cache=False).logits
+    expected = torch.cat([exact(input_ids=one).logits for one in torch.split(ids, lengths, 1)], 1)
+    torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
+    for logits in (found, expected):
+        logits.log_softmax(-1)[0, :, 5].mean().backward()
+    for one, other in zip(model.parameters(), exact.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-3, atol=2e-5)
 
 
-@pytest.mark.parametrize(
-    ("family", "options"),
-    [
-        ("bloom", {"n_layer": 2, "n_head": 2}),
-        ("falcon", {"head_dim": None}),
-        ("gpt_neo", {"num_layers": 2, "num_heads": 2, "attention_types": [[["global", "local"], 1]]}),
-        ("gptj", {"n_embd": 16, "n_layer": 2, "n_head": 2, "rotary_dim": 4}),
-        ("mamba", {}),
-        ("mpt", {"d_model": 16, "n_heads": 2, "n_layers": 2}),
-        ("rwkv", {}),
-    ],
-)
-def test_a_class_that_ignores_registered_attention_is_rejected(
-    tmp_path: Path, family: str, options: dict[str, Any]
-) -> None:
-    small = {name: value for name, value in {**SMALL, **options}.items() if value is not None}
-    AutoConfig.for_model(family, **small).save_pretrained(tmp_path)
-    with pytest.raises(AttentionNotSupported, match=r"Set `model\.path` to a model"):
-        refuse_unsupported(tmp_path)
+def test_a_window_changes_the_attention() -> None:
+    ids = torch.arange(12)[None]
+    logits = []
+    for window in (4, 12):
+        with torch.no_grad(), packed([12]):
+            model = model_of("mistral", {"sliding_window": window}, packed_attention.NAME)
+            logits.append(model(input_ids=ids, position_ids=ids, use_cache=False).logits)
+    assert torch.equal(logits[0][:, :4], logits[1][:, :4])
+    assert (logits[0][:, 4:] - logits[1][:, 4:]).abs().max() > 0.1
 
 
-def test_a_model_without_a_causal_class_is_rejected(tmp_path: Path) -> None:
-    AutoConfig.for_model("vit").save_pretrained(tmp_path)
-    with pytest.raises(AttentionNotSupported, match="no causal language model in transformers"):
-        refuse_unsupported(tmp_path)
+def test_a_layer_that_hides_its_window_is_rejected() -> None:
+    options = {**SLIDING, "use_sliding_window": True, "max_window_layers": 0}
+    model = model_of("qwen3", options, packed_attention.NAME)
+    for layer in model.model.layers:
+        layer.self_attn.sliding_window = None
+    ids = torch.arange(4)[None]
+    with pytest.raises(AttentionNotSupported, match="passes the window None"), packed([4]):
+        model(input_ids=ids, position_ids=ids, use_cache=False)

@@ -1,0 +1,70 @@
+"""Which models the learner can train: decided from ``config.json`` and the class, before a run starts."""
+
+from pathlib import Path
+from typing import Any
+
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
+
+from ....errors import TurnwiseError
+from .packed_attention import SLIDING, AttentionNotSupported
+
+LAYER_TYPES = frozenset({"full_attention", SLIDING})
+"""Types of layers whose attention the learner computes."""
+
+
+class ModelNotSupported(TurnwiseError):
+    """The learner cannot train the model, for a reason other than its attention."""
+
+
+def refuse_unsupported(model: Path, key: str = "model.path") -> Any:
+    """Return the configuration of a model that the learner can train. Reads no weights.
+
+    Args:
+        model: a Hugging Face folder.
+        key: the configuration key that names the folder, for the error.
+
+    Raises:
+        AttentionNotSupported: the model has layers with another attention than full or sliding, or a class that does
+            not use a registered attention.
+        ModelNotSupported: its weights are quantized, or it reads more than text.
+        TurnwiseError: transformers cannot read the configuration of the model.
+    """
+    try:
+        config = AutoConfig.from_pretrained(model, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise TurnwiseError(f"`{key}`: transformers cannot read {model}/config.json: {error}") from error
+    name = f"`{key}`: {model} ({config.model_type}) cannot be trained"
+    if feature := _unsupported_attention(config.get_text_config()) or _foreign_attention(config):
+        raise AttentionNotSupported(
+            f"{name}: it has {feature}, and the learner computes full and sliding attention in classes of "
+            f"`transformers` that use its attention interface. Set `{key}` to a model of another family "
+            "(`docs/models.md`)"
+        )
+    if getattr(config, "quantization_config", None):
+        raise ModelNotSupported(
+            f"{name}: its weights are quantized (`quantization_config`). Set `{key}` to the same model in bfloat16"
+        )
+    if config.get_text_config() is not config:
+        raise ModelNotSupported(
+            f"{name}: it reads images or sound too, and turnwise trains policies that read text. Set `{key}` to a "
+            "model of the family that reads text alone"
+        )
+    return config
+
+
+def _unsupported_attention(config: Any) -> str:
+    """Return the first attention feature that the learner does not compute, or an empty string."""
+    others = sorted(set(getattr(config, "layer_types", None) or ()) - LAYER_TYPES)
+    if others:
+        return f"layers of the type {', '.join(others)}"
+    if getattr(config, "use_bidirectional_attention", None):
+        return "attention to later tokens (`use_bidirectional_attention`)"
+    return ""
+
+
+def _foreign_attention(config: Any) -> str:
+    """Name the model class if it computes attention by itself, and would ignore the bounds of packed sequences."""
+    model = MODEL_FOR_CAUSAL_LM_MAPPING.get(type(config), None)
+    if model is None:
+        return "no causal language model in transformers"
+    return "" if model._supports_attention_backend else f"an attention fixed by its class `{model.__name__}`"
