@@ -19,7 +19,6 @@ RAY_ENVIRONMENT: Mapping[str, str] = {
     "RAY_worker_niceness": "0",
     "OMP_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
-    "HF_HUB_OFFLINE": "1",
 }
 """Defaults of environment variables for Ray and all its actors."""
 LOCAL_RAY_ENVIRONMENT: Mapping[str, str] = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}

@@ -13,6 +13,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from ...agents.model_folder import is_hub_id, model_folder
 from ...agents.rollout.group_runner import GroupRunner
 from ...agents.rollout.timeouts import Timeouts
 from ...envs.base import TurnEnv
@@ -67,9 +68,8 @@ def evaluate(
     its sandboxes.
 
     Args:
-        policy: ``random``, ``oracle``, the folder of a Hugging Face model or checkpoint, or the URL of an
-            OpenAI-compatible
-            server (``http://host:port/v1``; with ``#model`` the model's name).
+        policy: ``random``, ``oracle``, the folder of a Hugging Face model or checkpoint, a hub id, or the URL of an
+            OpenAI-compatible server (``http://host:port/v1``; with ``#model`` the model's name).
         turns: replaces the turns of the horizon.
         temperature: replaces the temperature.
         sandboxes: replaces settings of the sandboxes by key.
@@ -84,9 +84,12 @@ def evaluate(
         raise TurnwiseError(
             f"`--tasks {tasks}`: one evaluation plays {SEED_STRIDE} tasks at most; use several `--seed`"
         )
+    named = policy
+    if is_hub_id(policy) and not is_model(policy):
+        policy = str(model_folder(policy, "--policy"))
     database = open_database(store_url, create=True)
     environment = EnvironmentConfig(id=env_id, options=dict(options or {}))
-    shown = policy if is_model(policy) else without_secrets(policy)
+    shown = named if is_model(policy) else without_secrets(policy)
     run = run_name("eval", shown)
     settings = settings_of(policy, turns, temperature, sandboxes)
     lease_in_process(settings.sandboxes)
