@@ -3,7 +3,7 @@
 python tests/soak/soak.py --kills 80 --seeds 10
 python tests/soak/soak.py --parts proofs --methods gspo,mopps
 
-Each proof of a method prints one JSON line before the summary.
+Each proof of a method and each family of models prints one JSON line before the summary.
 """
 
 import argparse
@@ -18,14 +18,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from turnwise.tests.soak.families import agree
 from turnwise.tests.soak.isolation import isolation
 from turnwise.tests.soak.kills import soak_kills
 from turnwise.tests.soak.proofs import NAMES, prove
 from turnwise.tests.soak.quickstarts import quickstart
 from turnwise.tests.soak.retention import hold
+from turnwise.tests.trainer.learner.model.parity.families import FAMILIES
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("kills", "quickstart", "proofs", "retention", "isolation", "tests")
+PARTS = ("kills", "quickstart", "proofs", "retention", "isolation", "families", "tests")
 TESTS: dict[str, tuple[list[str], dict[str, str]]] = {
     "tests": (["-m", "soak", "--ignore=tests/envs/web"], {}),
     "web": (
@@ -95,6 +97,11 @@ def main() -> int:
         passed &= not held.problems
         summary["retention"] = asdict(held)
         report(f"retention: {held.steps:,} steps in {held.largest:,} bytes, {len(held.problems)} problems", began)
+    if "families" in chosen.parts:
+        differing = agree(folder / "families", chosen.families)
+        passed &= not differing
+        summary["families"] = {"families": len(chosen.families), "problems": differing}
+        report(f"{len(chosen.families)} families of models, {len(differing)} problems", began)
     if "tests" in chosen.parts:
         for name, (chosen_tests, settings) in TESTS.items():
             tests = [sys.executable, "-m", "pytest", "--timeout=0", "-q", *chosen_tests]
@@ -119,6 +126,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument(
         "--methods", default=NAMES, type=names(NAMES), help=f"methods to prove, some of {','.join(NAMES)}; default: all"
+    )
+    every = tuple(FAMILIES)
+    parser.add_argument(
+        "--families", default=every, type=names(every), help=f"families of models, some of {','.join(every)}"
     )
     parser.add_argument("--stored-steps", type=int, default=2_000_000, help="steps of the soak of retention")
     parser.add_argument("--max-size-mib", type=int, default=1024, help="size that the soak of retention stays under")

@@ -1,0 +1,177 @@
+"""Sample conversations with a real engine while its weights change, and score the same tokens with the learner.
+
+The learner's model is the one that a run trains: its weights reach the engine through the weight buffer, its attention
+is the packed one, and several conversations share a micro-batch.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import torch
+from turnwise.agents.engine.actor import start_engine
+from turnwise.agents.engine.client import PolicyClient
+from turnwise.agents.engine.config import EngineConfig
+from turnwise.agents.engine.limits import refuse_unservable
+from turnwise.agents.tokens.conversation import Chat, Conversation
+from turnwise.agents.weights.shm_writer import WeightWriter
+from turnwise.records import Message, Sample
+from turnwise.tests.trainer.learner.model.parity.families import MAX_CONTEXT, new_family_model
+from turnwise.tests.trainer.learner.model.parity.tokenizers import TEXT
+from turnwise.trainer.algorithms.groups import TrainSample
+from turnwise.trainer.learner.model.loading import load_model
+from turnwise.trainer.learner.model.supported import refuse_unsupported
+from turnwise.trainer.learner.model.token_scores import TokenScorer, score_with
+from turnwise.trainer.learner.packing import pack
+
+TOLERANCE = 1e-4
+"""Nats."""
+TEMPERATURE = 0.8
+CONVERSATIONS = 16
+TURNS = 3
+TOKENS_PER_TURN = 32
+UPDATES = 3
+SECONDS_PER_TURN = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How well engine and learner agree."""
+
+    family: str
+    tokens: int
+    """Sampled tokens that were compared."""
+    updated_turns: int
+    """Turns whose tokens have more than one version: an update was loaded while they were sampled."""
+    versions: int
+    max_difference: float
+    """Largest difference of two log-probabilities of a token, in nats."""
+    max_difference_of_versions: float
+    """The same difference under the weights before each token's own version: the updates change that much."""
+    seconds: float
+
+    @property
+    def problems(self) -> list[str]:
+        """Reasons to reject the result."""
+        wrong = {
+            f"{self.family}: differs by {self.max_difference:g} nats": self.max_difference > TOLERANCE,
+            f"{self.family}: only {self.tokens} tokens": self.tokens < 1000,
+            f"{self.family}: no turn ran through an update": self.updated_turns < 1,
+            f"{self.family}: updates change nothing": self.max_difference_of_versions < 0.01,
+        }
+        return [problem for problem, holds in wrong.items() if holds]
+
+    def json(self) -> dict[str, Any]:
+        """Return the figures as JSON values."""
+        return asdict(self)
+
+
+class Agreeing:
+    """One family: its model, its engine, and the weights of every version."""
+
+    def __init__(self, family: str, folder: Path) -> None:
+        """Make the model and start the engine; Ray must be up."""
+        self.family = family
+        self.folder = new_family_model(family, folder)
+        settings = EngineConfig(kv_cache_memory_bytes=32 << 20)
+        refuse_unservable(refuse_unsupported(self.folder), settings, MAX_CONTEXT)
+        self.engine = start_engine(settings, self.folder, MAX_CONTEXT)
+        self.model = load_model(self.folder, "cpu")
+        self.weights: list[dict[str, torch.Tensor]] = []
+        self._writer = WeightWriter(self.model.named_parameters())
+        self._generator = torch.Generator().manual_seed(1)
+
+    async def measure(self) -> Agreement:
+        """Sample, score and compare."""
+        started = monotonic()
+        chat = Chat(self.folder)
+        client = PolicyClient([self.engine], temperature=TEMPERATURE)
+        await self._update()
+        playing = [asyncio.ensure_future(converse(client, chat, number)) for number in range(CONVERSATIONS)]
+        for _ in range(UPDATES):
+            await asyncio.sleep(0.15)
+            await self._update()
+        conversations = await asyncio.gather(*playing)
+        await client.close()
+        self._writer.close()
+        mixed = [len(set(one.versions)) > 1 for messages in conversations for one in messages if one.mask[0]]
+        samples = [as_sample(messages) for messages in conversations]
+        return self._compare(samples, sum(mixed), started)
+
+    async def _update(self) -> None:
+        """Change the weights, and load them into the engine as the next version."""
+        with torch.no_grad():
+            for parameter in self.model.parameters() if self.weights else ():
+                noise = torch.randn(parameter.shape, generator=self._generator)
+                parameter.add_(noise * 0.1 * parameter.std())
+        self.weights.append({name: value.detach().clone() for name, value in self.model.named_parameters()})
+        await self.engine.update_weights.remote(self._writer.write(), len(self.weights) - 1)
+
+    def _compare(self, samples: Sequence[TrainSample], mixed: int, started: float) -> Agreement:
+        micro_batch = pack(samples)
+        scorer = TokenScorer(self.model, TEMPERATURE)
+        scores = []
+        for weights in self.weights:
+            scores.append(score_with(scorer, micro_batch, weights))
+        differences = (torch.stack(scores) - micro_batch.behavior_logprobs).abs()
+        own = differences.gather(0, micro_batch.versions[None])
+        before = differences.gather(0, (micro_batch.versions[None] - 1).clamp(min=0))[:, micro_batch.versions > 0]
+        used = int(micro_batch.versions.unique().numel())
+        figures = len(micro_batch.targets), mixed, used, float(own.max()), float(before.max())
+        return Agreement(self.family, *figures, round(monotonic() - started, 1))
+
+
+async def converse(client: PolicyClient, chat: Chat, number: int) -> list[Message]:
+    """Play one conversation of ``TURNS`` turns, and return its messages."""
+    random = Random(number)
+    conversation: Conversation = chat.begin("Reply with one action." if number % 2 else "")
+    messages = []
+    for _ in range(TURNS):
+        messages.append(conversation.observe(random.choice(TEXT)[: 10 + 2 * number]))
+        prompt = conversation.prompt()
+        done = await client.generate(f"c{number}", prompt, TOKENS_PER_TURN, SECONDS_PER_TURN)
+        messages.append(conversation.act(done.tokens, done.logprobs, done.versions))
+    return messages
+
+
+def as_sample(messages: Sequence[Message]) -> TrainSample:
+    """Return a conversation whose messages are a path of the message tree, each trained on where it was sampled."""
+    path = [one for one in messages if one.parent is None][-1].index
+    kept = [one for one in messages if one.index >= path]
+    columns = [np.concatenate([getattr(one, name) for one in kept]) for name in ("tokens", "mask")]
+    logprobs, versions = (np.concatenate([getattr(one, name) for one in kept]) for name in ("logprobs", "versions"))
+    tokens, mask = columns[0].astype(np.int32), columns[1].astype(np.uint8)
+    size = len(tokens)
+    zeros = np.zeros(size, np.int32)
+    sample = Sample(
+        "conversation",
+        tokens,
+        mask,
+        logprobs.astype(np.float32),
+        versions.astype(np.int32),
+        zeros,
+        zeros,
+        mask.astype(np.int8) - 1,
+        [],
+    )
+    return TrainSample(sample, "group", zeros.astype(np.float32), mask.astype(np.float32), zeros)
+
+
+async def measure_all(families: Sequence[str], folder: Path) -> list[Agreement]:
+    """Measure families with their engines side by side; Ray must be up."""
+    import ray
+
+    found: list[Agreement] = []
+    agreeing = [Agreeing(family, folder / family) for family in families]
+    try:
+        for one in agreeing:
+            found.append(await one.measure())
+    finally:
+        for one in agreeing:
+            ray.kill(one.engine)
+    return found

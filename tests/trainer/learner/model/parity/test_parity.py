@@ -1,0 +1,28 @@
+"""The log-probabilities of engine and learner agree for families with new mechanics; ``make soak`` checks all."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from turnwise.tests.trainer.learner.model.parity.agreement import measure_all
+from turnwise.trainer.cluster.runtime import start_ray, stop_ray
+
+pytestmark = pytest.mark.slow
+
+FAMILIES = ["gemma2", "qwen3_moe"]
+"""Soft caps, windows and a template without system messages; experts."""
+
+
+@pytest.fixture
+def ray() -> Iterator[None]:
+    start_ray()
+    yield
+    stop_ray()
+
+
+@pytest.mark.usefixtures("ray")
+def test_engine_and_learner_agree_through_updates(tmp_path: Path) -> None:
+    for agreement in asyncio.run(measure_all(FAMILIES, tmp_path)):
+        print(agreement)
+        assert agreement.problems == [], agreement
