@@ -41,8 +41,9 @@ def model_folder(model: str, key: str = "model.path") -> Path:
     try:
         found = Path(snapshot_download(model, allow_patterns=FILES, ignore_patterns=OTHER_FILES))
     except (LocalEntryNotFoundError, OfflineModeIsEnabled, HfHubHTTPError, HFValidationError, OSError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
         raise TurnwiseError(
-            f"`{key}`: there is no folder `{model}`, and the hub id could not be resolved: {error}. Download the model "
+            f"`{key}`: there is no folder `{model}`, and the hub id could not be resolved: {reason}. Download it "
             f"where the hub can be reached (`hf download {model}`) into the cache of this machine (`HF_HOME`), or "
             f"set `{key}` to its folder"
         ) from error

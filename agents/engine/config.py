@@ -1,19 +1,40 @@
 """The settings of a vLLM engine; importable without Ray and vLLM."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from . import cpu_patches
+from .vllm_arguments import PASSED_THROUGH, REFUSED
 
 DEFAULT_MAX_MODEL_LEN = 1024
 """Default context length: the maximum number of tokens in prompt and completion together."""
 
 
-class EngineConfig(BaseModel):
-    """Settings of one engine. Top-p, top-k and penalties have no field: they would change the sampling distribution."""
+def _passed_through(name: str) -> str:
+    """Return the name of an argument of vLLM that has no field.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    Raises:
+        PydanticCustomError: turnwise refuses it, with the reason.
+        PydanticKnownError: there is no such argument.
+    """
+    if name in REFUSED:
+        raise PydanticCustomError("refused", "not passed to vLLM: {reason}", {"reason": REFUSED[name]})
+    if name not in PASSED_THROUGH:
+        raise PydanticKnownError("extra_forbidden")
+    return name
+
+
+class EngineConfig(BaseModel):
+    """Settings of one engine. Further arguments of vLLM are taken under vLLM's own names:
+    [models.md](models.md#settings-of-the-engine) lists them. Top-p, top-k and penalties have no key: they would change
+    the sampling distribution."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    __pydantic_extra__: dict[Annotated[str, AfterValidator(_passed_through)], Any]
+    more_fields: ClassVar[frozenset[str]] = PASSED_THROUGH
+    """Names of keys without a field."""
 
     max_num_seqs: int = Field(default=256, gt=0)
     """Maximum number of requests generated at the same time; further requests wait."""
@@ -21,7 +42,7 @@ class EngineConfig(BaseModel):
     """Maximum number of tokens per engine step; on a CPU, more than about 1,024 exceed its cache and cost a quarter of
     the speed."""
     kv_cache_memory_bytes: int = Field(default=256 << 20, gt=0)
-    """Memory of the key-value cache in bytes; on a CPU all of it is resident."""
+    """Memory of the key-value cache in bytes; on a CPU all of it is resident. `gpu_memory_utilization` replaces it."""
     block_size: int = Field(default=16, gt=0, multiple_of=16)
     """Granularity of the prefix cache, in tokens."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
@@ -38,7 +59,7 @@ def engine_arguments(
     """Return the keyword arguments of vLLM's ``EngineArgs`` for a model folder.
 
     ``max_model_len`` is the context length in tokens. On a CPU ``block_size`` is rounded up to a size that the
-    kernel accepts.
+    kernel accepts. Arguments under vLLM's own names take precedence.
     """
     arguments: dict[str, Any] = {
         "model": model_path,
@@ -46,9 +67,11 @@ def engine_arguments(
         "max_model_len": max_model_len,
         "max_num_seqs": config.max_num_seqs,
         "max_num_batched_tokens": config.max_num_batched_tokens,
-        "kv_cache_memory_bytes": config.kv_cache_memory_bytes,
         "block_size": config.block_size,
     }
+    passed = config.model_extra or {}
+    if "gpu_memory_utilization" not in passed:
+        arguments["kv_cache_memory_bytes"] = config.kv_cache_memory_bytes
     if config.tensor_parallel_size:
-        return {**arguments, "tensor_parallel_size": config.tensor_parallel_size}
-    return {**arguments, "enforce_eager": True, "block_size": cpu_patches.block_size(config.block_size)}
+        return {**arguments, "tensor_parallel_size": config.tensor_parallel_size, **passed}
+    return {**arguments, "enforce_eager": True, "block_size": cpu_patches.block_size(config.block_size), **passed}

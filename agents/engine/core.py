@@ -130,18 +130,19 @@ class Core:
         from vllm.v1.engine.core import EngineCore
         from vllm.v1.executor import Executor
 
-        config = EngineArgs(
-            skip_tokenizer_init=True,
-            generation_config="vllm",
-            logprobs_mode="processed_logprobs",
-            enable_prefix_caching=True,
-            disable_log_stats=True,
-            async_scheduling=False,
-            use_tqdm_on_load=False,
-            worker_extension_cls="turnwise.agents.weights.shm_receiver.WorkerExtension",
-            weight_transfer_config=WeightTransferConfig(backend="shm"),
+        arguments: dict[str, Any] = {
+            "skip_tokenizer_init": True,
+            "generation_config": "vllm",
+            "logprobs_mode": "processed_logprobs",
+            "enable_prefix_caching": True,
+            "disable_log_stats": True,
+            "async_scheduling": False,
+            "use_tqdm_on_load": False,
+            "worker_extension_cls": "turnwise.agents.weights.shm_receiver.WorkerExtension",
+            "weight_transfer_config": WeightTransferConfig(backend="shm"),
             **self._arguments,
-        ).create_engine_config(UsageContext.ENGINE_CONTEXT)
+        }
+        config = EngineArgs(**arguments).create_engine_config(UsageContext.ENGINE_CONTEXT)
         if config.device_config.device_type == "cpu":
             cpu_patches.apply()
         gc.freeze()

@@ -17,7 +17,7 @@ from ..terminal.output import GUTTER, console, format_value, print_fields, print
 from ..terminal.sanitize import indented, one_line, sanitize
 from .envs import EnvOptions, choose_sandboxes, play_episode, read_options
 
-POLICIES = "random, oracle, human, a checkpoint folder, or a server URL."
+POLICIES = "random, oracle, human, a model or checkpoint (folder or hub id), or a server URL."
 RUN_DEFAULT = "Default: the value of the checkpoint's run, otherwise"
 MAX_REASON_CHARS = 300
 """Maximum length of a printed failure reason, in characters."""

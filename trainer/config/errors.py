@@ -143,7 +143,7 @@ def fields_at(model: Any, path: tuple[int | str, ...], raw: Any = None) -> list[
             model = component_class(model, str(name))
         except UnknownComponent:
             return []
-    return list(model.model_fields)
+    return [*model.model_fields, *getattr(model, "more_fields", ())]
 
 
 def _model_in(annotation: Any) -> Any:

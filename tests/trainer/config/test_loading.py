@@ -60,6 +60,8 @@ def message(raw: dict[str, Any]) -> str:
         ({"group_filters": [{"name": "zero_varaince"}]}, "`group_filters.0.name`", "'zero_variance'"),
         ({"group_filters": [{"name": "zero_variance", "min_range": 1}]}, "`group_filters.0.min_range`", "'min_reward"),
         ({"group_filters": [{}]}, "`group_filters.0.name`", "known: zero_variance"),
+        ({"engine": {"max_num_seq": 3}}, "`engine.max_num_seq`", "'max_num_seqs'"),
+        ({"engine": {"gpu_memory_utilisation": 0.8}}, "`engine.gpu_memory_utilisation`", "'gpu_memory_utilization'"),
         ({"model": {"new": {"hiden": 3}}}, "`model.new.hiden`", "'hidden'"),
         ({"preset": "tniy"}, "`preset`", "'tiny'"),
     ],

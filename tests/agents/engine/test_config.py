@@ -1,0 +1,48 @@
+"""Arguments of vLLM under their own names: passed through, refused with a reason, or unknown."""
+
+import ast
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from turnwise.agents.engine.config import EngineConfig, engine_arguments
+from turnwise.agents.engine.vllm_arguments import PASSED_THROUGH, REFUSED
+
+
+def arguments_of_vllm() -> set[str]:
+    """Return the fields of ``EngineArgs`` from the source of vLLM, whose import would take seconds."""
+    spec = find_spec("vllm")
+    assert spec is not None
+    assert spec.origin is not None
+    tree = ast.parse((Path(spec.origin).parent / "engine/arg_utils.py").read_text())
+    classes = [one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == "EngineArgs"]
+    fields = [one.target for one in classes[0].body if isinstance(one, ast.AnnAssign)]
+    return {one.id for one in fields if isinstance(one, ast.Name)}
+
+
+def test_vllm_has_every_argument_of_the_lists() -> None:
+    known = arguments_of_vllm()
+    assert not PASSED_THROUGH - known
+    assert not REFUSED.keys() - known
+    assert not PASSED_THROUGH & (REFUSED.keys() | EngineConfig.model_fields.keys())
+
+
+def test_arguments_are_passed_through_and_take_precedence() -> None:
+    config = EngineConfig.model_validate(
+        {"tensor_parallel_size": 2, "gpu_memory_utilization": 0.5, "compilation_config": {"mode": 3}}
+    )
+    found = engine_arguments(EngineConfig.model_validate(config.model_dump()), "model")
+    assert (found["gpu_memory_utilization"], found["compilation_config"]) == (0.5, {"mode": 3})
+    assert found["tensor_parallel_size"] == 2
+    assert "kv_cache_memory_bytes" not in found
+    assert engine_arguments(EngineConfig(), "model")["kv_cache_memory_bytes"] == EngineConfig().kv_cache_memory_bytes
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("quantization", "another distribution"), ("trust_remote_code", "code of the model's publisher")],
+)
+def test_a_refused_argument_has_a_reason(name: str, reason: str) -> None:
+    with pytest.raises(ValidationError, match=f"(?s){name}.*not passed to vLLM: .*{reason}"):
+        EngineConfig.model_validate({name: "x"})
