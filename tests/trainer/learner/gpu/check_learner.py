@@ -133,6 +133,63 @@ class Checks:
         assert peak < logits / 3, (peak, logits)
         return {"peak_bytes": peak, "logits_bytes": logits}
 
+    def fused_attention(self) -> dict[str, float]:
+        """The attention of a GPU equals the attention by sequence: windows, soft caps and sinks, gradients included."""
+        from turnwise.trainer.learner.model.attention_by_sequence import attend_by_sequence
+        from turnwise.trainer.learner.model.attention_scheme import AttentionScheme
+        from turnwise.trainer.learner.model.fused_attention import attend_fused
+
+        torch, lengths, heads = self.torch, [300, 1, 700, 47], 4
+        on_gpu = self.device == "cuda"
+        dtype, bound = (torch.bfloat16, 0.05) if on_gpu else (torch.float32, 1e-4)
+        shapes = [(1, heads, sum(lengths), 64), *[(1, 2, sum(lengths), 64)] * 2]
+        whole = [torch.randn(shape, device=self.device).to(dtype) for shape in shapes]
+        sinks = torch.randn(heads, device=self.device)
+        worst = 0.0
+        for window, softcap, with_sinks in (
+            *((None, None, False), (128, None, False), (None, 4.0, False)),
+            *((128, 4.0, False), (None, None, True), (128, None, True)),
+        ):
+            results = []
+            for attend, precision in ((attend_fused, dtype), (attend_by_sequence, torch.float32)):
+                inputs = [one.to(precision).requires_grad_(on_gpu) for one in whole]
+                scheme = AttentionScheme(None, window, softcap, sinks if with_sinks else None)
+                output = attend(*inputs, lengths, scheme)
+                if on_gpu:  # flex-attention has no backward pass on a CPU
+                    output.float().square().sum().backward()
+                results.append([output, *(one.grad for one in inputs if one.grad is not None)])
+            for one, other in zip(*results, strict=True):
+                scale = float(other.abs().max())
+                worst = max(worst, float((one.float() - other).abs().max()) / scale)
+        assert worst < bound, worst
+        return {"relative_difference": worst}
+
+    def families(self) -> dict[str, float]:
+        """A model with soft caps and windows, and one with experts and sinks, train on this device as on the CPU."""
+        from transformers import AutoConfig, AutoModelForCausalLM
+        from turnwise.trainer.learner.model.token_scores import score_with
+        from turnwise.trainer.learner.packing import pack
+
+        torch = self.torch
+        sizes = {"vocab_size": 32, "hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "head_dim": 32}
+        heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "pad_token_id": 0, "eos_token_id": 1}
+        mixed = {"sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]}
+        worst = 0.0
+        for family, options in (
+            ("gemma2", {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}),
+            ("gpt_oss", {"num_local_experts": 4, "num_experts_per_tok": 2}),
+        ):
+            torch.manual_seed(0)
+            config = AutoConfig.for_model(family, **sizes, **heads, **mixed, **options)
+            folder = self.folder / family
+            AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+            learners = self.learner(folder), self.learner(folder, device="cpu")
+            self.train(*learners, updates=1)
+            scores = [score_with(one._scorer, pack(self.samples(3), one.config.device)).cpu() for one in learners]
+            worst = max(worst, float((scores[0] - scores[1]).abs().max()))
+        assert worst < 1e-3, worst
+        return {"difference": worst}
+
     def activation_checkpointing(self) -> dict[str, float]:
         """Activation checkpointing trains the same weights."""
         learners = self.learner(), self.learner(activation_checkpointing=True)
@@ -177,7 +234,8 @@ class Checks:
 
     def all(self) -> list[Callable[[], dict[str, float]]]:
         """Return every check."""
-        anywhere = [self.chunks, self.activation_checkpointing, self.bfloat16, self.one_sharded_rank]
+        anywhere = [self.fused_attention, self.families, self.chunks, self.activation_checkpointing]
+        anywhere += [self.bfloat16, self.one_sharded_rank]
         return [self.same_as_on_the_cpu, self.memory_of_logits, *anywhere] if self.device == "cuda" else anywhere
 
 
