@@ -27,6 +27,8 @@ STRETCHED = {
     "rope_type": "yarn",
     "rope_theta": 1e4,
     "factor": 4.0,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
     "original_max_position_embeddings": MAX_CONTEXT // 4,
     "truncate": False,
 }
