@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from ..errors import TurnwiseError
+from .weights.adapter_folder import is_adapter
 
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 """An organization and a name."""
@@ -25,11 +26,16 @@ def model_folder(model: str, key: str = "model.path") -> Path:
         key: the configuration key or option that names the model, for the error.
 
     Raises:
-        TurnwiseError: there is neither such a folder nor such a model on the hub, or it has no safetensors.
+        TurnwiseError: there is neither such a folder nor such a model on the hub, it has no safetensors, or the folder
+            holds an adapter.
     """
     folder = Path(model)
     if (folder / "config.json").exists():
         return folder
+    if is_adapter(folder):
+        raise TurnwiseError(
+            f"`{key}`: `{model}` holds a LoRA adapter: merge it first, with `turnwise model merge {model} FOLDER`"
+        )
     if folder.exists() or not is_hub_id(model):
         raise TurnwiseError(
             f"`{key}`: `{model}` is neither a Hugging Face model folder (no config.json) nor a hub id, such as "

@@ -5,6 +5,8 @@
 * memory: peak bytes of forward and backward pass with logits in chunks against whole logits, and with activation
   checkpointing against without. They are counted on tensors without storage, so that whole logits need no memory here.
   ``--check-tokens`` measures both ways with real tensors as well, each in a separate process, to check the count.
+* state: bytes of weights, gradient and AdamW's moments of a model with the shapes of Qwen3-0.6B, all of whose weights
+  are trained, and with a LoRA adapter of rank 16; and the bytes that each update sends to an engine.
 * speed: tokens per second of CPU time of a whole update against the bare matrix products of the same shapes, the floor;
   the two alternate, and the least time of each counts.
 """
@@ -15,6 +17,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 from random import Random
 from time import process_time
 from typing import Any
@@ -30,16 +33,28 @@ from turnwise.trainer.algorithms.groups import TrainSample
 from turnwise.trainer.algorithms.losses.base import Need
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
-from turnwise.trainer.config.sections import LearnerConfig
+from turnwise.trainer.config.sections import LearnerConfig, LoraConfig
 from turnwise.trainer.learner.backends.local import Learner
 from turnwise.trainer.learner.model import packed_attention, token_scores
 from turnwise.trainer.learner.model.activation_checkpointing import checkpoint_activations
+from turnwise.trainer.learner.model.adapter import Adapter
 from turnwise.trainer.learner.model.token_scores import TokenScorer
 from turnwise.trainer.learner.packing import MicroBatch
 
 WAYS = ("chunked", "plain")
 DEEP_LAYERS = 16
 """Layers of the model whose activations are counted."""
+QWEN3_600M = {
+    "vocab_size": 151_936,
+    "hidden_size": 1024,
+    "intermediate_size": 3072,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "tie_word_embeddings": True,
+}
+"""The shapes of Qwen3-0.6B."""
 
 
 def scorer(vocabulary: int, layers: int = 1) -> TokenScorer:
@@ -117,6 +132,23 @@ def memory(options: argparse.Namespace) -> dict[str, Any]:
     return result | {"activations_bytes": kept, "checkpointed_bytes": again, "checkpointing_ratio": kept / again}
 
 
+def state_bytes(lora: LoraConfig | None) -> tuple[int, int]:
+    """Return the bytes of weights, gradient and both moments, and the bytes that are published, without storage."""
+    config = AutoConfig.for_model("qwen3", **QWEN3_600M)
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config, attn_implementation=packed_attention.NAME)
+        if lora is not None:
+            Adapter(model, lora, Path())
+    trained = sum(one.nbytes for one in model.parameters() if one.requires_grad)
+    return sum(one.nbytes for one in model.parameters()) + 3 * trained, trained
+
+
+def state() -> dict[str, int | float]:
+    (whole, published), (adapted, sent) = state_bytes(None), state_bytes(LoraConfig(rank=16))
+    result = {"state_bytes": whole, "lora_state_bytes": adapted, "published_bytes": published, "lora_sent_bytes": sent}
+    return result | {"lora_state_ratio": whole / adapted, "lora_sent_ratio": published / sent}
+
+
 def training_samples(count: int, length: int, vocabulary: int) -> list[TrainSample]:
     """Return samples of random tokens, a quarter of them trained."""
     rng = np.random.default_rng(0)
@@ -177,7 +209,7 @@ def main() -> None:
         set_way(options.resident)
         print(resident_bytes(options.check_tokens, options.vocabulary))
         return
-    print(json.dumps(memory(options) | speed(options)))
+    print(json.dumps(memory(options) | state() | speed(options)))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from turnwise.store.schema import trajectory as heads
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = str(Path(sys.executable).with_name("turnwise"))
 UPDATES = 40
+ADAPTER_UPDATES = 14
 
 pytestmark = pytest.mark.slow
 
@@ -63,6 +64,27 @@ def test_it_learns_within_its_staleness_bound(said: dict[str, Any]) -> None:
     assert len(updates) == said["updates"]
     assert 0 < max(one.get("engine_mismatch_max", 0.0) for one in updates) < 1e-3
     assert all(0 < one["engine_busy_fraction"] <= 1 and 0 < one["learner_busy_fraction"] <= 1 for one in updates)
+
+
+def test_a_lora_adapter_on_its_warmed_up_policy_learns(said: dict[str, Any], tmp_path: Path) -> None:
+    """The engines get the adapter alone."""
+    warmed_up = min((Path(said["folder"]) / "checkpoints").iterdir(), key=lambda one: int(one.name))
+    changes = {
+        "name": "adapter",
+        "model.path": warmed_up,
+        "learner.lora.rank": 16,
+        "learner.learning_rate": 5e-3,
+        "max_steps": ADAPTER_UPDATES,
+        "evaluation.tasks": 102,
+    }
+    settings = [word for key, value in changes.items() for word in ("--set", f"{key}={value}")]
+    store = f"sqlite:///{tmp_path}/turnwise.db"
+    out = turnwise("train", str(ROOT / "examples" / "quickstart.toml"), "--json", "--store", store, *settings)
+    result = json.loads(out.splitlines()[-1])
+    assert result["updates"] == ADAPTER_UPDATES
+    assert result["success_after"] >= result["success_untrained"] + 0.05
+    newest = max((Path(result["folder"]) / "checkpoints").iterdir(), key=lambda one: int(one.name))
+    assert {one.name for one in newest.glob("*.safetensors")} == {"adapter_model.safetensors"}
 
 
 def ended(database: Database) -> list[str]:

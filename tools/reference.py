@@ -14,7 +14,8 @@ import tomllib
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from types import NoneType
+from typing import Any, cast, get_args
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -99,8 +100,11 @@ def rows(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 
 def section(field: FieldInfo) -> type[BaseModel] | None:
-    """Return the model of a field that is a section of the configuration."""
+    """Return the model of a field that is a section of the configuration, which may be left out."""
     kind: Any = field.annotation
+    inner = [one for one in get_args(kind) if one is not NoneType]
+    if len(inner) == 1 and NoneType in get_args(kind):
+        kind = inner[0]
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 

@@ -20,9 +20,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ...errors import TurnwiseError
 from ...logs import LogFolder
 from ..placement import OFF_SANDBOX_NODES
 from ..tokens.encoding import stop_tokens
+from ..weights.adapter_folder import adapter_settings, base_model, is_adapter
 from .completion import Completion, failed_completion
 from .config import DEFAULT_MAX_MODEL_LEN, EngineConfig, engine_arguments
 
@@ -49,13 +51,15 @@ def start_engine(
     model_path: str | Path,
     max_model_len: int = DEFAULT_MAX_MODEL_LEN,
     *,
+    lora_rank: int = 0,
     name: str | None = None,
     logs: LogFolder | None = None,
 ) -> Any:
     """Start an engine actor that loads ``model_path``; return its handle immediately, while it loads (about 8 s).
 
     ``max_model_len`` bounds prompt and completion together, in tokens. Ray must be initialized. The first call that
-    returns shows that the engine is up.
+    returns shows that the engine is up. ``model_path`` is the folder of a model or of a LoRA adapter. With
+    ``lora_rank``, the learner will publish an adapter of that rank, before which a model has no version.
     """
     import ray
 
@@ -70,22 +74,33 @@ def start_engine(
         max_task_retries=0,
         runtime_env={"env_vars": environment},
         **OFF_SANDBOX_NODES,
-    ).remote(config.model_dump(), str(model_path), max_model_len, logs)
+    ).remote(config.model_dump(), str(model_path), max_model_len, logs, lora_rank)
 
 
 class Engine:
     """The actor. All its methods run in one event loop."""
 
     def __init__(
-        self, config: dict[str, Any], model_path: str, max_model_len: int, logs: LogFolder | None = None
+        self,
+        config: dict[str, Any],
+        model_path: str,
+        max_model_len: int,
+        logs: LogFolder | None = None,
+        lora_rank: int = 0,
     ) -> None:
         if logs is not None:
             logs.attach("engine")
         from .core import Core
 
         self._max_model_len = max_model_len
-        arguments = engine_arguments(EngineConfig.model_validate(config), model_path, max_model_len)
-        self._core = Core(arguments, stop_tokens(Path(model_path)), _die)
+        folder = Path(model_path)
+        adapter = folder if is_adapter(folder) else None
+        if adapter is not None:
+            lora_rank = int(adapter_settings(adapter)["r"])
+        self._needs_adapter = lora_rank > 0 and adapter is None
+        settings = EngineConfig.model_validate(config)
+        arguments = engine_arguments(settings, str(base_model(folder)), max_model_len, lora_rank)
+        self._core = Core(arguments, stop_tokens(folder), _die, adapter)
         self._incarnation = uuid.uuid4().hex[:8]
         self._version: int | None = None
         self._names = itertools.count()
@@ -139,7 +154,13 @@ class Engine:
             self._serve(version)
 
     async def use_loaded_weights(self, version: int) -> None:
-        """Serve the weights that were loaded from the model folder, as ``version``."""
+        """Serve the weights that were loaded from the model folder, as ``version``.
+
+        Raises:
+            TurnwiseError: the engine was started for a LoRA adapter, and its folder holds none.
+        """
+        if self._needs_adapter:
+            raise TurnwiseError("the engine was started with `lora_rank` and without an adapter: publish one first")
         async with self._updating:
             await self._core.set_version(version)
             self._serve(version)

@@ -10,6 +10,9 @@ from .vllm_arguments import PASSED_THROUGH, REFUSED
 
 DEFAULT_MAX_MODEL_LEN = 1024
 """Default context length: the maximum number of tokens in prompt and completion together."""
+LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""Ranks that vLLM reserves memory for; a smaller adapter is padded with zeros."""
+MAX_LORA_RANK = LORA_RANKS[-1]
 
 
 def _passed_through(name: str) -> str:
@@ -54,12 +57,13 @@ class EngineConfig(BaseModel):
 
 
 def engine_arguments(
-    config: EngineConfig, model_path: str, max_model_len: int = DEFAULT_MAX_MODEL_LEN
+    config: EngineConfig, model_path: str, max_model_len: int = DEFAULT_MAX_MODEL_LEN, lora_rank: int = 0
 ) -> dict[str, Any]:
     """Return the keyword arguments of vLLM's ``EngineArgs`` for a model folder.
 
     ``max_model_len`` is the context length in tokens. On a CPU ``block_size`` is rounded up to a size that the
-    kernel accepts. Arguments under vLLM's own names take precedence.
+    kernel accepts. With ``lora_rank``, the engine serves the model with an adapter of that rank. Arguments under vLLM's
+    own names take precedence.
     """
     arguments: dict[str, Any] = {
         "model": model_path,
@@ -69,6 +73,9 @@ def engine_arguments(
         "max_num_batched_tokens": config.max_num_batched_tokens,
         "block_size": config.block_size,
     }
+    if lora_rank:
+        arguments["enable_lora"] = True
+        arguments["max_lora_rank"] = next(rank for rank in LORA_RANKS if rank >= lora_rank)
     passed = config.model_extra or {}
     if "gpu_memory_utilization" not in passed:
         arguments["kv_cache_memory_bytes"] = config.kv_cache_memory_bytes

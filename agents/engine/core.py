@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 from . import cpu_patches
@@ -46,8 +47,22 @@ class Core:
         Exception: vLLM could not load the model; its exception is raised unchanged.
     """
 
-    def __init__(self, arguments: dict[str, Any], stop_tokens: Sequence[int], on_death: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        arguments: dict[str, Any],
+        stop_tokens: Sequence[int],
+        on_death: Callable[[], None],
+        adapter: Path | None = None,
+    ) -> None:
+        """Load the model.
+
+        Args:
+            arguments: of vLLM's ``EngineArgs``. With ``enable_lora``, every request uses the LoRA adapter.
+            adapter: folder of the adapter to load; without it, the first ``update`` loads one.
+        """
         self._arguments = arguments
+        self._adapter = adapter
+        self._lora: Any = None
         self._stop_tokens = list(stop_tokens)
         self._on_death = on_death
         self._commands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -148,6 +163,12 @@ class Core:
         gc.freeze()
         core = EngineCore(config, Executor.get_class(config), log_stats=False)
         core.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})
+        if config.lora_config is not None:
+            from ..weights.adapter_loading import policy_adapter
+
+            self._lora = policy_adapter(str(self._adapter or "published by the learner"))
+            if self._adapter is not None:
+                core.add_lora(self._lora)
         return core
 
     def _run_commands(self) -> bool:
@@ -202,7 +223,7 @@ class Core:
             sampling_params=self._sampling(max_tokens, temperature),
             pooling_params=None,
             arrival_time=0.0,
-            lora_request=None,
+            lora_request=self._lora,
             cache_salt=None,
             data_parallel_rank=None,
         )
@@ -216,9 +237,12 @@ class Core:
     def _update(self, info: dict[str, Any], version: int) -> None:
         core = self._core
         core.pause_scheduler(mode="keep", clear_cache=True)
-        core.collective_rpc("start_weight_update")
-        core.collective_rpc("update_weights", kwargs={"update_info": info})
-        core.collective_rpc("finish_weight_update")
+        if info["adapter"] is None:
+            core.collective_rpc("start_weight_update")
+            core.collective_rpc("update_weights", kwargs={"update_info": info})
+            core.collective_rpc("finish_weight_update")
+        else:
+            core.collective_rpc("update_adapter", kwargs={"update_info": info})
         core.set_weight_version(str(version))
         core.resume_scheduler()
 

@@ -13,6 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ..weights.adapter_folder import base_model
+
 GENERIC_CLASSES = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})
 """Tokenizer classes of Hugging Face whose behavior ``tokenizer.json`` defines completely."""
 ARCHITECTURES = frozenset({"llama", "qwen3"})
@@ -20,11 +22,12 @@ ARCHITECTURES = frozenset({"llama", "qwen3"})
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """Load the Hugging Face tokenizer of a model folder.
+    """Load the Hugging Face tokenizer of a model folder, or of the model that an adapter's folder names.
 
     ``AutoTokenizer`` imports torch to find the class of a model: seconds and 200 MB in every worker. A folder that
     names a generic class, such as that of a tiny model, needs no search.
     """
+    folder = base_model(folder)
     named = _json(folder / "tokenizer_config.json").get("tokenizer_class")
     if named in GENERIC_CLASSES and _json(folder / "config.json").get("model_type") in ARCHITECTURES:
         from transformers import PreTrainedTokenizerFast
@@ -40,6 +43,7 @@ def stop_tokens(folder: Path) -> list[int]:
 
     Only the folder's JSON files are read: loading the tokenizer would add seconds to the start of an engine.
     """
+    folder = base_model(folder)
     end = _json(folder / "tokenizer_config.json").get("eos_token")
     text = end.get("content") if isinstance(end, dict) else end
     added = _json(folder / "tokenizer.json").get("added_tokens", [])

@@ -10,8 +10,9 @@ must be plain (``engine.cpu_patches``).
 
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from vllm.distributed.weight_transfer.base import (
@@ -22,6 +23,7 @@ from vllm.distributed.weight_transfer.base import (
 from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 
 from ..engine.cpu_experts import repack
+from .adapter_loading import load_adapter
 from .shm_writer import GENERATION_BYTES, read_generation
 
 BACKEND = "shm"
@@ -42,6 +44,8 @@ class ShmUpdate(WeightTransferUpdateInfo):  # type: ignore[misc]
     dtypes: list[str] = field(default_factory=list)
     shapes: list[list[int]] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
+    adapter: dict[str, Any] | None = None
+    """PEFT's settings of a LoRA adapter, if the tensors are its parameters; None if they are those of the model."""
 
 
 class ShmWeightTransferEngine(WeightTransferEngine):  # type: ignore[misc]
@@ -57,18 +61,31 @@ class ShmWeightTransferEngine(WeightTransferEngine):  # type: ignore[misc]
         """Do nothing: parameters are plain."""
 
     def receive_weights(self, update_info: ShmUpdate) -> None:
-        """Load every parameter from the buffer.
+        """Load every parameter of the model from the buffer.
 
         Raises:
             RuntimeError: the trainer wrote to the buffer during the load, so the weights are a mixture of two versions.
         """
+        self._load(update_info, self.model.load_weights)
+
+    def receive_adapter(self, update_info: ShmUpdate) -> None:
+        """Load the LoRA adapter from the buffer, in place of the one before.
+
+        Raises:
+            RuntimeError: as ``receive_weights`` raises.
+            ValueError: the model has no layer for a part of the adapter.
+        """
+        settings = update_info.adapter or {}
+        self._load(update_info, lambda tensors: load_adapter(self.model, tensors, settings))
+
+    def _load(self, update_info: ShmUpdate, load: Callable[[Iterator[tuple[str, torch.Tensor]]], object]) -> None:
         descriptor = os.open(update_info.path, os.O_RDWR)
         try:
             buffer = mmap.mmap(descriptor, 0)
         finally:
             os.close(descriptor)
         self._check(buffer, update_info)
-        self.model.load_weights(_tensors(buffer, update_info))
+        load(_tensors(buffer, update_info))
         self._check(buffer, update_info)
 
     def finish_weight_update(self) -> None:
@@ -89,6 +106,12 @@ class ShmWeightTransferEngine(WeightTransferEngine):  # type: ignore[misc]
 
 class WorkerExtension:
     """Mixed into vLLM's worker; vLLM imports this module there because its configuration names this class."""
+
+    weight_transfer_engine: ShmWeightTransferEngine
+
+    def update_adapter(self, update_info: dict[str, Any]) -> None:
+        """Load the LoRA adapter that the trainer wrote. vLLM's own update would drop it when it finishes."""
+        self.weight_transfer_engine.receive_adapter(ShmUpdate(**update_info))
 
 
 def _tensors(buffer: mmap.mmap, update: ShmUpdate) -> Iterator[tuple[str, torch.Tensor]]:

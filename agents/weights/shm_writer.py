@@ -12,7 +12,7 @@ import mmap
 import os
 import struct
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,16 +42,19 @@ class WeightWriter:
         named_parameters: Iterable[tuple[str, "torch.nn.Parameter"]],
         folder: str | Path | None = None,
         whole: Callable[["torch.Tensor"], "torch.Tensor"] = lambda value: value,
+        adapter: Mapping[str, Any] | None = None,
     ) -> None:
         """Allocate the buffer.
 
         Args:
             folder: holds the buffer's file.
             whole: returns a parameter as one tensor, where it is sharded.
+            adapter: PEFT's settings of a LoRA adapter, if the parameters are those of the adapter.
         """
         import torch
 
         self._whole = whole
+        self._adapter = None if adapter is None else dict(adapter)
         parameters: dict[int, tuple[str, torch.nn.Parameter]] = {}
         for name, parameter in named_parameters:
             parameters.setdefault(id(parameter), (name, parameter))
@@ -88,7 +91,7 @@ class WeightWriter:
             for view, (_, parameter) in zip(self._views, self._parameters, strict=True):
                 view.copy_(self._whole(parameter))
         struct.pack_into("<q", self._buffer, 0, self._generation)
-        return {"path": self.path, "generation": self._generation, **self._layout}
+        return {"path": self.path, "generation": self._generation, **self._layout, "adapter": self._adapter}
 
     def close(self) -> None:
         """Free the memory; engines keep the weights that they loaded."""

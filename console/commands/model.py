@@ -1,4 +1,4 @@
-"""``turnwise model``: create initial policies."""
+"""``turnwise model``: create initial policies, and merge trained adapters."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 from ...errors import TurnwiseError
 
-app = typer.Typer(help="Initial models.", no_args_is_help=True)
+app = typer.Typer(help="Initial models, and merged adapters.", no_args_is_help=True)
 
 
 class InvalidModelOptions(TurnwiseError):
@@ -16,7 +16,7 @@ class InvalidModelOptions(TurnwiseError):
 
 @app.callback()
 def root() -> None:
-    """Initial models."""
+    """Initial models, and merged adapters."""
 
 
 @app.command()
@@ -63,3 +63,17 @@ def new(
     except (ValueError, FileExistsError) as error:
         raise InvalidModelOptions(str(error)) from error
     typer.echo(f"{path}: {arch}, {layers} layers of {hidden}, {len(set(words))} words")
+
+
+@app.command()
+def merge(
+    checkpoint: Annotated[
+        Path, typer.Argument(metavar="CHECKPOINT", help="Checkpoint of a run with `learner.lora`, or a LoRA adapter.")
+    ],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="Folder to write; it must not exist.")],
+) -> None:
+    """Merge a LoRA adapter into the model that it adapts, for `model.path` and tools without LoRA."""
+    from ...trainer.learner.model.merge import merge_adapter
+
+    merge_adapter(checkpoint, path)
+    typer.echo(f"{path}: `{checkpoint}` merged, in float32")

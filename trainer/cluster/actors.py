@@ -109,8 +109,9 @@ class Cluster:
         import ray
 
         store = StoreAccess.start(database, logs)
+        lora = config.learner.lora
         engines = [
-            start_engine(config.engine, str(model), config.max_context, logs=logs)
+            start_engine(config.engine, str(model), config.max_context, lora_rank=lora.rank if lora else 0, logs=logs)
             for _ in range(config.rollout.num_engines)
         ]
         sandboxes = None

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Any, Self
 
 from pydantic import ConfigDict, Field, model_validator
@@ -51,6 +52,7 @@ MATHEMATICS: dict[str, Any] = {
         "num_minibatches",
         "num_epochs",
         "dtype",
+        "lora",
     },
     "engine": {"dtype"},
     "sft_warmup": True,
@@ -163,10 +165,31 @@ class RunConfig(AlgorithmSet):
             )
         return self
 
+    @model_validator(mode="after")
+    def _suits_lora(self) -> Self:
+        if self.learner.lora is not None and self.advantage.needs_token_model:
+            raise ValueError(
+                f"`advantage` `{component_name(type(self.advantage))}` trains all weights of a separate model, which "
+                "`learner.lora` keeps frozen: remove `learner.lora`, or choose another `advantage`"
+            )
+        return self
+
     @property
     def is_offline(self) -> bool:
         """Whether the groups come from another run in the store; the run then starts no engine and no worker."""
         return self.offline.run is not None
+
+    def reference_folder(self, first_checkpoint: Path) -> Path | None:
+        """Return the folder of the reference policy; None if it is the policy without its LoRA adapter.
+
+        Args:
+            first_checkpoint: the one that training began with.
+
+        Raises:
+            TurnwiseError: there is no model at `model.reference`.
+        """
+        trained_apart = None if self.learner.lora is not None else first_checkpoint
+        return self.model.reference_folder() or trained_apart
 
     @property
     def max_context(self) -> int:

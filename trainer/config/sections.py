@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ...agents.engine.config import MAX_LORA_RANK
 from ...agents.engine.limits import CPU_HEAD_SIZES
 from ...agents.model_folder import model_folder
 from ...agents.rollout.timeouts import Timeouts
@@ -118,6 +119,18 @@ class RolloutConfig(Section):
         return Timeouts(self.reset_timeout_s, self.step_timeout_s, self.turn_timeout_s, self.group_timeout_s)
 
 
+class LoraConfig(Section):
+    """LoRA: the weights of the model stay frozen, and a low-rank adapter of its linear layers is trained. Without this
+    table, all weights are trained."""
+
+    rank: int = Field(16, ge=1, le=MAX_LORA_RANK)
+    """Rank of the product that is added to the weights of each adapted layer."""
+    alpha: float = Field(32.0, gt=0)
+    """The product is multiplied by `alpha / rank`."""
+    target_modules: list[str] | None = Field(None, min_length=1)
+    """Names of the linear layers to adapt, such as `q_proj`. Without it, all of them but the output head."""
+
+
 class LearnerConfig(Section):
     """The optimizer."""
 
@@ -153,6 +166,8 @@ class LearnerConfig(Section):
     time."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Data type of the forward and backward pass; weights, gradients and the optimizer stay in float32."""
+    lora: LoraConfig | None = None
+    """The LoRA adapter to train; None trains all weights."""
     num_threads: int = Field(1, ge=1)
     """CPU threads of the learner."""
     device: str = "cpu"

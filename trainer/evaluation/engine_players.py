@@ -34,10 +34,12 @@ async def engine_players(
     """Start the engine of a checkpoint; yield the path into the store, and the factory. Ray must be up.
 
     Raises:
-        TurnwiseError: the engine did not start.
+        TurnwiseError: the engine did not start, or the model of an adapter is not the one that it was trained on.
     """
     from ..cluster.actors import Cluster, player_factory
+    from ..learner.model.adapter_base import verify_base
 
+    verify_base(folder)
     config = RunConfig(
         name=run,
         environments=[EnvironmentConfig(id=task.env_id, options=dict(task.options))],

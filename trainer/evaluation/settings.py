@@ -14,6 +14,7 @@ from typing import Any
 
 from ...agents.engine.config import EngineConfig
 from ...agents.rollout.timeouts import Timeouts
+from ...agents.weights.adapter_folder import base_model, is_adapter
 from ...envs.sandboxes import SandboxSettings, sandbox_settings
 from ...errors import TurnwiseError
 from ...records import Horizon
@@ -64,7 +65,8 @@ def settings_of(
     else:
         context = 1 << 20
         if is_model(policy):
-            window = int(json.loads((Path(policy) / "config.json").read_text()).get("max_position_embeddings", 1024))
+            model = json.loads((base_model(Path(policy)) / "config.json").read_text())
+            window = int(model.get("max_position_embeddings", 1024))
             context = min(window, 4096)
         horizon = Horizon(ConstantHorizon().max_turns, 256 if is_model(policy) else 4096, 1 << 20, context)
         engine, rollout = EngineConfig(), RolloutConfig()
@@ -99,8 +101,8 @@ def _run_config(policy: str) -> dict[str, Any] | None:
 
 
 def is_model(policy: str) -> bool:
-    """Return whether a policy is the folder of a Hugging Face model."""
-    return (Path(policy) / "config.json").is_file()
+    """Return whether a policy is the folder of a Hugging Face model or of a LoRA adapter."""
+    return (Path(policy) / "config.json").is_file() or is_adapter(Path(policy))
 
 
 def _with_options(stored: Mapping[str, Any]) -> dict[str, Any]:

@@ -181,8 +181,11 @@ def _with_engine(
 ) -> list[Any]:
     from ..cluster.actors import Cluster
     from ..cluster.runtime import start_ray, stop_ray
+    from ..learner.model.adapter_base import verify_base
     from ..rollout.group_player import play_group
 
+    folder = Path(policy).resolve()
+    verify_base(folder)
     config = RunConfig(
         name=run,
         environments=[environment],
@@ -190,8 +193,6 @@ def _with_engine(
         engine=settings.engine,
         horizon=ConstantHorizon(**asdict(settings.horizon)),
     )
-
-    folder = Path(policy).resolve()
 
     async def main() -> list[Any]:
         cluster = Cluster.start(config, database, folder)

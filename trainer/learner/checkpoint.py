@@ -2,7 +2,8 @@
 
 ``<run>/checkpoints/<version>/`` contains:
 
-* ``config.json``, ``model.safetensors`` and the tokenizer, which any tool of the field loads;
+* ``config.json``, ``model.safetensors`` and the tokenizer, which any tool of the field loads; with `learner.lora`,
+  ``adapter_config.json`` and ``adapter_model.safetensors`` in PEFT's format instead of ``model.safetensors``;
 * ``training/optimizer/`` (``backends.state_files``) and ``training/state.json``, which a resumed run needs, and
   ``training/components.safetensors`` if components of the run keep tensors;
 * ``training/MANIFEST.json``: the run's uid and the hash of every file.
@@ -27,6 +28,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from ...agents.weights.adapter_folder import ADAPTER_CONFIG
 from ...errors import TurnwiseError
 from ..failpoints import failpoint
 
@@ -60,15 +62,15 @@ def _fsync(path: Path) -> None:
 def tokenizer_files(model: Path) -> list[Path]:
     """List the tokenizer, chat template and generation settings in a model folder.
 
-    ``*.index.json`` is excluded: it maps parameters to the original weight files, a checkpoint has different ones, and
-    vLLM rejects an index with missing files.
+    The configurations of the model and of an adapter are excluded, and ``*.index.json``: it maps parameters to the
+    original weight files, a checkpoint has different ones, and vLLM rejects an index with missing files.
     """
     return [
         file
         for file in model.iterdir()
         if file.is_file()
         and file.suffix in TOKENIZER_SUFFIXES
-        and file.name != "config.json"
+        and file.name not in ("config.json", ADAPTER_CONFIG)
         and not file.name.endswith(".index.json")
     ]
 

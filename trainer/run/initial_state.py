@@ -7,11 +7,14 @@ from typing import Any
 
 from ...agents.engine.limits import refuse_unservable
 from ...agents.tiny_model import new_model
+from ...agents.weights.adapter_folder import base_model, is_adapter
 from ...errors import TurnwiseError
 from ...store import queries
 from ...store.database import Database
 from ..config.schema import RunConfig
 from ..learner import checkpoint
+from ..learner.model.adapter_base import verify_base
+from ..learner.model.merge import merge_adapter
 from ..learner.model.supported import refuse_unsupported
 from ..warmup.vocabulary import closed_vocabulary
 from .identity import RunIdentity
@@ -55,8 +58,8 @@ def initial_state(config: RunConfig, identity: RunIdentity, database: Database, 
     if an earlier process of the fork was killed before its first checkpoint.
 
     Raises:
-        TurnwiseError: the model cannot be found or made, the learner cannot train it, the engines cannot serve it, or
-            the run to resume or fork has no intact checkpoint.
+        TurnwiseError: the model cannot be found or made, the learner cannot train it, the engines cannot serve it, the
+            run to resume or fork has no intact checkpoint, or `learner.lora` is to adapt random weights.
     """
     notes: list[str] = []
     state: dict[str, Any] = {}
@@ -71,13 +74,14 @@ def initial_state(config: RunConfig, identity: RunIdentity, database: Database, 
         model, _ = parent
     else:
         model = config.model.folder() or _make_model(config, folder / "model")
-    found = refuse_unsupported(model)
+    verify_base(model)
+    found = refuse_unsupported(base_model(model))
     if not config.is_offline:
         refuse_unservable(found, config.engine, config.max_context)
     if (reference := config.model.reference_folder()) is not None:
         refuse_unsupported(reference, "model.reference")
     if is_fork:
-        model = _link_model(model, folder / "model")
+        model = _own_model(model, folder / "model")
     _copy_tokenizer(model, folder / "tokenizer")
     is_new = own is None and not is_fork and config.model.path is None
     return InitialState(model, is_new, is_fork, state, tuple(notes))
@@ -106,7 +110,16 @@ def _newest_checkpoint(database: Database, run: str, notes: list[str]) -> tuple[
 
 
 def _make_model(config: RunConfig, path: Path) -> Path:
-    """Make a tiny model whose vocabulary is that of the run's environments."""
+    """Make a tiny model whose vocabulary is that of the run's environments.
+
+    Raises:
+        TurnwiseError: the run trains a LoRA adapter.
+    """
+    if config.learner.lora is not None:
+        raise TurnwiseError(
+            "`learner.lora` adapts trained weights, and without `model.path` this run makes a model with random ones: "
+            "set `model.path`, or train without `learner.lora` first and continue with `turnwise runs fork`"
+        )
     if (path / "config.json").exists():
         shutil.rmtree(path)
     new = config.model.new
@@ -125,9 +138,15 @@ def _make_model(config: RunConfig, path: Path) -> Path:
     )
 
 
-def _link_model(checkpoint_folder: Path, folder: Path) -> Path:
-    """Link the model of another run's checkpoint into this run's folder: the other run may delete its checkpoint."""
+def _own_model(checkpoint_folder: Path, folder: Path) -> Path:
+    """Put the model of another run's checkpoint into this run's folder: the other run may delete its checkpoint.
+
+    The files are linked; a LoRA adapter is merged into its model.
+    """
     shutil.rmtree(folder, ignore_errors=True)
+    if is_adapter(checkpoint_folder):
+        merge_adapter(checkpoint_folder, folder)
+        return folder
     folder.mkdir(parents=True)
     for file in checkpoint_folder.iterdir():
         if file.is_file():

@@ -5,6 +5,7 @@ A new model goes through a supervised format warm-up. Meanwhile the engines eval
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
 
 from ...agents.tokens.conversation import Chat
@@ -95,13 +96,14 @@ class Preparation:
 
     async def _load_reference(self, learner: LearnerBackend) -> None:
         """Load the reference policy for the components that need it: the configured one, or the checkpoint that
-        training began with.
+        training began with. An adapted model without its adapter is that policy already.
         """
         config = self._context.config
         if not config.needs_reference:
             return
         first = (await self._context.store.checkpoints())[0]
-        await asyncio.to_thread(learner.load_reference, config.model.reference_folder() or first.checkpoint)
+        if (folder := config.reference_folder(Path(first.checkpoint))) is not None:
+            await asyncio.to_thread(learner.load_reference, folder)
         if config.advantage.needs_token_model:
             config.advantage.bind_token_model(await asyncio.to_thread(learner.token_model))
 

@@ -63,6 +63,7 @@ def message(raw: dict[str, Any]) -> str:
         ({"engine": {"max_num_seq": 3}}, "`engine.max_num_seq`", "'max_num_seqs'"),
         ({"engine": {"gpu_memory_utilisation": 0.8}}, "`engine.gpu_memory_utilisation`", "'gpu_memory_utilization'"),
         ({"model": {"new": {"hiden": 3}}}, "`model.new.hiden`", "'hidden'"),
+        ({"learner": {"lora": {"rnk": 8}}}, "`learner.lora.rnk`", "'rank'"),
         ({"preset": "tniy"}, "`preset`", "'tiny'"),
     ],
 )

@@ -105,6 +105,7 @@ def test_operational_changes_keep_the_digest(changes: dict[str, Any]) -> None:
         {"rollout": {"group_size": 4}},
         {"learner": {"learning_rate": 0.5}},
         {"learner": {"num_epochs": 2}},
+        {"learner": {"lora": {}}},
         {"model": {"reference": "folder"}},
         {"loss": {"reference_kl_coef": 0.01}},
         {"engine": {"dtype": "bfloat16"}},
@@ -175,6 +176,10 @@ def test_two_configurations_share_no_component() -> None:
         (
             {"learner": {"backend": "fsdp"}, "advantage": {"name": "prime"}},
             "`advantage` `prime` trains a separate model",
+        ),
+        (
+            {"learner": {"lora": {}}, "advantage": {"name": "prime"}},
+            "`advantage` `prime` trains all weights of a separate model, which `learner.lora` keeps frozen",
         ),
     ],
     ids=str,

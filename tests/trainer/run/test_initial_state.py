@@ -8,9 +8,11 @@ from typing import cast
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 from turnwise.agents.engine.limits import ModelNotServable
 from turnwise.agents.tiny_model import new_model
+from turnwise.agents.weights.adapter_folder import base_model, is_adapter
 from turnwise.errors import TurnwiseError
 from turnwise.store import queries
 from turnwise.store.database import Database, open_database
@@ -23,6 +25,7 @@ from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.context import RunContext
+from turnwise.trainer.learner import checkpoint
 from turnwise.trainer.learner.checkpoint_manager import CheckpointManager
 from turnwise.trainer.learner.model.packed_attention import AttentionNotSupported
 from turnwise.trainer.run.identity import resolve_run
@@ -124,6 +127,49 @@ def test_two_stores_in_one_folder_keep_their_own_checkpoints(database: Database,
             assert all(torch.equal(value, expected[name]) for name, value in weights(resumed.model).items())
     finally:
         other.close()
+
+
+LORA = {"rank": 4}
+
+
+def test_a_run_with_an_adapter_resumes_from_it_and_its_fork_begins_with_the_merged_model(
+    database: Database, model: Path
+) -> None:
+    adapted = config(model, learner={"lora": LORA})
+    begin(database, adapted)
+    resumed = begin(database, adapted)
+    assert (resumed.version, is_adapter(resumed.model), base_model(resumed.model)) == (0, True, model)
+    stored = load_file(resumed.model / "adapter_model.safetensors")
+    changed = {name: value + 0.1 for name, value in stored.items()}
+    save_file(changed, resumed.model / "adapter_model.safetensors")
+    manifest = resumed.model / "training/MANIFEST.json"
+    files = json.loads(manifest.read_text())
+    files["files"]["adapter_model.safetensors"] = checkpoint._digest(resumed.model / "adapter_model.safetensors")
+    manifest.write_text(json.dumps(files))
+
+    fork = begin(database, config(model, learner={"lora": LORA}, seed=1), fork=True)
+    assert fork.model == run_folder(database, FORK) / "model"
+    assert not is_adapter(fork.model)
+    query = "model.layers.0.self_attn.q_proj"
+    first, second = (changed[f"base_model.model.{query}.lora_{one}.weight"] for one in "AB")
+    expected = weights(model)[f"{query}.weight"] + 32 / 4 * second @ first
+    assert torch.allclose(weights(fork.model)[f"{query}.weight"], expected, atol=1e-6)
+    assert (fork.model / "tokenizer.json").exists()
+
+    for file in model.glob("*.safetensors"):
+        save_file({name: value + 1 for name, value in load_file(file).items()}, file)
+    with pytest.raises(TurnwiseError, match="trained on other weights"):
+        begin(database, adapted)
+
+
+def test_an_adapter_is_neither_trained_on_random_weights_nor_taken_for_a_model(database: Database, model: Path) -> None:
+    new = parse_config({"name": PARENT, "environments": [{"id": "turnwise/TextSite-v0"}], "learner": {"lora": LORA}})
+    with pytest.raises(TurnwiseError, match=r"`learner\.lora` adapts trained weights.*set `model\.path`"):
+        begin(database, new)
+    begin(database, config(model, learner={"lora": LORA}))
+    adapter = begin(database, config(model, learner={"lora": LORA})).model
+    with pytest.raises(TurnwiseError, match="holds a LoRA adapter: merge it first"):
+        begin(database, config(adapter, name="other"))
 
 
 @pytest.mark.parametrize("again_with_fork", [True, False])

@@ -25,7 +25,7 @@ from ...algorithms.losses.base import Need, PolicyLoss, TokenBatch, k3
 from ...algorithms.proximal.base import ProximalPolicy, ProximalTokens, Weights
 from ...config.sections import LearnerConfig
 from ..model.activation_checkpointing import checkpoint_activations
-from ..model.loading import load_model
+from ..model.loading import load_model, load_policy
 from ..model.token_model import LocalTokenModel
 from ..model.token_scores import TokenScorer, score_with
 from ..optimization.learning_rate import learning_rate
@@ -62,6 +62,7 @@ class Learner:
         """Load the weights of the folder ``model`` in float32.
 
         Args:
+            model: folder of a model; with ``config.lora``, also of an adapter, which names that of its model.
             temperature: the sampling temperature.
             ranks: the ranks that train this model together; each has a learner and calls the same methods.
         """
@@ -70,7 +71,7 @@ class Learner:
         self.loss = loss
         self.proximal = proximal
         self.temperature = temperature
-        self.model = load_model(model, config.device)
+        self.model, self._adapter = load_policy(Path(model), config.device, config.lora)
         if config.activation_checkpointing:
             checkpoint_activations(self.model)
         self._dtype = getattr(torch, config.dtype)
@@ -80,7 +81,7 @@ class Learner:
         self._reference: TokenScorer | None = None
         self._supervised: SupervisedSteps | None = None
         self.optimizer = torch.optim.AdamW(
-            self.model.parameters(),
+            [parameter for _, parameter in self.named_parameters()],
             lr=config.learning_rate,
             betas=config.betas,
             weight_decay=config.weight_decay,
@@ -120,7 +121,9 @@ class Learner:
 
     def weights(self) -> WeightWriter:
         """Return the buffer that publishes the weights: each ``write`` copies the present ones."""
-        return WeightWriter(self.named_parameters(), whole=self._ranks.whole)
+        adapter = self._adapter
+        parameters = self.named_parameters() if adapter is None else adapter.named_parameters()
+        return WeightWriter(parameters, whole=self._ranks.whole, adapter=adapter.settings if adapter else None)
 
     def gather_weights(self) -> None:
         """Take part in a ``write`` of another rank."""
@@ -129,15 +132,16 @@ class Learner:
                 self._ranks.whole(parameter)
 
     def save(self, folder: Path) -> None:
-        """Write the model in Hugging Face format, and the optimizer's state, into an existing folder.
+        """Write the model in Hugging Face format, or its adapter in PEFT's, and the optimizer's state, into an existing
+        folder.
 
         Raises:
             OSError, SafetensorError: a file could not be written.
         """
         if self._ranks.is_sharded:
-            save_sharded_state(folder, self.model, self.optimizer, self._ranks)
+            save_sharded_state(folder, self.model, self.optimizer, self._ranks, self._adapter)
         else:
-            save_state(folder, self.model, self.optimizer)
+            save_state(folder, self.model, self.optimizer, self._adapter)
 
     def load_optimizer(self, folder: Path) -> None:
         """Load the optimizer's state of a folder that ``save`` wrote, with any backend and number of ranks."""
@@ -147,8 +151,8 @@ class Learner:
         """Do nothing: the memory is this process's."""
 
     def named_parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
-        """Return the parameters by their names in the Hugging Face checkpoint; a tied matrix appears once."""
-        return list(self.model.named_parameters())
+        """Return the trained parameters by their names in the model; a tied matrix appears once."""
+        return [(name, one) for name, one in self.model.named_parameters() if one.requires_grad]
 
     def weights_hash(self) -> str:
         """Return the hash of the weights (``record.weights_hash``); empty on a GPU, whose sums differ from run to run
@@ -166,7 +170,11 @@ class Learner:
         return score_with(self._scorer, micro_batch, weights)
 
     def _reference_logprobs(self, micro_batch: MicroBatch) -> Tensor:
-        """Return the log-probabilities of the trained tokens under the reference policy. Shape (m,)."""
+        """Return the log-probabilities of the trained tokens under the reference policy, which is the model without
+        its adapter if no other is loaded. Shape (m,)."""
+        if self._reference is None and self._adapter is not None:
+            with self._adapter.turned_off():
+                return score_with(self._scorer, micro_batch)
         if self._reference is None:
             raise TurnwiseError("the loss needs a reference policy: call `load_reference` before the first update")
         return score_with(self._reference, micro_batch)
@@ -295,7 +303,7 @@ class Learner:
             total += loss
             for reducer in (metrics, step_metrics):
                 reducer.merge(state)
-        clipped = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.max_grad_norm)
+        clipped = torch.nn.utils.clip_grad_norm_([one for _, one in self.named_parameters()], self.config.max_grad_norm)
         norm = float(self._ranks.whole(clipped))
         if not (math.isfinite(norm) and math.isfinite(total)):
             self.optimizer.zero_grad(set_to_none=True)
@@ -313,7 +321,7 @@ class Learner:
         if trace is not None:
             trace[0].add(trace[1], minibatch, before, proximal)
         max_kl = self.config.max_kl
-        parameters = [self._ranks.own(one) for one in self.model.parameters()]
+        parameters = [self._ranks.own(one) for _, one in self.named_parameters()]
         weights = [one.clone() for one in parameters] if max_kl else []
         with self._scaled_learning_rate(lr_scale):
             self.optimizer.step()
@@ -327,10 +335,11 @@ class Learner:
         """Return the tokens of a micro-batch with the log-probabilities and entropies that the loss reads."""
         needs = self.loss.needs
         entropy = next((one for one in (Need.ENTROPY_GRADIENT, Need.ENTROPY) if one in needs), None)
+        # First, because it may be a pass of the same model, and FSDP expects the backward pass after the forward pass.
+        needed = {Need.REFERENCE: self._reference_logprobs(one)} if Need.REFERENCE in needs else {}
         logprobs, entropies = self._scorer(one, entropy)
-        needed: dict[Need, Tensor] = {} if entropy is None or entropies is None else {entropy: entropies}
-        if Need.REFERENCE in needs:
-            needed[Need.REFERENCE] = self._reference_logprobs(one)
+        if entropy is not None and entropies is not None:
+            needed[entropy] = entropies
         current = logprobs.detach()
         behavior = torch.where(one.sampled, one.behavior_logprobs, current)
         tokens = ProximalTokens(
@@ -383,7 +392,7 @@ class Learner:
 
     def _idle_backward(self, idle: MicroBatch) -> None:
         """Take part in the passes of the other ranks' last micro-batch, in their order, with a gradient of 0."""
-        logprobs = self._scorer(idle).logprobs
         if Need.REFERENCE in self.loss.needs:
             self._reference_logprobs(idle)
+        logprobs = self._scorer(idle).logprobs
         (logprobs.sum() * 0.0).backward()

@@ -7,7 +7,10 @@ import torch
 from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
+from ....agents.weights.adapter_folder import base_model, is_adapter
+from ...config.sections import LoraConfig
 from . import packed_attention as attention
+from .adapter import Adapter
 
 logging.disable_progress_bar()
 
@@ -18,3 +21,22 @@ def load_model(folder: str | Path, device: str) -> Any:
         folder, dtype=torch.float32, attn_implementation=attention.NAME, local_files_only=True
     )
     return model.to(device).eval()
+
+
+def load_policy(folder: Path, device: str, lora: LoraConfig | None) -> tuple[Any, Adapter | None]:
+    """Return the model to train and its LoRA adapter; None if all weights are to be trained.
+
+    Args:
+        folder: of a model, or of an adapter with the same settings as ``lora``.
+
+    Raises:
+        TurnwiseError: the adapter does not suit the model or ``lora``.
+    """
+    base = base_model(folder)
+    model = load_model(base, device)
+    if lora is None:
+        return model, None
+    adapter = Adapter(model, lora, base)
+    if is_adapter(folder):
+        adapter.load(folder)
+    return model, adapter

@@ -143,7 +143,8 @@ def _learner(config: RunConfig, history: dict[int, PolicyVersion], folder: Path,
         component.load_tensors(own)
     if Need.REFERENCE in config.loss.needs:
         first = next(one.checkpoint for one in history.values() if one.checkpoint and not one.abandoned)
-        learner.load_reference(config.model.reference_folder() or first)
+        if (reference := config.reference_folder(Path(first))) is not None:
+            learner.load_reference(reference)
     return learner
 
 

@@ -18,7 +18,7 @@ from turnwise.trainer.algorithms.losses.base import PolicyLoss
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
 from turnwise.trainer.cluster.ray_patches import start_fewer_processes
-from turnwise.trainer.config.sections import LearnerConfig
+from turnwise.trainer.config.sections import LearnerConfig, LoraConfig
 from turnwise.trainer.learner.backends.fsdp import FsdpLearner
 from turnwise.trainer.learner.backends.local import Learner, NonFiniteLoss
 from turnwise.trainer.learner.errors import RankFailed
@@ -117,6 +117,34 @@ def test_two_ranks_equal_one_and_a_dead_rank_ends_the_update(tmp_path: Path, ray
     with pytest.raises(RankFailed, match="died during `write_weights`"):
         two.weights().write()
     assert read_generation(buffer) == location["generation"]
+
+
+@pytest.mark.soak
+def test_two_ranks_train_and_save_the_adapter_that_one_does(tmp_path: Path, ray: Any) -> None:
+    """Without a loaded reference policy: it is the model without its adapter."""
+    model = new_model(tmp_path / "model", VOCABULARY, hidden=32, heads=2, seed=3)
+    loss = DecoupledPPO(entropy_coef=0.1, reference_kl_coef=0.1)
+    changes = {"lora": LoraConfig(rank=4)}
+    one = Learner(model, LOCAL.model_copy(update=changes), loss, Recompute(), 0.7)
+    one.update(train_samples(9), 0.0, 0, Random(0))
+    first = saved(one, tmp_path / "of-one-rank")
+    two = FsdpLearner(first, FSDP.model_copy(update=changes), loss, Recompute(), 0.7)
+    two.load_optimizer(first)
+    for update in range(3):
+        samples = train_samples(update, 3 if update == 2 else 8)  # three: one rank is idle in each minibatch
+        expected, found = (each.update(samples, 0.0, update, Random(update)) for each in (one, two))
+        assert found == pytest.approx(expected, rel=1e-5, abs=1e-5)
+    assert expected["reference_kl"] > 0
+    location = two.weights().write()
+    weights = published(location)
+    second = saved(two, tmp_path / "of-two-ranks")
+    again = Learner(second, one.config, loss, Recompute(), 0.7)
+    again.load_optimizer(second)
+    pairs = zip(one.weights().write()["names"], one.named_parameters(), again.named_parameters(), strict=True)
+    for name, (_, expected_value), (_, loaded) in pairs:
+        assert torch.allclose(weights[name], expected_value.detach().flatten(), rtol=0, atol=1e-5)
+        assert torch.equal(weights[name], loaded.detach().flatten())
+    two.close()
 
 
 @pytest.mark.soak
