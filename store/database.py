@@ -9,7 +9,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -280,6 +280,17 @@ def _postgresql(url: URL) -> Engine:
         raise StoreError(f"no driver {url.drivername!r} exists; write `postgresql://USER@HOST/NAME`") from error
     except ModuleNotFoundError as error:
         raise StoreError("PostgreSQL needs its driver: pip install 'turnwise[postgres]'") from error
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: DBAPIConnection, _: Any) -> None:
+        """Plan each statement for its values and for the present size of its tables.
+
+        A plan that PostgreSQL keeps is that of the first rows of a young store, when to read a table whole is best; it
+        would stay in use while the table grows.
+        """
+        with closing(connection.cursor()) as cursor:
+            cursor.execute("SET plan_cache_mode = force_custom_plan")
+        connection.commit()
 
     @event.listens_for(engine, "checkin")
     def note(_: Any, record: ConnectionPoolEntry) -> None:
