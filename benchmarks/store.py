@@ -3,7 +3,8 @@
 A step is one row of ``step``, with two messages that have 24 tokens together. The parts, each on both databases:
 
 1. ``write_over_raw``: steps per second through the writer, with the starts and ends of episodes, over those of a bulk
-   insert of the same rows by the database's driver in as many transactions. ``bytes_per_step``: size of the database.
+   insert of the same rows by the database's driver, as ``parts/store_writes.py`` describes: the median of ``--rounds``
+   rounds of ``--turns`` steps. ``bytes_per_step``: size of the database after one round.
 2. ``list_p95_ms``: 95th percentile of the slowest kind of list page (every sort, every filter), ``open_ms``: median of
    loading a trajectory, both in a store of ``--steps`` steps. ``resume_s``: a resume of a run with 12,000 consumed
    groups.
@@ -15,163 +16,27 @@ Prints one JSON line last.
 """
 
 import argparse
-import gc
 import json
-import math
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psycopg
 from sqlalchemy import Connection, text
-from turnwise.records import Group, GroupState, Horizon, Message, Role, Source, Status, Step, Task, Trajectory
+from turnwise.benchmarks.parts.store_writes import create, write, write_over_raw
+from turnwise.records import GroupState
 from turnwise.store import operations, queries
-from turnwise.store.content.rows import Rows, rows_of
-from turnwise.store.content.written import Tally, Written
 from turnwise.store.database import Database, open_database
-from turnwise.store.operations import Write
 from turnwise.store.queries.lists import TRAJECTORY_SORTS
-from turnwise.store.writing.writer import MAX_BATCH, WRITE_TIMEOUT_S, TimedWrite, Writer
 from turnwise.tests.store.postgres import Server
 
-NAN = math.nan
-TURNS, MEMBERS, ACTIVE = 8, 8, 64
-STEPS_PER_COMMIT = MAX_BATCH * TURNS // (TURNS + 2)
-"""Steps of a transaction of the writer; the rest of its writes start and finish episodes."""
-HORIZON = Horizon(TURNS, 8, 64, 512)
-RUN = {"config": {}, "config_hash": "", "kind": "train", "code_version": ""}
 CONSUMED_GROUPS = 12_000
 WRITERS = 8
-
-
-def turn(index: int, salt: int) -> tuple[list[Step], list[Message]]:
-    """Return the records of one turn: an observation of 21 tokens and an action of three."""
-    ids = [(salt * 7 + i) % 900 for i in range(21)]
-    parent = 2 * index - 1 if index else None
-    seen = Message(2 * index, parent, Role.USER, Source.ENV, ids, [0] * 21, [NAN] * 21, [-1] * 21)
-    logprobs = [-0.1 * (salt % 11), -0.5, -1e-3]
-    sampled = [salt % 900, 5, 2]
-    versions, said = [salt // 500] * 3, 2 * index + 1
-    answer = Message(said, 2 * index, Role.ASSISTANT, Source.POLICY, sampled, [1] * 3, logprobs, versions)
-    page = f"page {salt % 4001}\nlink home\nlink search\nfield user ''\nfield password ''\nbutton login\ntext {salt}"
-    key, name = f"page{salt % 97}", f"{salt:032x}"
-    step = Step(index, page, name, "click search", 0.0, {"shape": 0.01}, False, False, True, key, said, 1.5, 0.2)
-    return [step], [seen, answer]
-
-
-def write(url: str, turns: int, prefix: str = "") -> float:
-    """Write episodes of ``TURNS`` turns, ``ACTIVE`` at once, and return steps per second. The run exists.
-
-    The turns that the episodes play at once are one call, as a ``StoreClient`` sends them. The calls are made before
-    the clock starts, as other processes make them, and the garbage collector does not look at them. The
-    queue stays full, so that the writer's batches are whole.
-    """
-    database = open_database(url)
-    prepared = _calls(turns, prefix)
-    gc.freeze()
-    writer = Writer(database)
-    calls: deque[Any] = deque()
-    start = time.perf_counter()
-    while prepared or calls:
-        while prepared and len(calls) < 3 * MAX_BATCH // ACTIVE:
-            calls.append(writer.submit_all(prepared.popleft()))
-        for answer in calls.popleft().result(60):
-            if not answer.committed:
-                raise answer.value
-    seconds = time.perf_counter() - start
-    writer.close()
-    database.close()
-    return turns / seconds
-
-
-def _calls(turns: int, prefix: str) -> deque[list[TimedWrite]]:
-    """Return the writes of episodes, in calls of those that ``ACTIVE`` episodes make at once."""
-    prepared = [rows_of(*turn(n // ACTIVE % TURNS, n)) for n in range(turns)]
-    calls: deque[list[TimedWrite]] = deque()
-    for first in range(0, turns, ACTIVE):
-        writes: list[Write[Any]] = []
-        for n in range(first, min(first + ACTIVE, turns)):
-            episode, index = n // (ACTIVE * TURNS), n // ACTIVE % TURNS
-            group = f"{prefix}g{episode:06d}-{n % ACTIVE // MEMBERS}"
-            name = f"{group}-{n % MEMBERS}"
-            if index == 0:
-                if n % MEMBERS == 0:
-                    task = Task(f"task{n % 50}", "turnwise/TextSite-v0", "1", n, "train")
-                    opened = Group(group, "r", task, HORIZON, MEMBERS)
-                    writes.append(operations.open_group.bind(group=opened))
-                head = Trajectory(name, "r", group, n % MEMBERS, 0)
-                writes.append(operations.start_trajectory.bind(trajectory=head))
-            writes.append(operations.append.bind(trajectory=name, rows=prepared[n]))
-            if index == TURNS - 1:
-                end = {"status": Status.COMPLETED, "reward": n % 7, "final_observation": f"done {n}"}
-                tally = _tally(prepared[n - (TURNS - 1) * ACTIVE : n + 1 : ACTIVE])
-                writes.append(operations.finish_trajectory.bind(trajectory=name, tally=tally, **end))
-        calls.append([TimedWrite(write, WRITE_TIMEOUT_S) for write in writes])
-    return calls
-
-
-def _tally(turns: Sequence[Rows]) -> Tally:
-    """Return the tally of the turns of one episode, which its player computes."""
-    written = Written()
-    for rows in turns:
-        written.add(rows)
-    return written.tally()
-
-
-def create(url: str) -> Database:
-    """Make a store with run ``r`` and its first version."""
-    database = open_database(url, create=True)
-    with database.transaction() as tx:
-        operations.create_run(tx, run="r", **RUN)
-        operations.add_version(tx, run="r", update=0, parent=None)
-    return database
-
-
-def raw(database: Database, turns: int, folder: Path) -> float:
-    """Return the rate of inserting the same rows into empty tables, by the driver, with the settings of the store's
-    connections, in the order in which the rows were made, in as many transactions."""
-    tables = ("task", "rollout_group", "trajectory", "step")
-    listed = {name: f"SELECT * FROM {name} ORDER BY {'no' if name == 'task' else 'created_at'}" for name in tables}  # noqa: S608
-    with database.read() as conn:
-        rows = {name: [tuple(row) for row in conn.exec_driver_sql(query)] for name, query in listed.items()}
-    if database.engine.dialect.name == "sqlite":
-        target: Any = create(f"sqlite:///{folder}/raw.db").engine.raw_connection().driver_connection
-        mark, prefix = "?", ""
-    else:
-        target = psycopg.connect(database.engine.url.set(drivername="postgresql").render_as_string(False))
-        target.autocommit = True
-        mark, prefix = "%s", "raw_"
-        for name in tables:
-            target.execute(f"CREATE TABLE raw_{name} (LIKE {name} INCLUDING ALL)")
-        rows = {name: [tuple(map(_adapted, row)) for row in found] for name, found in rows.items()}
-    gc.freeze()
-    batches = turns // STEPS_PER_COMMIT
-    cursor = target.cursor()
-    marks = {name: ",".join([mark] * len(found[0])) for name, found in rows.items()}
-    inserts = {name: f"INSERT INTO {prefix}{name} VALUES ({listed})" for name, listed in marks.items()}  # noqa: S608
-    cursor.executemany(inserts["task"], rows.pop("task"))
-    start = time.perf_counter()
-    for number in range(batches):
-        cursor.execute("BEGIN")
-        for name, found in rows.items():
-            first, last = (-(-len(found) * n // batches) for n in (number, number + 1))
-            if last > first:
-                cursor.executemany(inserts[name], found[first:last])
-        cursor.execute("COMMIT")
-    seconds = time.perf_counter() - start
-    target.close()
-    return turns / seconds
-
-
-def _adapted(value: Any) -> Any:
-    return psycopg.types.json.Jsonb(value) if isinstance(value, dict | list) else value
 
 
 def size(conn: Connection) -> int:
@@ -179,7 +44,7 @@ def size(conn: Connection) -> int:
     if conn.dialect.name == "sqlite":
         pages, page_bytes = (conn.exec_driver_sql(f"PRAGMA page_{name}").scalar_one() for name in ("count", "size"))
         return int(pages * page_bytes)
-    tables = "FROM pg_class WHERE relkind = 'r' AND relname !~ '^(pg_|sql_|raw_)'"
+    tables = "FROM pg_class WHERE relkind = 'r' AND relname !~ '^(pg_|sql_)'"
     return int(conn.execute(text(f"SELECT sum(pg_total_relation_size(oid)) {tables}")).scalar_one())
 
 
@@ -337,14 +202,12 @@ def _lease(database: Database) -> None:
         operations.lease_groups(tx, run="r", owner="learner", count=1_000_000, timeout_s=60)
 
 
-def measure(url: str, turns: int, steps: int, folder: Path) -> dict[str, float]:
-    """Return the figures of one database."""
-    create(url).close()
-    through = write(url, turns)
-    database = open_database(url)
+def measure(url: str, turns: int, steps: int) -> dict[str, float]:
+    """Return the figures of one store, which does not exist yet, except those of ``write_over_raw``."""
+    database = create(url)
+    write(database, turns)
     with database.read() as conn:
         per_step = size(conn) / turns
-    bulk = raw(database, turns, folder)
     leases = []
     with database.transaction() as tx:
         for name in tx.conn.execute(text("SELECT id FROM rollout_group ORDER BY no LIMIT 64")).scalars().all():
@@ -356,8 +219,6 @@ def measure(url: str, turns: int, steps: int, folder: Path) -> dict[str, float]:
             )
     grow(database, steps)
     found = {
-        "steps_per_s": round(through),
-        "write_over_raw": round(through / bulk, 3),
         "bytes_per_step": round(per_step),
         "lease_ms": round(statistics.median(leases), 2),
         **read(database),
@@ -370,24 +231,27 @@ def measure(url: str, turns: int, steps: int, folder: Path) -> dict[str, float]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=int, default=20_480, help="steps to write")
+    parser.add_argument("--turns", type=int, default=20_480, help="steps to write per round")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds of `write_over_raw`")
     parser.add_argument("--steps", type=int, default=1_000_000, help="steps of the store that is read")
     parser.add_argument("--writer", help=argparse.SUPPRESS)
     parser.add_argument("--prefix", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.writer:
-        write(options.writer, options.turns, options.prefix)
+        write(open_database(options.writer), options.turns, options.prefix)
         return
-    result: dict[str, Any] = {"benchmark": "store", "turns": options.turns, "steps": options.steps}
-    with tempfile.TemporaryDirectory() as top:
-        folder = Path(top)
-        result["sqlite"] = measure(f"sqlite:///{folder}/store.db", options.turns, options.steps, folder)
-        print(json.dumps(result), flush=True)
+    sizes = {"turns": options.turns, "rounds": options.rounds, "steps": options.steps}
+    result: dict[str, Any] = {"benchmark": "store", **sizes}
+    with tempfile.TemporaryDirectory() as folder:
+        written, plain, large = (f"sqlite:///{folder}/{name}.db" for name in ("written", "plain", "large"))
+        result["sqlite"] = write_over_raw((written, plain), options.turns, options.rounds)
+        result["sqlite"] |= measure(large, options.turns, options.steps)
+    print(json.dumps(result), flush=True)
     server = Server()
     try:
-        with tempfile.TemporaryDirectory() as top:
-            result["postgresql"] = measure(server.url(server.create()), options.turns, options.steps, Path(top))
-        shared = server.url(server.create())
+        written, plain, large, shared = (server.url(server.create()) for _ in range(4))
+        result["postgresql"] = write_over_raw((written, plain), options.turns, options.rounds)
+        result["postgresql"] |= measure(large, options.turns, options.steps)
         create(shared).close()
         result["postgresql"] |= concurrent(shared, options.turns // 2)
     finally:
