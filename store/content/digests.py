@@ -45,7 +45,10 @@ def canonical(values: Iterable[Any]) -> str:
     The numbers of a document (a mapping or sequence) are written as floats, above 2⁵³ as whole numbers; those of a
     column keep its type.
     """
-    return _ENCODER.encode([value if type(value) in _SCALARS else _document(value) for value in values])
+    listed = list(values)
+    if not _SCALARS.issuperset(map(type, listed)):
+        listed = [value if type(value) in _SCALARS else _document(value) for value in listed]
+    return _ENCODER.encode(listed)
 
 
 def digest_of(values: Iterable[Any]) -> str:
@@ -94,7 +97,7 @@ def _row_digest(values: Sequence[Any], messages: bytes | None) -> str:
 
 
 def _document(value: Any) -> Any:
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):
         return {str(key): _document(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_document(item) for item in value]

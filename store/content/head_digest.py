@@ -3,10 +3,15 @@
 The columns of the group have a digest of their own, which trajectories of one group share.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
-from ..schema import rollout_group, task, trajectory
+from sqlalchemy import Connection, select
+
+from ..schema import Lookup, rollout_group, task, trajectory
+from ..schema.types import load_json, time_text
 from .digests import digest_of
 
 HEAD_COLUMNS = tuple(
@@ -21,14 +26,34 @@ GROUP_COLUMNS = (
 )
 """The columns of a trajectory's group that its head digest covers."""
 _CIRCUMSTANCE_NAMES = tuple(column.name for column in GROUP_COLUMNS)
+_CIRCUMSTANCES = Lookup(
+    select(rollout_group.c.no.label("group_no"), *GROUP_COLUMNS).join_from(rollout_group, task), rollout_group.c.no
+)
+_values, _circumstances = itemgetter(*HEAD_COLUMNS), itemgetter(*_CIRCUMSTANCE_NAMES)
 
 
 def circumstances_digest(row: Mapping[Any, Any]) -> str:
     """Return the digest of ``GROUP_COLUMNS`` of a row."""
-    return digest_of(map(row.__getitem__, _CIRCUMSTANCE_NAMES))
+    return digest_of(_circumstances(row))
 
 
 def head_digest(row: Mapping[Any, Any], circumstances: str | None = None) -> str:
     """Return the head digest of a trajectory: of its row with ``GROUP_COLUMNS``, or with the digest of these."""
-    values = [row[name] for name in HEAD_COLUMNS]
-    return digest_of([*values, circumstances or circumstances_digest(row)])
+    return digest_of([*_values(row), circumstances or circumstances_digest(row)])
+
+
+def stored_circumstances(conn: Connection, groups: Collection[int]) -> dict[int, str]:
+    """Return the digests of ``GROUP_COLUMNS`` of stored groups, by ``no``."""
+    found = {}
+    for no, *values in _CIRCUMSTANCES.run_plain(conn, groups):
+        row = dict(zip(_CIRCUMSTANCE_NAMES, values, strict=True))
+        row["group_created_at"] = stored_time(row["group_created_at"])
+        if isinstance(options := row["task_options"], str):
+            row["task_options"] = load_json(options)
+        found[no] = circumstances_digest(row)
+    return found
+
+
+def stored_time(value: str | datetime) -> str:
+    """Return the driver's value of a time as ``time_text`` writes it."""
+    return f"{value}+00:00" if isinstance(value, str) else time_text(value)

@@ -1,8 +1,10 @@
 """The rows of turns, built by the process that played them: messages encoded, long content staged in the blob folder.
 
 A row is a tuple of the values of ``STEP``, ``PARTIAL_TURN`` or an image's columns; the transaction adds
-``trajectory_no``. The values are ready for the database's driver (texts escaped, hashes as bytes, JSON, flags and
-times as text): the driver inserts many rows in one call, and a conversion per value would take longer than the insert.
+``trajectory_no``. The values are ready for the database's driver (texts escaped, JSON, flags and times as text, bytes
+as ``bytearray``): the driver inserts many rows in one call, and a conversion per value would take longer than the
+insert. ``sqlite3`` searches an adapter for each ``bytes`` and each None: a row of ``STEP`` without long content is
+therefore shorter.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,16 +27,18 @@ INLINE_MESSAGES_BYTES = 64 * 1024
 """Bytes of a turn's messages above which they are a blob."""
 
 STEP = (
-    *("idx", "agent", "observation", "observation_blob", "observation_hash", "action", "reward", "reward_parts"),
-    *("terminated", "truncated", "failed", "action_valid", "state_key", "model_ms", "env_ms"),
-    *("messages", "messages_blob", "digest", "created_at"),
+    *("idx", "agent", "observation", "observation_hash", "action", "reward", "reward_parts", "terminated"),
+    *("truncated", "failed", "action_valid", "state_key", "model_ms", "env_ms", "messages", "digest", "created_at"),
 )
+STEP_BLOBS = ("observation_blob", "messages_blob")
+"""The columns that follow those of ``STEP`` in the row of a step with long content."""
 _FLAGS = ("terminated", "truncated", "failed", "action_valid")
 PARTIAL_TURN = ("idx", "messages", "messages_blob", "digest")
 STEP_IMAGE = ("step_idx", "idx", "blob_hash")
 MESSAGE_IMAGE = ("message_idx", "idx", "blob_hash")
 """The columns of a row, in its order."""
 _STEP_VALUES, _PARTIAL_VALUES = itemgetter(*STEP), itemgetter(*PARTIAL_TURN)
+_STEP_BLOB_VALUES = itemgetter(*STEP_BLOBS)
 
 
 @dataclass(slots=True)
@@ -119,7 +123,9 @@ def _message_columns(rows: Rows, messages: Sequence[Message]) -> dict[str, Any]:
     if not messages:
         return {"messages": None, "messages_blob": None}
     for message in messages:
-        rows.message_images += [(message.index, idx, bytes.fromhex(name)) for idx, name in enumerate(message.images)]
+        rows.message_images += [
+            (message.index, idx, bytearray.fromhex(name)) for idx, name in enumerate(message.images)
+        ]
     n_tokens, versions = sampled_of(messages)
     rows.n_tokens += n_tokens
     rows.versions |= versions
@@ -133,7 +139,7 @@ def _message_columns(rows: Rows, messages: Sequence[Message]) -> dict[str, Any]:
 
 def _add_partial_turn(rows: Rows, messages: Sequence[Message]) -> None:
     row = {"idx": messages[0].index, **_message_columns(rows, messages)}
-    encoded = {"messages_blob": _bytes(row["messages_blob"]), "digest": bytes.fromhex(partial_turn_digest(row))}
+    encoded = {"messages_blob": _bytes(row["messages_blob"]), "digest": bytearray.fromhex(partial_turn_digest(row))}
     rows.partial_turns.append(_PARTIAL_VALUES(row | encoded))
 
 
@@ -161,21 +167,21 @@ def _add_step(rows: Rows, step: Step, messages: Sequence[Message]) -> None:
         **_message_columns(rows, messages),
         "created_at": step.created_at or utc_now(),
     }
-    text, parts = row["observation"], row["reward_parts"]
+    text, parts, said = row["observation"], row["reward_parts"], row["messages"]
     encoded = {
         "observation": None if text is None else escape(text),
-        "observation_blob": _bytes(row["observation_blob"]),
-        "observation_hash": bytes.fromhex(step.observation_hash),
+        "observation_hash": bytearray.fromhex(step.observation_hash),
         "action": escape(step.action),
         "state_key": escape(step.state_key),
         "reward_parts": None if parts is None else dump_json(parts),
-        "messages_blob": _bytes(row["messages_blob"]),
+        "messages": None if said is None else bytearray(said),
         **{name: flag_text(row[name]) for name in _FLAGS},
-        "digest": bytes.fromhex(step_digest(row, images)),
+        "digest": bytearray.fromhex(step_digest(row, images)),
         "created_at": time_text(row["created_at"]),
     }
-    rows.steps.append(_STEP_VALUES(row | encoded))
-    rows.step_images += [(step.index, image["idx"], bytes.fromhex(image["blob_hash"])) for image in images]
+    long = _STEP_BLOB_VALUES(row)
+    rows.steps.append(_STEP_VALUES(row | encoded) + (tuple(map(_bytes, long)) if any(long) else ()))
+    rows.step_images += [(step.index, image["idx"], bytearray.fromhex(image["blob_hash"])) for image in images]
 
 
 def _single(value: float) -> float:
@@ -183,5 +189,5 @@ def _single(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-def _bytes(digest: str | None) -> bytes | None:
-    return None if digest is None else bytes.fromhex(digest)
+def _bytes(digest: str | None) -> bytearray | None:
+    return None if digest is None else bytearray.fromhex(digest)

@@ -7,6 +7,7 @@ from functools import cache
 _VALUE_BYTES = 8
 """Size that counts for a number, a flag and everything that is not text, bytes or made of such."""
 _VALUES = frozenset((int, float, bool, type(None)))
+_TEXTS = frozenset((str, bytes, bytearray))
 
 
 def size_of(value: object) -> int:
@@ -14,7 +15,7 @@ def size_of(value: object) -> int:
     kind: type = type(value)
     if kind in _VALUES:
         return _VALUE_BYTES
-    if isinstance(value, str | bytes):
+    if isinstance(value, str | bytes | bytearray):
         return len(value)
     if isinstance(value, Mapping):
         return _sum(value.values())
@@ -33,7 +34,7 @@ def _sum(values: Iterable[object]) -> int:
         kind = type(value)
         if kind in _VALUES:  # a call per value would take most of the time
             total += _VALUE_BYTES
-        elif kind is str or kind is bytes:
+        elif kind in _TEXTS:
             total += len(value)  # type: ignore[arg-type]
         else:
             total += size_of(value)

@@ -6,7 +6,7 @@ other write runs alone, after all writes that precede it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from .groups import Open, open_group, open_many
 from .steps import Append, append, append_many
@@ -32,10 +32,6 @@ def run_writes(tx: Transaction, writes: Sequence[Write[Any]]) -> list[Any]:
     return results
 
 
-def _append(arguments: Mapping[str, Any]) -> Append:
-    return Append(arguments["trajectory"], arguments["rows"], arguments.get("writer", ""))
-
-
 def _start(tx: Transaction, arguments: Sequence[Mapping[str, Any]]) -> None:
     """Start trajectories; a branch may have its parent in the same batch, and needs its row."""
     starts = [Start(**one) for one in arguments]
@@ -48,7 +44,7 @@ def _start(tx: Transaction, arguments: Sequence[Mapping[str, Any]]) -> None:
 _KINDS: dict[str, Callable[[Transaction, Sequence[Mapping[str, Any]]], None]] = {
     open_group.name: lambda tx, arguments: open_many(tx, [Open(**one) for one in arguments]),
     start_trajectory.name: _start,
-    append.name: lambda tx, arguments: append_many(tx, list(map(_append, arguments))),
+    append.name: lambda tx, arguments: append_many(tx, cast(Sequence[Append], arguments)),
     finish_trajectory.name: lambda tx, arguments: finish_many(tx, [End(**one) for one in arguments]),
 }
 """The writes of episodes, in the order in which they run."""

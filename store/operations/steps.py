@@ -6,13 +6,13 @@ one call per table. An existing row stays as it is, so a repeated append adds no
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NotRequired, TypedDict
 
 from sqlalchemy import bindparam, select
 
 from ...records import Status
 from ..content.blobs import NewBlob
-from ..content.rows import MESSAGE_IMAGE, PARTIAL_TURN, STEP, STEP_IMAGE, Rows
+from ..content.rows import MESSAGE_IMAGE, PARTIAL_TURN, STEP, STEP_BLOBS, STEP_IMAGE, Rows
 from ..errors import Fenced, NotFound, StoreConflict
 from ..schema import Lookup, message_image, partial_turn, step_image
 from ..schema import step as step_table
@@ -28,12 +28,14 @@ _HEADS = Lookup(
 )
 _STEPS = select(step_table.c.idx).where(step_table.c.trajectory_no == bindparam("key"))
 _PARTIAL = select(partial_turn.c.idx).where(partial_turn.c.trajectory_no == bindparam("key"))
+_SHORT = len(STEP)
 _IDX_OF_STEP, _IDX_OF_PARTIAL = STEP.index("idx"), PARTIAL_TURN.index("idx")
 _RUNNING = Status.RUNNING.value
-_STEP_ROWS, _PARTIAL_ROWS, _MESSAGE_IMAGE_ROWS, _STEP_IMAGE_ROWS = (
+_STEP_ROWS, _LONG_STEP_ROWS, _PARTIAL_ROWS, _MESSAGE_IMAGE_ROWS, _STEP_IMAGE_ROWS = (
     BulkInsert(table, ("trajectory_no", *columns))
     for table, columns in (
         (step_table, STEP),
+        (step_table, (*STEP, *STEP_BLOBS)),
         (partial_turn, PARTIAL_TURN),
         (message_image, MESSAGE_IMAGE),
         (step_image, STEP_IMAGE),
@@ -44,12 +46,12 @@ _STEP_ROWS, _PARTIAL_ROWS, _MESSAGE_IMAGE_ROWS, _STEP_IMAGE_ROWS = (
 _Added = list[tuple[Any, ...]]
 
 
-class Append(NamedTuple):
-    """The arguments of one ``append``."""
+class Append(TypedDict):
+    """The arguments of one ``append``: those of its ``Write``, without a copy."""
 
     trajectory: str
     rows: Rows
-    writer: str = ""
+    writer: NotRequired[str]
 
 
 @operation
@@ -61,27 +63,29 @@ def append(tx: Transaction, *, trajectory: str, rows: Rows, writer: str = "") ->
         Fenced: another writer began the trajectory.
         StoreConflict: it has ended, and the store lacks one of these turns.
     """
-    append_many(tx, [Append(trajectory, rows, writer)])
+    append_many(tx, [Append(trajectory=trajectory, rows=rows, writer=writer)])
 
 
 def append_many(tx: Transaction, appends: Sequence[Append]) -> None:
     """Run several appends in their order, all or none. Raises as ``append`` does."""
     heads: dict[str, Sequence[Any]] = {
-        row[0]: row for row in _HEADS.run_plain(tx.conn, {one.trajectory for one in appends})
+        row[0]: row for row in _HEADS.run_plain(tx.conn, {one["trajectory"] for one in appends})
     }
     blobs: dict[str, NewBlob] = {}
     steps: _Added = []
+    long_steps: _Added = []
     partial: _Added = []
     said: _Added = []
     shown: _Added = []
     for one in appends:
-        name, rows, _ = one
-        if (head := heads.get(name)) is None:
-            raise NotFound(f"no trajectory {name} in the store; call `start_trajectory` first")
-        _check_running(tx, head, one)
+        rows = one["rows"]
+        if (head := heads.get(one["trajectory"])) is None:
+            raise NotFound(f"no trajectory {one['trajectory']} in the store; call `start_trajectory` first")
+        if head[2] != _RUNNING or head[3] != one.get("writer", ""):
+            _check_running(tx, head, one)
         no = (head[1],)
         for row in rows.steps:
-            steps.append(no + row)
+            (steps if len(row) == _SHORT else long_steps).append(no + row)
         if rows.blobs or rows.partial_turns or rows.message_images or rows.step_images:
             blobs |= rows.blobs
             partial += [no + row for row in rows.partial_turns]
@@ -91,6 +95,7 @@ def append_many(tx: Transaction, appends: Sequence[Append]) -> None:
         tx.blobs.insert(tx.conn, blobs, tx.now)
     for insert, added in (
         (_STEP_ROWS, steps),
+        (_LONG_STEP_ROWS, long_steps),
         (_PARTIAL_ROWS, partial),
         (_MESSAGE_IMAGE_ROWS, said),
         (_STEP_IMAGE_ROWS, shown),
@@ -102,9 +107,9 @@ def append_many(tx: Transaction, appends: Sequence[Append]) -> None:
 def _check_running(tx: Transaction, head: Sequence[Any], one: Append) -> None:
     """Check that the trajectory runs, by its row of ``_HEADS``. No other transaction ends it before this one does."""
     name, no, status, writer = head
-    if writer != one.writer:
+    if writer != one.get("writer", ""):
         raise Fenced(f"another process writes trajectory {name}; this step was not stored")
-    if status != _RUNNING and not _is_stored(tx, no, one.rows):
+    if status != _RUNNING and not _is_stored(tx, no, one["rows"]):
         raise StoreConflict(f"trajectory {name} ended as {status}, so no step can be appended")
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, func, select
@@ -9,14 +10,14 @@ from sqlalchemy.exc import IntegrityError
 
 from ...records import GroupState, Status, Trajectory
 from ..content.blobs import NewBlob
-from ..content.head_digest import GROUP_COLUMNS, circumstances_digest, head_digest
+from ..content.head_digest import head_digest, stored_circumstances, stored_time
 from ..content.rows import text_columns
 from ..content.stored_turns import stored_tally
 from ..content.written import Tally
 from ..errors import Fenced, NotFound, StoreConflict
 from ..schema import Lookup, insert_once, no_of, partial_turn, rollout_group, step, step_image, task
 from ..schema import trajectory as trajectory_table
-from ..schema.types import dump_json, escape, flag_text, time_text, uuid7
+from ..schema.types import dump_json, escape, flag_text, time_text, uuid7_digits
 from .bulk_insert import RowInsert, RowUpdate
 from .runs import fence
 from .transaction import Transaction, operation
@@ -48,9 +49,6 @@ _HEADS = (
     select(*(trajectory_table.c[name] for name in _BEGUN))
     .order_by(trajectory_table.c.no)
     .with_for_update(key_share=True)
-)
-_CIRCUMSTANCES = Lookup(
-    select(rollout_group.c.no.label("group_no"), *GROUP_COLUMNS).join_from(rollout_group, task), rollout_group.c.no
 )
 _BY_NAME = Lookup(_HEADS, trajectory_table.c.id)
 _BY_NO = Lookup(_HEADS, trajectory_table.c.no)
@@ -137,7 +135,7 @@ def _new_row(tx: Transaction, start: Start, group: Any, now: str) -> tuple[Any, 
         if parent is None:
             raise NotFound(f"no trajectory {trajectory.branched_from} in the store")
     return (
-        (trajectory.uid or uuid7()).hex,
+        uuid7_digits() if trajectory.uid is None else trajectory.uid.hex,
         trajectory.id,
         group.run_no,
         group.no,
@@ -232,16 +230,17 @@ def _finish(tx: Transaction, ends: Sequence[tuple[dict[str, Any], End]]) -> None
     # Another statement: it sees the turns that were committed while the heads were waited for.
     counts = {row[0]: (row[1], row[2]) for row in _COUNTS.run_plain(tx.conn, [head["no"] for head, _ in ends])}
     nos = {head["group_no"] for head, _ in ends}
-    groups = {row.group_no: circumstances_digest(row._mapping) for row in _CIRCUMSTANCES.run(tx.conn, nos)}
+    groups = stored_circumstances(tx.conn, nos)
     blobs: dict[str, NewBlob] = {}
     images: list[dict[str, Any]] = []
     ended: list[tuple[Any, ...]] = []
     now = time_text(tx.now)
     for head, one in ends:
         tally = _tally(tx, head["no"], one, counts[head["no"]])
-        blobs |= {new.hash: new for new in one.final_images}
-        key = {"trajectory_no": head["no"], "step_idx": tally.n_steps}
-        images += [dict(key, idx=idx, blob_hash=new.hash) for idx, new in enumerate(one.final_images)]
+        if one.final_images:
+            blobs |= {new.hash: new for new in one.final_images}
+            key = {"trajectory_no": head["no"], "step_idx": tally.n_steps}
+            images += [dict(key, idx=idx, blob_hash=new.hash) for idx, new in enumerate(one.final_images)]
         head |= _end_values(one, tally, blobs)
         head["ended_at"] = now
         ended.append(_end_row(head, head_digest(head, groups[head["group_no"]])))
@@ -292,14 +291,14 @@ def _end_row(head: Mapping[str, Any], digest: str) -> tuple[Any, ...]:
     """Return the driver's values of ``_ENDED``, and ``no``."""
     final = head["final_observation"]
     return (
-        *map(head.__getitem__, _ENDED_PLAIN),
+        *_ended_plain(head),
         None if (success := head["success"]) is None else flag_text(success),
         head["ended_at"],
         escape(head["error"]),
         escape(head["stop_reason"]),
         None if final is None else escape(final),
-        *(None if (name := head[column]) is None else bytes.fromhex(name) for column in _ENDED_HASHES),
-        bytes.fromhex(digest),
+        *(None if (name := head[column]) is None else bytearray.fromhex(name) for column in _ENDED_HASHES),
+        bytearray.fromhex(digest),
         dump_json(head["extras"]) if head["extras"] else "{}",
         head["no"],
     )
@@ -314,6 +313,7 @@ def _check_whole(trajectory: str, what: str, written: int, stored: int) -> None:
 
 
 _ENDED_PLAIN = ("status", "reward", "n_steps", "n_tokens", "min_version", "max_version")
+_ended_plain = itemgetter(*_ENDED_PLAIN)
 _ENDED_HASHES = ("final_observation_blob", "final_observation_hash", "content_digest")
 _ENDED = (
     *_ENDED_PLAIN,
@@ -358,9 +358,9 @@ def _heads(conn: Connection, lookup: Lookup, names: Collection[Any]) -> Iterator
     """Yield ``_BEGUN`` of trajectories, in the form of the values that a digest covers."""
     for row in lookup.run_plain(conn, names):
         head = dict(zip(_BEGUN, row, strict=True))
-        uid, created, deterministic = head["uid"], head["created_at"], head["deterministic"]
+        uid, deterministic = head["uid"], head["deterministic"]
         head["uid"] = uid if isinstance(uid, str) else uid.hex
-        head["created_at"] = f"{created}+00:00" if isinstance(created, str) else time_text(created)
+        head["created_at"] = stored_time(head["created_at"])
         head["deterministic"] = bool(deterministic)
         yield head
 

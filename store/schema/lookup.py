@@ -10,12 +10,15 @@ from sqlalchemy import ARRAY, Column, Connection, Select, any_, bindparam, text
 class Lookup:
     """A query with the condition that ``column`` has one of many values, which are one parameter: the database and
     SQLAlchemy compile it once, whatever the number of values.
+
+    The order of ``statement`` is that in which PostgreSQL locks the rows; SQLite, which locks the whole file, returns
+    them in any order.
     """
 
     def __init__(self, statement: Select[Any], column: Column[Any]) -> None:
         listed = text("SELECT value FROM json_each(:wanted)")
         self._statements = {
-            "sqlite": statement.where(column.in_(listed)),
+            "sqlite": statement.order_by(None).where(column.in_(listed)),
             "postgresql": statement.where(column == any_(bindparam("wanted", type_=ARRAY(column.type)))),
         }
         self._compiled: dict[str, str] = {}

@@ -171,7 +171,12 @@ def _strings(value: Any, change: Callable[[str], str]) -> Any:
 
 def uuid7() -> UUID:
     """Return a UUID of version 7 (RFC 9562): 48 bits of milliseconds since 1970, then 74 random bits."""
+    return UUID(uuid7_digits())
+
+
+def uuid7_digits() -> str:
+    """Return the 32 hex digits of a new ``uuid7``."""
     random = int.from_bytes(os.urandom(10), "big")
     milliseconds = time.time_ns() // 1_000_000
     value = (milliseconds << 80) | (0x7 << 76) | ((random >> 68 & 0xFFF) << 64) | (0x2 << 62) | (random & (2**62 - 1))
-    return UUID(int=value)
+    return f"{value:032x}"

@@ -15,6 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
+from itertools import islice
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
@@ -29,7 +30,7 @@ LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-MAX_BATCH = 512
+MAX_BATCH = 1024
 """Writes per transaction at most."""
 BATCHING_WINDOW_MS = 4.0
 """Milliseconds that the first write of a batch waits for others."""
@@ -93,6 +94,10 @@ class _Call:
         self._unanswered -= 1
         if not self._unanswered:
             self.future.set_result(self._answers)
+
+    def answer_all(self, results: Iterable[Any]) -> None:
+        """Answer all writes by their results."""
+        self.future.set_result([_DONE if result is None else Answer(True, result) for result in results])
 
 
 class _Item(NamedTuple):
@@ -203,12 +208,13 @@ class Writer:
 
     def _serve(self) -> None:
         while calls := self._next_batch():
-            batch = _items(calls)
+            begun = [call for call in calls if call.begin()]
             try:
-                self._commit(batch)
+                self._commit(begun)
             except BaseException as error:
-                LOG.exception("a batch of writes failed", extra={"writes": len(batch)})
-                _fail((item for item in batch if not item.call.is_answered(item.position)), error)
+                items = [item for item in _items(begun) if not item.call.is_answered(item.position)]
+                LOG.exception("a batch of writes failed", extra={"writes": len(items)})
+                _fail(items, error)
 
     def _next_batch(self) -> list[_Call]:
         """Take the oldest calls from the queue, up to ``MAX_BATCH`` writes, and at least one call."""
@@ -225,15 +231,19 @@ class Writer:
             self._pending -= size
             return calls
 
-    def _commit(self, batch: list[_Item]) -> None:
-        items = [item for item in batch if not _has_content(item.write) or self._stage(item)]
+    def _commit(self, calls: list[_Call]) -> None:
+        items: list[_Item] | None = None
         try:
+            if self._run_whole(calls):
+                return
+            items = [item for item in _items(calls) if not _has_content(item.write) or self._stage(item)]
             self._run(items)
         except StoreUnavailable as error:
-            self._give_up(items, error)
+            self._give_up(_items(calls) if items is None else items, error)
         except StoreFull as error:
-            _fail(items, error)
+            _fail(_items(calls) if items is None else items, error)
         except Exception as error:
+            items = _items(calls) if items is None else items
             if len(items) == 1:
                 _fail(items, error)
                 return
@@ -243,6 +253,25 @@ class Writer:
                 extra={"writes": len(items)},
             )
             self._run_separately(items)
+
+    def _run_whole(self, calls: list[_Call]) -> bool:
+        """Run calls in one transaction and answer them, with little work per write; return False, and do nothing, if a
+        write is late or has content to stage. Raises as ``_run`` does.
+        """
+        writes = [one.write for call in calls for one in call.writes]
+        if any(map(_has_content, writes)):
+            return False
+
+        def attempt() -> list[Any] | None:
+            now = monotonic()
+            return None if any(call.deadline <= now for call in calls) else self._transact(writes)
+
+        if (found := retried(attempt, self._retry_s)) is None:
+            return False
+        results = iter(found)
+        for call in calls:
+            call.answer_all(islice(results, len(call.writes)))
+        return True
 
     def _run_separately(self, items: list[_Item]) -> None:
         for position, item in enumerate(items):
@@ -258,7 +287,7 @@ class Writer:
         """Fail ``items``, and the writes that queued up while the store was away: they have waited for it, too."""
         with self._changed:
             queued, self._queue, self._pending = self._queue, deque(), 0
-        _fail([*items, *_items(queued)], error)
+        _fail([*items, *_items(call for call in queued if call.begin())], error)
 
     def _stage(self, item: _Item) -> bool:
         """Write and sync large content before the transaction begins, so that no lock is held during these writes.
@@ -284,14 +313,16 @@ class Writer:
             items[:] = [item for item in items if item.is_in_time(now)]
             if not items:
                 return []
-            writes = [item.write for item in items]
-            durable = not _DURABLE.isdisjoint([write.operation for write in writes])
-            with self._database.transaction(durable=durable) as tx:
-                return run_writes(tx, writes)
+            return self._transact([item.write for item in items])
 
         results = retried(attempt, self._retry_s)
         for item, result in zip(items, results, strict=True):
             item.call.answer(item.position, _DONE if result is None else Answer(True, result))
+
+    def _transact(self, writes: Sequence[Write[Any]]) -> list[Any]:
+        durable = not _DURABLE.isdisjoint([write.operation for write in writes])
+        with self._database.transaction(durable=durable) as tx:
+            return run_writes(tx, writes)
 
 
 def overdue(write: Write[Any], timeout_s: float) -> StoreUnavailable:
@@ -303,8 +334,7 @@ def overdue(write: Write[Any], timeout_s: float) -> StoreUnavailable:
 
 
 def _items(calls: Iterable[_Call]) -> list[_Item]:
-    """Begin calls, and return their writes; those of a cancelled call are left out."""
-    return [_Item(call, at, one.write) for call in calls if call.begin() for at, one in enumerate(call.writes)]
+    return [_Item(call, at, one.write) for call in calls for at, one in enumerate(call.writes)]
 
 
 def _has_content(write: Write[Any]) -> bool:

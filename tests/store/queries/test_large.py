@@ -25,7 +25,7 @@ def fill(database: Database, groups: int) -> None:
             names = [f"t{number:06d}-{member}" for member in range(MEMBERS)]
             for member, name in enumerate(names):
                 operations.start_trajectory(tx, trajectory=trajectory(name, f"g{number:06d}", member))
-            append_many(tx, [Append(name, **one) for name in names for one in turns])
+            append_many(tx, [Append(trajectory=name, rows=one["rows"]) for name in names for one in turns])
             for member, name in enumerate(names):
                 status = Status.ENV_ERROR if number % 97 == 0 else Status.COMPLETED
                 operations.finish_trajectory(tx, trajectory=name, status=status, reward=float(member))

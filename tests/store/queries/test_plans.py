@@ -60,7 +60,7 @@ def fill(database: Database) -> None:
             members = [f"{name}-{member}" for member in range(2)]
             for member, one in enumerate(members):
                 operations.start_trajectory(tx, trajectory=trajectory(one, name, member))
-            append_many(tx, [Append(one, **turn(index)) for one in members for index in range(2)])
+            append_many(tx, [Append(trajectory=one, rows=turn(index)["rows"]) for one in members for index in range(2)])
             for one in members:
                 operations.finish_trajectory(tx, trajectory=one, status=Status.COMPLETED, reward=1.0)
             operations.close_group(tx, group=name, state=SCORING)
