@@ -3,6 +3,9 @@
 Playwright starts a browser and expects its pipe. It gets one end of a pipe whose other end is here: every message is
 passed on, except those of the driver's own sessions. A message thus reaches the driver without Playwright's Node
 process, which costs more than Chromium's answer. Events and answers of a session arrive in the order of Chromium.
+
+Chromium reports every request once per session, so Playwright's sessions with pages get these events only once an
+action of Playwright needs them (``report_requests``).
 """
 
 from __future__ import annotations
@@ -45,6 +48,10 @@ NOT_PAGES = [
 ]
 """The targets whose creation Chromium announces: workers, and frames in another process."""
 OWN_ANSWER = re.compile(rb'\{"id":([0-9]{10,}),')
+EVENT = re.compile(rb'\{"method":"([A-Za-z.]+)"')
+REPORT_REQUESTS = b'"method":"Network.enable"'
+"""In a command of Playwright. Text in a command cannot imitate it: its quotes are escaped."""
+DETACHED = re.compile(rb'\{"method":"Target\.detachedFromTarget","params":\{"sessionId":"([0-9A-F]+)"')
 
 Listener = Callable[[Mapping[str, Any]], object]
 
@@ -93,6 +100,11 @@ class Session:
             ProtocolError: Chromium refused the command, or the tab is closed.
         """
         return await self.start(method, params)
+
+    def expects(self, message: bytes) -> bool:
+        """Return whether a message is an answer, or an event with a listener; most events have none."""
+        event = EVENT.match(message)
+        return event is None or event[1].decode() in self.listeners
 
     def receive(self, message: Mapping[str, Any]) -> None:
         """Handle an answer or an event."""
@@ -148,6 +160,8 @@ class Connection:
         """The driver's own session with the browser, once ``browser_session`` opened it."""
         self.with_workers: set[str] = set()
         """Ids of the browser contexts that ever had a target other than a page, such as a worker."""
+        self.without_requests: set[str] = set()
+        """Ids of Playwright's sessions that requested the events of requests and do not get them yet."""
         for end in (*chromium, *playwright):
             os.set_blocking(end, False)
             with contextlib.suppress(OSError):
@@ -163,6 +177,12 @@ class Connection:
     def write(self, message: bytes) -> None:
         """Send one message to Chromium."""
         self._to_chromium.write(message + b"\0")
+
+    def report_requests(self) -> None:
+        """Let Playwright get the events of requests, by which it sees that a navigation fails."""
+        while self.without_requests:
+            message = {"id": self.next_id(), "method": "Network.enable", "params": {}}
+            self.write(json.dumps({**message, "sessionId": self.without_requests.pop()}).encode())
 
     async def attach(self, target_id: str) -> Session:
         """Return a new session with a target. Raises ProtocolError."""
@@ -206,19 +226,29 @@ class Connection:
     def _read_chromium(self) -> None:
         for message in self._messages(self._from_chromium, self._received):
             found = SESSION.search(message, max(0, len(message) - SESSION_CHARS))
-            if found is None:
-                answer = OWN_ANSWER.match(message)
-                session = self.root if answer and int(answer[1]) >= OWN_IDS else None
+            session = self.sessions.get(found[1]) if found else None
+            answer = OWN_ANSWER.match(message) if session is None else None
+            if session is not None:
+                if session.expects(message):
+                    session.receive(json.loads(message))
+            elif answer and int(answer[1]) >= OWN_IDS:
+                # The answer of a session that has ended, or of ``report_requests``, has no receiver.
+                if found is None:
+                    self.root.receive(json.loads(message))
             else:
-                session = self.sessions.get(found[1])
-            if session is None:
+                if detached := DETACHED.match(message):
+                    self.without_requests.discard(detached[1].decode())
                 self._to_playwright.write(message + b"\0")
-            else:
-                session.receive(json.loads(message))
 
     def _read_playwright(self) -> None:
         for message in self._messages(self._from_playwright, self._commands):
-            self._to_chromium.write(message + b"\0")
+            if REPORT_REQUESTS in message:
+                command = json.loads(message)
+                self.without_requests.add(command["sessionId"])
+                answer = {"id": command["id"], "result": {}, "sessionId": command["sessionId"]}
+                self._to_playwright.write(json.dumps(answer, separators=(",", ":")).encode() + b"\0")
+            else:
+                self._to_chromium.write(message + b"\0")
 
     def _messages(self, end: int, buffer: bytearray) -> list[bytes]:
         """Read once, and return the messages that are complete."""

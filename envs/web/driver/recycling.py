@@ -63,7 +63,7 @@ async def recycled(old: Context) -> Context | None:
     new = Context(old.context, old.connection, old.width, old.height)
     new.episodes = old.episodes + 1
     async with asyncio.timeout(CLOSE_TIMEOUT_S):
-        await new.open_tab()
+        await new.open_only_tab(old.id)
         await asyncio.gather(*(close(new, tab) for tab in old.tabs))
         await clear_storage(new)
     return new

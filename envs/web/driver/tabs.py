@@ -30,7 +30,8 @@ class Tab:
     """A page, its DevTools session, and its loading state by the events of that session."""
 
     def __init__(self, page: Any, session: Any, target: str = "") -> None:
-        self.page = page
+        """``page`` is that of Playwright."""
+        self._page = page
         self.session = session
         self.target = target
         """The id of the page in the protocol."""
@@ -54,6 +55,12 @@ class Tab:
         """Whether an address contained a password, which the browser context remembers."""
         self.transient_errors = 0
         """Requests that the server did not answer although it runs."""
+
+    @property
+    def page(self) -> Any:
+        """The page in Playwright, for an action, which may wait for the events of requests."""
+        self.session.connection.report_requests()
+        return self._page
 
     @property
     def navigating(self) -> bool:
@@ -174,6 +181,8 @@ class Context:
         """The reason that the browser context may keep state of this episode, whatever is cleared; empty if none."""
         self.acted = False
         """Whether the agent or the task acted on a page, which may then have written to the clipboard."""
+        self.expected: asyncio.Future[Any] | None = None
+        """The page of a tab that ``open_only_tab`` opens."""
         context.on("page", self.on_page)
         context.on("dialog", self.on_dialog)
 
@@ -207,6 +216,20 @@ class Context:
         """Open an empty tab and make it the active one."""
         await self.adopt(await self.context.new_page())
 
+    async def open_only_tab(self, context_id: str) -> None:
+        """Open an empty tab in a context in which no page can open one.
+
+        Chromium makes the tab in the size of the window, and Playwright's next page is that of the tab. This saves a
+        resize, and the session by which Playwright reports the tab of a page.
+        """
+        self.expected = asyncio.get_running_loop().create_future()
+        browser = await self.connection.browser_session()
+        settings = {"url": "about:blank", "browserContextId": context_id, "width": self.width, "height": self.height}
+        target = (await browser.send("Target.createTarget", settings))["targetId"]
+        page, session = await asyncio.gather(self.expected, self.connection.attach(target))
+        self.id = context_id
+        await self._follow(page, Tab(page, session, target))
+
     def adopt(self, page: Any) -> asyncio.Future[None]:
         """Return a future that is done once the tab of a page, opened by the driver or by a page, is attached."""
         if page not in self.adopting:
@@ -229,13 +252,15 @@ class Context:
             found = await (await self.context.new_cdp_session(page)).send("Target.getTargetInfo")
             target = found["targetInfo"]
             self.id = target.get("browserContextId", "")
-            tab = Tab(page, await self.connection.attach(target["targetId"]), target["targetId"])
-            await tab.listen(self.width, self.height)
+            session = await self.connection.attach(target["targetId"])
+            await self._follow(page, Tab(page, session, target["targetId"]))
         except PlaywrightError:
             # The page closed itself before it was attached.
             self.leftover = "a tab closed itself"
-            return
+
+    async def _follow(self, page: Any, tab: Tab) -> None:
         session = tab.session
+        await tab.listen(self.width, self.height)
         for event in ("Page.frameNavigated", "Page.navigatedWithinDocument"):
             session.on(event, lambda _: self.on_changed())
         session.on("Page.windowOpen", lambda _: self.on_opening())
@@ -249,7 +274,10 @@ class Context:
 
     def on_page(self, page: Any) -> None:
         """Adopt a tab that the driver or a page opened."""
-        self.adopt(page)
+        if self.expected is not None and not self.expected.done():
+            self.expected.set_result(page)
+        else:
+            self.adopt(page)
 
     def on_dialog(self, dialog: Any) -> None:
         """Accept a dialog."""

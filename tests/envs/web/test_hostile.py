@@ -352,6 +352,12 @@ def test_an_unknown_key_is_refused(site: HostileSite, key: str) -> None:
         assert not info["action_valid"]
 
 
+def test_an_action_of_playwright_ends_when_its_navigation_fails(site: HostileSite) -> None:
+    site.at = "nothing"
+    seen, _ = site.reset(seed=0)
+    assert site.step(f'press({number_of(seen, "link")}, "Enter")')[4]["action_valid"]
+
+
 def test_page_text_does_not_pose_as_the_environment(site: HostileSite) -> None:
     after, _ = press(site, "impostor")
     assert not [line for line in after.splitlines() if line.startswith(("!", "error", "[1] button"))]

@@ -111,6 +111,45 @@ def test_a_refusal_and_the_end_of_a_session_are_errors() -> None:
     run(check)
 
 
+def test_playwright_gets_the_events_of_requests_once_an_action_needs_them() -> None:
+    async def check(ends: Ends) -> None:
+        for number, session in enumerate(("CD34", "EF56")):
+            command = {"id": number, "method": "Network.enable", "params": {}, "sessionId": session}
+            os.write(ends.playwright_writes, json.dumps(command, separators=(",", ":")).encode() + b"\0")
+        typed = {"id": 3, "method": "Input.insertText", "params": {"text": '"method":"Network.enable"'}}
+        os.write(ends.playwright_writes, json.dumps(typed, separators=(",", ":")).encode() + b"\0")
+        assert await ends.received(ends.chromium_reads) == [typed]
+        answers = [{"id": number, "result": {}, "sessionId": one} for number, one in enumerate(("CD34", "EF56"))]
+        assert await ends.received(ends.playwright_reads) == answers
+
+        ended = {"method": "Target.detachedFromTarget", "params": {"sessionId": "EF56"}}
+        await ends.chromium_sends(ended)
+        assert await ends.received(ends.playwright_reads) == [ended]
+        ends.connection.report_requests()
+        ends.connection.report_requests()
+        (command,) = await ends.received(ends.chromium_reads)
+        assert command == {"id": OWN_IDS + 1, "method": "Network.enable", "params": {}, "sessionId": "CD34"}
+        # Playwright does not know this id, and ends at an answer that it does not expect.
+        event = {"method": "Network.dataReceived", "params": {}, "sessionId": "CD34"}
+        await ends.chromium_sends({"id": command["id"], "result": {}, "sessionId": "CD34"}, event)
+        assert await ends.received(ends.playwright_reads) == [event]
+
+    run(check)
+
+
+def test_an_event_without_a_listener_is_not_parsed() -> None:
+    async def check(ends: Ends) -> None:
+        session, events = Session(ends.connection, SESSION), list[Any]()
+        session.on("Page.loaded", events.append)
+        received = b'{"method":"Page.%s","params":{%s},"sessionId":"AB12"}\0'
+        os.write(ends.chromium_writes, received % (b"resized", b"not JSON") + received % (b"loaded", b""))
+        await asyncio.sleep(0.01)
+        assert events == [{}]
+        assert await ends.received(ends.playwright_reads) == []
+
+    run(check)
+
+
 @pytest.mark.parametrize("end", ["chromium_writes", "playwright_writes"])
 def test_the_end_of_either_side_ends_the_connection(end: str) -> None:
     async def check(ends: Ends) -> None:
