@@ -4,8 +4,9 @@ Both sides play the same tasks, seeds and actions (a click into a field and its 
 is the accessibility tree with the numbers of the elements and their visibility, and a screenshot of the same size: the
 PNG file in turnwise, an array in BrowserGym, as each returns it. BrowserGym runs one environment per process, turnwise
 one per sandbox. At each concurrency, with screenshots of the tasks' size (``small``) and of 1024 x 768 (``large``), the
-two sides alternate, and a ratio compares their medians. ``as_shipped`` is BrowserGym with its slow_mo of 100 ms and its
-wait of 500 ms before each observation; ``no_delay`` has neither. Top-level ratios are the worst of all.
+two sides alternate. A ratio is the median over the rounds of the ratio within one round, and every other round has the
+reverse order, so that a machine that becomes slower favors no side. ``as_shipped`` is BrowserGym with its slow_mo of
+100 ms and its wait of 500 ms before each observation; ``no_delay`` has neither. Top-level ratios are the worst of all.
 
 ``resets_ratio`` is for resets in place, which two thirds of the MiniWoB++ tasks allow; ``resets_ratio_opened`` is for a
 new tab in an empty context per episode; BrowserGym starts a new browser. Memory is that of the browser and the process
@@ -47,6 +48,7 @@ class Playing(Protocol):
 
     def reset(self, task: str, seed: int) -> None: ...
     def step(self, number: int) -> None: ...
+    def processes(self) -> set[int]: ...
     def close(self) -> None: ...
 
 
@@ -68,6 +70,9 @@ class BrowserGymPlayer:
         # On a busy machine, a click may exceed BrowserGym's limit of 500 ms; such a step counts.
         assert not response["error"] or "Timeout" in response["error"], response["error"]
         assert not response["over"]
+
+    def processes(self) -> set[int]:
+        return descendants(self.peer.process.pid)
 
     def close(self) -> None:
         self.peer.close()
@@ -108,6 +113,9 @@ class TurnwisePlayer:
         assert info["action_valid"]
         assert not over
 
+    def processes(self) -> set[int]:
+        return sandbox_processes()
+
     def close(self) -> None:
         for env in self.envs.values():
             env.close()
@@ -143,9 +151,28 @@ def steps(times: int) -> Callable[[Playing, int], int]:
     return work
 
 
-def measured(players: Sequence[Playing], reset_times: int, step_times: int) -> dict[str, float]:
-    """Measure resets and steps once."""
-    return {"resets": rate(players, resets(reset_times)), "steps": rate(players, steps(step_times))}
+def measured(players: Sequence[Playing], pixels: tuple[int, ...], chosen: argparse.Namespace) -> dict[str, float]:
+    """Measure resets and steps per second, and memory, and close the players."""
+    peer = isinstance(players[0], BrowserGymPlayer)
+    reset_times, step_times = (chosen.peer_resets, chosen.peer_steps) if peer else (chosen.resets, chosen.steps)
+    try:
+        rate(players, resets(1))
+        assert all(one.pixels == pixels for one in players), (players[0].pixels, pixels)
+        found = {"resets": rate(players, resets(reset_times)), "steps": rate(players, steps(step_times))}
+        return found | {"mib_each": memory_mib(set().union(*(one.processes() for one in players))) / len(players)}
+    finally:
+        for one in players:
+            one.close()
+
+
+def pixels_of(url: str, window: Sequence[str]) -> tuple[int, ...]:
+    """Return the shape of BrowserGym's screenshots."""
+    player = BrowserGymPlayer(url, *window)
+    try:
+        player.reset(TASKS[0], 0)
+        return player.pixels
+    finally:
+        player.close()
 
 
 def descendants(process: int) -> set[int]:
@@ -185,54 +212,39 @@ def sandbox_processes() -> set[int]:
 
 def compare(url: str, count: int, window: Sequence[str], chosen: argparse.Namespace) -> dict[str, Any]:
     """Measure every kind of environment alternately at one concurrency and one size of the window."""
+    pixels = pixels_of(url, window)
     kinds: dict[str, Callable[[], Playing]] = {
         "as_shipped": lambda: BrowserGymPlayer(url, *window),
         "no_delay": lambda: BrowserGymPlayer(url, "--no-delay", *window),
+        "ours": lambda: TurnwisePlayer(pixels),
+        "opened": lambda: TurnwisePlayer(pixels, Opened),
     }
-    rates: dict[str, list[dict[str, float]]] = {"as_shipped": [], "no_delay": [], "ours": [], "opened": []}
-    memory: dict[str, float] = {}
-    for _ in range(chosen.rounds):
-        pixels: tuple[int, ...] = ()
-        for kind, make in kinds.items():
-            players = [make() for _ in range(count)]
-            try:
-                rate(players, resets(1))
-                rates[kind].append(measured(players, chosen.peer_resets, chosen.peer_steps))
-                pids = set[int]().union(*(descendants(one.peer.process.pid) for one in players))  # type: ignore[attr-defined]
-                memory[kind] = memory_mib(pids) / count
-                pixels = players[0].pixels
-            finally:
-                for player in players:
-                    player.close()
-        ours = [TurnwisePlayer(pixels) for _ in range(count)]
-        try:
-            rate(ours, resets(1))
-            rates["ours"].append(measured(ours, chosen.resets, chosen.steps))
-            assert ours[0].pixels == pixels, (ours[0].pixels, pixels)
-            memory["ours"] = memory_mib(sandbox_processes()) / count
-        finally:
-            for one in ours:
-                one.close()
-        opened = [TurnwisePlayer(pixels, Opened) for _ in range(count)]
-        try:
-            rate(opened, resets(1))
-            rates["opened"].append({"resets": rate(opened, resets(chosen.resets))})
-        finally:
-            for one in opened:
-                one.close()
+    rounds: list[dict[str, dict[str, float]]] = []
+    for number in range(chosen.rounds):
+        order = [*kinds] if number % 2 == 0 else [*reversed(kinds)]
+        rounds.append({kind: measured([kinds[kind]() for _ in range(count)], pixels, chosen) for kind in order})
         sleep(1)
-    found = {kind: {key: median(turn[key] for turn in turns) for key in turns[0]} for kind, turns in rates.items()}
+
+    def middle(kind: str, key: str) -> float:
+        return median(one[kind][key] for one in rounds)
+
+    def ratio(key: str, kind: str, peer: str) -> float:
+        return round(median(one[kind][key] / one[peer][key] for one in rounds), 2)
+
     return {
         **{
-            kind: {f"{key}_per_s": round(value, 2) for key, value in medians.items()}
-            | ({"mib_each": round(memory[kind])} if kind in memory else {})
-            for kind, medians in found.items()
+            kind: {
+                "resets_per_s": round(middle(kind, "resets"), 2),
+                "steps_per_s": round(middle(kind, "steps"), 2),
+                "mib_each": round(middle(kind, "mib_each")),
+            }
+            for kind in kinds
         },
-        "steps_ratio_as_shipped": round(found["ours"]["steps"] / found["as_shipped"]["steps"], 2),
-        "steps_ratio_no_delay": round(found["ours"]["steps"] / found["no_delay"]["steps"], 2),
-        "resets_ratio": round(found["ours"]["resets"] / found["no_delay"]["resets"], 2),
-        "resets_ratio_opened": round(found["opened"]["resets"] / found["no_delay"]["resets"], 2),
-        "resets_ratio_as_shipped": round(found["ours"]["resets"] / found["as_shipped"]["resets"], 2),
+        "steps_ratio_as_shipped": ratio("steps", "ours", "as_shipped"),
+        "steps_ratio_no_delay": ratio("steps", "ours", "no_delay"),
+        "resets_ratio": ratio("resets", "ours", "no_delay"),
+        "resets_ratio_opened": ratio("resets", "opened", "no_delay"),
+        "resets_ratio_as_shipped": ratio("resets", "ours", "as_shipped"),
         "pixels": list(pixels[:2]),
     }
 
