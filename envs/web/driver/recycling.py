@@ -95,9 +95,6 @@ async def clear_storage(context: Context) -> None:
         browser.start("Browser.resetPermissions", {"browserContextId": context.id}),
         page.start("Storage.clearDataForOrigin", {"origin": "*", "storageTypes": "all"}),
         page.start("Network.clearBrowserCache"),
-        # Switching the cache off empties the one in the memory of the renderer too.
-        page.start("Network.setCacheDisabled", {"cacheDisabled": True}),
-        page.start("Network.setCacheDisabled", {"cacheDisabled": False}),
     )
 
 

@@ -17,8 +17,9 @@ READ = """(async () => ({
   cookie: document.cookie, local: {...localStorage}, session: {...sessionStorage}, name: window.name,
   history: history.length, opener: !!opener, databases: (await indexedDB.databases()).length,
   caches: await caches.keys(), files: await Array.fromAsync((await navigator.storage.getDirectory()).keys()),
-  locks: (await navigator.locks.query()).held.length, version: window.version, focus: document.hasFocus(),
+  locks: (await navigator.locks.query()).held.length, focus: document.hasFocus(),
   notify: (await navigator.permissions.query({name: 'notifications'})).state, zoom: [devicePixelRatio, innerWidth],
+  versions: [window.version, +getComputedStyle(document.body).zIndex, document.images[0].naturalWidth],
   later: typeof fetchLater, active: navigator.userActivation.hasBeenActive,
 }))()"""
 WRITE = """(async () => {
@@ -49,14 +50,29 @@ LEAVES = {
         f" event.target.defaultView.eval({WRITE!r}).then(done))"
     ),
     "worker": f"{WRITE}.then(() => void new Worker('data:text/javascript,for(;;);'))",
+    "foreign": (
+        "new Promise(done => document.body.append(Object.assign(document.createElement('iframe'),"
+        " {src: 'http://localhost:8080/leaves.frame', onload: done})))"
+    ),
     "frame": f"{WRITE}.then(() => document.body.append(Object.assign(document.createElement('iframe'), {{src: '/'}})))",
     "password": f"{WRITE}.then(() => void (location.href = 'http://user:word@127.0.0.1:8080/private'))",
     "polling": f"{WRITE}.then(() => setInterval(() => fetch('/left', {{method: 'POST'}}), 1))",
 }
 """Scripts that end once their state is left behind."""
 EMPTIED = ("state", "elsewhere", "tabs", "frame")
-SERVER = b"""
+SERVER = b'''
 import http.server, os
+TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+FILES = {
+    "js": b"window.version = VERSION",
+    "css": b"body { z-index: VERSION }",
+    "svg": b"<svg xmlns='http://www.w3.org/2000/svg' width='VERSION' height='9'/>",
+    "frame": b"<script>addEventListener('pagehide', () => navigator.sendBeacon('/left'))</script>",
+}
+PAGE = b"""
+<title>page</title><link rel=stylesheet href=/version.css><script src=/version.js></script>
+<h1>page</h1><p>nothing</p><a href=/next>next</a><img src=/version.svg style="position: absolute; opacity: 0">
+"""
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         if self.path.startswith("/left"):
@@ -65,18 +81,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(401 if private else 200)
         if private:
             self.send_header("WWW-Authenticate", "Basic realm=x")
-        script = self.path.endswith(".js")
-        self.send_header("Content-Type", "text/javascript" if script else "text/html")
+        kind = self.path.rpartition(".")[2]
+        self.send_header("Content-Type", TYPES.get(kind, "text/html"))
         self.send_header("Cache-Control", "max-age=3600")
         self.end_headers()
-        version = int(open("version").read())
-        self.wfile.write(b"window.version = %d" % version if script else
-          b"<title>page</title><script src=/version.js></script><h1>page</h1><p>nothing</p><a href=/next>next</a>")
+        self.wfile.write(FILES.get(kind, PAGE).replace(b"VERSION", open("version", "rb").read()))
     do_POST = do_GET
     def log_message(self, *_):
         pass
 http.server.ThreadingHTTPServer(("127.0.0.1", 8080), Handler).serve_forever()
-"""
+'''
 
 
 class Leaving(CustomSiteEnv):
@@ -112,36 +126,40 @@ def renderers(env: Leaving) -> set[str]:
     return set(found.decode().split())
 
 
-def state(env: Leaving) -> dict[str, Any]:
-    """Return the state that the page can read, at two addresses."""
+def state(env: Leaving, seed: int) -> dict[str, Any]:
+    """Return the state that the page can read, at two addresses; the site has a version per seed."""
     here = run(env, READ)
     assert env.step('goto("http://127.0.0.1:8080/second")')[4]["action_valid"]
     again = run(env, READ)
     run(env, "location.href = 'http://localhost:8080/'")
-    return {"here": here, "again": again, "there": run(env, READ)}
+    found = {"here": here, "again": again, "there": run(env, READ)}
+    assert [one.pop("versions") for one in found.values()] == [[seed] * 3] * 3, (
+        "a file of an earlier episode was cached"
+    )
+    return found
 
 
 @pytest.fixture(scope="module")
 def clean(env: Leaving) -> tuple[object, dict[str, Any]]:
     """The first observation and the state of the first episode in a new browser."""
     env.browser.close()
-    return env.reset(seed=7)[0], state(env)
+    return env.reset(seed=1)[0], state(env, 1)
 
 
-@pytest.mark.parametrize("left", LEAVES)
+@pytest.mark.parametrize(("seed", "left"), [*enumerate(LEAVES, 10)])
 def test_an_episode_finds_nothing_of_the_one_before(
-    env: Leaving, clean: tuple[object, dict[str, Any]], left: str
+    env: Leaving, clean: tuple[object, dict[str, Any]], seed: int, left: str
 ) -> None:
-    env.reset(seed=5)
+    env.reset(seed=100 + seed)
     seen = env.step('goto("http://127.0.0.1:8080/second")')[0]
     env.step(f"click({number_of(seen, 'link')})")
     before = renderers(env)
     for _ in range(2 if left == "elsewhere" else 1):
         run(env, LEAVES[left])
-    observation, _ = env.reset(seed=7)
+    observation, _ = env.reset(seed=seed)
     assert observation == clean[0]
     assert (renderers(env) == before) == (left in EMPTIED)
-    assert state(env) == clean[1]
+    assert state(env, seed) == clean[1]
     assert env.step('send_msg_to_user("")')[4]["success"], "a page of the episode before sent a request"
 
 
