@@ -40,13 +40,6 @@ F_SETPIPE_SZ = 1031
 SESSION = re.compile(rb'"sessionId":"([0-9A-F]+)"\}$')
 """The end of a message of a session. Text of a page cannot imitate it: its quotes are escaped."""
 SESSION_CHARS = 64
-NOT_PAGES = [
-    {"type": "browser", "exclude": True},
-    {"type": "tab", "exclude": True},
-    {"type": "page", "exclude": True},
-    {},
-]
-"""The targets whose creation Chromium announces: workers, and frames in another process."""
 OWN_ANSWER = re.compile(rb'\{"id":([0-9]{10,}),')
 EVENT = re.compile(rb'\{"method":"([A-Za-z.]+)"')
 REPORT_REQUESTS = b'"method":"Network.enable"'
@@ -158,8 +151,6 @@ class Connection:
         """Commands outside of sessions; their answers are found by their ids."""
         self.browser: Session | None = None
         """The driver's own session with the browser, once ``browser_session`` opened it."""
-        self.with_workers: set[str] = set()
-        """Ids of the browser contexts that ever had a target other than a page, such as a worker."""
         self.without_requests: set[str] = set()
         """Ids of Playwright's sessions that requested the events of requests and do not get them yet."""
         for end in (*chromium, *playwright):
@@ -197,8 +188,6 @@ class Connection:
             answer = await self.root.send("Target.attachToBrowserTarget")
             self.browser = Session(self, answer["sessionId"])
             self.browser.on("Target.detachedFromTarget", self._on_detached)
-            self.browser.on("Target.targetCreated", lambda event: self._on_target(event["targetInfo"]))
-            await self.browser.send("Target.setDiscoverTargets", {"discover": True, "filter": NOT_PAGES})
         return self.browser
 
     def close(self) -> None:
@@ -214,9 +203,6 @@ class Connection:
         for session in [*self.sessions.values()]:
             session.close(f"the browser {GONE}")
         self.on_close()
-
-    def _on_target(self, target: Mapping[str, Any]) -> None:
-        self.with_workers.add(target.get("browserContextId", ""))
 
     def _on_detached(self, event: Mapping[str, Any]) -> None:
         session = self.sessions.get(event["sessionId"].encode())

@@ -75,8 +75,9 @@ def emptiable(context: Context) -> bool:
         return False
     if context.episodes >= MAX_EPISODES:
         return False
-    if context.id in context.connection.with_workers or not all(one.done() for one in context.adopting.values()):
+    if not all(one.done() for one in context.adopting.values()):
         return False
+    # The request for the script of a worker never ends.
     return not any(tab.crashed or tab.requested or tab.authenticated for tab in context.tabs)
 
 

@@ -50,6 +50,10 @@ LEAVES = {
         f" event.target.defaultView.eval({WRITE!r}).then(done))"
     ),
     "worker": f"{WRITE}.then(() => void new Worker('data:text/javascript,for(;;);'))",
+    "lasting": (
+        "void new SharedWorker(`data:text/javascript,setInterval(() => fetch('http://127.0.0.1:8080/left',"
+        " {mode: 'no-cors'}), 20)`, {extendedLifetime: true})"
+    ),
     "foreign": (
         "new Promise(done => document.body.append(Object.assign(document.createElement('iframe'),"
         " {src: 'http://localhost:8080/leaves.frame', onload: done})))"
@@ -59,7 +63,7 @@ LEAVES = {
     "polling": f"{WRITE}.then(() => setInterval(() => fetch('/left', {{method: 'POST'}}), 1))",
 }
 """Scripts that end once their state is left behind."""
-EMPTIED = ("state", "elsewhere", "tabs", "frame")
+EMPTIED = ("state", "elsewhere", "tabs", "foreign", "frame")
 SERVER = b'''
 import http.server, os
 TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
