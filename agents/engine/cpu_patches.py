@@ -2,7 +2,7 @@
 
 * Plain weights. vLLM packs the weights of linear layers when it loads a model, and a later load then misses them,
   silently for a tied output head. Plain parameters accept an update in place and compute as fast.
-* Plain experts, with packed copies (``cpu_experts``).
+* Plain experts, with packed copies (``weights.cpu_experts``).
 * Blocks of 16 tokens. The x86 attention kernel accepts blocks of 16, but vLLM offers only multiples of 32. The block is
   the granularity of the prefix cache, so each turn recomputes half a block on average; blocks of 16 save a seventh of
   the work.
@@ -11,7 +11,7 @@
 import platform
 from typing import Any
 
-from . import cpu_experts
+from ..weights import cpu_experts
 
 X86 = frozenset({"x86_64", "amd64"})
 

@@ -22,8 +22,8 @@ from vllm.distributed.weight_transfer.base import (
 )
 from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 
-from ..engine.cpu_experts import repack
 from .adapter_loading import load_adapter
+from .cpu_experts import repack
 from .shm_writer import GENERATION_BYTES, read_generation
 
 BACKEND = "shm"
