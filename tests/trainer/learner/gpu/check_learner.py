@@ -152,9 +152,9 @@ class Checks:
         ):
             results = []
             for attend, precision in ((attend_fused, dtype), (attend_by_sequence, torch.float32)):
-                inputs = [one.to(precision).requires_grad_(on_gpu) for one in whole]
+                query, key, value = inputs = [one.to(precision).requires_grad_(on_gpu) for one in whole]
                 scheme = AttentionScheme(None, window, softcap, sinks if with_sinks else None)
-                output = attend(*inputs, lengths, scheme)
+                output = attend(query, key, value, lengths, scheme)
                 if on_gpu:  # flex-attention has no backward pass on a CPU
                     output.float().square().sum().backward()
                 results.append([output, *(one.grad for one in inputs if one.grad is not None)])
