@@ -1,6 +1,7 @@
 """Arguments of vLLM under their own names: passed through, refused with a reason, or unknown."""
 
 import ast
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -46,3 +47,9 @@ def test_arguments_are_passed_through_and_take_precedence() -> None:
 def test_a_refused_argument_has_a_reason(name: str, reason: str) -> None:
     with pytest.raises(ValidationError, match=f"(?s){name}.*not passed to vLLM: .*{reason}"):
         EngineConfig.model_validate({name: "x"})
+
+
+def test_the_page_on_models_lists_every_argument_that_is_passed_through() -> None:
+    page = (Path(__file__).parents[3] / "docs/models.md").read_text()
+    listed = page.split("## Settings of the engine\n")[1].split("\n\n")[1]
+    assert set(re.findall(r"`(\w+)`", listed)) == PASSED_THROUGH
