@@ -92,7 +92,8 @@ class Desktop:
         Path(f"{FOLDER}/bus.conf").write_text(BUS_CONFIGURATION)
         self._run("dbus-daemon", f"--config-file={FOLDER}/bus.conf", "--nofork", "--nopidfile")
         options = ("-screen", "0", SCREEN, "-nolisten", "tcp", "-ac", "-noreset", "-r", "-s", "0", "-dpi", "96")
-        self._run("Xvfb", DISPLAY, *options)
+        # Without GLX, no program loads Mesa.
+        self._run("Xvfb", DISPLAY, *options, "-extension", "GLX")
 
     def start_clients(self) -> None:
         """Start the accessibility registry and the window manager; the servers answer already."""
