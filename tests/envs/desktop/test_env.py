@@ -53,6 +53,13 @@ def test_two_episodes_show_the_same_elements_and_the_same_pixels(env: Played) ->
     assert "value='one ⏎ two ⏎ three'" in seen[0][-1][0]
 
 
+@pytest.mark.soak
+def test_a_file_dialog_is_the_same_after_seconds(env: Played) -> None:
+    env.begin("mousepad a.txt", files={"a.txt": b""})
+    first, *later = (env.step(action)[0] for action in ('press("ctrl+shift+s")', "wait(3000)", "wait(2000)"))
+    assert [one == first for one in later] == [True, True]
+
+
 def test_coordinates_and_the_pyautogui_dialect_act_too(env: Played) -> None:
     env.begin("mousepad a.txt", files={"a.txt": b""}, data={"a.txt": b"ab\n"})
     x, y, width, height = next(node["rect"] for node in env.nodes if node["role"] == "textbox")

@@ -23,6 +23,8 @@ KEPT = {
 }
 """Writable folders, and the entries of the driver and of the session that stay."""
 SETTINGS_FILE = ".config/glib-2.0/settings/keyfile"
+BOOKMARKS_FOLDER = ".config/gtk-3.0"
+"""File dialogs watch it. One that does not find it makes it, and builds its list of places again seconds later."""
 DELETE_TIMEOUT_S = 10
 IPC_TABLES = (("shm", "shmctl", (0, None)), ("msg", "msgctl", (0, None)), ("sem", "semctl", (0, 0)))
 """Tables of System V objects, and the arguments of the calls that remove one."""
@@ -60,7 +62,7 @@ def delete(path: str) -> None:
 
 def write_home(documents: Mapping[str, str], settings: Mapping[str, Mapping[str, str]]) -> None:
     """Write the home folder: files as base64 by relative path, and settings by schema and key. Raises OSError."""
-    os.makedirs(HOME, exist_ok=True)
+    os.makedirs(f"{HOME}/{BOOKMARKS_FOLDER}", exist_ok=True)
     for path, content in documents.items():
         target = Path(HOME, path)
         if path.endswith("/"):
