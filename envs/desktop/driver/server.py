@@ -29,6 +29,7 @@ LOG = logging.getLogger(__name__)
 
 RECOVERY_TIMEOUT_S = 13.0
 """Limit of ending the applications, or of a new session."""
+SCREENSHOT_ATTEMPTS = 3
 CHUNK_BYTES = 1 << 18
 BACKLOG = 8
 
@@ -111,7 +112,17 @@ class Driver:
             answer["notes"] = [*episode.session.crashes, *episode.notes]
             episode.notes = []
             episode.session.crashes.clear()
-        return episode.screen.png() if step.get("screenshot") else b""
+        return self.screenshot() if step.get("screenshot") else b""
+
+    def screenshot(self) -> bytes:
+        """Return the PNG of the screen without tooltips, unless a program shows one after the other."""
+        screen, png = self.episode.screen, b""
+        for _ in range(SCREENSHOT_ATTEMPTS):
+            png = screen.png()
+            if not screen.hide_tooltips():
+                break
+            settle(self.episode.session)
+        return png
 
 
 class deadline:

@@ -53,6 +53,12 @@ def test_two_episodes_show_the_same_elements_and_the_same_pixels(env: Played) ->
     assert "value='one ⏎ two ⏎ three'" in seen[0][-1][0]
 
 
+def test_the_screen_does_not_depend_on_how_long_the_pointer_rests(env: Played) -> None:
+    env.begin("ristretto")
+    seen = [env.step(resolve(action, env.nodes))[0] for action in ("move({button 'Open...'})", "wait(900)")]
+    assert seen[0] == seen[1]
+
+
 @pytest.mark.soak
 def test_a_file_dialog_is_the_same_after_seconds(env: Played) -> None:
     env.begin("mousepad a.txt", files={"a.txt": b""})

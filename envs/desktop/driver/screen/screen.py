@@ -16,6 +16,7 @@ from ..errors import Refused
 from .keyboard import Key, Keyboard
 from .png import PngEncoder
 from .shm import Capture
+from .tooltips import Tooltips
 
 BUTTONS = {"left": 1, "middle": 2, "right": 3}
 WHEEL = {"up": 4, "down": 5, "left": 6, "right": 7}
@@ -58,6 +59,7 @@ class Screen:
         self.keyboard = Keyboard(self.display)
         self.shift = self.keyboard.for_combination("shift")[0][0]
         self.atoms: dict[str, int] = {}
+        self.tooltips = Tooltips(self.display, self.root)
 
     def close(self) -> None:
         """Close the connection and release its memory."""
@@ -69,12 +71,18 @@ class Screen:
     def sync(self) -> None:
         """Wait until the X server has executed all requests so far."""
         self.display.sync()
-        while self.display.pending_events():
-            self.display.next_event()
+        # No more than there are now: a program may cause events faster than they are read.
+        for _ in range(self.display.pending_events()):
+            self.tooltips.note(self.display.next_event())
 
     def png(self) -> bytes:
         """Return the screen as it is now."""
         return self.encoder.encode(self.capture.take())
+
+    def hide_tooltips(self) -> bool:
+        """Hide all tooltips; return whether there were any, so that the windows below them are painted again."""
+        self.sync()
+        return self.tooltips.hide()
 
     def point(self, x: float, y: float) -> tuple[int, int]:
         """Return the pixel. Raises Refused if it is outside the screen."""
