@@ -14,6 +14,7 @@ from .errors import DesktopLost
 from .screen.screen import Screen
 from .session import Session
 from .settle import OPEN_HOLD_S, settle
+from .timeout import Timeout
 
 LOG = logging.getLogger(__name__)
 """Warnings go to stderr, which is a file of the sandbox."""
@@ -168,10 +169,10 @@ class Episode:
     def _launch(self, command: str) -> None:
         known = {window.id for window in self.screen.windows()}
         self.session.user.call("launch", command)
-        until = monotonic() + WINDOW_TIMEOUT_S
+        timeout = Timeout(WINDOW_TIMEOUT_S)
         while not [window for window in self.screen.windows() if window.id not in known]:
             self.session.check()
-            if monotonic() > until:
+            if timeout.left_s() <= 0:
                 raise DesktopLost(f"`{command}` showed no window within {WINDOW_TIMEOUT_S:g} s")
             sleep(POLL_INTERVAL_S)
         settle(self.session, OPEN_SETTLE_TIMEOUT_S)

@@ -6,9 +6,9 @@ import os
 import select
 import socket
 from collections.abc import Sequence
-from time import monotonic
 from typing import Any
 
+from ..timeout import INTERVAL_S, Timeout
 from .dbus_wire import (
     ERROR,
     FIXED_HEADER_BYTES,
@@ -59,7 +59,7 @@ class Bus:
 
     def calls(self, wanted: Sequence[Call], timeout_s: float) -> list[list[Any] | None]:
         """Return the values of the replies in the order of the calls; None for an error or after the timeout."""
-        until = monotonic() + timeout_s
+        timeout = Timeout(timeout_s)
         serials: dict[int, int] = {}
         unsent = bytearray()
         for index, (destination, path, interface, member, signature, values) in enumerate(wanted):
@@ -73,10 +73,10 @@ class Bus:
                 index = serials.pop(fields.get(REPLY_SERIAL, 0), -1) if kind in (METHOD_RETURN, ERROR) else -1
                 if index >= 0 and kind == METHOD_RETURN:
                     results[index] = reply
-            left = until - monotonic()
-            if not serials or left <= 0:
+            left_s = timeout.left_s()
+            if not serials or left_s <= 0:
                 break
-            readable, writable, _ = select.select([self.end], [self.end] if unsent else [], [], left)
+            readable, writable, _ = select.select([self.end], [self.end] if unsent else [], [], min(left_s, INTERVAL_S))
             if writable:
                 del unsent[: self.end.send(unsent)]
             if readable:

@@ -1,0 +1,32 @@
+"""A timeout does not count the time in which its process got no processor."""
+
+import os
+import signal
+import subprocess
+import sys
+from time import sleep
+
+from turnwise.envs.desktop.driver.timeout import MAX_STRETCH, Timeout
+
+STOPPED = """
+import os, signal
+from turnwise.envs.desktop.driver.timeout import Timeout
+timeout = Timeout(1.0)
+os.kill(os.getpid(), signal.SIGSTOP)
+print(timeout.left_s())
+"""
+
+
+def test_time_without_a_processor_does_not_count() -> None:
+    with subprocess.Popen([sys.executable, "-c", STOPPED], stdout=subprocess.PIPE, text=True) as process:
+        os.waitpid(process.pid, os.WUNTRACED)
+        sleep(0.2)
+        process.send_signal(signal.SIGCONT)
+        left_s, _ = process.communicate()
+    assert float(left_s) > 0.9
+
+
+def test_a_wait_ends_in_any_case() -> None:
+    timeout = Timeout(0.02)
+    sleep(0.02 * MAX_STRETCH)
+    assert timeout.left_s() <= 0
