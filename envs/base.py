@@ -45,6 +45,8 @@ class TurnEnv(gymnasium.Env[Obs, str]):
     """Whether it leases sandboxes: a run then keeps a sandbox node actor on every node (``envs.sandboxes``)."""
     sandbox_memory_mib: int = 256
     """Memory limit of the largest sandbox that an episode leases: bounds how many episodes of a run play at once."""
+    sandbox_image: str = ""
+    """Shipped image whose programs an episode runs, such as ``desktop``: a run refuses a backend that lacks it."""
     keeps_sandbox: bool = False
     """Whether the environment keeps its sandbox between episodes, truncated ones included, instead of releasing it."""
     restorable: bool = False

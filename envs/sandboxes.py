@@ -15,10 +15,12 @@ from typing import Any, get_type_hints
 from pydantic import ValidationError
 
 from ..errors import TurnwiseError
+from ..sandbox.backends.prerequisites import Prerequisite
+from ..sandbox.backends.registry import AUTO, PREFERRED, backend_class
 from ..sandbox.cluster.client import ClusterProvider
 from ..sandbox.cluster.settings import SandboxSettings
 from ..sandbox.cluster.supervisor import NodeSupervisor, alive_nodes
-from ..sandbox.errors import SandboxError
+from ..sandbox.errors import NoImage, SandboxError
 from ..sandbox.provider import InProcessProvider, LeaseProvider, open_at_first_lease, set_provider
 from .base import TurnEnv
 from .registry import spec
@@ -31,6 +33,7 @@ __all__ = [
     "lease_in_process",
     "node_memories_mib",
     "refuse_leases",
+    "refuse_missing_images",
     "sandbox_memory_mib",
     "sandbox_settings",
 ]
@@ -48,6 +51,34 @@ def any_sandboxed(env_ids: Iterable[str]) -> bool:
 def sandbox_memory_mib(env_id: str) -> int:
     """Return the memory of the largest sandbox that one episode of an environment leases, as its class declares it."""
     return int(getattr(_declaration(env_id), "sandbox_memory_mib", TurnEnv.sandbox_memory_mib))
+
+
+def refuse_missing_images(env_ids: Iterable[str], settings: SandboxSettings, *, here: bool) -> None:
+    """Check that the backend of a run has the images of its environments, before the run starts anything.
+
+    ``here``: whether the sandboxes start on this machine, so that its Docker engine and images are checked, too.
+
+    Raises:
+        NoImage: the backend lacks the image of an environment; the text says what to do.
+        UnknownEnvironment: an id is not registered.
+    """
+    images = {env_id: getattr(_declaration(env_id), "sandbox_image", "") for env_id in env_ids}
+    parts: list[Prerequisite] | None = None
+    for env_id, image in images.items():
+        if not image:
+            continue
+        need = f"`{env_id}` runs programs of the image `{image}`"
+        if settings.backend != AUTO and not backend_class(settings.backend).capabilities.images:
+            raise NoImage(
+                f"{need}, and the sandbox backend `{settings.backend}` has no images: remove `sandboxes.backend`, or "
+                f'set it to "{PREFERRED}"'
+            )
+        if here and settings.backend in (AUTO, PREFERRED):
+            parts = backend_class(PREFERRED).prerequisites() if parts is None else parts
+            for part in parts:
+                if not part.found and (part.required or part.name == f"image {image}"):
+                    remedy = part.detail if part.required else f"run `{part.detail}`"
+                    raise NoImage(f"{need}, and Docker lacks the {part.name}: {remedy}")
 
 
 def node_memories_mib(settings: SandboxSettings) -> list[int]:

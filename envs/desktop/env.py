@@ -14,7 +14,7 @@ from ..computer.elements import in_viewport
 from ..computer.env import ObservationMode, ScreenEnv, Verdict
 from ..computer.text_tree import render
 from .actions import DONE, FAIL, USAGE, parse
-from .desktop_session import DesktopSession, opening
+from .desktop_session import SPEC, DesktopSession, opening
 from .oracle import resolve
 from .task import DesktopTask, EndState, Window
 
@@ -34,6 +34,7 @@ class DesktopEnv(ScreenEnv):
         SandboxError: the sandbox or its driver failed.
     """
 
+    sandbox_memory_mib, sandbox_image = SPEC.memory_mib, SPEC.image
     width, height = 1024, 768
     undo: Sequence[Mapping[str, Any]] | None = None
     """Actions of the driver that undo an episode in place, for applications that then stay open; None: none do."""

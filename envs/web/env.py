@@ -43,7 +43,7 @@ class BrowserEnv(ScreenEnv):
         SandboxError: the sandbox or its driver failed.
     """
 
-    sandbox_memory_mib = SPEC.memory_mib
+    sandbox_memory_mib, sandbox_image = SPEC.memory_mib, SPEC.image
     width, height = 640, 480
 
     def __init__(self, browser: BrowserSession, observation: ObservationMode = "text", marks: bool = False) -> None:

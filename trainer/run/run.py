@@ -24,6 +24,7 @@ from sqlalchemy import Connection
 
 from ... import __version__
 from ...envs.registry import spec
+from ...envs.sandboxes import refuse_missing_images
 from ...errors import TurnwiseError
 from ...logs import LogFolder
 from ...store import queries
@@ -86,6 +87,8 @@ def train(
     for one in config.environments:
         spec(one.id)
     if not config.is_offline:
+        here = config.ray_address is None
+        refuse_missing_images([one.id for one in config.environments], config.sandboxes, here=here)
         asyncio.run(refuse_untrainable(config.environments, config.rollout.reset_timeout_s))
     database = open_database(store_url, create=True)
     with database.read() as conn:

@@ -15,7 +15,7 @@ from typing import Any
 from ...base import Info, Obs, TurnEnv, seed_and_split
 from ...computer.elements import Node
 from ...spaces import FreeText, Png
-from ..desktop_session import DesktopSession, opening
+from ..desktop_session import SPEC, DesktopSession, opening
 from ..task import DesktopTask
 from .tasks import Instance, draw
 
@@ -54,6 +54,7 @@ class TinyDesktopEnv(TurnEnv):
     """
 
     sandboxed = True
+    sandbox_memory_mib, sandbox_image = SPEC.memory_mib, SPEC.image
     keeps_sandbox = True
 
     def __init__(self, by: str = "instance") -> None:

@@ -67,7 +67,7 @@ class TinyWebEnv(TurnEnv):
     """
 
     sandboxed = True
-    sandbox_memory_mib = SPEC.memory_mib
+    sandbox_memory_mib, sandbox_image = SPEC.memory_mib, SPEC.image
     keeps_sandbox = True
 
     def __init__(self, by: str = "instance") -> None:
