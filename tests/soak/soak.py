@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from turnwise.tests.soak import desktops
 from turnwise.tests.soak.families import agree
 from turnwise.tests.soak.isolation import isolation
 from turnwise.tests.soak.kills import soak_kills
@@ -27,7 +28,7 @@ from turnwise.tests.soak.retention import hold
 from turnwise.tests.trainer.learner.model.parity.families import FAMILIES
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("kills", "quickstart", "proofs", "retention", "isolation", "families", "tests")
+PARTS = ("kills", "quickstart", "proofs", "retention", "isolation", "desktops", "families", "tests")
 TESTS: dict[str, tuple[list[str], dict[str, str]]] = {
     "tests": (["-m", "soak", "--ignore=tests/envs/web"], {}),
     "web": (
@@ -39,10 +40,6 @@ TESTS: dict[str, tuple[list[str], dict[str, str]]] = {
             "TURNWISE_BROWSERGYM_SEEDS": "20",
             "TURNWISE_MINIWOB_EVERY": "1",
         },
-    ),
-    "desktop_tasks": (
-        ["-m", "soak or not soak", "tests/envs/desktop/tasks"],
-        {"TURNWISE_DESKTOP_SEEDS": "20", "TURNWISE_DESKTOP_EVERY": "1"},
     ),
     "frozen_engine": (
         ["-m", "chaos", "tests/sandbox/backends/test_frozen_engine.py"],
@@ -90,6 +87,11 @@ def main() -> int:
         passed &= not contained["problems"]
         summary["isolation"] = contained["problems"]
         report(f"{chosen.sandboxes} sandboxes, {len(contained['problems'])} disturbed or too large", began)
+    if "desktops" in chosen.parts:
+        summary["desktops"] = tasks = desktops.run(chosen.desktop_seeds, chosen.desktops)
+        print(json.dumps(tasks), flush=True)
+        passed &= not tasks["failed"] and not tasks["left"]
+        report(f"desktops: {tasks['passed']} tasks passed, {len(tasks['failed'])} failed", began)
     if "retention" in chosen.parts:
         kept = folder / "retention"
         kept.mkdir(parents=True, exist_ok=True)
@@ -134,6 +136,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--stored-steps", type=int, default=2_000_000, help="steps of the soak of retention")
     parser.add_argument("--max-size-mib", type=int, default=1024, help="size that the soak of retention stays under")
     parser.add_argument("--sandboxes", type=int, default=40, help="sandboxes at once in the soak of isolation")
+    parser.add_argument("--desktop-seeds", type=int, default=20, help="seeds of each template of desktop tasks")
+    parser.add_argument("--desktops", type=int, default=4, help="desktops at once in the soak of desktop tasks")
     parser.add_argument("--folder", type=Path, help="folder of the runs; default: a temporary folder")
     return parser.parse_args()
 

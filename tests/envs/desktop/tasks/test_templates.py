@@ -3,56 +3,32 @@
 CI samples the templates; `make soak` plays every one over 20 seeds.
 """
 
-import os
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import json
+from pathlib import Path
 
 import pytest
-from turnwise.envs.base import Obs
-from turnwise.envs.desktop.oracle import resolve
 from turnwise.envs.desktop.tasks.catalog import APPLICATIONS, GROUPS, TEMPLATES, draw
-from turnwise.envs.desktop.tasks.env import DesktopTasksEnv
+from turnwise.tests.soak.desktops import soak_desktops
 
-SEEDS = int(os.environ.get("TURNWISE_DESKTOP_SEEDS", "1"))
-EVERY = int(os.environ.get("TURNWISE_DESKTOP_EVERY", "16"))
-SAMPLE = tuple(TEMPLATES)[::EVERY]
-
-
-@pytest.fixture(scope="module")
-def env(desktops: None) -> Iterator[DesktopTasksEnv]:
-    made = DesktopTasksEnv()
-    yield made
-    made.close()
-
-
-def played(env: DesktopTasksEnv, name: str, seed: int, acts: Sequence[str]) -> tuple[float, list[Obs]]:
-    """Play acts from the start of a task; return the reward and the observations."""
-    env.choice = replace(env.choice, template=name)
-    observation, _ = env.reset(seed=seed)
-    total, seen, over = 0.0, [observation], False
-    for act in acts:
-        assert not over, f"the episode ended before {act}"
-        observation, reward, over, _, info = env.step(resolve(act, env.nodes))
-        assert info["action_valid"], (act, observation)
-        total += reward
-        seen.append(observation)
-    assert over
-    return total, seen
+SAMPLE = tuple(TEMPLATES)[::16]
 
 
 @pytest.mark.slow
 @pytest.mark.docker
-@pytest.mark.parametrize("name", SAMPLE)
-def test_the_oracle_succeeds_and_near_misses_fail(env: DesktopTasksEnv, name: str) -> None:
-    for seed in range(SEEDS):
-        task = draw(name, seed)
-        reward, seen = played(env, name, seed, task.oracle)
-        assert reward == 1.0, (task.goal, seen[-1])
-        again, seen_again = played(env, name, seed, task.oracle)
-        assert again == 1.0
-        assert seen == seen_again
-        for acts in (("done()",), *task.near_misses):
-            assert played(env, name, seed, acts)[0] == 0.0, (task.goal, acts)
+def test_the_oracle_succeeds_and_near_misses_fail(desktops: None, tmp_path: Path) -> None:
+    found = soak_desktops(tmp_path / "record.jsonl", [0], 2, templates=SAMPLE)
+    assert found["failed"] == {}
+    assert (found["passed"], found["left"]) == (len(SAMPLE), 0)
+
+
+def test_an_interrupted_soak_plays_what_has_not_passed(tmp_path: Path) -> None:
+    record, (failed, *others) = tmp_path / "record.jsonl", SAMPLE
+    rows = [{"template": name, "seed": 0, "problem": ""} for name in others]
+    rows += [{"template": failed, "seed": 0, "problem": "no reward"}]
+    record.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = soak_desktops(record, [0, 1], 1, seconds=0, templates=SAMPLE)
+    assert (found["passed"], found["left"]) == (len(others), len(SAMPLE))
+    assert found["failed"] == {f"{failed}, seed 0": "no reward"}
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
