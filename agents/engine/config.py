@@ -8,6 +8,9 @@ from pydantic_core import PydanticCustomError, PydanticKnownError
 from . import cpu_patches
 from .vllm_arguments import PASSED_THROUGH, REFUSED
 
+FREE_SHARE_AT_START = 0.1
+"""vLLM does not start unless this share of its GPU is free. With ``kv_cache_memory_bytes`` that is its only use of
+``gpu_memory_utilization``, whose default would refuse a GPU on which the learner has loaded its weights."""
 DEFAULT_MAX_MODEL_LEN = 1024
 """Default context length: the maximum number of tokens in prompt and completion together."""
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
@@ -80,5 +83,6 @@ def engine_arguments(
     if "gpu_memory_utilization" not in passed:
         arguments["kv_cache_memory_bytes"] = config.kv_cache_memory_bytes
     if config.tensor_parallel_size:
-        return {**arguments, "tensor_parallel_size": config.tensor_parallel_size, **passed}
+        devices = {"tensor_parallel_size": config.tensor_parallel_size, "gpu_memory_utilization": FREE_SHARE_AT_START}
+        return {**arguments, **devices, **passed}
     return {**arguments, "enforce_eager": True, "block_size": cpu_patches.block_size(config.block_size), **passed}

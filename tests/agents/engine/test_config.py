@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
-from turnwise.agents.engine.config import EngineConfig, engine_arguments
+from turnwise.agents.engine.config import FREE_SHARE_AT_START, EngineConfig, engine_arguments
 from turnwise.agents.engine.vllm_arguments import PASSED_THROUGH, REFUSED
 
 
@@ -37,6 +37,8 @@ def test_arguments_are_passed_through_and_take_precedence() -> None:
     assert (found["gpu_memory_utilization"], found["compilation_config"]) == (0.5, {"mode": 3})
     assert found["tensor_parallel_size"] == 2
     assert "kv_cache_memory_bytes" not in found
+    shared = engine_arguments(EngineConfig(tensor_parallel_size=1), "model")
+    assert (shared["gpu_memory_utilization"], shared["kv_cache_memory_bytes"]) == (FREE_SHARE_AT_START, 256 << 20)
     assert engine_arguments(EngineConfig(), "model")["kv_cache_memory_bytes"] == EngineConfig().kv_cache_memory_bytes
 
 
