@@ -31,7 +31,7 @@ INNER_FLOORS = {
         {"context"},
         {"learner"},
         {"warmup", "rollout"},
-        {"cluster"},
+        {"cluster", "planning"},
         {"evaluation"},
         {"run"},
     ],

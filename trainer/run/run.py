@@ -39,6 +39,7 @@ from ..config.schema import RunConfig
 from ..context import RunContext
 from ..evaluation.in_run import Evaluator
 from ..learner.errors import RankFailed
+from ..planning.refusal import refuse_oversized
 from ..rollout.trainable import refuse_untrainable
 from ..shutdown import SHUTDOWN
 from ..telemetry.code_identity import git_revision, package_versions
@@ -99,6 +100,8 @@ def train(
     if config.is_offline:
         for reason in asyncio.run(refuse_forgeable(config, database, offline_source(config, database))):
             report(Note(f"not checked whether an agent can forge the rewards: {reason}"))
+    if not identity.resumes:
+        refuse_oversized(config)
     logs = LogFolder.of(run_folder(database, identity.name))
     with hold_run(database, identity.name, SHUTDOWN.abandon), logs.writing("driver"):
         SHUTDOWN.hint = "stopping; the same command resumes the run (a second signal ends it at once)"

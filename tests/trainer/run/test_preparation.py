@@ -7,9 +7,9 @@ import pytest
 import torch
 from turnwise.agents.tiny_model import new_model
 from turnwise.tests.agents.players import Stage, on_stage
-from turnwise.tests.trainer.episodes import tree_group
 from turnwise.tests.trainer.learner.train_samples import VOCABULARY
 from turnwise.tests.trainer.playing import run_context
+from turnwise.tests.trainer.rollout.episodes import tree_group
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.learner.backends.local import Learner

@@ -11,7 +11,7 @@ import pytest
 from turnwise.agents.rollout.control import LOSS_WEIGHT
 from turnwise.records import PolicyVersion, ScoredGroup, Source, Trajectory
 from turnwise.store.queries.lineage import BatchGroup, BatchMember, StoredUpdate
-from turnwise.tests.trainer.episodes import tree_group
+from turnwise.tests.trainer.rollout.episodes import tree_group
 from turnwise.trainer.algorithms.advantages.base import AdvantageEstimator
 from turnwise.trainer.algorithms.advantages.tree import TreeCredit
 from turnwise.trainer.algorithms.filters.samples.negative_advantage_weight import NegativeAdvantageWeight

@@ -21,9 +21,7 @@ from ...algorithms.losses.base import Need
 from ...algorithms.proximal.base import Weights
 from ..packing import MicroBatch
 from . import packed_attention as attention
-
-LOGITS_PER_CHUNK = 1 << 25
-"""Logits of one chunk, at most: 128 MiB in float32. A chunk has at least one row."""
+from .chunk_size import LOGITS_PER_CHUNK
 
 
 class TokenScores(NamedTuple):

@@ -9,8 +9,8 @@ import pytest
 import torch
 from turnwise.agents.tiny_model import new_model
 from turnwise.records import PolicyVersion
-from turnwise.tests.trainer.episodes import tree_group
 from turnwise.tests.trainer.learner.train_samples import VOCABULARY
+from turnwise.tests.trainer.rollout.episodes import tree_group
 from turnwise.trainer.algorithms.advantages.prime import PRIME
 from turnwise.trainer.algorithms.groups import Credit
 from turnwise.trainer.config.loading import parse_config

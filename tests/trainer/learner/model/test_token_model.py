@@ -10,9 +10,9 @@ from torch import Tensor
 from turnwise.agents.tiny_model import new_model
 from turnwise.errors import TurnwiseError
 from turnwise.records import Trajectory
-from turnwise.tests.trainer.episodes import tree_group
 from turnwise.tests.trainer.learner.test_batch import observed, sampled, step
 from turnwise.tests.trainer.learner.train_samples import VOCABULARY
+from turnwise.tests.trainer.rollout.episodes import tree_group
 from turnwise.trainer.algorithms.advantages.base import TokenLogprobs
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute

@@ -1,0 +1,128 @@
+"""Measure the peak memory of a learner on the CPU, and compare it with its plan.
+
+``python benchmarks/parts/learner_peak.py small`` trains a new model for two updates in this process and prints one
+JSON line. A measurement needs a process of its own, because a peak never falls.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+from turnwise.records import Sample
+from turnwise.trainer.algorithms.groups import TrainSample
+from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.learner.backends.local import Learner
+from turnwise.trainer.planning.learner_memory import LearnerMemory, Workload
+from turnwise.trainer.planning.model_shape import ModelShape
+from turnwise.trainer.planning.processes import RANK_BYTES, rank_parts
+
+UPDATES = 2
+"""The second one has the moments of the optimizer from its start."""
+MICRO_BATCHES = 2
+SEQUENCES = 4
+"""Per micro-batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A model and the tokens of its micro-batches."""
+
+    hidden: int
+    layers: int
+    vocabulary: int
+    tokens: int
+
+
+SIZES = {
+    "small": Size(256, 4, 4000, 1024),
+    "medium": Size(512, 8, 16_000, 1024),
+    "large": Size(1024, 8, 32_000, 512),
+}
+"""4, 33 and 126 million parameters."""
+
+
+def model_config(size: Size) -> object:
+    """Return the configuration of a Qwen3 with grouped queries."""
+    return AutoConfig.for_model(
+        "qwen3",
+        vocab_size=size.vocabulary,
+        hidden_size=size.hidden,
+        intermediate_size=3 * size.hidden,
+        num_hidden_layers=size.layers,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        head_dim=size.hidden // 8,
+        tie_word_embeddings=True,
+    )
+
+
+def write_model(size: Size, folder: str) -> None:
+    """Write a model in another process, whose memory does not count."""
+    child = os.fork()
+    if not child:
+        AutoModelForCausalLM.from_config(model_config(size), dtype=torch.float32).save_pretrained(folder)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def samples(size: Size) -> list[TrainSample]:
+    """Return samples of random tokens whose every token but the first is trained."""
+    rng, length = np.random.default_rng(0), size.tokens // SEQUENCES
+    made = []
+    for number in range(MICRO_BATCHES * SEQUENCES):
+        tokens = rng.integers(size.vocabulary, size=length, dtype=np.int32)
+        mask, zeros = np.ones(length, np.uint8), np.zeros(length, np.int32)
+        logprobs = np.full(length, -1.0, np.float32)
+        sample = Sample(f"t{number}", tokens, mask, logprobs, zeros, zeros, zeros, zeros.astype(np.int8))
+        advantages = np.full(length, (-1.0) ** number, np.float32)
+        made.append(TrainSample(sample, f"g{number // SEQUENCES}", advantages, mask.astype(np.float32), zeros))
+    return made
+
+
+def peak_bytes() -> int:
+    """Return the largest resident size of this process since ``reset_peak``."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+
+def reset_peak() -> None:
+    """Forget the resident sizes before now."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("size", choices=SIZES)
+    parser.add_argument("--activation-checkpointing", action="store_true")
+    options = parser.parse_args()
+    size = SIZES[options.size]
+    learner = {
+        "max_tokens_per_micro_batch": size.tokens,
+        "activation_checkpointing": options.activation_checkpointing,
+    }
+    config = parse_config({"name": "peak", "environments": [{"id": "any"}], "learner": learner})
+    with tempfile.TemporaryDirectory() as folder:
+        write_model(size, folder)
+        reset_peak()
+        backend = Learner(folder, config.learner, config.loss, config.proximal, 1.0)
+    weights = backend.weights()
+    for update in range(UPDATES):
+        backend.update(samples(size), 0.0, update, Random(0))  # noqa: S311 - one minibatch draws nothing
+        weights.write()
+    measured = peak_bytes()
+    shape = ModelShape.of(model_config(size))
+    memory = LearnerMemory(shape, config, Workload(size.tokens, size.tokens, is_split=True))
+    planned = RANK_BYTES + sum(rank_parts(memory).values()) + 4 * shape.parameters
+    result = {"parameters": shape.parameters, "planned_bytes": planned, "measured_bytes": measured}
+    print(json.dumps(result | {"plan_over_measured": round(planned / measured, 3)}))
+
+
+if __name__ == "__main__":
+    main()

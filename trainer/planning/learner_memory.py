@@ -1,0 +1,160 @@
+"""The memory of one rank of the learner: what it holds all the time, and the most that an update adds.
+
+Weights, gradients and both moments of AdamW are in float32. An update has its peak in one of four moments, of which
+the largest counts: at the output head, in the backward pass of the last decoder layer or of the first one, or in the
+optimizer step.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ..algorithms.losses.base import Need
+from ..config.schema import RunConfig
+from .activations import (
+    FLOAT32,
+    ComputeDtype,
+    layer_bytes,
+    layer_input_bytes,
+    logit_chunks,
+    logits_bytes,
+    passing_bytes,
+)
+from .model_shape import ModelShape
+
+MOMENTS = 2
+"""Tensors of AdamW's state per parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The tokens of one optimizer step."""
+
+    tokens: int
+    """Of the largest micro-batch."""
+    trained_tokens: int
+    """Of them, those whose logits are computed."""
+    is_split: bool
+    """Whether the step has several micro-batches per rank: the gradient of one exists during the next."""
+
+
+def largest_workload(config: RunConfig) -> Workload:
+    """Return the largest micro-batch that a run of this configuration may have: every episode fills its context.
+
+    A sample has at most ``max_context`` tokens. One longer than ``max_tokens_per_micro_batch`` is alone in a
+    micro-batch.
+    """
+    rollout, learner = config.rollout, config.learner
+    step = -(-rollout.groups_per_batch * rollout.group_size // learner.num_minibatches) * config.max_context
+    tokens = min(step, max(learner.max_tokens_per_micro_batch, config.max_context))
+    return Workload(tokens, tokens, step > tokens * learner.num_ranks)
+
+
+@dataclass(frozen=True)
+class LearnerMemory:
+    """Bytes of one rank, without those of the process itself."""
+
+    shape: ModelShape
+    config: RunConfig
+    work: Workload
+    dtype: ComputeDtype = field(init=False)
+
+    def __post_init__(self) -> None:
+        learner = self.config.learner
+        dtype = ComputeDtype(learner.dtype == "bfloat16", learner.backend == "fsdp")
+        object.__setattr__(self, "dtype", dtype)
+
+    @cached_property
+    def trained(self) -> int:
+        """Parameters that are trained."""
+        return self.shape.parameters
+
+    @cached_property
+    def parts(self) -> dict[str, int]:
+        """Bytes by part, at the moment of the peak."""
+        lasting = self._lasting()
+        peak = max(self._moments(), key=lambda moment: sum(moment.values()))
+        return {name: size for name, size in (lasting | peak).items() if size}
+
+    @property
+    def total(self) -> int:
+        """Bytes at the peak."""
+        return sum(self.parts.values())
+
+    def _lasting(self) -> dict[str, int]:
+        """Return what exists from one update to the next."""
+        config, ranks = self.config, self.config.learner.num_ranks
+        parameters = self.shape.parameters
+        weights = FLOAT32 * parameters // ranks
+        copies = 0
+        if config.needs_reference:
+            copies += 1
+        if config.proximal.reads_weights:
+            copies += 1
+        if config.advantage.needs_token_model:
+            copies += 2 + MOMENTS
+        return {
+            "weights": weights,
+            "optimizer": MOMENTS * FLOAT32 * self.trained // ranks,
+            "other models": copies * weights,
+        }
+
+    def _moments(self) -> list[dict[str, int]]:
+        """Return what else exists at each moment of an update that may be its peak."""
+        shape, learner, work = self.shape, self.config.learner, self.work
+        all_gradients = FLOAT32 * self.trained // learner.num_ranks
+        step = {
+            "gradients": all_gradients,
+            "trust region": all_gradients if learner.max_kl else 0,
+        }
+        per_layer = layer_bytes(shape, self.dtype) * work.tokens
+        kept = shape.layers * per_layer
+        if learner.activation_checkpointing:
+            kept = shape.layers * layer_input_bytes(shape, self.dtype) * work.tokens
+        passing = passing_bytes(shape) * work.tokens
+        again = per_layer if learner.activation_checkpointing else 0
+        head, layer = self._head_gradient(), FLOAT32 * self.trained // learner.num_ranks // shape.layers
+        gathered, reduced = self._gathered()
+        low_weights = self._converted_weights()
+        return [
+            {
+                "gradients": all_gradients + head if work.is_split else head,
+                "activations": kept + low_weights,
+                "logits": logits_bytes(shape, work.trained_tokens, self._entropy()),
+                "gathered": gathered,
+            },
+            {
+                "gradients": all_gradients if work.is_split else min(all_gradients, head + layer),
+                "activations": kept + again + passing + low_weights,
+                "gathered": gathered + reduced,
+            },
+            {"gradients": all_gradients, "activations": per_layer + passing, "gathered": gathered + reduced},
+            step,
+        ]
+
+    def _entropy(self) -> Need | None:
+        needs = self.config.loss.needs
+        return next((one for one in (Need.ENTROPY_GRADIENT, Need.ENTROPY) if one in needs), None)
+
+    def _head_gradient(self) -> int:
+        """Return the bytes of the output head's gradient, and of one more that is added to it, chunk by chunk."""
+        chunks = logit_chunks(self.shape, self.work.trained_tokens)
+        return FLOAT32 * self.shape.embedding_parameters * (2 if chunks > 1 or self.work.is_split else 1)
+
+    def _converted_weights(self) -> int:
+        """Return the bytes of the copies that autocast makes of the weights for their gradient."""
+        if not self.dtype.is_bfloat16 or self.dtype.is_sharded:
+            return 0
+        layers = 1 if self.config.learner.activation_checkpointing else self.shape.layers
+        linear = sum(inputs * outputs for inputs, outputs in self.shape.linear_layers)
+        return self.dtype.weight_bytes * (layers * linear + self.shape.embedding_parameters)
+
+    def _gathered(self) -> tuple[int, int]:
+        """Return the bytes of whole weights on a rank of FSDP, and of the whole gradients before their reduction.
+
+        The weights outside of the layers are whole during the pass; of the layers, the present one and the next.
+        """
+        if not self.dtype.is_sharded:
+            return 0, 0
+        shape = self.shape
+        weights = self.dtype.weight_bytes * (shape.root_parameters + 2 * shape.layer_parameters)
+        return weights, FLOAT32 * (shape.root_parameters + 2 * shape.layer_parameters)

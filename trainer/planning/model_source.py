@@ -1,0 +1,60 @@
+"""Which model a run has: the configuration of a Hugging Face model, or a tiny model that the run creates."""
+
+from pathlib import Path
+
+from ...agents.model_folder import is_hub_id
+from ...errors import TurnwiseError
+from ..config.schema import RunConfig
+from ..warmup.vocabulary import closed_vocabulary
+from .model_shape import ModelShape
+
+SPECIAL_TOKENS = 3
+"""Tokens of a tiny model that are not words of its environments."""
+
+
+def model_shape(config: RunConfig) -> ModelShape:
+    """Return the shape of the model to train. Of a given model only ``config.json`` is read.
+
+    Raises:
+        TurnwiseError: the model has no readable ``config.json``, or no vocabulary for a new model exists.
+    """
+    if config.model.path is not None:
+        return shape_in(config.model.path)
+    new = config.model.new
+    return ModelShape(
+        model_type=new.architecture,
+        hidden=new.hidden,
+        layers=new.layers,
+        heads=new.heads,
+        kv_heads=new.heads,
+        head_dim=new.hidden // new.heads,
+        intermediate=2 * new.hidden,
+        vocabulary=len(closed_vocabulary(config.environments)) + SPECIAL_TOKENS,
+        is_tied=new.tie_embeddings,
+    )
+
+
+def shape_in(model: str) -> ModelShape:
+    """Return the shape of a model: of its folder, or of a hub id, of which `config.json` alone is fetched.
+
+    Raises:
+        TurnwiseError: its configuration cannot be found, or transformers cannot read it.
+    """
+    from transformers import AutoConfig  # takes a second to import
+
+    if not (Path(model) / "config.json").exists() and not is_hub_id(model):
+        raise TurnwiseError(
+            f"`model.path`: `{model}` is neither a Hugging Face model folder (no config.json) nor a hub id, so its "
+            "memory cannot be planned: `hf download NAME config.json --local-dir FOLDER` fetches the one file that is "
+            "needed"
+        )
+    try:
+        config = AutoConfig.from_pretrained(model)
+    except (OSError, ValueError, KeyError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise TurnwiseError(
+            f"`model.path`: the configuration of `{model}` cannot be read, so its memory cannot be planned: {reason}. "
+            "`hf download NAME config.json --local-dir FOLDER` fetches it where the hub can be reached; then set "
+            "`model.path` to the folder"
+        ) from error
+    return ModelShape.of(config)

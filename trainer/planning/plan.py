@@ -1,0 +1,115 @@
+"""The plan of a run: the memory of each process, what each place has, and what does not fit."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...errors import TurnwiseError
+from ..config.schema import RunConfig
+from .engine_memory import EngineMemory
+from .flow import Flow, expected_flow
+from .machine import Machine
+from .model_shape import ModelShape
+from .model_source import model_shape
+from .processes import HOST, Process, gpus_of, planned_processes
+
+GPU_RESERVE = 0.1
+"""Share of a GPU that is left for CUDA contexts, workspaces of kernels, captured graphs and fragmentation: an
+allowance, not a measurement."""
+GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The memory of the host or of one GPU."""
+
+    name: str
+    needed: int
+    available: int | None
+    """None if the machine is not known."""
+
+    @property
+    def overshoot(self) -> int:
+        """Bytes that do not fit; 0 if all do, or if the machine is not known."""
+        return 0 if self.available is None else max(0, self.needed - self.available)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The sizes of a run. Bytes, unless the name says otherwise."""
+
+    shape: ModelShape
+    processes: list[Process]
+    places: list[Place]
+    engine: EngineMemory
+    flow: Flow
+    refusals: list[str]
+    """One sentence per reason why the run cannot fit; empty if it fits."""
+
+    @property
+    def overshoot(self) -> int:
+        """Bytes that do not fit, over all places."""
+        return sum(place.overshoot for place in self.places)
+
+
+def plan_run(config: RunConfig, machine: Machine, shape: ModelShape | None = None) -> Plan:
+    """Return the plan of a run on a machine.
+
+    Args:
+        machine: the host of the learner. Its GPUs may be empty if they are not known.
+        shape: of the model; read from the configuration by default.
+
+    Raises:
+        TurnwiseError: the configuration of the model is missing or has no known shape, or vLLM sizes the cache.
+    """
+    if "gpu_memory_utilization" in (config.engine.model_extra or {}):
+        raise TurnwiseError(
+            "`engine.gpu_memory_utilization` leaves the size of the cache to vLLM, so it cannot be planned: set "
+            "`engine.kv_cache_memory_bytes` instead"
+        )
+    shape = shape or model_shape(config)
+    processes = planned_processes(config, shape)
+    engine = EngineMemory(shape, config.engine, config.max_context)
+    places = _places(processes, config, machine)
+    refusals = [] if config.is_offline else _engine_refusals(engine)
+    needed_gpus = gpus_of(config)
+    if machine.gpus and needed_gpus > len(machine.gpus) and config.ray_address is None:
+        refusals.append(f"the run needs {needed_gpus} GPUs, and this machine has {len(machine.gpus)}")
+    refusals += [
+        f"{place.name} needs {size(place.needed)}, and has {size(place.available)}"
+        for place in places
+        if place.available is not None and place.overshoot
+    ]
+    return Plan(shape, processes, places, engine, expected_flow(config), refusals)
+
+
+def size(number: int | None) -> str:
+    """Return bytes in GiB or MiB."""
+    if number is None:
+        return "unknown"
+    return f"{number / GIB:.1f} GiB" if number >= GIB else f"{number / (1 << 20):.0f} MiB"
+
+
+def _places(processes: list[Process], config: RunConfig, machine: Machine) -> list[Place]:
+    needed: dict[str, int] = {}
+    for one in processes:
+        needed[one.place] = needed.get(one.place, 0) + one.count * one.total
+    available: Mapping[str, int] = {
+        **({} if config.ray_address else {HOST: machine.memory}),
+        **{f"gpu {number}": int(total * (1 - GPU_RESERVE)) for number, total in enumerate(machine.gpus)},
+    }
+    return [Place(name, total, available.get(name)) for name, total in sorted(needed.items())]
+
+
+def _engine_refusals(engine: EngineMemory) -> list[str]:
+    """Return the reasons for which vLLM would not start."""
+    found = []
+    if engine.shape.heads % engine.devices:
+        found.append(
+            f"`engine.tensor_parallel_size` {engine.devices} does not divide the {engine.shape.heads} attention heads"
+        )
+    if engine.config.kv_cache_memory_bytes < engine.smallest_cache_bytes and not engine.shape.has_windows:
+        found.append(
+            f"`engine.kv_cache_memory_bytes` holds {engine.cached_tokens} tokens, and one context has "
+            f"{engine.max_context}"
+        )
+    return found
