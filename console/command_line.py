@@ -16,7 +16,7 @@ import typer
 from .. import __version__
 from ..errors import TurnwiseError
 from ..logs import set_level
-from .commands import db, doctor, envs, evaluate, logs, model, runs, sandbox, train
+from .commands import db, doctor, envs, evaluate, logs, model, plan, runs, sandbox, train
 from .commands.episodes import exchange, lineage, replay, score, trajectories
 from .terminal.sanitize import indented
 
@@ -34,6 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("train")(train.train)
+app.command("plan")(plan.plan)
 app.command("eval")(evaluate.evaluate)
 app.command("replay")(replay.replay)
 app.command("export")(exchange.export_trajectories)

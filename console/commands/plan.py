@@ -1,0 +1,125 @@
+"""``turnwise plan``: the memory, tokens and staleness of a run, before anything starts."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..options import Json, Overrides
+
+if TYPE_CHECKING:
+    from ...trainer.planning.machine import Machine
+    from ...trainer.planning.plan import Place, Plan
+
+
+def plan(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.toml", help="Configuration of the run.")],
+    overrides: Overrides = None,
+    memory: Annotated[
+        str | None,
+        typer.Option("--memory", metavar="SIZE", help="Memory of the host, such as 64GiB; default: that of this one."),
+    ] = None,
+    gpus: Annotated[
+        int | None, typer.Option("--gpus", min=0, help="GPUs of the host; default: those of this one.")
+    ] = None,
+    gpu_memory: Annotated[
+        str | None, typer.Option("--gpu-memory", metavar="SIZE", help="Memory of each GPU, such as 24GiB.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Compute the sizes of a run; exit 1 if it cannot fit, and name settings with which it fits. Nothing is started."""
+    from ...trainer.config.loading import load_config
+    from ...trainer.planning.model_source import model_shape
+    from ...trainer.planning.plan import plan_run
+    from ...trainer.planning.processes import gpus_of
+    from ...trainer.planning.remedies import find_remedies
+
+    run = load_config(config, overrides)
+    machine = _machine(memory, gpus, gpu_memory, gpus_of(run))
+    shape = model_shape(run)
+    found = plan_run(run, machine, shape)
+    ways = find_remedies(run, machine, shape) if found.refusals else []
+    if as_json:
+        from ..terminal.output import print_json
+
+        print_json(_document(found, ways))
+    else:
+        _print(found, ways)
+    if found.refusals:
+        raise typer.Exit(1)
+
+
+def _machine(memory: str | None, gpus: int | None, gpu_memory: str | None, needed: int) -> "Machine":
+    """Return this machine with the given sizes; a size of GPUs without a number means as many as the run needs."""
+    from ...trainer.planning.machine import Machine, parse_size, this_machine
+
+    own = this_machine()
+    sizes = own.gpus if gpus is None else own.gpus[:gpus]
+    if gpu_memory is not None:
+        sizes = (parse_size(gpu_memory),) * (needed if gpus is None else gpus)
+    return Machine(own.memory if memory is None else parse_size(memory), sizes)
+
+
+def _document(plan: "Plan", ways: list[list[str]]) -> dict[str, Any]:
+    return {
+        "model": {"type": plan.shape.model_type, "parameters": plan.shape.parameters},
+        "processes": [
+            {"name": one.name, "place": one.place, "count": one.count, "bytes": one.total, "parts": one.parts}
+            for one in plan.processes
+        ],
+        "places": [
+            {"name": one.name, "needed_bytes": one.needed, "available_bytes": one.available} for one in plan.places
+        ],
+        "engine": {
+            "bytes_per_token": plan.engine.bytes_per_token,
+            "cached_tokens": plan.engine.cached_tokens,
+            "max_context": plan.engine.max_context,
+        },
+        "flow": plan.flow,
+        "refusals": plan.refusals,
+        "remedies": ways,
+    }
+
+
+def _print(plan: "Plan", ways: list[list[str]]) -> None:
+    from ...trainer.planning.plan import GPU_RESERVE, size
+    from ...trainer.planning.processes import HOST
+    from ..terminal.output import print_fields, print_table, print_text
+
+    rows = [(one.name, str(one.count), one.place, size(one.total), _parts(one.parts)) for one in plan.processes]
+    print_table(("process", "count", "place", "each", "of it"), rows, empty="no processes")
+    places = [(one.name, size(one.needed), size(one.available), _verdict(one)) for one in plan.places]
+    print_table(("place", "needs", "has", ""), places, empty="no places")
+    flow, engine = plan.flow, plan.engine
+    has_gpus = any(one.name != HOST for one in plan.places)
+    print_fields(
+        {
+            "model": f"{plan.shape.model_type}, {plan.shape.parameters:,} parameters",
+            "reserve": f"{GPU_RESERVE:.0%} of each GPU is left free" if has_gpus else "",
+            "in flight": f"{flow.groups} groups, {flow.episodes} episodes, at most {flow.tokens:,} tokens",
+            "kv cache": f"{engine.cached_tokens:,} tokens per engine, or {engine.cached_contexts} full contexts of "
+            f"{engine.max_context:,}",
+            "update": f"at most {flow.tokens_per_update:,} tokens",
+            "staleness": f"{flow.staleness:.1f} updates expected for the first token of an episode, at most "
+            f"{flow.max_staleness}",
+        }
+    )
+    for refusal in plan.refusals:
+        print_text(f"cannot fit: {refusal}")
+    for way in ways:
+        print_text("fits with: " + " ".join(f"--set {one}" for one in way))
+    if plan.refusals and not ways:
+        print_text("no setting makes it fit: choose a smaller model, or a machine with more memory")
+
+
+def _verdict(place: "Place") -> str:
+    if place.available is None:
+        return ""
+    return "does not fit" if place.overshoot else "fits"
+
+
+def _parts(parts: dict[str, int]) -> str:
+    from ...trainer.planning.plan import size
+
+    largest = sorted(parts.items(), key=lambda item: -item[1])
+    return ", ".join(f"{name} {size(count)}" for name, count in largest if count >> 20)

@@ -1,0 +1,62 @@
+"""`turnwise plan` on every example, with the published sizes of its model."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from turnwise.tests.console.conftest import Turnwise
+from turnwise.tests.trainer.planning.planned_runs import model_folder
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+CPU = ("quickstart", "tiny_code")
+GPU = {"gpu_24gb": ("24GiB", "qwen3-0.6b"), "eight_gpus": ("80GiB", "qwen3-4b")}
+HOST = ("--memory", "64GiB")
+
+
+@pytest.mark.parametrize("name", CPU)
+def test_an_example_for_cpus_fits_on_a_small_machine(turnwise: Turnwise, name: str) -> None:
+    found = turnwise("plan", EXAMPLES / f"{name}.toml", "--memory", "8GiB", "--json")
+    assert found.code == 0
+    assert [place["name"] for place in json.loads(found.out)["places"]] == ["memory"]
+
+
+@pytest.mark.parametrize("name", GPU)
+def test_an_example_for_gpus_fits_on_those_it_names(turnwise: Turnwise, tmp_path: Path, name: str) -> None:
+    size, model = GPU[name]
+    path = f"model.path={model_folder(model, tmp_path)}"
+    found = turnwise("plan", EXAMPLES / f"{name}.toml", "--set", path, "--gpu-memory", size, *HOST)
+    assert found.code == 0, found.out
+    assert "does not fit" not in found.out
+
+
+def test_every_example_is_planned() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.toml")} >= {*CPU, *GPU}
+
+
+def test_a_run_that_cannot_fit_exits_1_and_names_what_would(turnwise: Turnwise, tmp_path: Path) -> None:
+    path = f"model.path={model_folder('qwen3-0.6b', tmp_path)}"
+    refused = turnwise("plan", EXAMPLES / "gpu_24gb.toml", "--set", path, "--gpu-memory", "16GiB", *HOST)
+    assert refused.code == 1
+    assert "cannot fit: gpu 0 needs" in refused.out
+    way = refused.out.partition("fits with: --set ")[2].split()[0]
+    fits = turnwise(
+        "plan", EXAMPLES / "gpu_24gb.toml", "--set", path, "--set", way, "--gpu-memory", "16GiB", "--json", *HOST
+    )
+    assert (fits.code, json.loads(fits.out)["refusals"]) == (0, [])
+
+
+def test_a_model_that_is_not_here_is_named(turnwise: Turnwise, tmp_path: Path) -> None:
+    shutil.copy(EXAMPLES / "gpu_24gb.toml", tmp_path)
+    found = turnwise("plan", tmp_path / "gpu_24gb.toml", "--set", f"model.path={tmp_path / 'missing'}")
+    assert found.code == 2
+    assert "hf download" in found.err
+
+
+def test_a_training_run_that_cannot_fit_is_refused_before_it_starts(turnwise: Turnwise, tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/runs/turnwise.db"
+    tiny_cache = "engine.kv_cache_memory_bytes=65536"
+    found = turnwise("train", EXAMPLES / "quickstart.toml", "--set", tiny_cache, "--store", store)
+    assert found.code == 2
+    assert "the run cannot fit: `engine.kv_cache_memory_bytes` holds" in found.err
+    assert "It fits with `--set engine.kv_cache_memory_bytes=" in found.err
