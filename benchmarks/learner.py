@@ -7,8 +7,11 @@
   ``--check-tokens`` measures both ways with real tensors as well, each in a separate process, to check the count.
 * state: bytes of weights, gradient and AdamW's moments of a model with the shapes of Qwen3-0.6B, all of whose weights
   are trained, and with a LoRA adapter of rank 16; and the bytes that each update sends to an engine.
+* plan: ``turnwise plan`` over the measured peak of a learner, for three sizes, each in a separate process.
 * speed: tokens per second of CPU time of a whole update against the bare matrix products of the same shapes, the floor;
   the two alternate, and the least time of each counts.
+* packing: tokens per second of CPU time on samples of 64 to 512 tokens, packed against padded to the longest.
+* ranks: tokens per second of wall time of the backend ``fsdp`` with one and with two ranks, in Ray actors.
 """
 
 import argparse
@@ -19,11 +22,12 @@ import sys
 import tempfile
 from pathlib import Path
 from random import Random
-from time import process_time
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 import torch
+from parts.learner_peak import SIZES
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -33,7 +37,9 @@ from turnwise.trainer.algorithms.groups import TrainSample
 from turnwise.trainer.algorithms.losses.base import Need
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
+from turnwise.trainer.cluster.runtime import start_ray, stop_ray
 from turnwise.trainer.config.sections import LearnerConfig, LoraConfig
+from turnwise.trainer.learner.backends.fsdp import FsdpLearner
 from turnwise.trainer.learner.backends.local import Learner
 from turnwise.trainer.learner.model import packed_attention, token_scores
 from turnwise.trainer.learner.model.activation_checkpointing import checkpoint_activations
@@ -55,6 +61,8 @@ QWEN3_600M = {
     "tie_word_embeddings": True,
 }
 """The shapes of Qwen3-0.6B."""
+WORDS = 4000
+"""Vocabulary of the model whose speed is measured."""
 
 
 def scorer(vocabulary: int, layers: int = 1) -> TokenScorer:
@@ -143,25 +151,34 @@ def state_bytes(lora: LoraConfig | None) -> tuple[int, int]:
     return sum(one.nbytes for one in model.parameters()) + 3 * trained, trained
 
 
-def state() -> dict[str, int | float]:
+def state(_: argparse.Namespace) -> dict[str, int | float]:
     (whole, published), (adapted, sent) = state_bytes(None), state_bytes(LoraConfig(rank=16))
     result = {"state_bytes": whole, "lora_state_bytes": adapted, "published_bytes": published, "lora_sent_bytes": sent}
     return result | {"lora_state_ratio": whole / adapted, "lora_sent_ratio": published / sent}
 
 
-def training_samples(count: int, length: int, vocabulary: int) -> list[TrainSample]:
-    """Return samples of random tokens, a quarter of them trained."""
-    rng = np.random.default_rng(0)
-    mask = (np.arange(length) % 4 == 3).astype(np.uint8)
+def random_sample(number: int, length: int, vocabulary: int, padded_length: int = 0) -> TrainSample:
+    """Return a sample of random tokens, a quarter of them trained, padded with tokens that are not."""
+    whole = max(length, padded_length)
+    tokens = np.random.default_rng(number).integers(vocabulary, size=whole, dtype=np.int32)
+    places = np.arange(whole)
+    mask = ((places % 4 == 3) & (places < length)).astype(np.uint8)
     ints = mask.astype(np.int32)
     logprobs = np.where(mask, -1.0, np.nan).astype(np.float32)
-    made = []
-    for number in range(count):
-        tokens = rng.integers(vocabulary, size=length, dtype=np.int32)
-        sample = Sample(f"t{number}", tokens, mask, logprobs, ints, ints - 1, ints - 1, (ints - 1).astype(np.int8))
-        advantages = np.full(length, (-1.0) ** number, np.float32)
-        made.append(TrainSample(sample, f"g{number // 8}", advantages, mask.astype(np.float32), ints))
-    return made
+    sample = Sample(f"t{number}", tokens, mask, logprobs, ints, ints - 1, ints - 1, (ints - 1).astype(np.int8))
+    advantages = np.full(whole, (-1.0) ** number, np.float32)
+    return TrainSample(sample, f"g{number // 8}", advantages, mask.astype(np.float32), ints)
+
+
+def training_samples(count: int, length: int, vocabulary: int) -> list[TrainSample]:
+    """Return samples of equal length."""
+    return [random_sample(number, length, vocabulary) for number in range(count)]
+
+
+def speed_model(folder: str, options: argparse.Namespace) -> Path:
+    """Write the model whose speed is measured."""
+    words = [f"w{number}" for number in range(WORDS)]
+    return new_model(f"{folder}/model", words, hidden=options.hidden, layers=4, heads=8, tie=False)
 
 
 def bare_products(model: torch.nn.Module, tokens: int, trained: int) -> None:
@@ -177,13 +194,11 @@ def bare_products(model: torch.nn.Module, tokens: int, trained: int) -> None:
 
 def speed(options: argparse.Namespace) -> dict[str, float]:
     """Return tokens per second of an update and of its bare products, and their ratio."""
-    words = [f"w{number}" for number in range(4000)]
-    samples = training_samples(8, 256, len(words))
+    samples = training_samples(8, 256, WORDS)
     tokens = sum(len(one.sample.tokens) for one in samples)
     config = LearnerConfig(max_tokens_per_micro_batch=tokens)
     with tempfile.TemporaryDirectory() as folder:
-        model = new_model(f"{folder}/model", words, hidden=options.hidden, layers=4, heads=8, tie=False)
-        learner = Learner(model, config, DecoupledPPO(), Recompute(), 1.0)
+        learner = Learner(speed_model(folder, options), config, DecoupledPPO(), Recompute(), 1.0)
     times: dict[str, list[float]] = {"update": [], "bare": []}
     for update in range(options.repeats):
         start = process_time()
@@ -193,7 +208,63 @@ def speed(options: argparse.Namespace) -> dict[str, float]:
         bare_products(learner.model, tokens, tokens // 4)
         times["bare"].append(process_time() - start)
     found = {f"{name}_tokens_per_s": tokens / min(values) for name, values in times.items()}
-    return found | {"speed_over_bare": min(times["bare"]) / min(times["update"])}
+    return found | {"learner_over_matmul": min(times["bare"]) / min(times["update"])}
+
+
+def planned_peaks(_: argparse.Namespace) -> dict[str, Any]:
+    """Return the plan over the measured peak of each size."""
+    program = str(Path(__file__).with_name("parts") / "learner_peak.py")
+    found = {}
+    for size in SIZES:
+        output = subprocess.check_output([sys.executable, program, size], text=True)
+        found[size] = json.loads(output.splitlines()[-1])
+    return {
+        "plan_over_measured": {size: one["plan_over_measured"] for size, one in found.items()},
+        "measured_peak_bytes": {size: one["measured_bytes"] for size, one in found.items()},
+    }
+
+
+def packing(options: argparse.Namespace) -> dict[str, float]:
+    """Return tokens per second of CPU time, packed and padded; tokens of the padding do not count."""
+    lengths = [int(one) for one in np.random.default_rng(1).integers(64, 513, size=16)]
+    packed, padded = (
+        [random_sample(number, length, WORDS, whole) for number, length in enumerate(lengths)]
+        for whole in (0, max(lengths))
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        learner = Learner(speed_model(folder, options), LearnerConfig(), DecoupledPPO(), Recompute(), 1.0)
+    times: dict[str, list[float]] = {"packed": [], "padded": []}
+    for update in range(options.repeats):
+        for name, samples in (("packed", packed), ("padded", padded)):
+            start = process_time()
+            learner.update(samples, 0.0, update, Random(0))  # noqa: S311 - one minibatch draws nothing
+            times[name].append(process_time() - start)
+    found = {f"{name}_tokens_per_s": sum(lengths) / min(values) for name, values in times.items()}
+    return found | {"packed_over_padded": min(times["padded"]) / min(times["packed"])}
+
+
+def ranks(options: argparse.Namespace) -> dict[str, float]:
+    """Return tokens per second of wall time of the backend `fsdp`, by its number of ranks."""
+    samples = training_samples(16, 256, WORDS)
+    tokens = sum(len(one.sample.tokens) for one in samples)
+    start_ray()
+    found = {}
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            model = speed_model(folder, options)
+            for size in (1, 2):
+                config = LearnerConfig(backend="fsdp", num_ranks=size)
+                learner = FsdpLearner(model, config, DecoupledPPO(), Recompute(), 1.0)
+                times = []
+                for update in range(options.repeats):
+                    start = perf_counter()
+                    learner.update(samples, 0.0, update, Random(0))  # noqa: S311 - one minibatch draws nothing
+                    times.append(perf_counter() - start)
+                learner.close()
+                found[f"fsdp_{size}_tokens_per_s"] = tokens / min(times)
+    finally:
+        stop_ray()
+    return found | {"two_ranks_over_one": found["fsdp_2_tokens_per_s"] / found["fsdp_1_tokens_per_s"]}
 
 
 def main() -> None:
@@ -203,13 +274,28 @@ def main() -> None:
     parser.add_argument("--check-tokens", type=int, default=0, help="measure real tensors of this many tokens too")
     parser.add_argument("--hidden", type=int, default=512, help="hidden size of the model whose speed is measured")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument(
+        "--only", action="append", metavar="PART", help="memory, state, plan, speed, packing or ranks; repeatable"
+    )
     parser.add_argument("--resident", choices=WAYS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.resident:
         set_way(options.resident)
         print(resident_bytes(options.check_tokens, options.vocabulary))
         return
-    print(json.dumps(memory(options) | state() | speed(options)))
+    parts = {
+        "memory": memory,
+        "state": state,
+        "plan": planned_peaks,
+        "speed": speed,
+        "packing": packing,
+        "ranks": ranks,
+    }
+    result: dict[str, Any] = {}
+    for name, part in parts.items():
+        if not options.only or name in options.only:
+            result |= part(options)
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":
