@@ -9,7 +9,7 @@ from turnwise.tests.soak.methods import METHODS
 from turnwise.tests.soak.proofs import COMMON
 from turnwise.trainer.config.loading import load_config
 
-METRICS = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text()
+METRICS = (Path(__file__).resolve().parents[2] / "docs" / "guide" / "metrics.md").read_text()
 
 
 @pytest.mark.parametrize("name", METHODS)

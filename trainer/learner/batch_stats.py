@@ -54,7 +54,7 @@ def batch_items(batch: Batch, fresh: Collection[str], details: Mapping[str, byte
 
 
 def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
-    """Return the metrics of a batch by name; ``docs/metrics.md`` explains each.
+    """Return the metrics of a batch by name; ``docs/guide/metrics.md`` explains each.
 
     Args:
         groups: the leased groups, each trained on for the first time.

@@ -40,7 +40,7 @@ class UpdateResult:
     update: int
     """Updates done, this one included."""
     metrics: dict[str, Any]
-    """Metrics by name, as stored; ``docs/metrics.md`` explains each."""
+    """Metrics by name, as stored; ``docs/guide/metrics.md`` explains each."""
 
 
 class UpdateStep:

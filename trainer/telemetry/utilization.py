@@ -10,7 +10,7 @@ class Utilization:
         self._busy_s = busy_s
 
     def since_last(self, busy_s: float, learner_s: float, seconds: float) -> dict[str, float]:
-        """Return the fractions of the last ``seconds``, by metric; ``docs/metrics.md`` explains each.
+        """Return the fractions of the last ``seconds``, by metric; ``docs/guide/metrics.md`` explains each.
 
         Args:
             busy_s: seconds that the engines have computed so far, summed; a restarted engine begins again at 0.

@@ -24,7 +24,7 @@ from turnwise.trainer.evaluation.heldout import EvalResult
 from turnwise.trainer.learner.update import UpdateResult, UpdateStep
 from turnwise.trainer.telemetry.events import UpdateDone
 
-DOCUMENTED = Path(__file__).parents[3] / "docs" / "metrics.md"
+DOCUMENTED = Path(__file__).parents[3] / "docs" / "guide" / "metrics.md"
 SITE = {"id": "turnwise/TextSite-v0", "options": {"family": "find"}}
 BATCH = {"groups_per_batch": 1, "max_concurrent_groups": 4}
 

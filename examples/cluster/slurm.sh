@@ -1,0 +1,33 @@
+#!/bin/bash
+# One training run on a SLURM allocation: `sbatch examples/cluster/slurm.sh examples/eight_gpus.toml`. See docs/cluster.md.
+#SBATCH --job-name=turnwise
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=8
+#SBATCH --cpus-per-task=64
+#SBATCH --mem=128G
+#SBATCH --time=24:00:00
+#SBATCH --signal=B:TERM@180
+set -euo pipefail
+
+config=$1
+: "${TURNWISE_STORE:?a PostgreSQL URL without its password; the password is in ~/.pgpass on every node}"
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+address=$(srun --nodes=1 --ntasks=1 --nodelist="${nodes[0]}" hostname --ip-address | cut -d' ' -f1)
+export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=$HOME/.turnwise/ray_token RAY_USAGE_STATS_ENABLED=0
+export RAY_ADDRESS=$address:6379
+
+srun --nodes=1 --ntasks=1 --nodelist="${nodes[0]}" --overlap \
+    ray start --head --node-ip-address="$address" --port=6379 --include-dashboard=false --block &
+until ray health-check --address="$RAY_ADDRESS"; do sleep 2; done
+if ((${#nodes[@]} > 1)); then
+    others=$(IFS=,; echo "${nodes[*]:1}")
+    srun --nodes=$((${#nodes[@]} - 1)) --ntasks=$((${#nodes[@]} - 1)) --nodelist="$others" --overlap \
+        ray start --address="$RAY_ADDRESS" --num-gpus=0 --labels=turnwise=sandboxes --block &
+fi
+
+# SIGTERM comes three minutes before the time limit and stops the run; the next job with the same command resumes it.
+srun --nodes=1 --ntasks=1 --nodelist="${nodes[0]}" --overlap turnwise train "$config" --store "$TURNWISE_STORE" &
+trainer=$!
+trap 'kill -TERM "$trainer"' TERM
+wait "$trainer" || wait "$trainer"
