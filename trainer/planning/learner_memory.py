@@ -65,8 +65,11 @@ class LearnerMemory:
 
     @cached_property
     def trained(self) -> int:
-        """Parameters that are trained."""
-        return self.shape.parameters
+        """Parameters that are trained; those of a LoRA adapter as if it had all linear layers."""
+        shape, lora = self.shape, self.config.learner.lora
+        if lora is None:
+            return shape.parameters
+        return shape.layers * lora.rank * sum(inputs + outputs for inputs, outputs in shape.linear_layers)
 
     @cached_property
     def parts(self) -> dict[str, int]:
@@ -137,6 +140,8 @@ class LearnerMemory:
 
     def _head_gradient(self) -> int:
         """Return the bytes of the output head's gradient, and of one more that is added to it, chunk by chunk."""
+        if self.config.learner.lora is not None:
+            return 0
         chunks = logit_chunks(self.shape, self.work.trained_tokens)
         return FLOAT32 * self.shape.embedding_parameters * (2 if chunks > 1 or self.work.is_split else 1)
 

@@ -50,3 +50,11 @@ def test_the_largest_micro_batch_holds_a_full_context() -> None:
     assert largest_workload(config) == Workload(4096, 4096, is_split=True)
     whole = run_config(horizon={"max_context": 64}, learner={"max_tokens_per_micro_batch": 1 << 20})
     assert largest_workload(whole) == Workload(16 * 8 * 64, 16 * 8 * 64, is_split=False)
+
+
+def test_an_adapter_alone_has_gradients_and_moments() -> None:
+    shape = small_shape()
+    parts = LearnerMemory(shape, run_config(learner={"lora": {"rank": 8}}), WORK).parts
+    adapter = 4 * 8 * sum(inputs + outputs for inputs, outputs in shape.linear_layers)
+    assert (parts["weights"], parts["optimizer"]) == (4 * shape.parameters, 8 * adapter)
+    assert parts["gradients"] == 4 * adapter
