@@ -14,6 +14,7 @@ import contextlib
 import itertools
 import logging
 import os
+import socket
 import sys
 import uuid
 from collections.abc import Sequence
@@ -138,15 +139,15 @@ class Engine:
         queue.filled.clear()
         return self._incarnation, self._version, completions
 
-    async def update_weights(self, info: dict[str, Any], version: int) -> None:
+    async def update_weights(self, offer: dict[str, Any], version: int) -> None:
         """Load weights in flight and serve them as ``version``. If that fails, the engine's process ends, and Ray
         restarts it.
 
-        ``info`` is the result of the trainer's side of the weight transport: ``WeightWriter.write`` for ``shm``.
+        ``offer`` is the result of ``WeightSender.offer`` of a weight transport.
         """
         async with self._updating:
             try:
-                await self._core.update(info, version)
+                await self._core.update(offer, version)
             except Exception as error:
                 print(f"weights of version {version} could not be loaded: {error!r}", file=sys.stderr, flush=True)
                 LOG.exception("weights could not be loaded; the process ends", extra={"version": version})
@@ -166,13 +167,14 @@ class Engine:
             self._serve(version)
 
     async def info(self) -> dict[str, Any]:
-        """Return the engine's state: version, incarnation, process id, requests, tokens, share of cached prompt
+        """Return the engine's state: version, incarnation, process id, host, requests, tokens, share of cached prompt
         tokens."""
         core = self._core
         return {
             "incarnation": self._incarnation,
             "version": self._version,
             "pid": os.getpid(),
+            "host": socket.gethostname(),
             "running": sum(len(queue.names) for queue in self._clients.values()),
             "waiting": len(self._waiting),
             "prompt_tokens": core.prompt_tokens,

@@ -90,9 +90,9 @@ class Core:
         """End requests early; their ``done`` is never called."""
         self._commands.put(lambda: self._abort(names))
 
-    async def update(self, info: dict[str, Any], version: int) -> None:
+    async def update(self, offer: dict[str, Any], version: int) -> None:
         """Load new weights in flight; tokens sampled after this returns carry ``version``."""
-        await self._execute(lambda: self._update(info, version))
+        await self._execute(lambda: self._update(offer, version))
 
     async def set_version(self, version: int) -> None:
         """Set the version of the loaded weights."""
@@ -153,8 +153,8 @@ class Core:
             "disable_log_stats": True,
             "async_scheduling": False,
             "use_tqdm_on_load": False,
-            "worker_extension_cls": "turnwise.agents.weights.shm_receiver.WorkerExtension",
-            "weight_transfer_config": WeightTransferConfig(backend="shm"),
+            "worker_extension_cls": "turnwise.agents.engine.weight_worker.WorkerExtension",
+            "weight_transfer_config": WeightTransferConfig(backend="turnwise"),
             **self._arguments,
         }
         config = EngineArgs(**arguments).create_engine_config(UsageContext.ENGINE_CONTEXT)
@@ -234,15 +234,15 @@ class Core:
         known = [name for name in names if self._running.pop(name, None) is not None]
         self._core.abort_requests(known)
 
-    def _update(self, info: dict[str, Any], version: int) -> None:
+    def _update(self, offer: dict[str, Any], version: int) -> None:
         core = self._core
         core.pause_scheduler(mode="keep", clear_cache=True)
-        if info["adapter"] is None:
+        if offer["adapter"] is None:
             core.collective_rpc("start_weight_update")
-            core.collective_rpc("update_weights", kwargs={"update_info": info})
+            core.collective_rpc("update_weights", kwargs={"update_info": {"offer": offer}})
             core.collective_rpc("finish_weight_update")
         else:
-            core.collective_rpc("update_adapter", kwargs={"update_info": info})
+            core.collective_rpc("update_adapter", kwargs={"update_info": {"offer": offer}})
         core.set_weight_version(str(version))
         core.resume_scheduler()
 

@@ -1,15 +1,18 @@
 """The engine replicas of a run and the policy version they serve.
 
-An engine without a version does not generate. Ray restarts an engine that died, without its weights; a watch loads
-them again, so that every engine serves ``EngineGroup.version``.
+* A new version reaches one engine after the other. At most one is paused by an update, and the others sample.
+* An engine without a version does not generate. Ray restarts an engine that died, without its weights; a watch loads
+  them again, so that every engine serves ``EngineGroup.version``.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from time import monotonic
 from typing import Any
 
-from ...agents.weights.base import WeightBuffer
+from ...agents.weights.base import EngineLost, WeightSender
 from ...errors import TurnwiseError
 from ...logs import log_errors
 
@@ -37,11 +40,13 @@ class EngineGroup:
         """The version that every engine is to serve; None before the first."""
         self.failure: TurnwiseError | None = None
         """The error for which the engines cannot serve; the training loop raises it."""
-        self._written: Any = None
-        """Location of the weights of ``version``; None for those of the folder that the engines were started with."""
+        self._sender: WeightSender | None = None
+        """Sends the weights of ``version``; None for those of the folder that the engines were started with."""
         self._restarts = 0
-        """Restarts since the last push."""
+        """Restarts since the last version."""
         self._pushing = asyncio.Lock()
+        self._training = asyncio.Lock()
+        """Held while the learner changes the weights that a transfer reads."""
         self._watching: asyncio.Task[None] | None = None
 
     def watch(self) -> None:
@@ -49,31 +54,53 @@ class EngineGroup:
         if self.actors:
             self._watching = asyncio.create_task(self._restore_versions())
 
-    async def write(self, weights: WeightBuffer) -> None:
-        """Copy the current weights to where engines read them, while no engine reads."""
-        async with self._pushing:
-            await self._copy(weights)
+    async def hosts(self) -> set[str]:
+        """Return the names of the hosts that the engines run on."""
+        return {info["host"] for info in await asyncio.gather(*(actor.info.remote() for actor in self.actors))}
 
-    async def push(self, version: int) -> None:
-        """Load the weights as last written into every engine, between two of its steps, as ``version``.
+    async def publish(self, sender: WeightSender, version: int) -> None:
+        """Load the learner's weights into one engine after the other, between two of its steps, as ``version``.
+
+        Meanwhile the other engines sample, with the version that they have.
 
         Raises:
             TurnwiseError: an engine did not load them within ``PUSH_TIMEOUT_S``.
         """
         async with self._pushing:
-            await self._serve(version)
-
-    async def publish(self, weights: WeightBuffer, version: int) -> None:
-        """Write the current weights and load them into every engine as ``version``. Raises as ``push``."""
-        async with self._pushing:
-            await self._copy(weights)
+            if self.actors:
+                await asyncio.to_thread(sender.write)
+                self._sender = sender
             await self._serve(version)
 
     async def serve_loaded(self, version: int) -> None:
-        """Serve the weights of the folder that the engines were started with as ``version``. Raises as ``push``."""
+        """Serve the weights of the folder that the engines were started with as ``version``. Raises as ``publish``."""
         async with self._pushing:
-            self._written = None
+            self._sender = None
             await self._serve(version)
+
+    @asynccontextmanager
+    async def training(self) -> AsyncIterator[None]:
+        """Inside the block the learner changes its weights, and publishes them at the end.
+
+        If transfers read the learner's memory, no restarted engine is restored meanwhile: it would load weights of
+        another version. After an error in the block none is restored either.
+        """
+        async with self._unchanging() as is_read:
+            try:
+                yield
+            except BaseException:
+                if is_read:
+                    self.version = None
+                raise
+
+    @asynccontextmanager
+    async def _unchanging(self) -> AsyncIterator[bool]:
+        """Keep training and restoring apart if transfers read the learner's memory, and yield whether they do."""
+        if self._sender is None or self._sender.keeps_weights:
+            yield False
+        else:
+            async with self._training:
+                yield True
 
     async def usage(self) -> dict[str, Any]:
         """Return sums over the engines since they started: seconds of computing, and tokens.
@@ -102,38 +129,61 @@ class EngineGroup:
                     await actor.stop.remote()
             ray.kill(actor)
 
-    async def _copy(self, weights: WeightBuffer) -> None:
-        if self.actors:
-            self._written = await asyncio.to_thread(weights.write)
-
     async def _serve(self, version: int) -> None:
         self.version, self._restarts = version, 0
-        await asyncio.gather(*(self._load(actor, version) for actor in self.actors))
+        await self._load(range(len(self.actors)), version)
 
-    async def _load(self, actor: Any, version: int) -> None:
+    async def _load(self, engines: Iterable[int], version: int) -> None:
+        """Load ``version`` into one engine after the other. Those that died follow when Ray has restarted them."""
+        waiting, deadline = list(engines), None
+        while waiting := [engine for engine in waiting if not await self._load_one(engine, version)]:
+            deadline = deadline or monotonic() + PUSH_TIMEOUT_S
+            if monotonic() > deadline:
+                raise _late(waiting, version)
+            await asyncio.sleep(RETRY_INTERVAL_S)
+
+    async def _load_one(self, engine: int, version: int) -> bool:
+        """Return whether an engine loaded the version; False if it died."""
         import ray.exceptions
 
+        actor = self.actors[engine]
         try:
             async with asyncio.timeout(PUSH_TIMEOUT_S):
-                while True:
-                    try:
-                        if self._written is None:
-                            await actor.use_loaded_weights.remote(version)
-                        else:
-                            await actor.update_weights.remote(self._written, version)
-                    except ray.exceptions.RayActorError:
-                        await asyncio.sleep(RETRY_INTERVAL_S)
-                    else:
-                        return
+                if self._sender is None:
+                    await actor.use_loaded_weights.remote(version)
+                else:
+                    await self._transfer(self._sender, engine, version)
+        except (ray.exceptions.RayActorError, EngineLost):
+            return False
         except TimeoutError:
-            raise TurnwiseError(f"an engine did not load version {version} within {PUSH_TIMEOUT_S:g} s") from None
+            raise _late([engine], version) from None
+        return True
+
+    async def _transfer(self, sender: WeightSender, engine: int, version: int) -> None:
+        """Send the weights to an engine, while it executes ``update_weights``.
+
+        Raises:
+            EngineLost, RayActorError: the engine died.
+            TurnwiseError: the learner failed.
+        """
+        actor = self.actors[engine]
+        if sender.keeps_weights:
+            await actor.update_weights.remote(sender.offer(engine, ""), version)
+            return
+        incarnation = (await actor.info.remote())["incarnation"]
+        offer = await asyncio.to_thread(sender.offer, engine, incarnation)
+        sending = asyncio.create_task(asyncio.to_thread(sender.send, engine))
+        try:
+            await actor.update_weights.remote(offer, version)
+        finally:
+            await sending
 
     async def _restore_versions(self) -> None:
         import ray.exceptions
 
         while True:
             await asyncio.sleep(WATCH_INTERVAL_S)
-            for actor in self.actors:
+            for engine, actor in enumerate(self.actors):
                 try:
                     async with asyncio.timeout(PUSH_TIMEOUT_S):
                         info = await actor.info.remote()
@@ -141,23 +191,36 @@ class EngineGroup:
                     continue
                 if info["version"] is None and self.version is not None:
                     try:
-                        await self._restore(actor)
+                        async with self._unchanging():
+                            await self._restore(engine)
                     except TurnwiseError as error:
                         self.failure = error
                         return
 
-    async def _restore(self, actor: Any) -> None:
-        """Load the version to serve into an engine that was restarted.
+    async def _restore(self, engine: int) -> None:
+        """Load the version to serve into an engine that was restarted, unless a new version has reached it.
 
         Raises:
             TurnwiseError: the engine did not load it, or engines died more than ``MAX_RESTARTS`` times.
         """
-        self._restarts += 1
-        if self._restarts > MAX_RESTARTS:
-            raise TurnwiseError(
-                f"engines died {self._restarts} times since the last update: check in Ray's logs of the `Engine` "
-                "actors whether they can run this model"
-            )
+        import ray.exceptions
+
         async with self._pushing:
-            assert self.version is not None  # noqa: S101
-            await self._load(actor, self.version)
+            try:
+                is_served = (await self.actors[engine].info.remote())["version"] is not None
+            except ray.exceptions.RayError:
+                return
+            if is_served or self.version is None:
+                return
+            self._restarts += 1
+            if self._restarts > MAX_RESTARTS:
+                raise TurnwiseError(
+                    f"engines died {self._restarts} times since the last update: check in Ray's logs of the `Engine` "
+                    "actors whether they can run this model"
+                )
+            await self._load([engine], self.version)
+
+
+def _late(engines: Sequence[int], version: int) -> TurnwiseError:
+    numbers = ", ".join(map(str, engines))
+    return TurnwiseError(f"engine {numbers} did not load version {version} within {PUSH_TIMEOUT_S:g} s")

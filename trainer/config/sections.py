@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from ...agents.engine.config import MAX_LORA_RANK
 from ...agents.engine.limits import CPU_HEAD_SIZES
 from ...agents.model_folder import model_folder
 from ...agents.rollout.timeouts import Timeouts
+from ...agents.weights.registry import check_name
 
 _TIMEOUTS = Timeouts()
 _Beta = Annotated[float, Field(ge=0, lt=1)]
@@ -172,6 +173,10 @@ class LearnerConfig(Section):
     """CPU threads of the learner."""
     device: str = "cpu"
     """Torch device of the learner: `cpu` or `cuda`."""
+    weight_transport: Annotated[str, AfterValidator(check_name)] = "auto"
+    """The way of new weights to the engines. `shm`: memory of the learner's host. `collective`: broadcasts by NCCL
+    between GPUs, by gloo otherwise. `auto`: `shm`, but `collective` if an engine runs on another host, or if learner
+    (`backend = "fsdp"`) and engines have GPUs of their own."""
 
     @model_validator(mode="after")
     def _has_ranks(self) -> Self:

@@ -68,9 +68,11 @@ class TrainingLoop(UpdateLoop):
                 if not groups:
                     continue
                 progress = context.config.lr_progress(state.version.update, state.trained_s)
-                trained = await self._update_step.update(groups, state.version, progress, monotonic() - waiting)
+                async with engines.training():
+                    trained = await self._update_step.update(groups, state.version, progress, monotonic() - waiting)
+                    if trained is not None:
+                        _, usage = await asyncio.gather(self._publish(trained), engines.usage())
                 if trained is not None:
-                    _, usage = await asyncio.gather(self._publish(trained), engines.usage())
                     now = monotonic()
                     state.trained_s += now - last
                     learner_s = trained.metrics["assembly_s"] + trained.metrics["update_s"]

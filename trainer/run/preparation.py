@@ -9,9 +9,10 @@ from pathlib import Path
 from time import monotonic
 
 from ...agents.tokens.conversation import Chat
-from ...agents.weights.base import WeightBuffer
+from ...agents.weights.base import WeightSender
 from ...records import PolicyVersion
 from ..cluster.actors import Cluster
+from ..cluster.weight_link import weight_link
 from ..config.schema import RunConfig
 from ..context import RunContext
 from ..evaluation.heldout import EvalResult
@@ -38,8 +39,8 @@ class RunParts:
 
     cluster: Cluster
     learner: LearnerBackend
-    weights: WeightBuffer
-    """Copies the learner's weights to where engines read them."""
+    weights: WeightSender
+    """Sends the learner's weights to the engines."""
     evaluator: Evaluator
     checkpoints: CheckpointManager
 
@@ -74,14 +75,13 @@ class Preparation:
         if not initial.resumes and not config.is_offline:
             await refuse_unseen(config.environments, "train", config.rollout.reset_timeout_s)
         learner = await asyncio.to_thread(load_learner, config, initial)
-        weights = await asyncio.to_thread(learner.weights)
         if initial.resumes:
             await self._load_reference(learner)
-            await self._resume(weights)
+            weights = await self._resume(learner)
         elif initial.is_new and config.sft_warmup.steps > 0:
-            await self._warm_up(learner, weights, started)
+            weights = await self._warm_up(learner, started)
         else:
-            await self._begin(weights)
+            weights = await self._begin(learner)
         checkpoints = CheckpointManager(
             context,
             learner,
@@ -107,10 +107,17 @@ class Preparation:
         if config.advantage.needs_token_model:
             config.advantage.bind_token_model(await asyncio.to_thread(learner.token_model))
 
-    async def _resume(self, weights: WeightBuffer) -> None:
+    async def _open_weights(self, learner: LearnerBackend) -> WeightSender:
+        """Return the sender of the learner's weights to the engines, which must be up."""
+        engines = await self._cluster.engines.hosts()
+        name, link = weight_link(self._context.config, await asyncio.to_thread(learner.host), engines)
+        return await asyncio.to_thread(learner.weights, name, link)
+
+    async def _resume(self, learner: LearnerBackend) -> WeightSender:
         """Restore the state of the checkpoint and serve its weights."""
         context, stored = self._context, self._initial.state
         await self._cluster.ready()
+        weights = await self._open_weights(learner)
         version = PolicyVersion(context.name, stored["version"], None, stored["update"])
         self._state.current, self._state.trained_s = version, stored["trained_s"]
         self._evaluator.results = {name: EvalResult(**value) for name, value in stored["evaluations"].items()}
@@ -119,30 +126,35 @@ class Preparation:
         context.streams.load_state_dict(stored["streams"])
         await observe_again(context)
         await self._cluster.engines.publish(weights, version.id)
+        return weights
 
-    async def _begin(self, weights: WeightBuffer) -> None:
+    async def _begin(self, learner: LearnerBackend) -> WeightSender:
         """Serve and evaluate the given weights as update 0."""
         await self._cluster.ready()
+        weights = await self._open_weights(learner)
         await self._serve_first_version(weights, None)
         await self._evaluator.evaluate("forked" if self._initial.is_fork else "untrained", 0)
+        return weights
 
-    async def _warm_up(self, learner: LearnerBackend, weights: WeightBuffer, started: float) -> None:
+    async def _warm_up(self, learner: LearnerBackend, started: float) -> WeightSender:
         """Run the format warm-up of a new model, then serve and evaluate the result as update 0.
 
-        The untrained model is evaluated during the warm-up. If that evaluation fails first, its error is raised.
+        The untrained model, which the engines were started with, is evaluated during the warm-up. If that evaluation
+        fails first, its error is raised.
         """
         context, cluster = self._context, self._cluster
         before = await context.store.add_version(UPDATE_BEFORE_WARMUP, None)
-        await cluster.engines.write(weights)
         warming = asyncio.create_task(asyncio.to_thread(self._train_format, learner))
         warming.add_done_callback(lambda task: None if task.cancelled() else task.exception())
         await cluster.ready()
-        await cluster.engines.push(before)
+        await cluster.engines.serve_loaded(before)
         await self._evaluator.evaluate("untrained", UPDATE_BEFORE_WARMUP)
         await warming
         context.report(Note(f"format warm-up done, {monotonic() - started:.0f} s after the start"))
+        weights = await self._open_weights(learner)
         await self._serve_first_version(weights, before)
         await self._evaluator.evaluate("warmup", 0)
+        return weights
 
     def _train_format(self, learner: LearnerBackend) -> None:
         config = self._context.config
@@ -158,7 +170,7 @@ class Preparation:
             lambda: bool(self._state.stop),
         )
 
-    async def _serve_first_version(self, weights: WeightBuffer, parent: int | None) -> None:
+    async def _serve_first_version(self, weights: WeightSender, parent: int | None) -> None:
         number = await self._context.store.add_version(0, parent)
         self._state.current = PolicyVersion(self._context.name, number, parent, 0)
         await self._cluster.engines.publish(weights, number)

@@ -16,6 +16,7 @@ from turnwise.agents.errors import EngineFailed
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
 from turnwise.agents.weights.shm_writer import WeightWriter
+from turnwise.agents.weights.source import ParameterSource
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +31,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def writer(model: Path) -> Iterator[WeightWriter]:
     network = AutoModelForCausalLM.from_pretrained(model)
-    weight_writer = WeightWriter(network.named_parameters())
+    weight_writer = WeightWriter(ParameterSource(network.named_parameters()))
     yield weight_writer
     weight_writer.close()
 

@@ -11,6 +11,7 @@ from turnwise.agents.engine.actor import start_engine
 from turnwise.agents.engine.client import PolicyClient
 from turnwise.agents.engine.config import EngineConfig
 from turnwise.agents.tiny_model import new_model
+from turnwise.agents.weights.base import Link
 from turnwise.tests.agents.engine.test_parity import TOLERANCE, UPDATES, WORDS, Sampled, compare
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
@@ -62,11 +63,12 @@ def change(learner: Learner, checkpoint: Path) -> None:
 
 async def play(learner: Learner, engine: Any, folder: Path) -> list[Sampled]:
     """Sample while the adapter changes, from the version that the engine loaded on; return the samples."""
-    buffer = learner.weights()
+    sender = learner.weights("shm", Link())
 
     async def update(version: int) -> None:
         change(learner, folder / str(version))
-        await engine.update_weights.remote(buffer.write(), version)
+        sender.write()
+        await engine.update_weights.remote(sender.offer(0, ""), version)
 
     client = PolicyClient([engine], temperature=TEMPERATURE)
     await engine.use_loaded_weights.remote(0)
@@ -84,5 +86,5 @@ async def play(learner: Learner, engine: Any, folder: Path) -> list[Sampled]:
     await update(UPDATES)
     sampled += await asyncio.gather(*(session(i) for i in range(8)))
     await client.close()
-    buffer.close()
+    sender.close()
     return sampled

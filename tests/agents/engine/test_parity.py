@@ -1,7 +1,8 @@
 """Engine and learner agree on the log-probability of every sampled token, through updates in flight.
 
 Each of four models (Qwen3 and Llama, tied and untied) serves requests at T = 1 and T = 0.7 while its weights change six
-times. The Hugging Face model then scores each token under the version that the engine reported for it.
+times, by one of two weight transports. The Hugging Face model then scores each token under the version that the engine
+reported for it.
 """
 
 import asyncio
@@ -17,7 +18,9 @@ from turnwise.agents.engine.client import PolicyClient
 from turnwise.agents.engine.completion import Completion
 from turnwise.agents.engine.config import EngineConfig
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.weights.shm_writer import WeightWriter
+from turnwise.agents.weights.base import Link
+from turnwise.agents.weights.registry import transport
+from turnwise.agents.weights.source import ParameterSource
 
 pytestmark = pytest.mark.slow
 
@@ -28,20 +31,22 @@ Sampled = tuple[list[int], Completion]
 
 
 @pytest.mark.parametrize(
-    ("arch", "tie"),
+    ("arch", "tie", "way"),
     [
-        ("qwen3", True),
-        ("llama", False),
-        pytest.param("qwen3", False, marks=pytest.mark.soak),
-        pytest.param("llama", True, marks=pytest.mark.soak),
+        ("qwen3", True, "shm"),
+        ("llama", False, "collective"),
+        pytest.param("qwen3", False, "shm", marks=pytest.mark.soak),
+        pytest.param("llama", True, "collective", marks=pytest.mark.soak),
     ],
 )
-def test_engine_and_learner_agree_on_every_token(ray: Any, run: Any, tmp_path: Path, arch: Any, tie: bool) -> None:
+def test_engine_and_learner_agree_on_every_token(
+    ray: Any, run: Any, tmp_path: Path, arch: Any, tie: bool, way: str
+) -> None:
     path = new_model(tmp_path / "model", WORDS, seed=5, arch=arch, tie=tie)
     model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
     engine = start_engine(EngineConfig(kv_cache_memory_bytes=32 << 20), path)
     try:
-        snapshots, sampled = run(play(model, engine))
+        snapshots, sampled = run(play(model, engine, way))
     finally:
         ray.kill(engine)
     for temperature, completions in sampled.items():
@@ -51,10 +56,11 @@ def test_engine_and_learner_agree_on_every_token(ray: Any, run: Any, tmp_path: P
         assert worst <= TOLERANCE
 
 
-async def play(model: Any, engine: Any) -> tuple[dict[int, Any], dict[float, list[Sampled]]]:
+async def play(model: Any, engine: Any, way: str) -> tuple[dict[int, Any], dict[float, list[Sampled]]]:
     """Sample while weights change; return the weights of every version, and the samples of each temperature."""
     generator = torch.Generator().manual_seed(1)
-    writer = WeightWriter(model.named_parameters())
+    incarnation = (await engine.info.remote())["incarnation"]
+    sender = transport(way).sender(ParameterSource(model.named_parameters()), Link())
     snapshots: dict[int, Any] = {}
 
     async def update(version: int) -> None:
@@ -62,7 +68,11 @@ async def play(model: Any, engine: Any) -> tuple[dict[int, Any], dict[float, lis
             for parameter in model.parameters():
                 parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.3 * parameter.std())
         snapshots[version] = copy.deepcopy(model.state_dict())
-        await engine.update_weights.remote(writer.write(), version)
+        sender.write()
+        offer = sender.offer(0, incarnation)
+        sending = asyncio.create_task(asyncio.to_thread(sender.send, 0))
+        await engine.update_weights.remote(offer, version)
+        await sending
 
     clients = {t: PolicyClient([engine], temperature=t) for t in (1.0, 0.7)}
     await update(0)
@@ -81,7 +91,7 @@ async def play(model: Any, engine: Any) -> tuple[dict[int, Any], dict[float, lis
     for t in clients:
         sampled[t] += await asyncio.gather(*(session(t, i) for i in range(8)))
         await clients[t].close()
-    writer.close()
+    sender.close()
     return snapshots, sampled
 
 

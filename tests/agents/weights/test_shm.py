@@ -1,12 +1,16 @@
-"""The trainer's side of weight updates: the buffer holds the parameters, and ``close`` frees it."""
+"""The transport ``shm``: the buffer holds the parameters, a mixture is refused, and ``close`` frees the buffer."""
 
-import mmap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from turnwise.agents.weights.shm_writer import GENERATION_BYTES, WeightWriter, read_generation
+from turnwise.agents.weights.base import Link
+from turnwise.agents.weights.shm import ShmSender
+from turnwise.agents.weights.shm_receiver import ShmReceiver
+from turnwise.agents.weights.shm_writer import WeightWriter
+from turnwise.agents.weights.source import ParameterSource
 
 
 class Tied(torch.nn.Module):
@@ -20,51 +24,85 @@ class Tied(torch.nn.Module):
         self.small = torch.nn.Linear(3, 7, dtype=torch.bfloat16)
 
 
-def read(meta: dict[str, Any]) -> dict[str, torch.Tensor]:
-    """Return the tensors that an engine reads from the buffer."""
-    with Path(meta["path"]).open("r+b") as file:
-        buffer = mmap.mmap(file.fileno(), 0)
-    assert read_generation(buffer) == meta["generation"]
-    layout = zip(meta["names"], meta["dtypes"], meta["shapes"], meta["offsets"], strict=True)
-    return {
-        name: torch.frombuffer(
-            buffer,
-            dtype=getattr(torch, dtype),
-            count=torch.Size(shape).numel(),
-            offset=GENERATION_BYTES + offset,
-        ).view(shape)
-        for name, dtype, shape, offset in layout
-    }
+@pytest.fixture
+def module() -> Tied:
+    return Tied()
 
 
-@pytest.mark.parametrize("in_folder", [False, True])
-def test_each_write_copies_the_current_parameters(tmp_path: Path, in_folder: bool) -> None:
-    module = Tied()
-    writer = WeightWriter(module.named_parameters(), tmp_path if in_folder else None)
+@pytest.fixture
+def writer(module: Tied) -> Iterator[WeightWriter]:
+    found = WeightWriter(ParameterSource(module.named_parameters()))
+    yield found
+    found.close()
+
+
+def read(offer: dict[str, Any]) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in ShmReceiver().receive(offer)}
+
+
+def test_each_write_copies_the_current_parameters(module: Tied, writer: WeightWriter) -> None:
+    receiver = ShmReceiver()
     first = writer.write()
+    assert dict(receiver.receive(first)).keys() == dict(module.named_parameters()).keys()
     with torch.no_grad():
         module.small.weight.add_(1)
     second = writer.write()
     assert second["generation"] == first["generation"] + 1
-    found = read(second)
-    expected = dict(module.named_parameters())
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
-    writer.close()
-    assert list(tmp_path.iterdir()) == []
+    for found in (dict(receiver.receive(second)), read(second)):
+        assert all(torch.equal(found[name], value) for name, value in module.named_parameters())
 
 
-def test_tied_weights_are_written_once() -> None:
-    module = Tied()
-    writer = WeightWriter(module.state_dict(keep_vars=True).items())
+def test_tied_weights_are_written_once(module: Tied) -> None:
+    writer = WeightWriter(ParameterSource(module.state_dict(keep_vars=True).items()))
     assert writer.write()["names"] == ["embed.weight", "small.weight", "small.bias"]
     writer.close()
 
 
-def test_closing_the_writer_frees_the_buffer() -> None:
-    writer = WeightWriter(Tied().named_parameters())
-    path = Path(writer.write()["path"])
+def test_a_receiver_refuses_another_write_than_offered(writer: WeightWriter) -> None:
+    stale = writer.write()
+    fresh = writer.write()
+    with pytest.raises(RuntimeError, match="holds write 2, not 1: the learner must not write"):
+        read(stale)
+    receiver = ShmReceiver()
+    values = receiver.receive(fresh)
+    next(values)
+    writer.write()
+    with pytest.raises(RuntimeError, match="holds write 3, not 2"):
+        list(values)
+
+
+def test_a_receiver_follows_a_learner_to_its_next_buffer(module: Tied) -> None:
+    """The next buffer may have the path and the generation of the one before it."""
+    receiver = ShmReceiver()
+    for value in (1.0, 2.0):
+        with torch.no_grad():
+            module.embed.weight.fill_(value)
+        writer = WeightWriter(ParameterSource(module.named_parameters()))
+        offer = writer.write()
+        assert offer["generation"] == 1
+        assert float(dict(receiver.receive(offer))["embed.weight"].mean()) == value
+        writer.close()
+
+
+def test_closing_the_sender_frees_the_buffer(module: Tied) -> None:
+    sender = ShmSender(ParameterSource(module.named_parameters()), Link())
+    sender.write()
+    path = Path(sender.offer(0, "")["path"])
     assert path.exists()
-    writer.close()
-    writer.close()
+    sender.close()
+    sender.close()
     assert not path.exists() or "turnwise-weights" not in str(path.readlink())
+
+
+def test_other_ranks_gather_and_offer_nothing(module: Tied) -> None:
+    gathered: list[int] = []
+
+    def whole(value: torch.Tensor) -> torch.Tensor:
+        gathered.append(id(value))
+        return value
+
+    sender = ShmSender(ParameterSource(module.named_parameters(), whole), Link(rank=1))
+    sender.write()
+    assert len(gathered) == 3
+    assert sender.offer(0, "") == {}
+    sender.close()

@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 from typing import Protocol
 
-from ....agents.weights.base import WeightBuffer
+from ....agents.weights.base import Link, WeightSender
 from ...algorithms.advantages.base import TokenModel
 from ...algorithms.groups import TrainSample
 from ...config.sections import LearnerConfig
@@ -57,8 +57,19 @@ class LearnerBackend(Protocol):
             TurnwiseError: the reference policy is not loaded, or the backend has no token model.
         """
 
-    def weights(self) -> WeightBuffer:
-        """Return the buffer that publishes the weights: each ``write`` copies the present ones."""
+    def host(self) -> str:
+        """Return the name of the host whose process sends the weights."""
+
+    def weights(self, transport: str, link: Link) -> WeightSender:
+        """Return the sender of the weights.
+
+        Args:
+            transport: the name of a weight transport.
+            link: of the first rank.
+
+        Raises:
+            TurnwiseError: no transport has this name.
+        """
 
     def weights_hash(self) -> str:
         """Return the hash of the weights (``record.weights_hash``); empty where repeated sums have other bits."""

@@ -1,22 +1,24 @@
 """The learner on several ranks: one Ray actor each, with weights and optimizer sharded over them by FSDP2.
 
 * Every method is called on all ranks. One error on any rank ends all of them, because the others would wait for it.
-* A version is published whole or not at all: engines read the buffer only after every rank has taken part in its write.
-* The first rank must run on the host of the engines, whose memory they read.
+* A version is published whole or not at all: an engine serves weights only after every rank has taken part in gathering
+  them.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
+from threading import Lock
 from time import monotonic
 from typing import Any
 
 from safetensors import SafetensorError
 
 from ....agents.placement import OFF_SANDBOX_NODES
+from ....agents.weights.base import EngineLost, Link
 from ....errors import TurnwiseError
 from ...algorithms.advantages.base import TokenModel
 from ...algorithms.groups import TrainSample
@@ -63,6 +65,8 @@ class FsdpLearner:
         self.config = config
         self.loss = loss
         self.proximal = proximal
+        self._calling = Lock()
+        """Held while a call is given to all ranks: two threads' calls have the same order on each."""
         size = config.num_ranks
         gpus = 1 if config.device == "cuda" else 0
         actor = ray.remote(_RankActor).options(num_cpus=0, num_gpus=gpus, max_restarts=0, **OFF_SANDBOX_NODES)
@@ -121,14 +125,18 @@ class FsdpLearner:
         """
         raise TurnwiseError('a token model needs the reference policy in one process: set `learner.backend = "local"`')
 
-    def weights(self) -> FsdpWeights:
-        """Return the buffer that publishes the weights: each ``write`` gathers the present ones."""
-        return FsdpWeights(self)
+    def host(self) -> str:
+        """Return the name of the first rank's host."""
+        name: str = self._call("host")[0]
+        return name
 
-    def write_weights(self) -> dict[str, Any]:
-        """Gather the weights on the first rank and return their location for the engines."""
-        location: dict[str, Any] = self._call("write_weights")[0]
-        return location
+    def weights(self, transport: str, link: Link) -> FsdpWeights:
+        """Return the sender of the weights.
+
+        Raises:
+            TurnwiseError: no transport has this name.
+        """
+        return FsdpWeights(self._call, self._call("open_weights", transport, link)[0])
 
     def weights_hash(self) -> str:
         """Return an empty string: the order of sums depends on the number of ranks."""
@@ -166,7 +174,8 @@ class FsdpLearner:
         """
         import ray
 
-        references = [getattr(actor, method).remote(*arguments) for actor in self.actors]
+        with self._calling:
+            references = [getattr(actor, method).remote(*arguments) for actor in self.actors]
         pending, deadline = list(references), None if timeout_s is None else monotonic() + timeout_s
         while pending:
             left = None if deadline is None else max(0.0, deadline - monotonic())
@@ -213,14 +222,41 @@ class FsdpLearner:
 
 
 class FsdpWeights:
-    """The buffer of the first rank: implements ``WeightBuffer``."""
+    """The senders of all ranks: implements ``WeightSender``."""
 
-    def __init__(self, learner: FsdpLearner) -> None:
-        self._learner = learner
+    def __init__(self, call: Callable[..., list[Any]], keeps_weights: bool) -> None:
+        """Args:
+        call: calls a method of all ranks, and returns their results.
+        """
+        self._call = call
+        self.keeps_weights = keeps_weights
+        self._kept: dict[str, Any] = {}
+        """The offer of all engines, which needs no rank: the ranks may be training."""
 
-    def write(self) -> dict[str, Any]:
-        """Gather the present weights into the buffer of the first rank and return its location."""
-        return self._learner.write_weights()
+    def write(self) -> None:
+        """Take the present weights on all ranks."""
+        self._call("write_weights")
+        if self.keeps_weights:
+            self._kept = self._call("offer_weights", 0, "")[0]
+
+    def offer(self, engine: int, incarnation: str) -> dict[str, Any]:
+        """Return the offer of the first rank."""
+        if self.keeps_weights:
+            return self._kept
+        found: dict[str, Any] = self._call("offer_weights", engine, incarnation)[0]
+        return found
+
+    def send(self, engine: int) -> None:
+        """Send the weights from the first rank, while all gather them.
+
+        Raises:
+            EngineLost: the engine did not receive them.
+            RankFailed: a rank died.
+        """
+        if self.keeps_weights:
+            return
+        if reason := self._call("send_weights", engine)[0]:
+            raise EngineLost(reason)
 
     def close(self) -> None:
-        """Do nothing: the buffer ends with its rank."""
+        """Do nothing: the memory ends with the ranks."""

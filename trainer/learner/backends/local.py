@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import math
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ....agents.weights.shm_writer import WeightWriter
+from ....agents.weights.base import Link, WeightSender
+from ....agents.weights.registry import transport as transport_of
+from ....agents.weights.source import ParameterSource
 from ....errors import TurnwiseError
 from ...algorithms.groups import TrainSample
 from ...algorithms.losses.base import Need, PolicyLoss, TokenBatch, k3
@@ -119,17 +122,20 @@ class Learner:
             self._supervised = SupervisedSteps(self._scorer, self._ranks.size)
         return self._supervised.step(examples, learning_rate, observation_weight)
 
-    def weights(self) -> WeightWriter:
-        """Return the buffer that publishes the weights: each ``write`` copies the present ones."""
+    def host(self) -> str:
+        """Return the name of this host."""
+        return socket.gethostname()
+
+    def weights(self, transport: str, link: Link) -> WeightSender:
+        """Return this rank's sender of the weights.
+
+        Raises:
+            TurnwiseError: no transport has this name.
+        """
         adapter = self._adapter
         parameters = self.named_parameters() if adapter is None else adapter.named_parameters()
-        return WeightWriter(parameters, whole=self._ranks.whole, adapter=adapter.settings if adapter else None)
-
-    def gather_weights(self) -> None:
-        """Take part in a ``write`` of another rank."""
-        with torch.no_grad():
-            for _, parameter in self.named_parameters():
-                self._ranks.whole(parameter)
+        source = ParameterSource(parameters, self._ranks.whole, adapter.settings if adapter else None)
+        return transport_of(transport).sender(source, link)
 
     def save(self, folder: Path) -> None:
         """Write the model in Hugging Face format, or its adapter in PEFT's, and the optimizer's state, into an existing

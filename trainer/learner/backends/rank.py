@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ....agents.weights.shm_writer import WeightWriter
+from ....agents.weights.base import EngineLost, Link, WeightSender
 from ...algorithms.groups import TrainSample
 from ...algorithms.losses.base import PolicyLoss
 from ...algorithms.proximal.base import ProximalPolicy
@@ -66,7 +66,7 @@ class LearnerRank:
         self._listener: socket.socket | None = None
         self._store: Any = None
         self._learner: Learner
-        self._writer: WeightWriter | None = None
+        self._sender: WeightSender | None = None
 
     def listen(self, host: str = LOOPBACK) -> tuple[str, int]:
         """Open the socket at which the ranks meet, and return its address."""
@@ -138,15 +138,37 @@ class LearnerRank:
         with self._ranks.doing("the load of the reference policy"):
             self._learner.load_reference(folder)
 
-    def write_weights(self) -> dict[str, Any]:
-        """Gather the weights; the first rank writes them to its buffer and returns the location, others nothing."""
+    def open_weights(self, transport: str, link: Link) -> bool:
+        """Prepare to send the weights, and return ``WeightSender.keeps_weights``."""
+        if self._sender is not None:
+            self._sender.close()
+        self._sender = self._learner.weights(transport, replace(link, rank=self._rank))
+        return self._sender.keeps_weights
+
+    def write_weights(self) -> None:
+        """Take the present weights together with the other ranks."""
+        assert self._sender is not None  # noqa: S101
         with self._ranks.doing("the gathering of the weights"):
-            if self._rank:
-                self._learner.gather_weights()
-                return {}
-            if self._writer is None:
-                self._writer = self._learner.weights()
-            return self._writer.write()
+            self._sender.write()
+
+    def offer_weights(self, engine: int, incarnation: str) -> dict[str, Any]:
+        """Return the offer of the first rank; nothing on others."""
+        assert self._sender is not None  # noqa: S101
+        return self._sender.offer(engine, incarnation)
+
+    def send_weights(self, engine: int) -> str:
+        """Send the weights to an engine, and return why it did not receive them; empty if it did."""
+        assert self._sender is not None  # noqa: S101
+        with self._ranks.doing("the gathering of the weights"):
+            try:
+                self._sender.send(engine)
+            except EngineLost as error:
+                return str(error)
+        return ""
+
+    def host(self) -> str:
+        """Return the name of this host."""
+        return socket.gethostname()
 
     def save(self, folder: str) -> None:
         """Write the files of the model and of the optimizer's state, the latter in one file per rank."""
@@ -159,9 +181,9 @@ class LearnerRank:
             self._learner.load_optimizer(Path(folder))
 
     def close(self) -> None:
-        """Free the buffer of the weights and leave the process group."""
+        """Free the memory of the sent weights and leave the process group."""
         import torch.distributed as dist
 
-        if self._writer is not None:
-            self._writer.close()
+        if self._sender is not None:
+            self._sender.close()
         dist.destroy_process_group()

@@ -4,6 +4,7 @@ import mmap
 import os
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,7 +13,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.weights.shm_writer import GENERATION_BYTES, read_generation
+from turnwise.agents.weights.base import Link
+from turnwise.agents.weights.collective.receiver import CollectiveReceiver
+from turnwise.agents.weights.shm_writer import read_generation
 from turnwise.tests.trainer.learner.train_samples import VOCABULARY, train_samples
 from turnwise.trainer.algorithms.losses.base import PolicyLoss
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
@@ -48,6 +51,13 @@ def ray() -> Iterator[Any]:
         module.shutdown()
 
 
+def written(learner: Learner | FsdpLearner) -> dict[str, Any]:
+    """Publish the weights and return what engines read."""
+    sender = learner.weights("shm", Link())
+    sender.write()
+    return sender.offer(0, "")
+
+
 def start(backend: type[Learner] | type[FsdpLearner], folder: Path, reference: Path) -> Any:
     loss = DecoupledPPO(entropy_coef=0.1, reference_kl_coef=0.1)
     one = backend(folder, FSDP if backend is FsdpLearner else LOCAL, loss, Recompute(), 0.7)
@@ -61,15 +71,27 @@ def saved(learner: Any, folder: Path) -> Path:
     return folder
 
 
-def published(location: dict[str, Any]) -> dict[str, torch.Tensor]:
+def published(learner: FsdpLearner) -> dict[str, torch.Tensor]:
+    location = written(learner)
     with Path(location["path"]).open("r+b") as file:
         buffer = mmap.mmap(file.fileno(), 0)
     assert read_generation(buffer) == location["generation"]
     found = {}
     for name, shape, offset in zip(location["names"], location["shapes"], location["offsets"], strict=True):
         count = torch.Size(shape).numel()
-        found[name] = torch.frombuffer(buffer, dtype=torch.float32, count=count, offset=GENERATION_BYTES + offset)
+        found[name] = torch.frombuffer(buffer, dtype=torch.float32, count=count, offset=offset)
     return found
+
+
+def broadcast(learner: FsdpLearner) -> dict[str, torch.Tensor]:
+    """Send the weights by the collective and return what an engine receives."""
+    sender = learner.weights("collective", Link())
+    sender.write()
+    with ThreadPoolExecutor() as executor:
+        receiver = CollectiveReceiver(0, torch.device("cpu"))
+        received = executor.submit(lambda offer: dict(receiver.receive(offer)), sender.offer(0, "first"))
+        sender.send(0)
+        return received.result()
 
 
 @pytest.mark.slow
@@ -91,7 +113,8 @@ def test_two_ranks_equal_one_and_a_dead_rank_ends_the_update(tmp_path: Path, ray
         assert traces[0].current.keys() == traces[1].current.keys() == set(range(len(samples)))
         for index, values in traces[0].current.items():
             assert traces[1].current[index] == pytest.approx(values, abs=1e-5)
-        weights = published(two.weights().write())
+        weights = published(two)
+        assert all(torch.equal(value.flatten(), weights[name]) for name, value in broadcast(two).items())
         assert weights.keys() == dict(one.named_parameters()).keys()
         for name, parameter in one.named_parameters():
             assert torch.allclose(weights[name], parameter.detach().flatten(), rtol=0, atol=1e-5)
@@ -108,14 +131,15 @@ def test_two_ranks_equal_one_and_a_dead_rank_ends_the_update(tmp_path: Path, ray
     assert moments[0].keys() == moments[1].keys()
     assert all(torch.allclose(value, moments[1][name], rtol=0, atol=1e-5) for name, value in moments[0].items())
 
-    location = two.weights().write()
+    location = written(two)
     with Path(location["path"]).open("r+b") as file:
         buffer = mmap.mmap(file.fileno(), 0)
+    sender = two.weights("shm", Link())
     ray.kill(two.actors[1])
     with pytest.raises(RankFailed, match=r"rank 1 of 2 of the learner died during `update`"):
         two.update(train_samples(0), 0.0, 6, Random(0))
     with pytest.raises(RankFailed, match="died during `write_weights`"):
-        two.weights().write()
+        sender.write()
     assert read_generation(buffer) == location["generation"]
 
 
@@ -135,12 +159,11 @@ def test_two_ranks_train_and_save_the_adapter_that_one_does(tmp_path: Path, ray:
         expected, found = (each.update(samples, 0.0, update, Random(update)) for each in (one, two))
         assert found == pytest.approx(expected, rel=1e-5, abs=1e-5)
     assert expected["reference_kl"] > 0
-    location = two.weights().write()
-    weights = published(location)
+    weights = published(two)
     second = saved(two, tmp_path / "of-two-ranks")
     again = Learner(second, one.config, loss, Recompute(), 0.7)
     again.load_optimizer(second)
-    pairs = zip(one.weights().write()["names"], one.named_parameters(), again.named_parameters(), strict=True)
+    pairs = zip(written(one)["names"], one.named_parameters(), again.named_parameters(), strict=True)
     for name, (_, expected_value), (_, loaded) in pairs:
         assert torch.allclose(weights[name], expected_value.detach().flatten(), rtol=0, atol=1e-5)
         assert torch.equal(weights[name], loaded.detach().flatten())
@@ -161,7 +184,7 @@ def test_every_loss_trains_the_same_weights_on_several_ranks(tmp_path: Path, ray
         expected, found = (each.update(samples, 0.5, update, Random(update)) for each in (one, several))
         assert found == pytest.approx(expected, rel=1e-3, abs=1e-4)
     # AdamW amplifies rounding: after 60 steps, one process with another split differs from itself by 1.6e-4 as well.
-    weights = published(several.weights().write())
+    weights = published(several)
     for parameter_name, parameter in one.named_parameters():
         assert torch.allclose(weights[parameter_name], parameter.detach().flatten(), rtol=0, atol=1e-3)
     broken = train_samples(0)

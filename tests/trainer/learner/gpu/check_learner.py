@@ -6,6 +6,7 @@ Prints one line per check and one JSON line last. Exit status: 0 if every check 
 
 import argparse
 import json
+import multiprocessing
 import sys
 import tempfile
 import traceback
@@ -34,6 +35,23 @@ def this_checkout(folder: Path) -> None:
     (folder / "turnwise").symlink_to(ROOT)
     sys.path.insert(0, str(folder))
     sys.meta_path.insert(0, _Blocked())
+
+
+def receive(folder: str, offer: dict[str, Any], device: str, expected: str, answers: Any) -> None:
+    """Receive weights in another process, and answer whether they equal those of the file ``expected``."""
+    sys.path.insert(0, folder)
+    sys.meta_path.insert(0, _Blocked())
+    import torch
+    from safetensors.torch import load_file
+    from turnwise.agents.weights.collective.receiver import CollectiveReceiver
+
+    if device != "cpu":
+        torch.cuda.set_device(device)
+    answers.send("ready")
+    received = dict(CollectiveReceiver(0, torch.device(device)).receive(offer))
+    sent = load_file(expected)
+    equal = received.keys() == sent.keys() and all(torch.equal(received[name].cpu(), sent[name]) for name in sent)
+    answers.send("equal" if equal else "different")
 
 
 class Checks:
@@ -227,15 +245,51 @@ class Checks:
         again.load_optimizer(saved)
         difference = self.difference(one, again)
         assert difference < 1e-4, difference
-        location = rank.write_weights()
+        rank.open_weights("shm", self.link())
+        rank.write_weights()
+        location = rank.offer_weights(0, "")
         assert Path(location["path"]).stat().st_size > sum(value.nbytes for _, value in one.named_parameters())
         rank.close()
         return {"difference": difference}
 
+    def collective(self) -> dict[str, float]:
+        """Another process receives the weights: by NCCL on a second GPU, or by gloo if there is none."""
+        from safetensors.torch import save_file
+        from turnwise.agents.weights.collective.sender import CollectiveSender
+        from turnwise.agents.weights.source import ParameterSource
+
+        nccl = self.device == "cuda" and self.torch.cuda.device_count() > 1
+        if not nccl:
+            print("       NCCL is not checked, because it needs two GPUs; gloo takes its place")
+        named = self.learner().named_parameters()
+        expected = self.folder / "sent.safetensors"
+        save_file({name: value.detach().cpu() for name, value in named}, expected)
+        sender = CollectiveSender(ParameterSource(named), self.link(engines_on_gpu=nccl), bucket_bytes=1 << 16)
+        context = multiprocessing.get_context("spawn")
+        near, far = context.Pipe()
+        offer = sender.offer(0, "first")
+        arguments = (str(self.folder), offer, "cuda:1" if nccl else "cpu", str(expected), far)
+        process = context.Process(target=receive, args=arguments)
+        process.start()
+        far.close()
+        assert near.recv() == "ready"
+        start = perf_counter()
+        sender.send(0)
+        seconds = perf_counter() - start
+        assert near.recv() == "equal"
+        process.join(30)
+        sender.close()
+        return {"seconds": seconds, "by_nccl": float(nccl)}
+
+    def link(self, **changes: Any) -> Any:
+        from turnwise.agents.weights.base import Link
+
+        return Link(**changes)
+
     def all(self) -> list[Callable[[], dict[str, float]]]:
         """Return every check."""
         anywhere = [self.fused_attention, self.families, self.chunks, self.activation_checkpointing]
-        anywhere += [self.bfloat16, self.one_sharded_rank]
+        anywhere += [self.bfloat16, self.one_sharded_rank, self.collective]
         return [self.same_as_on_the_cpu, self.memory_of_logits, *anywhere] if self.device == "cuda" else anywhere
 
 

@@ -20,6 +20,7 @@ from turnwise.agents.engine.config import EngineConfig
 from turnwise.agents.engine.limits import refuse_unservable
 from turnwise.agents.tokens.conversation import Chat, Conversation
 from turnwise.agents.weights.shm_writer import WeightWriter
+from turnwise.agents.weights.source import ParameterSource
 from turnwise.records import Message, Sample
 from turnwise.tests.trainer.learner.model.parity.families import MAX_CONTEXT, new_family_model
 from turnwise.tests.trainer.learner.model.parity.tokenizers import TEXT
@@ -83,7 +84,7 @@ class Agreeing:
         self.engine = start_engine(settings, self.folder, MAX_CONTEXT)
         self.model = load_model(self.folder, "cpu")
         self.weights: list[dict[str, torch.Tensor]] = []
-        self._writer = WeightWriter(self.model.named_parameters())
+        self._writer = WeightWriter(ParameterSource(self.model.named_parameters()))
         self._generator = torch.Generator().manual_seed(1)
 
     async def measure(self) -> Agreement:

@@ -1,0 +1,116 @@
+"""The weight transports inside vLLM's workers: one backend in vLLM's weight-transfer registry serves all of them.
+
+The offer of each update names its transport, so an engine starts without a choice. The steps around a transfer (pause,
+start, update, finish, resume, versions) are vLLM's.
+
+vLLM imports this module in its workers, through ``worker_extension_cls``; the import registers the backend. On a CPU
+parameters must be plain (``cpu_patches``) and are loaded in place; on a GPU vLLM's layer-wise reload prepares
+the weights for its kernels, as in vLLM's own backends.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from vllm.distributed.weight_transfer.base import (
+    WeightTransferEngine,
+    WeightTransferInitInfo,
+    WeightTransferUpdateInfo,
+)
+from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
+
+from ..weights.adapter_loading import load_adapter
+from ..weights.base import WeightReceiver
+from ..weights.cpu_experts import repack
+from ..weights.registry import transport
+
+BACKEND = "turnwise"
+
+
+@dataclass
+class InitInfo(WeightTransferInitInfo):  # type: ignore[misc]
+    """Empty: each update names its transport."""
+
+
+@dataclass
+class UpdateInfo(WeightTransferUpdateInfo):  # type: ignore[misc]
+    """An update."""
+
+    offer: dict[str, Any]
+    """The result of ``WeightSender.offer``."""
+
+
+class Receivers(WeightTransferEngine):  # type: ignore[misc]
+    """Loads the weights that a transport receives into the worker's model."""
+
+    init_info_cls = InitInfo
+    update_info_cls = UpdateInfo
+
+    def init_transfer_engine(self, init_info: InitInfo) -> None:
+        """Start without a receiver; the first update of each transport makes it."""
+        self._receivers: dict[str, WeightReceiver] = {}
+
+    def start_weight_update(self) -> None:
+        """Prepare the layers on a GPU."""
+        if self.device.type != "cpu":
+            from vllm.model_executor.model_loader.reload import initialize_layerwise_reload
+
+            initialize_layerwise_reload(self.model)
+
+    def receive_weights(self, update_info: UpdateInfo) -> None:
+        """Load every parameter.
+
+        Raises:
+            RuntimeError: the transfer failed, or the model did not load all of it.
+        """
+        weights = self._receive(update_info.offer)
+        self.model.load_weights(weights)
+        if left := [parameter for parameter, _ in weights]:
+            raise RuntimeError(f"the model did not load {', '.join(left)}")
+
+    def receive_adapter(self, update_info: UpdateInfo) -> None:
+        """Load the LoRA adapter, in place of the one before.
+
+        Raises:
+            RuntimeError: the transfer failed.
+            ValueError: the model has no layer for a part of the adapter.
+        """
+        offer = update_info.offer
+        load_adapter(self.model, self._receive(offer), offer["adapter"])
+
+    def _receive(self, offer: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+        name = offer["transport"]
+        if name not in self._receivers:
+            parallel = self.parallel_config
+            worker = parallel.data_parallel_index * parallel.world_size + parallel.rank
+            self._receivers[name] = transport(name).receiver(worker, self.device)
+        return self._receivers[name].receive(offer)
+
+    def finish_weight_update(self) -> None:
+        """Finish the layers on a GPU; on a CPU, pack the weights of experts again: all others are plain."""
+        if self.device.type == "cpu":
+            repack(self.model)
+        else:
+            from vllm.model_executor.model_loader.reload import finalize_layerwise_reload
+
+            finalize_layerwise_reload(self.model, self.model_config)
+
+    def shutdown(self) -> None:
+        """Close the receivers."""
+        for receiver in self._receivers.values():
+            receiver.close()
+
+
+class WorkerExtension:
+    """Mixed into vLLM's worker; vLLM imports this module there because its configuration names this class."""
+
+    weight_transfer_engine: Receivers
+
+    def update_adapter(self, update_info: dict[str, Any]) -> None:
+        """Load the LoRA adapter that the learner sent. vLLM's own update would drop it when it finishes."""
+        self.weight_transfer_engine.receive_adapter(UpdateInfo(**update_info))
+
+
+if BACKEND not in WeightTransferEngineFactory._registry:
+    WeightTransferEngineFactory.register_engine(BACKEND, Receivers)
