@@ -180,6 +180,7 @@ class Engine:
             "prompt_tokens": core.prompt_tokens,
             "cached_tokens": core.cached_tokens,
             "sampled_tokens": core.sampled_tokens,
+            "steps": core.steps,
             "busy_s": core.busy_s,
             "cached_share": core.cached_tokens / core.prompt_tokens if core.prompt_tokens else 0.0,
         }

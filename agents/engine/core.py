@@ -73,6 +73,8 @@ class Core:
         self.prompt_tokens = 0
         self.cached_tokens = 0
         self.sampled_tokens = 0
+        self.steps = 0
+        """Engine steps, each of which samples at most one token per request."""
         self.busy_s = 0.0
         """Seconds spent computing."""
         up: Future[None] = Future()
@@ -188,6 +190,7 @@ class Core:
         started = time.perf_counter()
         outputs, executed = self._core.step_fn()
         self.busy_s += time.perf_counter() - started
+        self.steps += executed
         self._core.post_step(executed)
         finished: list[tuple[OnDone, Completion]] = []
         for batch in (outputs or {}).values():

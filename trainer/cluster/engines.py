@@ -28,7 +28,7 @@ WATCH_INTERVAL_S = 2.0
 """Seconds between two checks of the engines' versions."""
 MAX_RESTARTS = 3
 """Restarts of engines between two updates after which the run fails."""
-COUNTERS = ("busy_s", "sampled_tokens", "prompt_tokens", "cached_tokens")
+COUNTERS = ("busy_s", "steps", "sampled_tokens", "prompt_tokens", "cached_tokens")
 
 
 class EngineGroup:
