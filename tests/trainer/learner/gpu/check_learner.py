@@ -110,9 +110,10 @@ class Checks:
     def chunks(self) -> dict[str, float]:
         """Scores in chunks equal those of whole logits, in value and gradient."""
         from turnwise.trainer.algorithms.losses.base import Need
-        from turnwise.trainer.learner.model import token_scores
+        from turnwise.trainer.learner.model import token_scores as module
         from turnwise.trainer.learner.packing import pack
 
+        token_scores: Any = module
         tokens = pack(self.samples(1), self.device)
         whole = token_scores.LOGITS_PER_CHUNK
         results = []
