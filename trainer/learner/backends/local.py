@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 import socket
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -31,7 +30,7 @@ from ..model.activation_checkpointing import checkpoint_activations
 from ..model.loading import load_model, load_policy
 from ..model.token_model import LocalTokenModel
 from ..model.token_scores import TokenScorer, score_with
-from ..optimization.learning_rate import learning_rate
+from ..optimization.learning_rate import learning_rate, scaled_learning_rate
 from ..optimization.metric_reduction import MetricReducer
 from ..optimization.minibatches import split_minibatches
 from ..optimization.trust_region import backtrack
@@ -329,7 +328,7 @@ class Learner:
         max_kl = self.config.max_kl
         parameters = [self._ranks.own(one) for _, one in self.named_parameters()]
         weights = [one.clone() for one in parameters] if max_kl else []
-        with self._scaled_learning_rate(lr_scale):
+        with scaled_learning_rate(self.optimizer, lr_scale):
             self.optimizer.step()
         step_scale = 1.0
         if max_kl:
@@ -371,18 +370,6 @@ class Learner:
             totals=minibatch.totals,
             needed=needed,
         )
-
-    @contextmanager
-    def _scaled_learning_rate(self, scale: float) -> Iterator[None]:
-        """Multiply the learning rate by ``scale`` inside the ``with`` block."""
-        rates = [group["lr"] for group in self.optimizer.param_groups]
-        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate * scale
-        try:
-            yield
-        finally:
-            for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-                group["lr"] = rate
 
     def _divergence(self, minibatch: Minibatch, before: Sequence[Tensor]) -> float:
         """Return the KL divergence from earlier log-probabilities, by Schulman's k3 estimator, in nats per token.

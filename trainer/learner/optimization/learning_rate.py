@@ -1,9 +1,16 @@
 """The learning rate of an update: a linear rise over the first updates, then a decay along the run."""
 
-from collections.abc import Callable, Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from math import cos, pi
+from typing import TYPE_CHECKING
 
 from ...config.sections import LearnerConfig
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
 
 SHAPES: Mapping[str, Callable[[float], float]] = {
     "constant": lambda progress: 1.0,
@@ -25,3 +32,16 @@ def learning_rate(config: LearnerConfig, progress: float, update: int) -> float:
     peak, least = config.learning_rate, config.min_learning_rate
     rate = least + SHAPES[config.lr_schedule](progress) * (peak - least)
     return rate * min(1.0, (update + 1) / (config.lr_warmup_steps + 1))
+
+
+@contextmanager
+def scaled_learning_rate(optimizer: Optimizer, scale: float) -> Iterator[None]:
+    """Multiply the learning rate of ``optimizer`` by ``scale`` inside the ``with`` block."""
+    rates = [group["lr"] for group in optimizer.param_groups]
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate * scale
+    try:
+        yield
+    finally:
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
