@@ -15,6 +15,7 @@ from random import Random
 import numpy as np
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
+from turnwise.agents.weights.base import Link
 from turnwise.records import Sample
 from turnwise.trainer.algorithms.groups import TrainSample
 from turnwise.trainer.config.loading import parse_config
@@ -112,7 +113,7 @@ def main() -> None:
         write_model(size, folder)
         reset_peak()
         backend = Learner(folder, config.learner, config.loss, config.proximal, 1.0)
-    weights = backend.weights()
+    weights = backend.weights("shm", Link())
     for update in range(UPDATES):
         backend.update(samples(size), 0.0, update, Random(0))  # noqa: S311 - one minibatch draws nothing
         weights.write()

@@ -192,10 +192,13 @@ def test_the_resolved_configuration_round_trips() -> None:
 
 
 @pytest.mark.parametrize("example", sorted(QUICKSTART.parent.glob("*.toml")), ids=lambda path: path.stem)
-def test_the_learning_rate_of_an_example_decays_along_its_seconds(example: Path) -> None:
+def test_the_learning_rate_of_an_example_decays_along_its_limit(example: Path) -> None:
     config = load_config(example)
-    assert config.max_seconds is not None
-    assert config.lr_progress(90, 0.5 * config.max_seconds) == 0.5
+    if config.max_steps is not None:
+        assert config.lr_progress(config.max_steps // 2, 1.0) == 0.5
+    else:
+        assert config.max_seconds is not None
+        assert config.lr_progress(90, 0.5 * config.max_seconds) == 0.5
 
 
 def test_keys_of_the_run_override_its_preset() -> None:

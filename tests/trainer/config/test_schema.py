@@ -42,6 +42,7 @@ OPERATIONAL = {
         "max_tokens_per_micro_batch",
         "num_threads",
         "device",
+        "weight_transport",
     },
     "engine": {
         "max_num_seqs",
