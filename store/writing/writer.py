@@ -97,7 +97,8 @@ class _Call:
 
     def answer_all(self, results: Iterable[Any]) -> None:
         """Answer all writes by their results."""
-        self.future.set_result([_DONE if result is None else Answer(True, result) for result in results])
+        self._answers, self._unanswered = [_DONE if one is None else Answer(True, one) for one in results], 0
+        self.future.set_result(self._answers)
 
 
 class _Item(NamedTuple):
@@ -209,6 +210,8 @@ class Writer:
     def _serve(self) -> None:
         while calls := self._next_batch():
             begun = [call for call in calls if call.begin()]
+            if not begun:
+                continue
             try:
                 self._commit(begun)
             except BaseException as error:
@@ -233,11 +236,14 @@ class Writer:
 
     def _commit(self, calls: list[_Call]) -> None:
         items: list[_Item] | None = None
+        began = monotonic()
         try:
             if self._run_whole(calls):
                 return
+            # The store is waited for once; staging takes its own time.
+            waited_s = monotonic() - began
             items = [item for item in _items(calls) if not _has_content(item.write) or self._stage(item)]
-            self._run(items)
+            self._run(items, self._retry_s - waited_s)
         except StoreUnavailable as error:
             self._give_up(_items(calls) if items is None else items, error)
         except StoreFull as error:
@@ -276,7 +282,7 @@ class Writer:
     def _run_separately(self, items: list[_Item]) -> None:
         for position, item in enumerate(items):
             try:
-                self._run([item])
+                self._run([item], self._retry_s)
             except StoreUnavailable as error:
                 self._give_up(items[position:], error)
                 return
@@ -301,11 +307,11 @@ class Writer:
             return False
         return True
 
-    def _run(self, items: list[_Item]) -> None:
+    def _run(self, items: list[_Item], retry_s: float) -> None:
         """Run ``items`` in one transaction and resolve them; items past their deadline fail and leave the list.
 
         Raises:
-            StoreUnavailable: the database was locked or away for ``retry_s``; no item is resolved.
+            StoreUnavailable: the database was locked or away for ``retry_s``; no other item is resolved.
         """
 
         def attempt() -> list[Any]:
@@ -315,7 +321,7 @@ class Writer:
                 return []
             return self._transact([item.write for item in items])
 
-        results = retried(attempt, self._retry_s)
+        results = retried(attempt, retry_s)
         for item, result in zip(items, results, strict=True):
             item.call.answer(item.position, _DONE if result is None else Answer(True, result))
 

@@ -105,6 +105,8 @@ def test_a_call_is_answered_as_a_whole_in_the_order_of_its_writes(
 
 
 def test_a_cancelled_call_is_not_begun(impatient: Database) -> None:
+    commits: list[Any] = []
+    event.listen(impatient.engine, "commit", commits.append)
     writer = Writer(impatient, window_ms=0)
     with open_database(impatient.url).transaction():
         first = writer.submit(operations.add_version.bind(run="r", update=0, parent=None))
@@ -114,6 +116,7 @@ def test_a_cancelled_call_is_not_begun(impatient: Database) -> None:
         assert call.cancel()
     first.result(10)
     writer.close()
+    assert len(commits) == 1
     with impatient.read() as conn:
         assert run_row(conn, "r")["stop_requested"] is False
 
@@ -207,6 +210,19 @@ def test_a_store_that_is_away_is_waited_for_once(impatient: Database, monkeypatc
                 future.result(10)
     assert begun[-1] - begun[0] < 1.0
     writer.commit(operations.request_stop.bind(run="r"))
+    writer.close()
+
+
+def test_a_deadline_that_passes_meanwhile_does_not_prolong_the_wait(impatient: Database) -> None:
+    writer = Writer(impatient, window_ms=100, retry_s=0.5)
+    begun = transactions(impatient)
+    with open_database(impatient.url).transaction():
+        late = writer.submit(operations.request_stop.bind(run="r"), timeout_s=0.4)
+        patient = writer.submit(operations.request_stop.bind(run="r"))
+        for future in (late, patient):
+            with pytest.raises(StoreUnavailable):
+                future.result(10)
+    assert len(begun) <= 5
     writer.close()
 
 
