@@ -187,7 +187,10 @@ def impatient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Datab
 
 
 def transactions(database: Database) -> list[float]:
-    """Return a list to which the time of each attempt to begin a write transaction is added from now on."""
+    """Return a list to which the time of each attempt to begin a write transaction is added from now on.
+
+    The pauses between attempts double, so the number of attempts bounds a wait, on a busy machine too.
+    """
     begun: list[float] = []
 
     def note(_: Any, statement: str, *__: Any) -> None:
@@ -208,7 +211,7 @@ def test_a_store_that_is_away_is_waited_for_once(impatient: Database, monkeypatc
         for future in futures:
             with pytest.raises(StoreUnavailable, match="database is locked"):
                 future.result(10)
-    assert begun[-1] - begun[0] < 1.0
+    assert len(begun) <= 4
     writer.commit(operations.request_stop.bind(run="r"))
     writer.close()
 
@@ -242,7 +245,7 @@ def test_a_store_that_goes_away_between_separate_writes_is_waited_for_once(impat
     for future in futures:
         with pytest.raises(StoreUnavailable):
             future.result(10)
-    assert begun[-1] - begun[0] < 0.6
+    assert len(begun) <= 4
     writer.close()
 
 
