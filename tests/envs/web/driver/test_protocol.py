@@ -129,7 +129,7 @@ def test_playwright_gets_the_events_of_requests_once_an_action_needs_them() -> N
         ends.connection.report_requests()
         (command,) = await ends.received(ends.chromium_reads)
         assert command == {"id": OWN_IDS + 1, "method": "Network.enable", "params": {}, "sessionId": "CD34"}
-        # Playwright does not know this id, and ends at an answer that it does not expect.
+        # No command of Playwright has this id, and Playwright ends at an answer without a command.
         event = {"method": "Network.dataReceived", "params": {}, "sessionId": "CD34"}
         await ends.chromium_sends({"id": command["id"], "result": {}, "sessionId": "CD34"}, event)
         assert await ends.received(ends.playwright_reads) == [event]
