@@ -22,7 +22,9 @@ from typing import Any
 from transformers import AutoModelForCausalLM
 from turnwise.agents.engine.client import PolicyClient
 from turnwise.agents.tiny_model import new_model
-from turnwise.agents.weights.shm_writer import WeightWriter
+from turnwise.agents.weights.base import Link
+from turnwise.agents.weights.shm import ShmSender
+from turnwise.agents.weights.source import ParameterSource
 from turnwise.envs.tasks import make_task
 from turnwise.records import Group, GroupState, Horizon, Purpose, Role
 from turnwise.store.database import Database, open_database
@@ -115,7 +117,8 @@ async def rate(cluster: Cluster, work: Callable[[], Awaitable[None]]) -> tuple[f
 async def measure(database: Database, model: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Measure the run and the engine alone, in turn, and return the figures of the best round of each."""
     cluster = Cluster.start(run_config(options.seed), database, model)
-    weights = WeightWriter(AutoModelForCausalLM.from_pretrained(model).named_parameters())
+    network = AutoModelForCausalLM.from_pretrained(model)
+    weights = ShmSender(ParameterSource(network.named_parameters()), Link())
     store = RunStore(RUN, database, cluster.store.client)
     best: dict[str, tuple[float, float]] = {"run": (0.0, 0.0), "engine": (0.0, 0.0)}
     count = 0
