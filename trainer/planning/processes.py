@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..cluster.weight_link import weight_link
 from ..config.schema import RunConfig
 from .activations import FLOAT32
 from .engine_memory import EngineMemory
@@ -83,10 +84,15 @@ def rank_parts(memory: LearnerMemory) -> dict[str, int]:
     return {**tensors, "heap": int(HEAP_SHARE * kept)}
 
 
+def _copies_weights(config: RunConfig) -> bool:
+    """Return whether engines on the learner's host read a copy of the weights: ``collective`` has none."""
+    return not config.is_offline and weight_link(config, HOST, {HOST})[0] == "shm"
+
+
 def _learner(config: RunConfig, shape: ModelShape) -> Iterator[Process]:
     learner = config.learner
     memory = LearnerMemory(shape, config, largest_workload(config))
-    published = {} if config.is_offline else {"published weights": FLOAT32 * memory.trained}
+    published = {"published weights": FLOAT32 * memory.trained} if _copies_weights(config) else {}
     is_sharded = learner.backend == "fsdp"
     if is_sharded:
         yield Process("driver", HOST, {"process": DRIVER_BYTES})

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from turnwise.errors import TurnwiseError
 from turnwise.trainer.planning import refusal
@@ -43,6 +45,20 @@ def test_each_rank_has_a_gpu_of_its_own() -> None:
 def test_an_offline_run_has_no_engine() -> None:
     names = [one.name for one in plan_run(run_config(offline={"run": "a"}), Machine(GIB), small_shape()).processes]
     assert names == ["driver with the learner"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_copied"),
+    [
+        ({}, True),
+        ({"learner": {"weight_transport": "collective"}}, False),
+        ({"learner": {"backend": "fsdp", "device": "cuda"}, "engine": {"tensor_parallel_size": 1}}, False),
+        ({"offline": {"run": "a"}}, False),
+    ],
+)
+def test_shared_memory_holds_a_copy_of_the_weights(changes: dict[str, Any], is_copied: bool) -> None:
+    plan = plan_run(run_config(**changes), Machine(64 * GIB), small_shape())
+    assert any("published weights" in one.parts for one in plan.processes) == is_copied
 
 
 def test_a_gpu_keeps_a_reserve() -> None:
