@@ -1,6 +1,6 @@
 """The division of parameters into buckets: the same on both sides, because it depends on the metadata alone."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -27,7 +27,7 @@ class Bucket:
         self.offsets.append(offset)
         self.nbytes = offset + parameter.nbytes
 
-    def pack(self, values: Sequence[Tensor], buffer: Tensor) -> Tensor:
+    def pack(self, values: Iterable[Tensor], buffer: Tensor) -> Tensor:
         """Copy the parameters into ``buffer``, uint8, and return its used part, shape (nbytes,)."""
         for (_, view), value in zip(self.unpack(buffer), values, strict=True):
             view.copy_(value)

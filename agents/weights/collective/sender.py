@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from threading import Lock
@@ -99,7 +100,7 @@ class CollectiveSender:
                     deque(whole, maxlen=0)
                     continue
                 try:
-                    stream.send(bucket, list(whole))
+                    stream.send(bucket, whole)
                 except TransferFailed as error:
                     stream, failure = None, error
             for _ in values:
@@ -149,11 +150,11 @@ class _Stream:
         self.finish()
         self._pending = self._group.broadcast(data), data
 
-    def send(self, bucket: Bucket, values: list[Tensor]) -> None:
+    def send(self, bucket: Bucket, values: Iterator[Tensor]) -> None:
         """Send the parameters of a bucket; one alone is sent from its own memory."""
         buffer = self._buffers[0]
-        if len(values) == 1:
-            self.start(as_bytes(values[0].to(buffer.device)))
+        if len(bucket.parameters) == 1:
+            self.start(as_bytes(next(values).to(buffer.device)))
             return
         self._buffers.rotate(1)
         self.start(bucket.pack(values, buffer))

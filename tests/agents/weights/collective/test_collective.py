@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -51,6 +52,27 @@ def receive(receiver: CollectiveReceiver, offer: dict[str, Any]) -> dict[str, Te
 
 def equal(found: dict[str, Tensor], weights: dict[str, Tensor]) -> bool:
     return found.keys() == weights.keys() and all(torch.equal(found[name], weights[name]) for name in weights)
+
+
+def test_the_learner_holds_one_gathered_parameter_of_a_bucket(
+    weights: dict[str, Tensor], executor: ThreadPoolExecutor
+) -> None:
+    gathered: list[weakref.ref[Any]] = []
+    held: list[int] = []
+
+    def whole(value: Tensor) -> Tensor:
+        held.append(sum(one() is not None for one in gathered))
+        memory = value.numpy().copy()
+        gathered.append(weakref.ref(memory))
+        return torch.from_numpy(memory)
+
+    small = {name: value for name, value in weights.items() if name not in ("p2", "low")}
+    sender = CollectiveSender(ParameterSource(small.items(), whole), Link(), bucket_bytes=1 << 16)
+    receiving = executor.submit(receive, CollectiveReceiver(0, CPU), sender.offer(0, "a"))
+    sender.send(0)
+    assert equal(receiving.result(), small)
+    assert max(held) == 1
+    sender.close()
 
 
 def test_engines_receive_every_version(
