@@ -50,13 +50,20 @@ def plan(
 
 
 def _machine(memory: str | None, gpus: int | None, gpu_memory: str | None, needed: int) -> "Machine":
-    """Return this machine with the given sizes; a size of GPUs without a number means as many as the run needs."""
+    """Return this machine with the given sizes; a size of GPUs without a number means as many as the run needs.
+
+    Raises:
+        TurnwiseError: the size of a GPU is not known.
+    """
+    from ...errors import TurnwiseError
     from ...trainer.planning.machine import Machine, parse_size, this_machine
 
     own = this_machine()
     sizes = own.gpus if gpus is None else own.gpus[:gpus]
     if gpu_memory is not None:
         sizes = (parse_size(gpu_memory),) * (needed if gpus is None else gpus)
+    elif gpus is not None and gpus > len(sizes):
+        raise TurnwiseError(f"`--gpus {gpus}`: this host has {len(sizes)}: pass their size, `--gpu-memory 80GiB`")
     return Machine(own.memory if memory is None else parse_size(memory), sizes)
 
 

@@ -46,6 +46,12 @@ def test_a_run_that_cannot_fit_exits_1_and_names_what_would(turnwise: Turnwise, 
     assert (fits.code, json.loads(fits.out)["refusals"]) == (0, [])
 
 
+def test_more_gpus_than_this_host_has_need_a_size(turnwise: Turnwise) -> None:
+    found = turnwise("plan", EXAMPLES / "quickstart.toml", "--gpus", "64")
+    assert found.code == 2
+    assert "`--gpu-memory 80GiB`" in found.err
+
+
 def test_a_model_that_is_not_here_is_named(turnwise: Turnwise, tmp_path: Path) -> None:
     shutil.copy(EXAMPLES / "gpu_24gb.toml", tmp_path)
     found = turnwise("plan", tmp_path / "gpu_24gb.toml", "--set", f"model.path={tmp_path / 'missing'}")
