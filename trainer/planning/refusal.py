@@ -21,6 +21,8 @@ def refuse_oversized(config: RunConfig) -> None:
         TurnwiseError: the run does not fit; the message names settings with which it does.
     """
     machine, more = this_machine(), 1 + ERROR_MARGIN
+    if config.ray_address is not None:
+        machine = Machine(machine.memory)
     generous = Machine(int(machine.memory * more), tuple(int(one * more) for one in machine.gpus))
     try:
         shape = model_shape(config)

@@ -134,6 +134,13 @@ def test_a_run_is_refused_only_if_it_certainly_does_not_fit(monkeypatch: pytest.
         refusal.refuse_oversized(config)
 
 
+def test_the_gpus_of_this_machine_do_not_refuse_a_run_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusal, "this_machine", lambda: Machine(64 * GIB, (1 << 20,)))
+    refusal.refuse_oversized(run_config(**GPU, ray_address="auto"))
+    with pytest.raises(TurnwiseError, match="gpu 0 needs"):
+        refusal.refuse_oversized(run_config(**GPU))
+
+
 def test_the_memory_of_this_machine_is_found() -> None:
     assert this_machine().memory > GIB
 
