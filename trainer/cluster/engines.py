@@ -55,8 +55,18 @@ class EngineGroup:
             self._watching = asyncio.create_task(self._restore_versions())
 
     async def hosts(self) -> set[str]:
-        """Return the names of the hosts that the engines run on."""
-        return {info["host"] for info in await asyncio.gather(*(actor.info.remote() for actor in self.actors))}
+        """Return the names of the hosts that the engines run on; an engine that died names its next one.
+
+        Raises:
+            TurnwiseError: an engine did not answer within ``PUSH_TIMEOUT_S``.
+        """
+        try:
+            async with asyncio.timeout(PUSH_TIMEOUT_S):
+                return set(await asyncio.gather(*map(_host, self.actors)))
+        except TimeoutError:
+            raise TurnwiseError(
+                f"an engine did not answer within {PUSH_TIMEOUT_S:g} s: check in Ray's logs of the `Engine` actors why"
+            ) from None
 
     async def publish(self, sender: WeightSender, version: int) -> None:
         """Load the learner's weights into one engine after the other, between two of its steps, as ``version``.
@@ -219,6 +229,19 @@ class EngineGroup:
                     "actors whether they can run this model"
                 )
             await self._load([engine], self.version)
+
+
+async def _host(actor: Any) -> str:
+    """Return the name of an engine's host, as soon as the engine answers."""
+    import ray.exceptions
+
+    while True:
+        try:
+            name: str = (await actor.info.remote())["host"]
+        except ray.exceptions.RayActorError:
+            await asyncio.sleep(RETRY_INTERVAL_S)
+        else:
+            return name
 
 
 def _late(engines: Sequence[int], version: int) -> TurnwiseError:

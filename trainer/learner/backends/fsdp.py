@@ -225,8 +225,11 @@ class FsdpWeights:
     """The senders of all ranks: implements ``WeightSender``."""
 
     def __init__(self, call: Callable[..., list[Any]], keeps_weights: bool) -> None:
-        """Args:
-        call: calls a method of all ranks, and returns their results.
+        """Send what all ranks hold.
+
+        Args:
+            call: calls a method of all ranks, and returns their results.
+            keeps_weights: that of the ranks' senders.
         """
         self._call = call
         self.keeps_weights = keeps_weights
