@@ -4,6 +4,7 @@ from collections.abc import Set
 
 from ...agents.weights.base import Link
 from ...agents.weights.registry import AUTO
+from ...errors import TurnwiseError
 from ..config.schema import RunConfig
 
 
@@ -13,6 +14,9 @@ def weight_link(config: RunConfig, learner: str, engines: Set[str]) -> tuple[str
     Args:
         learner: the name of the host that sends.
         engines: the names of the engines' hosts.
+
+    Raises:
+        TurnwiseError: the configured transport does not reach an engine.
     """
     engine = config.engine
     link = Link(
@@ -21,6 +25,12 @@ def weight_link(config: RunConfig, learner: str, engines: Set[str]) -> tuple[str
         one_host=engines <= {learner},
     )
     name = config.learner.weight_transport
+    if name == "shm" and not link.one_host:
+        others = ", ".join(sorted(engines - {learner}))
+        raise TurnwiseError(
+            f'`learner.weight_transport = "shm"` reaches engines on the learner\'s host `{learner}` alone, and engines '
+            f"run on {others}: remove the key, or set it to `collective`"
+        )
     if name != AUTO:
         return name, link
     # The learner in the driver's process may share its GPU with an engine, which NCCL refuses.

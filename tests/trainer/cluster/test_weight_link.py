@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from turnwise.agents.weights.base import Link
+from turnwise.errors import TurnwiseError
 from turnwise.trainer.cluster.weight_link import weight_link
 from turnwise.trainer.config.errors import ConfigError
 from turnwise.trainer.config.loading import parse_config
@@ -26,7 +27,7 @@ def config(learner: dict[str, Any] | None = None, engine: dict[str, Any] | None 
         ({"backend": "fsdp", "device": "cuda"}, {}, {"a"}, "shm"),
         ({"backend": "fsdp", "device": "cuda"}, GPU, {"a"}, "collective"),
         ({"weight_transport": "collective"}, {}, {"a"}, "collective"),
-        ({"weight_transport": "shm"}, {}, {"b"}, "shm"),
+        ({"weight_transport": "shm", "backend": "fsdp", "device": "cuda"}, GPU, {"a"}, "shm"),
     ],
 )
 def test_hosts_and_devices_choose_the_transport(
@@ -34,6 +35,11 @@ def test_hosts_and_devices_choose_the_transport(
 ) -> None:
     name, _ = weight_link(config(learner, engine), "a", hosts)
     assert name == expected
+
+
+def test_shared_memory_does_not_reach_another_host() -> None:
+    with pytest.raises(TurnwiseError, match=r"`a` alone, and engines run on b: .*`collective`"):
+        weight_link(config({"weight_transport": "shm"}), "a", {"a", "b"})
 
 
 def test_the_link_has_the_workers_of_an_engine() -> None:
