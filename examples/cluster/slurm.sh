@@ -19,7 +19,7 @@ export RAY_ADDRESS=$address:6379
 
 srun --nodes=1 --ntasks=1 --nodelist="${nodes[0]}" --overlap \
     ray start --head --node-ip-address="$address" --port=6379 --include-dashboard=false --block &
-until ray health-check --address="$RAY_ADDRESS"; do sleep 2; done
+timeout 300 bash -c 'until ray health-check --address="$RAY_ADDRESS"; do sleep 2; done'
 if ((${#nodes[@]} > 1)); then
     others=$(IFS=,; echo "${nodes[*]:1}")
     srun --nodes=$((${#nodes[@]} - 1)) --ntasks=$((${#nodes[@]} - 1)) --nodelist="$others" --overlap \
