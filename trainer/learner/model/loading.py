@@ -8,6 +8,7 @@ from transformers import AutoModelForCausalLM
 from transformers.utils import logging
 
 from ....agents.weights.adapter_folder import base_model, is_adapter
+from ....errors import TurnwiseError
 from ...config.sections import LoraConfig
 from . import packed_attention as attention
 from .adapter import Adapter
@@ -16,9 +17,19 @@ logging.disable_progress_bar()
 
 
 def load_model(folder: str | Path, device: str) -> Any:
-    """Return the model of a Hugging Face folder in float32, for packed sequences, in evaluation mode."""
+    """Return the model of a Hugging Face folder in float32, for packed sequences, in evaluation mode.
+
+    Raises:
+        TurnwiseError: the folder has no weights in safetensors; no other format is read, because nothing is unpickled.
+    """
+    if not any(Path(folder).glob("*.safetensors")):
+        raise TurnwiseError(f"`{folder}` has no weights in safetensors: convert them, or use another model")
     model: Any = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation=attention.NAME, local_files_only=True
+        folder,
+        dtype=torch.float32,
+        attn_implementation=attention.NAME,
+        local_files_only=True,
+        use_safetensors=True,
     )
     return model.to(device).eval()
 
