@@ -74,7 +74,7 @@ REFUSED = {
     "generation_config": _LOGPROBS,
     "hf_overrides": _LOGPROBS,
     "kv_cache_dtype": _LOGPROBS,
-    "load_format": _SET,
+    "load_format": "engine and learner read the same safetensors",
     "logits_processors": _LOGPROBS,
     "logprobs_mode": _SET,
     "max_lora_rank": "`learner.lora.rank` sets it",
