@@ -66,6 +66,7 @@ def test_it_learns_within_its_staleness_bound(said: dict[str, Any]) -> None:
     assert all(0 < one["engine_busy_fraction"] <= 1 and 0 < one["learner_busy_fraction"] <= 1 for one in updates)
 
 
+@pytest.mark.soak
 def test_a_lora_adapter_on_its_warmed_up_policy_learns(said: dict[str, Any], tmp_path: Path) -> None:
     """The engines get the adapter alone."""
     warmed_up = min((Path(said["folder"]) / "checkpoints").iterdir(), key=lambda one: int(one.name))

@@ -19,7 +19,11 @@ export RAY_ADDRESS=$address:6379
 
 srun --nodes=1 --ntasks=1 --nodelist="${nodes[0]}" --overlap \
     ray start --head --node-ip-address="$address" --port=6379 --include-dashboard=false --block &
-timeout 300 bash -c 'until ray health-check --address="$RAY_ADDRESS"; do sleep 2; done'
+for ((waited = 0; ; waited += 2)); do
+    ray health-check --address="$RAY_ADDRESS" && break
+    ((waited < 300)) || { echo "Ray did not start at $RAY_ADDRESS within 300 s." >&2; exit 1; }
+    sleep 2
+done
 if ((${#nodes[@]} > 1)); then
     others=$(IFS=,; echo "${nodes[*]:1}")
     srun --nodes=$((${#nodes[@]} - 1)) --ntasks=$((${#nodes[@]} - 1)) --nodelist="$others" --overlap \

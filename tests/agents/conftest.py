@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
-from turnwise.trainer.cluster.ray_patches import start_fewer_processes
+from turnwise.trainer.cluster.ray_patches import shut_ray_down, start_fewer_processes
 
 WORDS = [f"w{i}" for i in range(120)]
 
@@ -27,7 +27,7 @@ def ray() -> Iterator[Any]:
             module.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield module
     if started:
-        module.shutdown()
+        shut_ray_down()
 
 
 @pytest.fixture(scope="session")

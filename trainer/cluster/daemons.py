@@ -20,6 +20,7 @@ from typing import Any
 import psutil
 
 from ..shutdown import SHUTDOWN, SIGNALS
+from .ray_patches import shut_ray_down
 from .watchdog import MARK_VARIABLE, kill_owned, start_watchdog
 
 LOG = logging.getLogger(__name__)
@@ -112,7 +113,7 @@ class RayDaemons:
                 SHUTDOWN.fail(f"Ray's {dead} died, which ends the run; run the same command to resume it")
                 break
         self._stopping.wait()
-        ray.shutdown()
+        shut_ray_down()
 
     def _kill_owned(self) -> None:
         kill_owned(self._mark, self._sessions | {one.pid for one in psutil.Process().children()})

@@ -1,8 +1,9 @@
-"""Two patches of Ray 2.60, for a driver that starts its own Ray or joins a cluster.
+"""Two patches of Ray 2.60, for a driver that starts its own Ray or joins a cluster, and its end.
 
-Ray has no setting for either. No other module depends on Ray's private names.
+Ray has no setting for any of them. No other module depends on Ray's private names.
 """
 
+import gc
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -32,3 +33,21 @@ def start_fewer_processes() -> None:
 
     node: Any = Node
     node.start_log_monitor = node.start_monitor = node.start_api_server = skip
+
+
+def shut_ray_down() -> None:
+    """Shut Ray down in this process.
+
+    Ray ends a process that releases an object or an actor while ``ray.shutdown`` runs. The garbage collector may do so
+    in any thread, so it runs before, and not meanwhile.
+    """
+    import ray
+
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        ray.shutdown()
+    finally:
+        if enabled:
+            gc.enable()

@@ -13,7 +13,7 @@ from turnwise.sandbox.cluster.client import ClusterProvider
 from turnwise.sandbox.cluster.settings import SandboxSettings
 from turnwise.sandbox.cluster.supervisor import NodeSupervisor
 from turnwise.sandbox.errors import LeaseTimeout, NodeLost
-from turnwise.trainer.cluster.ray_patches import start_fewer_processes
+from turnwise.trainer.cluster.ray_patches import shut_ray_down, start_fewer_processes
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=16)
 TRUSTED = SPEC.model_copy(update={"trusted": True})
@@ -32,14 +32,14 @@ def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     # Tests of this process that need another Ray instance start it again.
-    ray.shutdown()
+    shut_ray_down()
     start_fewer_processes()
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 << 20})
     for _ in range(NODES - 1):
         made.add_node(num_cpus=1, object_store_memory=80 << 20)
     ray.init(address=made.address, log_to_driver=False, logging_level="ERROR", configure_logging=False)
     yield made
-    ray.shutdown()
+    shut_ray_down()
     made.shutdown()
 
 

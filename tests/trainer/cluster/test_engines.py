@@ -21,7 +21,7 @@ from turnwise.agents.weights.registry import transport
 from turnwise.agents.weights.source import ParameterSource
 from turnwise.trainer.cluster import engines
 from turnwise.trainer.cluster.engines import EngineGroup
-from turnwise.trainer.cluster.ray_patches import start_fewer_processes
+from turnwise.trainer.cluster.ray_patches import shut_ray_down, start_fewer_processes
 
 pytestmark = [pytest.mark.soak, pytest.mark.slow]
 
@@ -39,7 +39,7 @@ def ray() -> Iterator[Any]:
         start_fewer_processes()
         module.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
         yield module
-        module.shutdown()
+        shut_ray_down()
 
 
 class Slow:

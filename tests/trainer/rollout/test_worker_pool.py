@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from turnwise.records import Group, Outcome, Status
 from turnwise.tests.agents.players import group, site
-from turnwise.trainer.cluster.ray_patches import start_fewer_processes
+from turnwise.trainer.cluster.ray_patches import shut_ray_down, start_fewer_processes
 from turnwise.trainer.rollout import worker_pool
 from turnwise.trainer.rollout.worker_pool import WorkerLost, WorkerPool
 
@@ -55,7 +55,7 @@ def ray() -> Iterator[Any]:
             module.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield module
     if started:
-        module.shutdown()
+        shut_ray_down()
 
 
 @pytest.mark.parametrize(

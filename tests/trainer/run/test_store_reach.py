@@ -13,7 +13,7 @@ from turnwise.store.queries import list_runs
 from turnwise.store.run_store import RunStore
 from turnwise.tests.store.postgres import Server
 from turnwise.trainer.cluster.actors import StoreAccess
-from turnwise.trainer.cluster.ray_patches import start_fewer_processes
+from turnwise.trainer.cluster.ray_patches import shut_ray_down, start_fewer_processes
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.run.run import train
 
@@ -26,14 +26,13 @@ def cluster() -> Iterator[Any]:
     """A head, which the driver joins, and nodes that a test adds under other addresses of the loopback interface."""
     for name, value in (("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0"), ("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")):
         os.environ.setdefault(name, value)
-    import ray
     from ray.cluster_utils import Cluster
 
-    ray.shutdown()
+    shut_ray_down()
     start_fewer_processes()
     started = Cluster(initialize_head=True, head_node_args=SMALL)
     yield started
-    ray.shutdown()
+    shut_ray_down()
     started.shutdown()
 
 

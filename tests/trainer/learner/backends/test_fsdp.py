@@ -20,7 +20,7 @@ from turnwise.tests.trainer.learner.train_samples import VOCABULARY, train_sampl
 from turnwise.trainer.algorithms.losses.base import PolicyLoss
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
-from turnwise.trainer.cluster.ray_patches import start_fewer_processes
+from turnwise.trainer.cluster.ray_patches import shut_ray_down, start_fewer_processes
 from turnwise.trainer.config.sections import LearnerConfig, LoraConfig
 from turnwise.trainer.learner.backends.fsdp import FsdpLearner
 from turnwise.trainer.learner.backends.local import Learner, NonFiniteLoss
@@ -48,7 +48,7 @@ def ray() -> Iterator[Any]:
         start_fewer_processes()
         module.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
         yield module
-        module.shutdown()
+        shut_ray_down()
 
 
 def written(learner: Learner | FsdpLearner) -> dict[str, Any]:
