@@ -37,6 +37,8 @@ ARGUMENTS = [
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 ]
 CLOSE_TIMEOUT_S = 3.0
+LAUNCH_TIMEOUT_S = 100.0
+"""Below the time in which the driver must start. A restart between episodes has a shorter limit."""
 MAX_KEPT_CONTEXTS = 6
 MAX_NODE_HEAP_MIB = 256
 """Heap of Playwright's Node process, which buffers the messages of pages."""
@@ -101,7 +103,9 @@ class Browser:
 
     async def _launch(self, playwright: Playwright) -> None:
         async def launch() -> Any:
-            return await playwright.chromium.launch(executable_path=self.processes.executable, args=ARGUMENTS)
+            return await playwright.chromium.launch(
+                executable_path=self.processes.executable, args=ARGUMENTS, timeout=1000 * LAUNCH_TIMEOUT_S
+            )
 
         self.chromium = await self.processes.start(launch)
 
