@@ -20,7 +20,7 @@ def plan(
         typer.Option("--memory", metavar="SIZE", help="Memory of the host, such as 64GiB; default: that of this one."),
     ] = None,
     gpus: Annotated[
-        int | None, typer.Option("--gpus", min=0, help="GPUs of the host; default: those of this one.")
+        int | None, typer.Option("--gpus", min=0, help="GPUs of the host, 0 for none; default: those of this one.")
     ] = None,
     gpu_memory: Annotated[
         str | None, typer.Option("--gpu-memory", metavar="SIZE", help="Memory of each GPU, such as 24GiB.")
@@ -59,11 +59,12 @@ def _machine(memory: str | None, gpus: int | None, gpu_memory: str | None, neede
     from ...trainer.planning.machine import Machine, parse_size, this_machine
 
     own = this_machine()
-    sizes = own.gpus if gpus is None else own.gpus[:gpus]
+    sizes = own.gpus if gpus is None else (own.gpus or ())[:gpus]
     if gpu_memory is not None:
         sizes = (parse_size(gpu_memory),) * (needed if gpus is None else gpus)
-    elif gpus is not None and gpus > len(sizes):
-        raise TurnwiseError(f"`--gpus {gpus}`: this host has {len(sizes)}: pass their size, `--gpu-memory 80GiB`")
+    elif gpus and gpus > len(sizes or ()):
+        found = len(sizes or ())
+        raise TurnwiseError(f"`--gpus {gpus}`: this host has {found}: pass their size, `--gpu-memory 80GiB`")
     return Machine(own.memory if memory is None else parse_size(memory), sizes)
 
 

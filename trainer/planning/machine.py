@@ -20,8 +20,8 @@ class Machine:
     """Bytes of memory of one host."""
 
     memory: int
-    gpus: tuple[int, ...] = ()
-    """Bytes of each GPU."""
+    gpus: tuple[int, ...] | None = None
+    """Bytes of each GPU; None if they are not known."""
 
 
 def this_machine() -> Machine:
@@ -33,16 +33,16 @@ def this_machine() -> Machine:
     return Machine(memory, _gpus())
 
 
-def _gpus() -> tuple[int, ...]:
+def _gpus() -> tuple[int, ...] | None:
     program = shutil.which("nvidia-smi")
     if program is None:
-        return ()
+        return None
     command = [program, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
     try:
         found = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=True)
     except (OSError, subprocess.SubprocessError):
-        return ()
-    return tuple(int(line) << 20 for line in found.stdout.split() if line.isdigit())
+        return None
+    return tuple(int(line) << 20 for line in found.stdout.split() if line.isdigit()) or None
 
 
 def parse_size(text: str) -> int:

@@ -55,7 +55,7 @@ def plan_run(config: RunConfig, machine: Machine, shape: ModelShape | None = Non
     """Return the plan of a run on a machine.
 
     Args:
-        machine: the host of the learner. Its GPUs may be empty if they are not known.
+        machine: the host of the learner.
         shape: of the model; read from the configuration by default.
 
     Raises:
@@ -72,7 +72,7 @@ def plan_run(config: RunConfig, machine: Machine, shape: ModelShape | None = Non
     places = _places(processes, config, machine)
     refusals = [] if config.is_offline else _engine_refusals(engine)
     needed_gpus = gpus_of(config)
-    if machine.gpus and needed_gpus > len(machine.gpus) and config.ray_address is None:
+    if machine.gpus is not None and needed_gpus > len(machine.gpus) and config.ray_address is None:
         refusals.append(f"the run needs {needed_gpus} GPUs, and this machine has {len(machine.gpus)}")
     refusals += [
         f"{place.name} needs {size(place.needed)}, and has {size(place.available)}"
@@ -95,7 +95,7 @@ def _places(processes: list[Process], config: RunConfig, machine: Machine) -> li
         needed[one.place] = needed.get(one.place, 0) + one.count * one.total
     available: Mapping[str, int] = {
         **({} if config.ray_address else {HOST: machine.memory}),
-        **{f"gpu {number}": int(total * (1 - GPU_RESERVE)) for number, total in enumerate(machine.gpus)},
+        **{f"gpu {number}": int(total * (1 - GPU_RESERVE)) for number, total in enumerate(machine.gpus or ())},
     }
     return [Place(name, total, available.get(name)) for name, total in sorted(needed.items())]
 

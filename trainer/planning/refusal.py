@@ -23,7 +23,8 @@ def refuse_oversized(config: RunConfig) -> None:
     machine, more = this_machine(), 1 + ERROR_MARGIN
     if config.ray_address is not None:
         machine = Machine(machine.memory)
-    generous = Machine(int(machine.memory * more), tuple(int(one * more) for one in machine.gpus))
+    gpus = None if machine.gpus is None else tuple(int(one * more) for one in machine.gpus)
+    generous = Machine(int(machine.memory * more), gpus)
     try:
         shape = model_shape(config)
         plan = plan_run(config, generous, shape)

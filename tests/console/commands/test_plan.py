@@ -48,6 +48,14 @@ def test_more_gpus_than_this_host_has_need_a_size(turnwise: Turnwise) -> None:
     assert "`--gpu-memory 80GiB`" in found.err
 
 
+def test_a_run_for_gpus_does_not_fit_on_a_host_without_one(turnwise: Turnwise, tmp_path: Path) -> None:
+    path = f"model.path={model_folder('qwen3-0.6b', tmp_path)}"
+    found = turnwise("plan", EXAMPLES / "gpu_24gb.toml", "--set", path, "--gpus", "0", *HOST)
+    assert found.code == 1, found.out
+    assert "cannot fit: the run needs 1 GPUs, and this machine has 0" in found.out
+    assert turnwise("plan", EXAMPLES / "quickstart.toml", "--gpus", "0", "--memory", "8GiB").code == 0
+
+
 def test_a_model_that_is_not_here_is_named(turnwise: Turnwise, tmp_path: Path) -> None:
     shutil.copy(EXAMPLES / "gpu_24gb.toml", tmp_path)
     found = turnwise("plan", tmp_path / "gpu_24gb.toml", "--set", f"model.path={tmp_path / 'missing'}")
