@@ -70,6 +70,7 @@ def engine_arguments(
     """
     arguments: dict[str, Any] = {
         "model": model_path,
+        "load_format": "safetensors",  # vLLM's default falls back to files that it unpickles
         "dtype": config.dtype,
         "max_model_len": max_model_len,
         "max_num_seqs": config.max_num_seqs,

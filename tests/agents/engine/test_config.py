@@ -42,6 +42,13 @@ def test_arguments_are_passed_through_and_take_precedence() -> None:
     assert engine_arguments(EngineConfig(), "model")["kv_cache_memory_bytes"] == EngineConfig().kv_cache_memory_bytes
 
 
+def test_an_engine_reads_safetensors_alone() -> None:
+    """vLLM's default falls back to ``*.bin``, which it unpickles."""
+    assert engine_arguments(EngineConfig(), "model")["load_format"] == "safetensors"
+    with pytest.raises(ValidationError, match="same safetensors"):
+        EngineConfig.model_validate({"load_format": "auto"})
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [("quantization", "another distribution"), ("trust_remote_code", "code of the model's publisher")],
