@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 from sqlalchemy import update
 from turnwise.errors import TurnwiseError
 from turnwise.store.content.arrays import pack, unpack
 from turnwise.store.database import Database, open_database
 from turnwise.store.schema import batch_item, policy_version, train_batch
 from turnwise.tests.agents.players import Stage
-from turnwise.tests.trainer.run.past_runs import SEVERAL_STEPS, Process, past_run, tiny_model
+from turnwise.tests.trainer.run.past_runs import BASE, SEVERAL_STEPS, Process, past_run, tiny_model
 from turnwise.trainer.run.retraining.repeat import Retraining, retrain
 from turnwise.trainer.run.retraining.stored_batch import NotRecorded
 
@@ -132,6 +133,18 @@ def test_a_record_that_does_not_fit_is_refused(copy: Database) -> None:
         with copy.transaction() as tx:
             tx.conn.execute(update(train_batch).values(recipe=recipe))
         refused(error, NotRecorded, detail=row["detail"])
+
+
+def test_an_adapter_is_not_trained_again_on_another_model(tmp_path: Path, model: Path) -> None:
+    base = shutil.copytree(model, tmp_path / "base")
+    chosen = {"model": {"path": str(base)}, "learner": {**BASE["learner"], "lora": {"rank": 2}}}
+    database = open_database(past_run(tmp_path, chosen, lambda stage: Process(stage, chosen, base).train(0, 1)))
+    check_equal(retrain(database, "r"), 1)
+    weights = load_file(base / "model.safetensors")
+    save_file({name: 1.01 * value for name, value in weights.items()}, base / "model.safetensors", {"format": "pt"})
+    with pytest.raises(TurnwiseError, match="was trained on other weights than those in"):
+        retrain(database, "r")
+    database.close()
 
 
 def test_a_run_without_hashes_or_checkpoints_is_refused(copy: Database, tmp_path: Path) -> None:

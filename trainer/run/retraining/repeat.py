@@ -21,6 +21,7 @@ from ...config.loading import parse_config
 from ...config.schema import RunConfig
 from ...learner import checkpoint
 from ...learner.backends.local import Learner
+from ...learner.model.adapter_base import verify_base
 from ...learner.record.recipe import Recipe, numerics
 from ..offline.versions import sampling_versions
 from .stored_batch import NotRecorded, load_members, recipe_of, stored_samples
@@ -82,7 +83,7 @@ def retrain(
     Raises:
         NotFound: the run is not in the store.
         NotRecorded: the run is no training run, has no checkpoint or no update, or was trained on a GPU.
-        TurnwiseError: stored content was altered, or a model cannot be loaded.
+        TurnwiseError: stored content was altered, a model cannot be loaded, or that of an adapter has other weights.
     """
     with database.read() as conn:
         row = queries.run_row(conn, run)
@@ -94,6 +95,7 @@ def retrain(
         raise NotRecorded(f"`{run}` is a run of kind {row['kind']}; only a training run can be re-trained")
     config = parse_config(row["config"])
     start, state = _first_checkpoint(run, history, uid)
+    verify_base(Path(start.checkpoint))
     learner = _learner(config, history, Path(start.checkpoint), state)
     streams = Streams(config.seed)
     streams.load_state_dict(state["streams"])
