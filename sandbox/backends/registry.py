@@ -139,9 +139,19 @@ def all_prerequisites() -> list[Prerequisite]:
 
 
 def check_options(name: str, options: dict[str, Any]) -> None:
-    """Check the name of a backend, and its options if the name is not ``auto``. Raises SandboxError."""
+    """Check the name of a backend and its options; with ``auto``, one of its backends must have them all. Raises
+    SandboxError.
+    """
     if name != AUTO:
         _parse_options(name, options)
+    elif options:
+        try:
+            _parse_options(PREFERRED, options)
+        except UnknownBackend as unknown:
+            try:
+                _parse_options(FALLBACK, options)
+            except UnknownBackend:
+                raise unknown from None
 
 
 def make_backend(

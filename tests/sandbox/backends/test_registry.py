@@ -71,6 +71,11 @@ def test_unknown_names_and_options_are_refused_with_the_nearest_known_one() -> N
         SandboxSettings(backend="doker")
     with pytest.raises(ValidationError, match="option `runtime` of the sandbox backend `local`"):
         SandboxSettings(backend="local", options={"runtime": "runsc"})
+    with pytest.raises(
+        ValidationError, match=r"option `runtme` of the sandbox backend `docker`.*did you mean 'runtime'"
+    ):
+        SandboxSettings(options={"runtme": "runsc"})
+    assert SandboxSettings(options={"runtime": "runsc"}).backend == "auto"
     assert DockerOptions(**SandboxSettings(backend="docker", options={"runtime": "runsc"}).options).runtime == "runsc"
 
 
