@@ -1,37 +1,40 @@
 #!/bin/bash
 # One training run on a SLURM allocation: `sbatch examples/cluster/slurm.sh examples/eight_gpus.toml`. See docs/cluster.md.
+# A heterogeneous job: one node with eight GPUs for driver, engines and learner, and nodes without GPUs for sandboxes.
 #SBATCH --job-name=turnwise
-#SBATCH --nodes=2
+#SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1
 #SBATCH --gpus-per-node=8
 #SBATCH --cpus-per-task=64
 #SBATCH --mem=128G
 #SBATCH --time=24:00:00
 #SBATCH --signal=B:TERM@180
+#SBATCH hetjob
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=64
+#SBATCH --mem=128G
+#SBATCH --time=24:00:00
 set -euo pipefail
 
 config=$1
 : "${TURNWISE_STORE:?a PostgreSQL URL without its password; the password is in ~/.pgpass on every node}"
-mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-address=$(srun --nodes=1 --ntasks=1 --nodelist="${nodes[0]}" hostname --ip-address | cut -d' ' -f1)
+# srun does not take the number of CPUs from sbatch.
+on_gpus=(srun --het-group=0 --nodes=1 --ntasks=1 --cpus-per-task=64 --overlap)
+address=$("${on_gpus[@]}" hostname --ip-address | cut -d' ' -f1)
 export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH=$HOME/.turnwise/ray_token RAY_USAGE_STATS_ENABLED=0
 export RAY_ADDRESS=$address:6379
 
-srun --nodes=1 --ntasks=1 --nodelist="${nodes[0]}" --overlap \
-    ray start --head --node-ip-address="$address" --port=6379 --include-dashboard=false --block &
+"${on_gpus[@]}" ray start --head --node-ip-address="$address" --port=6379 --include-dashboard=false --block &
 for ((waited = 0; ; waited += 2)); do
     ray health-check --address="$RAY_ADDRESS" && break
     ((waited < 300)) || { echo "Ray did not start at $RAY_ADDRESS within 300 s." >&2; exit 1; }
     sleep 2
 done
-if ((${#nodes[@]} > 1)); then
-    others=$(IFS=,; echo "${nodes[*]:1}")
-    srun --nodes=$((${#nodes[@]} - 1)) --ntasks=$((${#nodes[@]} - 1)) --nodelist="$others" --overlap \
-        ray start --address="$RAY_ADDRESS" --num-gpus=0 --labels=turnwise=sandboxes --block &
-fi
+srun --het-group=1 --cpus-per-task=64 --overlap ray start --address="$RAY_ADDRESS" --labels=turnwise=sandboxes --block &
 
 # SIGTERM comes three minutes before the time limit and stops the run; the next job with the same command resumes it.
-srun --nodes=1 --ntasks=1 --nodelist="${nodes[0]}" --overlap turnwise train "$config" --store "$TURNWISE_STORE" &
+"${on_gpus[@]}" turnwise train "$config" --store "$TURNWISE_STORE" &
 trainer=$!
 trap 'kill -TERM "$trainer"' TERM
 wait "$trainer" || wait "$trainer"
