@@ -13,6 +13,17 @@ OFF_SANDBOX_NODES: dict[str, Any] = {"label_selector": {_LABEL: f"!{_SANDBOXES}"
 """Ray options of an actor that must not run on a reserved node."""
 
 
+def own_node() -> str:
+    """Return the address and the id of the Ray node of this process. Ray must be up.
+
+    Only processes of one node share memory: two containers have two nodes and two ``/dev/shm``, also if both have the
+    name and the address of their host.
+    """
+    import ray.util
+
+    return f"{ray.util.get_node_ip_address()} (node {ray.get_runtime_context().get_node_id()})"
+
+
 def nodes_of_actors(nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the live nodes on which the run's actors may be placed, from the result of ``ray.nodes()``."""
     return [node for node in nodes if node["Alive"] and (node.get("Labels") or {}).get(_LABEL) != _SANDBOXES]

@@ -14,7 +14,6 @@ import contextlib
 import itertools
 import logging
 import os
-import socket
 import sys
 import uuid
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from typing import Any, NoReturn
 
 from ...errors import TurnwiseError
 from ...logs import LogFolder
-from ..placement import OFF_SANDBOX_NODES
+from ..placement import OFF_SANDBOX_NODES, own_node
 from ..tokens.encoding import stop_tokens
 from ..weights.adapter_folder import adapter_settings, base_model, is_adapter
 from .completion import Completion, failed_completion
@@ -103,6 +102,7 @@ class Engine:
         arguments = engine_arguments(settings, str(base_model(folder)), max_model_len, lora_rank)
         self._core = Core(arguments, stop_tokens(folder), _die, adapter)
         self._incarnation = uuid.uuid4().hex[:8]
+        self._node = own_node()
         self._version: int | None = None
         self._names = itertools.count()
         self._updating = asyncio.Lock()
@@ -167,14 +167,14 @@ class Engine:
             self._serve(version)
 
     async def info(self) -> dict[str, Any]:
-        """Return the engine's state: version, incarnation, process id, host, requests, tokens, share of cached prompt
+        """Return the engine's state: version, incarnation, process id, node, requests, tokens, share of cached prompt
         tokens."""
         core = self._core
         return {
             "incarnation": self._incarnation,
             "version": self._version,
             "pid": os.getpid(),
-            "host": socket.gethostname(),
+            "node": self._node,
             "running": sum(len(queue.names) for queue in self._clients.values()),
             "waiting": len(self._waiting),
             "prompt_tokens": core.prompt_tokens,

@@ -34,8 +34,8 @@ class Link:
     workers_per_engine: int = 1
     """Workers that load weights in each engine: its degree of tensor parallelism."""
     engines_on_gpu: bool = False
-    one_host: bool = True
-    """Whether all engines run on the learner's host."""
+    one_node: bool = True
+    """Whether all engines run on the learner's node of the Ray cluster."""
 
 
 class WeightSender(Protocol):

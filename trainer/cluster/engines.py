@@ -54,15 +54,15 @@ class EngineGroup:
         if self.actors:
             self._watching = asyncio.create_task(self._restore_versions())
 
-    async def hosts(self) -> set[str]:
-        """Return the names of the hosts that the engines run on; an engine that died names its next one.
+    async def nodes(self) -> set[str]:
+        """Return the Ray nodes that the engines run on; an engine that died names its next one.
 
         Raises:
             TurnwiseError: an engine did not answer within ``PUSH_TIMEOUT_S``.
         """
         try:
             async with asyncio.timeout(PUSH_TIMEOUT_S):
-                return set(await asyncio.gather(*map(_host, self.actors)))
+                return set(await asyncio.gather(*map(_node, self.actors)))
         except TimeoutError:
             raise TurnwiseError(
                 f"an engine did not answer within {PUSH_TIMEOUT_S:g} s: check in Ray's logs of the `Engine` actors why"
@@ -231,13 +231,13 @@ class EngineGroup:
             await self._load([engine], self.version)
 
 
-async def _host(actor: Any) -> str:
-    """Return the name of an engine's host, as soon as the engine answers."""
+async def _node(actor: Any) -> str:
+    """Return the Ray node of an engine, as soon as the engine answers."""
     import ray.exceptions
 
     while True:
         try:
-            name: str = (await actor.info.remote())["host"]
+            name: str = (await actor.info.remote())["node"]
         except ray.exceptions.RayActorError:
             await asyncio.sleep(RETRY_INTERVAL_S)
         else:

@@ -108,9 +108,10 @@ class Preparation:
             config.advantage.bind_token_model(await asyncio.to_thread(learner.token_model))
 
     async def _open_weights(self, learner: LearnerBackend) -> WeightSender:
-        """Return the sender of the learner's weights to the engines, which must be up."""
-        engines = await self._cluster.engines.hosts()
-        name, link = weight_link(self._context.config, await asyncio.to_thread(learner.host), engines)
+        """Return the sender of the learner's weights to the engines, which must be up; an offline run has none."""
+        engines = await self._cluster.engines.nodes()
+        node = await asyncio.to_thread(learner.node) if engines else ""
+        name, link = weight_link(self._context.config, node, engines)
         return await asyncio.to_thread(learner.weights, name, link)
 
     async def _resume(self, learner: LearnerBackend) -> WeightSender:

@@ -66,7 +66,7 @@ class CollectiveSender:
             session = self._sessions.get(engine)
             if session is None or session.incarnation != incarnation:
                 self._forget(engine)
-                host = LOOPBACK if self._link.one_host else _own_address()
+                host = LOOPBACK if self._link.one_node else _own_address()
                 store, port = host_store(host, self._size)
                 session = self._sessions[engine] = _Session(incarnation, store, (host, port))
             session.transfers += 1

@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM
 from turnwise.agents.engine.actor import start_engine
 from turnwise.agents.engine.client import PolicyClient
 from turnwise.agents.engine.config import EngineConfig
+from turnwise.agents.placement import own_node
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.weights.base import Link
 from turnwise.agents.weights.registry import transport
@@ -92,7 +93,7 @@ def test_engines_take_a_version_in_turns(ray: Any, tmp_path: Path, monkeypatch: 
             ends.append((time.monotonic(), set(turn.versions)))
 
     async def scenario() -> None:
-        assert len(await group.hosts()) == 1
+        assert await group.nodes() == {own_node()}
         await group.publish(sender, 0)
         assert slow.gathered == (1 if way == "shm" else 2)
         ends: list[list[tuple[float, set[int]]]] = [[], []]

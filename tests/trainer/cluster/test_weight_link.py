@@ -19,7 +19,7 @@ def config(learner: dict[str, Any] | None = None, engine: dict[str, Any] | None 
 
 
 @pytest.mark.parametrize(
-    ("learner", "engine", "hosts", "expected"),
+    ("learner", "engine", "nodes", "expected"),
     [
         ({}, {}, {"a"}, "shm"),
         ({}, {}, {"a", "b"}, "collective"),
@@ -30,21 +30,21 @@ def config(learner: dict[str, Any] | None = None, engine: dict[str, Any] | None 
         ({"weight_transport": "shm", "backend": "fsdp", "device": "cuda"}, GPU, {"a"}, "shm"),
     ],
 )
-def test_hosts_and_devices_choose_the_transport(
-    learner: dict[str, Any], engine: dict[str, Any], hosts: set[str], expected: str
+def test_nodes_and_devices_choose_the_transport(
+    learner: dict[str, Any], engine: dict[str, Any], nodes: set[str], expected: str
 ) -> None:
-    name, _ = weight_link(config(learner, engine), "a", hosts)
+    name, _ = weight_link(config(learner, engine), "a", nodes)
     assert name == expected
 
 
-def test_shared_memory_does_not_reach_another_host() -> None:
+def test_shared_memory_does_not_reach_another_node() -> None:
     with pytest.raises(TurnwiseError, match=r"`a` alone, and engines run on b: .*`collective`"):
         weight_link(config({"weight_transport": "shm"}), "a", {"a", "b"})
 
 
 def test_the_link_has_the_workers_of_an_engine() -> None:
     assert weight_link(config(), "a", {"a"})[1] == Link()
-    assert weight_link(config(engine=GPU), "a", {"b"})[1] == Link(0, 2, engines_on_gpu=True, one_host=False)
+    assert weight_link(config(engine=GPU), "a", {"b"})[1] == Link(0, 2, engines_on_gpu=True, one_node=False)
 
 
 def test_the_configuration_refuses_an_unknown_transport() -> None:

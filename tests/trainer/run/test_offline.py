@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import ray
 from sqlalchemy import select
 from turnwise.errors import TurnwiseError
 from turnwise.records import GroupState, Task, Trajectory
@@ -94,10 +95,11 @@ def weights(database: Database, run: str) -> bytes:
 
 def test_a_run_trains_on_each_stored_group_once_and_leaves_the_other_run_as_it_is(url: str) -> None:
     database, events = open_database(url), list[Event]([Note("first")])
-    before = contents(database)
+    before, had_ray = contents(database), ray.is_initialized()
     result = offline(url, events)
     assert (result.status, result.updates, result.success_after) == ("finished", 3, None)
     assert consumed(database, "off") == {1: ["a", "b"], 2: ["d", "e"], 3: ["f", "g"]}
+    assert ray.is_initialized() == had_ray, "an offline run needs no Ray"
     after = contents(database)
     assert {name: [row for row in rows if row in after[name]] for name, rows in before.items()} == before
     assert {name for name, rows in after.items() if rows != before[name]} == {

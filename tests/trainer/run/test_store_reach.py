@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from turnwise.agents.placement import own_node
 from turnwise.errors import TurnwiseError
 from turnwise.store.database import open_database
 from turnwise.store.queries import list_runs
@@ -75,3 +76,19 @@ def test_each_node_of_a_cluster_has_a_writer(cluster: Any, tmp_path: Path) -> No
         assert [row["id"] for row in list_runs(conn)] == ["r"]
     database.close()
     server.stop()
+
+
+@pytest.mark.soak
+def test_two_nodes_with_one_host_name_are_distinct(cluster: Any) -> None:
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    cluster.add_node(**SMALL, node_ip_address="127.0.0.2")
+    ray.init(cluster.address, logging_level="ERROR", log_to_driver=False)
+    named = ray.remote(own_node)
+    found = {}
+    for node in ray.nodes():
+        there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        found[node["NodeManagerAddress"]] = ray.get(named.options(num_cpus=0, scheduling_strategy=there).remote())
+    assert len(set(found.values())) == 2
+    assert found["127.0.0.1"] == own_node(), "the driver is on the head's node"

@@ -57,8 +57,8 @@ class LearnerBackend(Protocol):
             TurnwiseError: the reference policy is not loaded, or the backend has no token model.
         """
 
-    def host(self) -> str:
-        """Return the name of the host whose process sends the weights."""
+    def node(self) -> str:
+        """Return the Ray node of the process that sends the weights. Ray must be up."""
 
     def weights(self, transport: str, link: Link) -> WeightSender:
         """Return the sender of the weights.

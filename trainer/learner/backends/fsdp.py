@@ -125,9 +125,9 @@ class FsdpLearner:
         """
         raise TurnwiseError('a token model needs the reference policy in one process: set `learner.backend = "local"`')
 
-    def host(self) -> str:
-        """Return the name of the first rank's host."""
-        name: str = self._call("host")[0]
+    def node(self) -> str:
+        """Return the Ray node of the first rank."""
+        name: str = self._call("node")[0]
         return name
 
     def weights(self, transport: str, link: Link) -> FsdpWeights:

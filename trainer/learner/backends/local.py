@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import math
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -18,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ....agents.placement import own_node
 from ....agents.weights.base import Link, WeightSender
 from ....agents.weights.registry import transport as transport_of
 from ....agents.weights.source import ParameterSource
@@ -121,9 +121,9 @@ class Learner:
             self._supervised = SupervisedSteps(self._scorer, self._ranks.size)
         return self._supervised.step(examples, learning_rate, observation_weight)
 
-    def host(self) -> str:
-        """Return the name of this host."""
-        return socket.gethostname()
+    def node(self) -> str:
+        """Return the Ray node of this process. Ray must be up."""
+        return own_node()
 
     def weights(self, transport: str, link: Link) -> WeightSender:
         """Return this rank's sender of the weights.

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from ....agents.placement import own_node
 from ....agents.weights.base import EngineLost, Link, WeightSender
 from ...algorithms.groups import TrainSample
 from ...algorithms.losses.base import PolicyLoss
@@ -166,9 +167,9 @@ class LearnerRank:
                 return str(error)
         return ""
 
-    def host(self) -> str:
-        """Return the name of this host."""
-        return socket.gethostname()
+    def node(self) -> str:
+        """Return the Ray node of this process. Ray must be up."""
+        return own_node()
 
     def save(self, folder: str) -> None:
         """Write the files of the model and of the optimizer's state, the latter in one file per rank."""
