@@ -206,6 +206,14 @@ class EngineGroup:
                     except TurnwiseError as error:
                         self.failure = error
                         return
+                    except Exception as error:
+                        LOG.exception("a restarted engine could not be restored", extra={"engine": engine})
+                        self.failure = TurnwiseError(
+                            f"engine {engine} was restarted and could not load version {self.version}: "
+                            f"{type(error).__name__}: {error}"
+                        )
+                        self.failure.__cause__ = error
+                        return
 
     async def _restore(self, engine: int) -> None:
         """Load the version to serve into an engine that was restarted, unless a new version has reached it.

@@ -36,3 +36,27 @@ def test_an_engine_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPa
     group = EngineGroup([Faulty("a"), Faulty("b", delay_s=60)])
     with pytest.raises(TurnwiseError, match=r"within 0\.1 s"):
         asyncio.run(group.nodes())
+
+
+class Broken(Faulty):
+    """An engine's handle that raises an error of another kind when it is to load its weights."""
+
+    @property
+    def use_loaded_weights(self) -> Any:
+        raise AttributeError("no such method")
+
+
+def test_an_error_of_the_watch_ends_the_run_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "WATCH_INTERVAL_S", 0.001)
+
+    async def scenario() -> TurnwiseError:
+        group = EngineGroup([Broken("a")])
+        group.version = 3
+        group.watch()
+        async with asyncio.timeout(5):
+            while group.failure is None:
+                await asyncio.sleep(0.001)
+        return group.failure
+
+    failure = asyncio.run(scenario())
+    assert "engine 0 was restarted and could not load version 3: AttributeError: no such method" in str(failure)
