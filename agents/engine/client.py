@@ -8,6 +8,7 @@
 
 import asyncio
 import itertools
+import random
 import uuid
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -36,6 +37,7 @@ class PolicyClient:
             raise ValueError(f"temperature must be positive, not {temperature}")
         client = f"{name}-{uuid.uuid4().hex[:8]}"
         self._replicas = [_Replica(handle, i, f"{client}/{i}", temperature) for i, handle in enumerate(engines)]
+        random.shuffle(self._replicas)  # the first one of several idle replicas differs between clients
         self._sessions: OrderedDict[str, _Replica] = OrderedDict()
 
     async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
