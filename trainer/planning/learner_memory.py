@@ -1,6 +1,7 @@
 """The memory of one rank of the learner: what it holds all the time, and the most that an update adds.
 
-Weights, gradients and both moments of AdamW are in float32. An update has its peak in one of four moments, of which
+Weights, gradients and both moments of AdamW are in float32, the linear layers that an adapter leaves as they are in the
+data type of the computation. An update has its peak in one of four moments, of which
 the largest counts: at the output head, in the backward pass of the last decoder layer or of the first one, or in the
 optimizer step.
 """
@@ -88,6 +89,7 @@ class LearnerMemory:
         config, ranks = self.config, self.config.learner.num_ranks
         parameters = self.shape.parameters
         weights = FLOAT32 * parameters // ranks
+        adapter = 0 if config.learner.lora is None else FLOAT32 * self.trained // ranks
         copies = 0
         if config.needs_reference:
             copies += 1
@@ -96,10 +98,22 @@ class LearnerMemory:
         if config.advantage.needs_token_model:
             copies += 2 + MOMENTS
         return {
-            "weights": weights,
+            "weights": weights - self._saved_by_frozen + adapter,
             "optimizer": MOMENTS * FLOAT32 * self.trained // ranks,
             "other models": copies * weights,
         }
+
+    @property
+    def _has_low_frozen(self) -> bool:
+        """Whether the linear layers that an adapter leaves as they are have the data type of the computation."""
+        return self.config.learner.lora is not None and self.dtype.is_bfloat16 and not self.dtype.is_sharded
+
+    @property
+    def _saved_by_frozen(self) -> int:
+        if not self._has_low_frozen:
+            return 0
+        linear = sum(inputs * outputs for inputs, outputs in self.shape.linear_layers)
+        return (FLOAT32 - self.dtype.weight_bytes) * self.shape.layers * linear
 
     def _moments(self) -> list[dict[str, int]]:
         """Return what else exists at each moment of an update that may be its peak."""
@@ -150,6 +164,8 @@ class LearnerMemory:
         if not self.dtype.is_bfloat16 or self.dtype.is_sharded:
             return 0
         layers = 1 if self.config.learner.activation_checkpointing else self.shape.layers
+        if self._has_low_frozen:
+            layers = 0
         linear = sum(inputs * outputs for inputs, outputs in self.shape.linear_layers)
         return self.dtype.weight_bytes * (layers * linear + self.shape.embedding_parameters)
 

@@ -56,5 +56,14 @@ def test_an_adapter_alone_has_gradients_and_moments() -> None:
     shape = small_shape()
     parts = LearnerMemory(shape, run_config(learner={"lora": {"rank": 8}}), WORK).parts
     adapter = 4 * 8 * sum(inputs + outputs for inputs, outputs in shape.linear_layers)
-    assert (parts["weights"], parts["optimizer"]) == (4 * shape.parameters, 8 * adapter)
+    assert (parts["weights"], parts["optimizer"]) == (4 * (shape.parameters + adapter), 8 * adapter)
     assert parts["gradients"] == 4 * adapter
+
+
+def test_an_adapter_in_bfloat16_halves_the_frozen_linear_layers() -> None:
+    shape, lora = small_shape(), {"lora": {"rank": 8}}
+    whole, half = (
+        LearnerMemory(shape, run_config(learner=lora | {"dtype": dtype}), WORK).parts["weights"]
+        for dtype in ("float32", "bfloat16")
+    )
+    assert whole - half == 2 * shape.layers * sum(inputs * outputs for inputs, outputs in shape.linear_layers)

@@ -61,7 +61,7 @@ class Learner:
         temperature: float,
         ranks: Ranks = ALONE,
     ) -> None:
-        """Load the weights of the folder ``model`` in float32.
+        """Load the weights of the folder ``model`` in float32; the frozen ones of an adapted model in ``config.dtype``.
 
         Args:
             model: folder of a model; with ``config.lora``, also of an adapter, which names that of its model.
@@ -73,10 +73,11 @@ class Learner:
         self.loss = loss
         self.proximal = proximal
         self.temperature = temperature
-        self.model, self._adapter = load_policy(Path(model), config.device, config.lora)
+        self._dtype = getattr(torch, config.dtype)
+        frozen = self._dtype if config.backend == "local" else torch.float32  # FSDP shards weights of one type
+        self.model, self._adapter = load_policy(Path(model), config.device, config.lora, frozen)
         if config.activation_checkpointing:
             checkpoint_activations(self.model)
-        self._dtype = getattr(torch, config.dtype)
         self._scorer = TokenScorer(self.model, temperature, self._dtype)
         self._ranks = ranks
         ranks.shard(self._scorer)

@@ -66,6 +66,15 @@ class Adapter:
                 first = layer.lora_A[NAME].weight
                 first.copy_(torch.nn.init.kaiming_uniform_(torch.empty(first.shape), math.sqrt(5), generator=generator))
 
+    def store_frozen(self, dtype: torch.dtype) -> None:
+        """Keep the weights of the frozen linear layers in ``dtype``, in which autocast computes their products: the
+        products stay the same, bit for bit. Embeddings, the output head and norms stay in float32.
+        """
+        kept = self._model.get_input_embeddings(), self._model.get_output_embeddings()
+        for module in self._model.modules():
+            if isinstance(module, torch.nn.Linear) and module not in kept and not module.weight.requires_grad:
+                module.to(dtype)
+
     @property
     def settings(self) -> dict[str, Any]:
         """Return PEFT's settings that decide the product of the adapter."""

@@ -34,20 +34,24 @@ def load_model(folder: str | Path, device: str) -> Any:
     return model.to(device).eval()
 
 
-def load_policy(folder: Path, device: str, lora: LoraConfig | None) -> tuple[Any, Adapter | None]:
+def load_policy(
+    folder: Path, device: str, lora: LoraConfig | None, frozen: torch.dtype = torch.float32
+) -> tuple[Any, Adapter | None]:
     """Return the model to train and its LoRA adapter; None if all weights are to be trained.
 
     Args:
         folder: of a model, or of an adapter with the same settings as ``lora``.
+        frozen: data type of the linear layers that an adapter leaves as they are.
 
     Raises:
         TurnwiseError: the adapter does not suit the model or ``lora``.
     """
     base = base_model(folder)
-    model = load_model(base, device)
     if lora is None:
-        return model, None
+        return load_model(base, device), None
+    model = load_model(base, "cpu")  # the device has no room for weights in float32 that become smaller
     adapter = Adapter(model, lora, base)
+    adapter.store_frozen(frozen)
     if is_adapter(folder):
         adapter.load(folder)
-    return model, adapter
+    return model.to(device), adapter

@@ -53,6 +53,27 @@ def logprobs(one: Learner) -> torch.Tensor:
     return one.compute_logprobs(pack(train_samples(7), "cpu"))
 
 
+def test_frozen_weights_in_bfloat16_change_no_bit(base: Path) -> None:
+    """Autocast rounds them in every product anyway."""
+    half, whole = (learner(base, dtype="bfloat16") for _ in range(2))
+    frozen = {name: value.dtype for name, value in half.model.named_parameters() if not value.requires_grad}
+    assert {name.rpartition(".")[0].rpartition(".")[2] for name, one in frozen.items() if one == torch.bfloat16} == {
+        "base_layer"
+    }
+    assert {frozen["model.embed_tokens.weight"], frozen["lm_head.weight"], frozen["model.norm.weight"]} == {
+        torch.float32
+    }
+    original = dict(AutoModelForCausalLM.from_pretrained(base).named_parameters())
+    for name, value in whole.model.named_parameters():
+        if not value.requires_grad:
+            value.data = original[name.replace(".base_layer.", ".")].data.clone()
+    for update in range(2):
+        for one in (half, whole):
+            one.update(train_samples(update), 0.0, update, Random(update))
+    assert torch.equal(logprobs(half), logprobs(whole))
+    assert half.weights_hash() == whole.weights_hash()
+
+
 def test_a_new_adapter_changes_nothing_and_only_the_adapter_is_trained(base: Path) -> None:
     one, whole = learner(base), learner(base, None)
     assert torch.equal(logprobs(one), logprobs(whole))
