@@ -10,7 +10,11 @@ from turnwise.tests.trainer.planning.planned_runs import model_folder
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 CPU = ("quickstart", "tiny_code")
-GPU = {"gpu_24gb": ("24GiB", "qwen3-0.6b"), "eight_gpus": ("80GiB", "qwen3-4b")}
+GPU = {
+    "gpu_24gb": ("24GiB", "qwen3-0.6b"),
+    "gpu_24gb_lora": ("24GiB", "qwen3-4b"),
+    "eight_gpus": ("80GiB", "qwen3-4b"),
+}
 HOST = ("--memory", "64GiB")
 
 
