@@ -16,12 +16,13 @@ from ..store.database_errors import retried
 from ..store.errors import StoreError
 from ..store.writing.client import Send
 from ..store.writing.writer import Answer, TimedWrite, Writer
+from .profiling import ProfiledActor
 
 RETRY_INTERVAL_S = 0.2
 """Pause between two calls to an actor that is restarting."""
 
 
-class StoreWriter:
+class StoreWriter(ProfiledActor):
     """The process that writes to the store for one node. The run makes it a Ray actor.
 
     It opens the store at its first call. A store that cannot be opened is thus an answer with its cause, and the next

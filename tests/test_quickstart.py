@@ -38,7 +38,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def said(url: str) -> dict[str, Any]:
-    smaller = ["--set", f"max_steps={UPDATES}", "--set", "evaluation.tasks=102"]
+    smaller = ["--set", f"max_steps={UPDATES}", "--set", "evaluation.tasks=102", "--profile"]
     out = turnwise("train", str(ROOT / "examples" / "quickstart.toml"), "--json", "--store", url, *smaller)
     return json.loads(out.splitlines()[-1])
 
@@ -64,6 +64,24 @@ def test_it_learns_within_its_staleness_bound(said: dict[str, Any]) -> None:
     assert len(updates) == said["updates"]
     assert 0 < max(one.get("engine_mismatch_max", 0.0) for one in updates) < 1e-3
     assert all(0 < one["engine_busy_fraction"] <= 1 and 0 < one["learner_busy_fraction"] <= 1 for one in updates)
+
+
+def test_every_kind_of_process_is_profiled(said: dict[str, Any]) -> None:
+    (folder,) = (Path(said["folder"]) / "profiles").iterdir()
+    assert folder.name == "update-2"
+    found = {path.name.partition("-")[0] + path.name.partition(".")[2]: path for path in folder.iterdir()}
+    assert set(found) == {
+        "driverfolded",
+        "enginefolded",
+        "workerfolded",
+        "storefolded",
+        "learnerjson.gz",
+        "learnertxt",
+    }
+    assert "turnwise.agents.engine.core.Core._step" in found["enginefolded"].read_text()
+    assert "turnwise.agents.rollout." in found["workerfolded"].read_text()
+    assert "turnwise.store.writing.writer.Writer._commit" in found["storefolded"].read_text()
+    assert "turnwise.trainer." in found["driverfolded"].read_text()
 
 
 @pytest.mark.soak

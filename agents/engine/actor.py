@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 from ...errors import TurnwiseError
 from ...logs import LogFolder
 from ..placement import OFF_SANDBOX_NODES, own_node
+from ..profiling import ProfiledActor
 from ..tokens.encoding import stop_tokens
 from ..weights.adapter_folder import adapter_settings, base_model, is_adapter
 from .completion import Completion, failed_completion
@@ -77,7 +78,7 @@ def start_engine(
     ).remote(config.model_dump(), str(model_path), max_model_len, logs, lora_rank)
 
 
-class Engine:
+class Engine(ProfiledActor):
     """The actor. All its methods run in one event loop."""
 
     def __init__(

@@ -21,6 +21,7 @@ from ...store.content.blob_root import BlobRoot
 from ...store.content.blobs import BlobStore
 from ...store.writing.client import StoreClient
 from ..engine.client import PolicyClient
+from ..profiling import ProfiledActor
 from ..store_actor import nearest_writer, send_to
 from ..tokens.conversation import Chat
 from .control import Controller
@@ -56,7 +57,7 @@ class WorkerSpec:
     """Folder of the worker's log file; None to write none."""
 
 
-class RolloutWorker:
+class RolloutWorker(ProfiledActor):
     """Plays groups with the run's policy. The run makes it a Ray actor."""
 
     def __init__(self, spec: WorkerSpec, engines: Sequence[Any], writers: Mapping[str, Any]) -> None:

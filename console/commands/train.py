@@ -25,6 +25,9 @@ def train(
     allow_local_sandbox: Annotated[
         bool, typer.Option("--allow-local-sandbox", help="Allow bubblewrap for tasks that are not declared trusted.")
     ] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Profile every process during three updates, into the run's folder.")
+    ] = False,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
     log_level: LogLevel = None,
@@ -35,6 +38,7 @@ def train(
     flags = {"name": name, "ray_address": ray_address}
     assignments = [*(overrides or []), *(f"{key}={json.dumps(value)}" for key, value in flags.items() if value)]
     assignments += ["sandboxes.allow_local_sandbox=true"] if allow_local_sandbox else []
+    assignments += ["profile=true"] if profile else []
     start(load_config(config, assignments), store=store, fork=fork, as_json=as_json)
 
 

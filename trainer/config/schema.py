@@ -100,6 +100,8 @@ class RunConfig(AlgorithmSet):
     """Address of a Ray cluster to run on. Without it, the run starts Ray on this machine."""
     tensorboard: bool = False
     """Also write metrics for TensorBoard."""
+    profile: bool = False
+    """Profile every process during three updates, from the second one on, into `profiles/` of the run's folder."""
 
     @model_validator(mode="before")
     @classmethod

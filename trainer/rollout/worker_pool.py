@@ -45,6 +45,11 @@ class WorkerPool:
         self.replaced = 0
         """Workers replaced so far."""
 
+    @property
+    def actors(self) -> list[Any]:
+        """Return the actors of the workers that get new groups."""
+        return [one.actor for one in self._workers]
+
     async def ready(self, timeout_s: float) -> None:
         """Wait until every worker answers.
 

@@ -8,6 +8,7 @@ from ..telemetry.events import Note
 from .batch_wait import must_stop
 from .empty_batches import EmptyBatches
 from .preparation import RunParts
+from .profile import RunProfile
 from .state import RunState
 
 
@@ -20,6 +21,9 @@ class UpdateLoop:
         self._parts = parts
         self._update_step = update_step
         self._empty_batches = EmptyBatches()
+        self._profile: RunProfile | None = None
+        if context.config.profile:
+            self._profile = RunProfile(context.folder, parts.cluster, parts.learner, context.report)
 
     async def is_done(self) -> bool:
         """Return whether training ends here; if so, save the version."""
@@ -27,8 +31,14 @@ class UpdateLoop:
         done = self._context.config.progress(version.update, self._state.trained_s) >= 1.0
         if done or await must_stop(self._context, self._state):
             await self.save()
+            await self.stop_profile()
             return True
         return False
+
+    async def stop_profile(self) -> None:
+        """Write the profiles that are being made, if any."""
+        if self._profile is not None:
+            await self._profile.stop(self._state.version.update)
 
     async def save(self) -> None:
         """Save a checkpoint of the current version."""
@@ -56,3 +66,5 @@ class UpdateLoop:
         event = update_event(trained, seconds, self._state.trained_s, await context.store.counts())
         context.metrics.write("update", trained.update, {**trained.metrics, **asdict(event)})
         context.report(event)
+        if self._profile is not None:
+            await self._profile.count(trained.update)

@@ -1,5 +1,6 @@
 """Offline training: a run on the stored groups of another run, without an engine."""
 
+import gzip
 import json
 import os
 import signal
@@ -42,6 +43,7 @@ SETTINGS: dict[str, Any] = {
     "learner": {"learning_rate": 1e-2, "lr_warmup_steps": 0},
     "checkpoint": {"interval": 2},
 }
+WRITTEN = (("driver", "folded"), ("learner", "json.gz"), ("learner", "txt"))
 PROGRAM = """
 import json, sys
 from turnwise.trainer.config.loading import parse_config
@@ -126,6 +128,18 @@ def test_a_run_trains_on_each_stored_group_once_and_leaves_the_other_run_as_it_i
     notes = [event.text for event in events if isinstance(event, Note)]
     assert "run r has no further batch of 2 groups: training ends after 3 updates; 1 groups were filtered" in notes
     database.close()
+
+
+def test_an_offline_run_is_profiled_until_its_end(url: str, tmp_path: Path) -> None:
+    events = list[Event]([Note("first")])
+    offline(url, events, profile=True)
+    folder = tmp_path / "off" / "profiles" / "update-2"
+    driver, trace, table = (f"{name}-{os.getpid()}.{ending}" for name, ending in WRITTEN)
+    assert {one.name for one in folder.iterdir()} == {driver, trace, table}
+    assert "aten::mm" in gzip.decompress((folder / trace).read_bytes()).decode()
+    assert "turnwise." in (folder / driver).read_text()
+    notes = [event.text for event in events if isinstance(event, Note)]
+    assert f"profiles of updates 2 to 3 are in `{folder}`: {driver}, {trace}, {table}" in notes
 
 
 def test_a_killed_run_resumes_to_the_same_weights(url: str) -> None:

@@ -40,6 +40,7 @@ from ..record.weights_hash import weights_hash
 from ..sft import SftExample, SupervisedSteps
 from .ranks import ALONE, Ranks
 from .state_files import load_optimizer_files, save_sharded_state, save_state
+from .torch_profile import ProfilesUpdates, profiled
 
 STEP_METRICS = {"loss": 0.0, "grad_norm": 0.0, "step_scale": 1.0, "lr_scale": 1.0}
 """Metrics per optimizer step, with their values in an update without a step. An update reports their means."""
@@ -49,7 +50,7 @@ class NonFiniteLoss(TurnwiseError):
     """The loss or its gradient is NaN or infinite."""
 
 
-class Learner:
+class Learner(ProfilesUpdates):
     """Weights, optimizer and update of a policy."""
 
     def __init__(
@@ -185,6 +186,7 @@ class Learner:
             raise TurnwiseError("the loss needs a reference policy: call `load_reference` before the first update")
         return score_with(self._reference, micro_batch)
 
+    @profiled
     def update(
         self,
         samples: Sequence[TrainSample],

@@ -56,6 +56,7 @@ class OfflineLoop(UpdateLoop):
             groups = await batches.next_batch()
             if not groups:
                 await self.save()
+                await self.stop_profile()
                 self._report_end()
                 return
             progress = context.config.lr_progress(state.version.update, state.trained_s)

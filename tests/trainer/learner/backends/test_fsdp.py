@@ -105,6 +105,8 @@ def test_two_ranks_equal_one_and_a_dead_rank_ends_the_update(tmp_path: Path, ray
     for update in range(5):
         samples = train_samples(update, 3 if update == 2 else 8)  # three: one rank is idle in each minibatch
         traces = LogprobTrace(), LogprobTrace()
+        if update == 4:
+            two.profile_next(tmp_path / "profile")
         expected, found = (
             learner.update(samples, 0.0, update, Random(update), trace)
             for learner, trace in zip((one, two), traces, strict=True)
@@ -119,6 +121,7 @@ def test_two_ranks_equal_one_and_a_dead_rank_ends_the_update(tmp_path: Path, ray
         for name, parameter in one.named_parameters():
             assert torch.allclose(weights[name], parameter.detach().flatten(), rtol=0, atol=1e-5)
     assert expected["step_scale"] < 1
+    assert len(list((tmp_path / "profile").glob("learner-*.json.gz"))) == 2
 
     second = saved(two, tmp_path / "of-two-ranks")
     again = start(Learner, second, model)
