@@ -1,6 +1,7 @@
 """The engine replicas of a run and the policy version they serve.
 
-* A new version reaches one engine after the other. At most one is paused by an update, and the others sample.
+* A new version reaches a part of the engines at a time, and the others sample: up to ``UPDATED_SHARE`` of them where
+  engines read a copy of the weights, else one, since the learner's memory is sent to one after the other.
 * An engine without a version does not generate. Ray restarts an engine that died, without its weights; a watch loads
   them again, so that every engine serves ``EngineGroup.version``.
 """
@@ -26,6 +27,8 @@ RETRY_INTERVAL_S = 0.5
 """Seconds between two calls to an engine that is being restarted."""
 WATCH_INTERVAL_S = 2.0
 """Seconds between two checks of the engines' versions."""
+UPDATED_SHARE = 0.25
+"""Largest share of the engines that an update pauses at the same time, if that is more than one engine."""
 MAX_RESTARTS = 3
 """Restarts of engines between two updates after which the run fails."""
 COUNTERS = ("busy_s", "steps", "sampled_tokens", "prompt_tokens", "cached_tokens")
@@ -69,7 +72,7 @@ class EngineGroup:
             ) from None
 
     async def publish(self, sender: WeightSender, version: int) -> None:
-        """Load the learner's weights into one engine after the other, between two of its steps, as ``version``.
+        """Load the learner's weights into a part of the engines at a time, between two steps of each, as ``version``.
 
         Meanwhile the other engines sample, with the version that they have.
 
@@ -144,13 +147,29 @@ class EngineGroup:
         await self._load(range(len(self.actors)), version)
 
     async def _load(self, engines: Iterable[int], version: int) -> None:
-        """Load ``version`` into one engine after the other. Those that died follow when Ray has restarted them."""
+        """Load ``version`` into a part of the engines at a time. Those that died follow when Ray has restarted them."""
         waiting, deadline = list(engines), None
-        while waiting := [engine for engine in waiting if not await self._load_one(engine, version)]:
+        while waiting := await self._load_each(waiting, version):
             deadline = deadline or monotonic() + PUSH_TIMEOUT_S
             if monotonic() > deadline:
                 raise _late(waiting, version)
             await asyncio.sleep(RETRY_INTERVAL_S)
+
+    async def _load_each(self, engines: Sequence[int], version: int) -> list[int]:
+        """Load ``version`` once into each engine, and return those that died."""
+        is_copied = self._sender is None or self._sender.keeps_weights
+        at_once = max(1, int(len(self.actors) * UPDATED_SHARE)) if is_copied else 1
+        lost: list[int] = []
+        for first in range(0, len(engines), at_once):
+            part = engines[first : first + at_once]
+            loading = (self._load_one(engine, version) for engine in part)
+            found = await asyncio.gather(*loading, return_exceptions=True)  # no engine loads after this returned
+            for engine, loaded in zip(part, found, strict=True):
+                if isinstance(loaded, BaseException):
+                    raise loaded
+                if not loaded:
+                    lost.append(engine)
+        return lost
 
     async def _load_one(self, engine: int, version: int) -> bool:
         """Return whether an engine loaded the version; False if it died."""

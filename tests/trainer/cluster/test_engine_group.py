@@ -17,12 +17,12 @@ class Faulty:
         self.info = self
         self._node, self._deaths, self._delay_s = node, deaths, delay_s
 
-    async def remote(self) -> dict[str, Any]:
+    async def remote(self, *_: Any) -> dict[str, Any]:
         if self._deaths:
             self._deaths -= 1
             raise RayActorError
         await asyncio.sleep(self._delay_s)
-        return {"node": self._node, "version": None}
+        return {"node": self._node, "version": None, "incarnation": ""}
 
 
 def test_an_engine_that_died_is_read_after_its_restart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,3 +60,65 @@ def test_an_error_of_the_watch_ends_the_run_with_its_reason(monkeypatch: pytest.
 
     failure = asyncio.run(scenario())
     assert "engine 0 was restarted and could not load version 3: AttributeError: no such method" in str(failure)
+
+
+class Loading:
+    """The handles of engines that count how many of them load weights at the same time."""
+
+    def __init__(self, count: int) -> None:
+        self.engines = [_Loader(self) for _ in range(count)]
+        self.running = self.most = 0
+
+
+class _Loader:
+    def __init__(self, whole: Loading) -> None:
+        self.use_loaded_weights = self.update_weights = self
+        self.info = Faulty("a")
+        self.versions: list[int] = []
+        self._whole = whole
+
+    async def remote(self, *arguments: Any) -> None:
+        self._whole.running += 1
+        self._whole.most = max(self._whole.most, self._whole.running)
+        await asyncio.sleep(0.001)
+        self._whole.running -= 1
+        self.versions.append(arguments[-1])
+
+
+class Sender:
+    """A sender of nothing."""
+
+    def __init__(self, keeps_weights: bool) -> None:
+        self.keeps_weights = keeps_weights
+
+    def write(self) -> None: ...
+
+    def offer(self, engine: int, incarnation: str) -> dict[str, Any]:
+        return {}
+
+    def send(self, engine: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("count", "keeps_weights", "at_once"), [(16, True, 4), (7, True, 1), (2, True, 1), (16, False, 1)]
+)
+def test_a_share_of_the_engines_loads_a_copy_of_the_weights_at_once(
+    count: int, keeps_weights: bool, at_once: int
+) -> None:
+    loading = Loading(count)
+    asyncio.run(EngineGroup(loading.engines).publish(Sender(keeps_weights), 5))
+    assert loading.most == at_once
+    assert [one.versions for one in loading.engines] == [[5]] * count
+
+
+def test_an_engine_that_is_late_is_named_after_the_others_have_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "PUSH_TIMEOUT_S", 0.05)
+    loading = Loading(8)
+    late = loading.engines[1]
+    late.use_loaded_weights = Faulty("a", delay_s=60)  # type: ignore[assignment]
+    group = EngineGroup(loading.engines)
+    with pytest.raises(TurnwiseError, match=r"engine 1 did not load version 5 within 0\.05 s"):
+        asyncio.run(group.serve_loaded(5))
+    assert loading.engines[0].versions == [5]
