@@ -30,6 +30,8 @@ from turnwise.store.writing.writer import MAX_BATCH, WRITE_TIMEOUT_S, TimedWrite
 TURNS, MEMBERS, ACTIVE = 8, 8, 64
 STEPS_PER_COMMIT = MAX_BATCH * TURNS // (TURNS + 2)
 """Steps of a transaction of the writer; the rest of its writes start and finish episodes."""
+OBSERVED = 21
+"""Tokens of an observation."""
 HORIZON = Horizon(TURNS, 8, 64, 512)
 RUN = {"config": {}, "config_hash": "", "kind": "train", "code_version": ""}
 _NAN = float("nan")
@@ -37,16 +39,20 @@ _TABLES = {"task": "no", "rollout_group": "no", "trajectory": "no", "step": "tra
 """The tables that a round writes, and the column whose values later rounds exceed."""
 
 
-def turn(index: int, salt: int) -> tuple[list[Step], list[Message]]:
-    """Return the records of one turn: an observation of 21 tokens and an action of three."""
-    ids = [(salt * 7 + i) % 900 for i in range(21)]
+def turn(index: int, salt: int, observed: int = OBSERVED) -> tuple[list[Step], list[Message]]:
+    """Return the records of one turn: an observation of ``observed`` tokens and an action of three."""
+    ids = [(salt * 7 + i) % 900 for i in range(observed)]
     parent = 2 * index - 1 if index else None
-    seen = Message(2 * index, parent, Role.USER, Source.ENV, ids, [0] * 21, [_NAN] * 21, [-1] * 21)
+    unsampled = [0] * observed, [_NAN] * observed, [-1] * observed
+    seen = Message(2 * index, parent, Role.USER, Source.ENV, ids, *unsampled)
     logprobs = [-0.1 * (salt % 11), -0.5, -1e-3]
     sampled = [salt % 900, 5, 2]
     versions, said = [salt // 500] * 3, 2 * index + 1
     answer = Message(said, 2 * index, Role.ASSISTANT, Source.POLICY, sampled, [1] * 3, logprobs, versions)
-    page = f"page {salt % 4001}\nlink home\nlink search\nfield user ''\nfield password ''\nbutton login\ntext {salt}"
+    page = (
+        f"page {salt % 4001}\nlink home\nlink search\nfield user ''\nfield password ''\nbutton login\ntext {salt}"
+        + " word" * (observed - OBSERVED)
+    )
     key, name = f"page{salt % 97}", f"{salt:032x}"
     step = Step(index, page, name, "click search", 0.0, {"shape": 0.01}, False, False, True, key, said, 1.5, 0.2)
     return [step], [seen, answer]
@@ -61,14 +67,14 @@ def create(url: str) -> Database:
     return database
 
 
-def write(database: Database, turns: int, prefix: str = "") -> float:
+def write(database: Database, turns: int, prefix: str = "", observed: int = OBSERVED) -> float:
     """Write episodes of ``TURNS`` turns, ``ACTIVE`` at once, and return steps per second. The run exists.
 
     The turns that the episodes play at once are one call, as a ``StoreClient`` sends them. The calls are made before
     the clock starts, as other processes make them, and the garbage collector does not look at them. The
     queue stays full, so that the writer's batches are whole.
     """
-    prepared = _calls(turns, prefix)
+    prepared = _calls(turns, prefix, observed)
     gc.collect()
     gc.freeze()
     writer = Writer(database)
@@ -115,9 +121,9 @@ def write_over_raw(stores: tuple[str, str], turns: int, rounds: int) -> dict[str
     }
 
 
-def _calls(turns: int, prefix: str) -> deque[list[TimedWrite]]:
+def _calls(turns: int, prefix: str, observed: int) -> deque[list[TimedWrite]]:
     """Return the writes of episodes, in calls of those that ``ACTIVE`` episodes make at once."""
-    prepared = [rows_of(*turn(n // ACTIVE % TURNS, n)) for n in range(turns)]
+    prepared = [rows_of(*turn(n // ACTIVE % TURNS, n, observed)) for n in range(turns)]
     calls: deque[list[TimedWrite]] = deque()
     for first in range(0, turns, ACTIVE):
         writes: list[Write[Any]] = []
