@@ -35,9 +35,10 @@ class SuccessfulLength(HorizonSchedule):
         return self.max_turns
 
     def horizon(self, task: Task, update: int) -> Horizon:
-        """Return the horizon of the task."""
+        """Return the horizon of the task; at least one turn, also if an episode without turns counts as a success."""
         longest = self._longest.get(task.id)
-        return self._horizon(self.max_turns if longest is None else min(self.max_turns, ceil(self.margin * longest)))
+        turns = self.max_turns if longest is None else min(self.max_turns, ceil(self.margin * longest))
+        return self._horizon(max(1, turns))
 
     def observe(self, scored: ScoredGroup) -> None:
         """Record the longest success of the group."""
