@@ -61,6 +61,8 @@ def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
         batch: assembled from these groups and from reused ones.
     """
     members = [one for group in groups for one in group.trajectories if one.status in SCORED_STATUSES]
+    opened = sum(group.size for group in groups)
+    present = sum(one.branched_from is None for one in members)
     steps = [step for one in members for step in one.steps]
     trained = [(one, one.weights > 0) for one in batch.samples]
     ages = np.concatenate(
@@ -85,6 +87,7 @@ def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
             str(turns): swept / max(sampled, 1) for turns, (swept, sampled) in batch.swept_by_turns.items() if swept
         },
         "expired_groups": len({group.id for group in groups} - set(batch.groups)),
+        "missing_fraction": max(0.0, 1 - present / opened),
         "unscored_members": batch.unscored,
         "replayed_fraction": authors.get(Source.REPLAY.value, 0) / max(len(sources), 1),
         "replayed_swept_fraction": batch.swept_replayed_tokens / max(batch.replayed_tokens, 1),

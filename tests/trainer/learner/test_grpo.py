@@ -162,38 +162,6 @@ def test_three_updates_equal_plain_grpo(model: Path, stale: bool) -> None:
     assert moved > 5e-4
 
 
-@pytest.mark.parametrize(
-    "advantage", [{"name": "grpo"}, {"name": "grpo", "normalize_std": True}, {"name": "turn_return"}]
-)
-def test_failed_members_change_no_ones_advantage(model: Path, advantage: dict[str, Any]) -> None:
-    policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
-    rng = Random(9)
-    for share in (0.05, 0.2, 0.5):
-        groups = batch(int(share * 100), policy)
-        with_failures = [
-            Group(
-                one.id,
-                one.run,
-                one.task,
-                one.horizon,
-                one.size,
-                trajectories=[
-                    *one.trajectories,
-                    *(
-                        trajectory(one.id, 10 + extra, rng, policy, Status.ENV_ERROR)
-                        for extra in range(max(1, round(share * 8)))
-                    ),
-                ],
-            )
-            for one in groups
-        ]
-        _, clean = assembled(groups, advantage=advantage)
-        _, dirty = assembled(with_failures, advantage=advantage)
-        assert [one.sample.trajectory for one in dirty.samples] == [one.sample.trajectory for one in clean.samples]
-        for a, b in zip(clean.samples, dirty.samples, strict=True):
-            assert b.advantages == pytest.approx(a.advantages, abs=1e-6)
-
-
 def test_several_optimizer_steps_per_batch_use_the_policy_at_its_start_as_proximal(model: Path) -> None:
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     slots, train_batch = assembled(batch(1, policy))
