@@ -28,7 +28,7 @@ from turnwise.trainer.context import RunContext
 from turnwise.trainer.learner import checkpoint
 from turnwise.trainer.learner.checkpoint_manager import CheckpointManager
 from turnwise.trainer.learner.model.packed_attention import AttentionNotSupported
-from turnwise.trainer.run.identity import resolve_run
+from turnwise.trainer.run.identity import RunIdentity, resolve_run
 from turnwise.trainer.run.initial_state import InitialState, initial_state
 from turnwise.trainer.run.preparation import load_learner
 from turnwise.trainer.telemetry.metrics import Metrics
@@ -127,6 +127,35 @@ def test_two_stores_in_one_folder_keep_their_own_checkpoints(database: Database,
             assert all(torch.equal(value, expected[name]) for name, value in weights(resumed.model).items())
     finally:
         other.close()
+
+
+def damage(path: Path, how: str) -> None:
+    file = path / "model.safetensors"
+    data = file.read_bytes()
+    file.write_bytes(data[: len(data) // 2] if how == "truncated" else data[:-1] + bytes([data[-1] ^ 1]))
+
+
+@pytest.mark.parametrize("how", ["truncated", "one bit flipped"])
+def test_a_broken_checkpoint_falls_back_to_the_one_before_it_and_never_to_the_start(
+    database: Database, model: Path, how: str
+) -> None:
+    of = config(model)
+    first = begin(database, of)
+    version = call(database, "add_version", run=PARENT, update=1, parent=0)
+    asyncio.run(save(database, of, PARENT, first, version))
+    with database.read() as conn:
+        older, newer = (Path(one.checkpoint) for one in queries.checkpoints(conn, PARENT))
+    identity = RunIdentity(PARENT, resumes=True)
+    folder = run_folder(database, PARENT)
+    assert initial_state(of, identity, database, folder).model == newer
+    damage(newer, how)
+    fallen_back = initial_state(of, identity, database, folder)
+    assert (fallen_back.model, fallen_back.version) == (older, 0)
+    (note,) = fallen_back.notes
+    assert f"checkpoint `{newer}`: `model.safetensors` does not match its recorded hash; falling back" in note
+    damage(older, how)
+    with pytest.raises(TurnwiseError, match="run `r` has no intact checkpoint among 2"):
+        initial_state(of, identity, database, folder)
 
 
 LORA = {"rank": 4}
