@@ -98,6 +98,8 @@ def _synced(conn: Connection) -> Iterator[None]:
     try:
         yield
     finally:
+        if connection.in_transaction:  # its commit failed, and that error is to be raised
+            connection.rollback()
         connection.execute("PRAGMA synchronous=NORMAL")
 
 
