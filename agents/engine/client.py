@@ -176,10 +176,10 @@ class _Replica:
         entry.timer.cancel()
         if entry.future.done():
             return
-        if completion.tokens:
-            entry.future.set_result(completion)
+        if reason := completion.defect():
+            entry.future.set_exception(EngineFailed(f"{self._label} returned {reason}"))
         else:
-            entry.future.set_exception(EngineFailed(f"{self._label} returned no tokens: {completion.finish_reason}"))
+            entry.future.set_result(completion)
 
     def _expire(self, number: int, timeout_s: float) -> None:
         entry = self.open.get(number)

@@ -14,6 +14,15 @@ class Completion(NamedTuple):
     finish_reason: str
     """``stop``: the policy ended its turn. ``length``: ``max_tokens`` was reached. Without tokens: the error."""
 
+    def defect(self) -> str:
+        """Return why the completion cannot be trained on: it has no tokens, or values are missing; else empty."""
+        ids, logprobs, versions = len(self.tokens), len(self.logprobs), len(self.versions)
+        if not ids:
+            return f"no tokens: {self.finish_reason}"
+        if ids == logprobs == versions:
+            return ""
+        return f"{ids} token ids, {logprobs} log-probabilities and {versions} versions; each token needs all three"
+
 
 def failed_completion(error: str) -> Completion:
     """Return a completion without tokens, which carries an error."""

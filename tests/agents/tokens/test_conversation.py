@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerFast
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat, Conversation
 from turnwise.records import NO_VERSION, Message, Role, Source
+from turnwise.store.content.message_codec import decode, encode
 
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
@@ -320,9 +321,27 @@ texts = st.text(max_size=12) | st.lists(
 ).map("".join)
 
 
+GIVEN = given(data=st.data(), name=st.sampled_from([*TEMPLATES, "tiny"]), system=st.sampled_from(["", "Be brief. é"]))
+
+
 @settings(max_examples=150, deadline=None)
-@given(data=st.data(), name=st.sampled_from([*TEMPLATES, "tiny"]), system=st.sampled_from(["", "Be brief. é"]))
+@GIVEN
 def test_any_chat_keeps_the_sampled_tokens(chats: dict[str, Chat], data: st.DataObject, name: str, system: str) -> None:
+    check_any_chat(chats, data, name, system)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@settings(max_examples=10_000, deadline=None)
+@GIVEN
+def test_ten_thousand_chats_keep_the_sampled_tokens(
+    chats: dict[str, Chat], data: st.DataObject, name: str, system: str
+) -> None:
+    check_any_chat(chats, data, name, system)
+
+
+def check_any_chat(chats: dict[str, Chat], data: st.DataObject, name: str, system: str) -> None:
+    """Play a random chat; the ids that the engine saw and sampled are those of the messages, also once stored."""
     chat = chats[name]
     controls = {i for i, text in chat.encoder._texts.items() if text != "<unk>"}
     vocabulary = chat.encoder._backend.get_vocab_size()
@@ -334,7 +353,7 @@ def test_any_chat_keeps_the_sampled_tokens(chats: dict[str, Chat], data: st.Data
         plain = harmless.observe("lamp")
         added = [i for i in messages[-1].tokens if i in controls]
         assert added == [i for i in plain.tokens if i in controls]
-        assert conversation.prompt() == path(messages)
+        assert conversation.prompt() == path(messages) == path(stored(messages))
         sampled = data.draw(st.lists(st.integers(0, vocabulary - 1), min_size=1, max_size=6))
         sampled += chat.stop_tokens[:1] * data.draw(st.integers(0, 1))
         messages.append(act(conversation, sampled))
@@ -347,3 +366,8 @@ def test_any_chat_keeps_the_sampled_tokens(chats: dict[str, Chat], data: st.Data
         assert len(message.tokens) == len(message.mask) == len(message.logprobs) == len(message.versions)
         assert set(message.mask) <= {int(sampled_here)}
         assert set(message.versions) <= {7 if sampled_here else NO_VERSION}
+
+
+def stored(messages: list[Message]) -> list[Message]:
+    """Return messages as they are read from the store."""
+    return decode(encode(messages), {})
