@@ -5,6 +5,7 @@ The failures are the server's own, raised by a deferred trigger: in the middle o
 
 from collections.abc import Iterator
 from time import monotonic
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select
@@ -66,8 +67,15 @@ def test_a_batch_that_fails_at_its_commit_is_consumed_once(remote: Database, fau
     held = writer.commit(operations.lease_groups.bind(run="r", owner="learner", count=2, timeout_s=60))
     install(remote, "train_batch", fault)
     began = monotonic()
-    batch = {"owner": "learner", "groups": held, "update": 1, "parent": 0, "items": items(held), "metrics": {}}
-    assert writer.commit(operations.acknowledge.bind(run="r", **batch)) == 1
+    batch: dict[str, Any] = {
+        "owner": "learner",
+        "groups": held,
+        "update": 1,
+        "parent": 0,
+        "items": items(held),
+        "metrics": {},
+    }
+    assert writer.commit(operations.acknowledge.bind(run="r", owner="learner", **batch)) == 1
     assert monotonic() - began < RECOVERY_MAX_S
     writer.close()
     assert failures(remote) == FAILURES

@@ -16,6 +16,7 @@ from random import Random
 from typing import Any, cast
 
 import pytest
+import safetensors
 import safetensors.torch
 from sqlalchemy import event
 from turnwise.agents.tiny_model import new_model
@@ -56,7 +57,7 @@ class Faults:
             patch.setattr(owner, name, self._counted(getattr(owner, name)))
         for owner in (builtins, io):
             patch.setattr(owner, "open", self._opening(open))
-        patch.setattr(safetensors.torch, "serialize_file", self._torn(safetensors.torch.serialize_file))
+        patch.setattr(safetensors.torch, "serialize_file", self._torn(safetensors.serialize_file))
 
     def arm(self, nth: int) -> None:
         self._left = nth
@@ -142,8 +143,8 @@ def play(writer: Writer) -> None:
     written, said = Written(), turn(0, text=PAGE)
     written.add(said["rows"])
     writer.commit(operations.append.bind(trajectory="t", **said))
-    ended = {"status": Status.COMPLETED, "tally": written.tally()}
-    writer.commit(operations.finish_trajectory.bind(trajectory="t", **ended))
+    ending = operations.finish_trajectory.bind(trajectory="t", status=Status.COMPLETED, tally=written.tally())
+    writer.commit(ending)
 
 
 def check(stage: Stage, *, played: bool, saved: bool) -> None:
