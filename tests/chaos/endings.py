@@ -109,6 +109,21 @@ def ended_by_the_death_of(
     assert program.left() == []
 
 
+def ended_with_the_raylet_of_its_learner(folder: Path) -> None:
+    """A driver with objects in the raylet's memory: Ray's client ends the process at once, unless the driver is first.
+
+    Its watchdog then prints why, and what to do.
+    """
+    program = started(folder, *TWO_RANKS)
+    program.until_rows("train_batch", count(folder, "train_batch") + 2)
+    program.part("raylet").kill()
+    assert program.wait(DIES_WITHIN_S) in (1, 2), f"{program.out()[-3000:]}\n{program.err()}"
+    assert program.left(LEFT_S) == []
+    (line,) = program.err().splitlines()
+    assert "raylet" in line
+    assert "same command" in line
+
+
 def ended_by_deaths_of_its_learner(folder: Path) -> None:
     """A learner is replaced from the last checkpoint until it has died too often since."""
     program = started(folder, "checkpoint.interval=1000", *TWO_RANKS)

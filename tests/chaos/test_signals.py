@@ -20,6 +20,7 @@ from turnwise.tests.chaos.endings import (
     ended_by_the_death_of,
     ended_in_the_first_evaluation,
     ended_in_the_middle,
+    ended_with_the_raylet_of_its_learner,
     killed_at,
     resumes,
     started,
@@ -91,6 +92,12 @@ def test_the_driver_is_killed_at_every_named_point(tmp_path: Path) -> None:
 @pytest.mark.parametrize("daemon", ["raylet", "gcs_server"])
 def test_the_death_of_a_daemon_of_ray_ends_the_run(tmp_path: Path, daemon: str) -> None:
     ended_by_the_death_of(tmp_path, daemon)
+    resumes(tmp_path)
+
+
+@pytest.mark.soak
+def test_a_driver_that_dies_with_the_raylet_of_its_learner_is_reported(tmp_path: Path) -> None:
+    ended_with_the_raylet_of_its_learner(tmp_path)
     resumes(tmp_path)
 
 

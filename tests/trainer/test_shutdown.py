@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from turnwise.trainer.cluster.watchdog import owned_processes
+from turnwise.trainer.cluster.watchdog import END, Notes, owned_processes
 from turnwise.trainer.shutdown import REPEAT_WINDOW_S
 
 pytestmark = pytest.mark.slow
@@ -226,10 +226,11 @@ def enter(program: "subprocess.Popen[str]") -> None:
     program.stdin.flush()
 
 
-def test_the_watchdog_kills_processes_in_other_sessions_of_a_killed_driver() -> None:
-    driver = subprocess.Popen([sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, text=True)
+def test_the_watchdog_kills_processes_in_other_sessions_of_a_killed_driver_and_reports_it() -> None:
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert driver.stdout is not None
-    with driver.stdout:
+    assert driver.stderr is not None
+    with driver.stdout, driver.stderr:
         assert driver.stdout.readline() == "up\n"
         (mark,) = {mark for mark in _marks() if mark.startswith(f"{driver.pid}-")}
         assert len(owned_processes(mark)) == 1
@@ -239,6 +240,17 @@ def test_the_watchdog_kills_processes_in_other_sessions_of_a_killed_driver() -> 
         while owned_processes(mark):
             assert time.monotonic() < deadline
             time.sleep(0.05)
+        (line,) = driver.stderr.read().splitlines()
+    assert line.startswith("turnwise: the driver died; run the same command to resume it")
+
+
+def test_a_driver_that_died_is_reported_with_the_daemons_that_did() -> None:
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    notes = [f"{gone.pid}\n", f"{os.getpid()} gcs_server\n", f"{gone.pid} raylet\n"]
+    assert Notes.read(notes).sessions == {gone.pid}
+    assert Notes.read(notes).death().startswith("turnwise: the driver and Ray's raylet died; run the same command")
+    assert Notes.read([*notes, f"{END}\n"]).death() == ""
 
 
 def _marks() -> set[str]:

@@ -8,6 +8,7 @@
 """
 
 import atexit
+import contextlib
 import logging
 import os
 import signal
@@ -21,7 +22,7 @@ import psutil
 
 from ..shutdown import SHUTDOWN, SIGNALS
 from .ray_patches import shut_ray_down
-from .watchdog import MARK_VARIABLE, kill_owned, start_watchdog
+from .watchdog import END, MARK_VARIABLE, kill_owned, start_watchdog
 
 LOG = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ class RayDaemons:
         """Sessions of the daemons, once Ray is up. A daemon that has died is no longer a child of this process."""
         if local:
             SHUTDOWN.kill_processes = self._kill_owned
+            atexit.register(self._note, END)
         self._thread = threading.Thread(target=self._serve, name="ray", daemon=True)
         SHUTDOWN.block()
         self._thread.start()
@@ -107,15 +109,26 @@ class RayDaemons:
         started = psutil.Process().children() if self._local else []
         self._sessions |= {one.pid for one in started}
         daemons = [one for one in started if one.name() in REQUIRED_DAEMONS]
+        for one in daemons:
+            self._note(f"{one.pid} {one.name()}")
         probe = DaemonProbe({} if self._local else _addresses_of_daemons())
         while not self._stopping.wait(CHECK_INTERVAL_S if self._local else PROBE_INTERVAL_S):
             if dead := next((one.name() for one in daemons if not _is_alive(one)), "") or probe.dead():
+                self._note(END)  # `fail` prints the reason
                 SHUTDOWN.fail(f"Ray's {dead} died, which ends the run; run the same command to resume it")
                 break
         self._stopping.wait()
         shut_ray_down()
 
+    def _note(self, line: str) -> None:
+        """Write a line to the watchdog, if there is one that has not ended."""
+        if self._watchdog is not None and self._watchdog.stdin is not None:
+            with contextlib.suppress(OSError, ValueError):  # ValueError: the pipe is closed
+                self._watchdog.stdin.write(f"{line}\n")
+                self._watchdog.stdin.flush()
+
     def _kill_owned(self) -> None:
+        self._note(END)
         kill_owned(self._mark, self._sessions | {one.pid for one in psutil.Process().children()})
 
     def _kill(self) -> None:
@@ -123,6 +136,7 @@ class RayDaemons:
             return
         self._kill_owned()
         self._watchdog.communicate(timeout=60)
+        atexit.unregister(self._note)
         os.environ.pop(MARK_VARIABLE, None)
         SHUTDOWN.kill_processes = None
 
