@@ -1,16 +1,19 @@
-"""The process that writes to the store answers with the cause if it cannot open the store."""
+"""The process that writes to the store answers with the cause if it cannot open it, and may die between two calls."""
 
 import asyncio
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
-from turnwise.agents.store_actor import StoreWriter
+from turnwise.agents.store_actor import StoreWriter, send_to
 from turnwise.store import operations
 from turnwise.store.database import open_database
 from turnwise.store.errors import StoreError
-from turnwise.store.queries import run_row
-from turnwise.store.writing.writer import TimedWrite
-from turnwise.tests.store.making import create_run
+from turnwise.store.queries import load_trajectory, run_row
+from turnwise.store.writing.client import StoreClient
+from turnwise.store.writing.writer import Answer, TimedWrite
+from turnwise.tests.store.making import contents, create_run, group, trajectory, turn
 
 
 def test_a_store_that_cannot_be_opened_is_the_answer_until_it_can(tmp_path: Path) -> None:
@@ -32,3 +35,44 @@ def test_a_store_that_cannot_be_opened_is_the_answer_until_it_can(tmp_path: Path
     asyncio.run(scenario())
     with open_database(url).read() as conn:
         assert run_row(conn, "r")["stop_requested"] is True
+
+
+@pytest.mark.soak
+def test_a_writer_that_dies_after_its_commit_and_before_its_answer_writes_once(
+    ray: Any, run: Any, tmp_path: Path
+) -> None:
+    """Ray reports the death and cannot say whether the call was executed: the call is repeated by the client."""
+    deaths = tmp_path / "deaths"
+
+    class DyingWriter(StoreWriter):
+        """Dies at every second call, after it has committed."""
+
+        async def run(self, writes: list[TimedWrite]) -> list[Answer]:
+            answers = await super().run(writes)
+            with deaths.open("a") as file:
+                file.write(".")
+            if deaths.stat().st_size % 2:
+                os._exit(1)
+            return answers
+
+    url = f"sqlite:///{tmp_path}/turnwise.db"
+    database = open_database(url, create=True)
+    create_run(database)
+    actor = ray.remote(DyingWriter).options(num_cpus=0, max_restarts=-1).remote(url, None)
+    client = StoreClient(send_to(actor))
+
+    async def scenario() -> None:
+        await client.commit(operations.open_group.bind(group=group()))
+        await client.commit(operations.start_trajectory.bind(trajectory=trajectory("t")))
+        for index in range(3):
+            await client.commit(operations.append.bind(trajectory="t", **turn(index)))
+
+    try:
+        run(scenario())
+    finally:
+        ray.kill(actor)
+    assert deaths.stat().st_size == 10, "each of the five calls was lost once"
+    assert [one.observation for one in load_trajectory(database, "t").steps] == ["page 0", "page 1", "page 2"]
+    stored = contents(database)
+    assert [len(stored[name]) for name in ("rollout_group", "trajectory", "step")] == [1, 1, 3]
+    database.close()
