@@ -1,7 +1,7 @@
 """Random `kill -9` of every part of many small runs, at named points and at random moments.
 
 * After the driver's death no process of the run is alive, and no row is lost.
-* A resume repeats at most one checkpoint interval of updates.
+* A resume repeats at most one checkpoint interval of updates: one update in half of the runs, two in the others.
 * Every run reaches its last update, and the invariants of the chaos tests hold.
 * Every second run has its store on a PostgreSQL server.
 """
@@ -28,7 +28,8 @@ from turnwise.trainer.failpoints import FAILPOINTS
 
 PARTS = ("Engine", "RolloutWorker", "StoreWriter")
 UPDATES = 60
-CHECKPOINT_INTERVAL = 2
+CHECKPOINT_INTERVALS = (1, 2)
+"""Updates from one checkpoint to the next: those of a run, in turns of two."""
 KILLS_PER_RUN = 8
 STEP_TIMEOUT_S = 300.0
 """Limit of one step of the soak on a busy machine."""
@@ -57,7 +58,8 @@ def _kill(folder: Path, count: int, rng: Random, server: Server) -> Tally:
     tally, unharmed = Tally(), 0
     while tally.kills.total() < count and len(tally.problems) < 5:
         before = tally.kills.total()
-        victim = Victim(folder / f"run-{tally.runs}", rng, tally)
+        interval = CHECKPOINT_INTERVALS[tally.runs // 2 % 2]
+        victim = Victim(folder / f"run-{tally.runs}", rng, tally, interval)
         if tally.runs % 2:
             victim.folder.mkdir(parents=True)
             use_store(victim.folder, f"{server.url(server.create())}&blobs={victim.folder}/turnwise.blobs")
@@ -79,8 +81,9 @@ def _kill(folder: Path, count: int, rng: Random, server: Server) -> Tally:
 class Victim:
     """One run that is killed and resumed several times, then runs to its end."""
 
-    def __init__(self, folder: Path, rng: Random, tally: Tally) -> None:
+    def __init__(self, folder: Path, rng: Random, tally: Tally, checkpoint_interval: int) -> None:
         self.folder = folder
+        self._checkpoint_interval = checkpoint_interval
         self._rng = rng
         self._tally = tally
         self._launch: Launch | None = None
@@ -116,7 +119,8 @@ class Victim:
 
     def _running(self, fault: str = "") -> Launch:
         if self._launch is None or self._launch.process.poll() not in (None, 0):
-            self._launch = Launch.of(self.folder, f"max_steps={UPDATES}", fault=fault)
+            keys = [f"max_steps={UPDATES}", f"checkpoint.interval={self._checkpoint_interval}"]
+            self._launch = Launch.of(self.folder, *keys, fault=fault)
         return self._launch
 
     def _part(self, name: str) -> bool:
@@ -181,7 +185,7 @@ class Victim:
         lost = {table: (count, rows[table]) for table, count in self._rows.items() if rows[table] < count}
         assert lost == {}, f"rows were lost: {lost}"
         repeated = abandoned_batches(self.folder)
-        assert repeated - self._repeated <= CHECKPOINT_INTERVAL, (
+        assert repeated - self._repeated <= self._checkpoint_interval, (
             f"{repeated - self._repeated} updates repeated by one resume"
         )
         self._tally.repeated += repeated - self._repeated

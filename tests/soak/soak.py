@@ -1,6 +1,7 @@
 """Run every property at full counts, one after another; the last line is a JSON summary. `make soak` calls this.
 
 python tests/soak/soak.py --kills 80 --seeds 10
+python tests/soak/soak.py --parts disturbances --minutes 4
 python tests/soak/soak.py --parts proofs --methods gspo,mopps
 
 Each proof of a method and each family of models prints one JSON line before the summary.
@@ -19,6 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from turnwise.tests.soak import desktops
+from turnwise.tests.soak.disturbances import disturb
 from turnwise.tests.soak.families import agree
 from turnwise.tests.soak.isolation import isolation
 from turnwise.tests.soak.kills import soak_kills
@@ -28,7 +30,7 @@ from turnwise.tests.soak.retention import hold
 from turnwise.tests.trainer.learner.model.parity.families import FAMILIES
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("kills", "quickstart", "proofs", "retention", "isolation", "desktops", "families", "tests")
+PARTS = ("kills", "disturbances", "quickstart", "proofs", "retention", "isolation", "desktops", "families", "tests")
 TESTS: dict[str, tuple[list[str], dict[str, str]]] = {
     "tests": (["-m", "soak", "--ignore=tests/envs/web"], {}),
     "web": (
@@ -64,6 +66,18 @@ def main() -> int:
         summary["kills_by"] = dict(tally.kills)
         summary |= {"runs": tally.runs, "updates_repeated": tally.repeated, "problems": tally.problems}
         report(f"{tally.kills.total()} kills in {tally.runs} runs, {len(tally.problems)} problems", began)
+    if "disturbances" in chosen.parts:
+        disturbed = disturb(
+            folder / "disturbances",
+            chosen.minutes,
+            chosen.kill_interval_s,
+            chosen.first_seed,
+            lambda text: report(text, began),
+        )
+        print(json.dumps(disturbed.json()), flush=True)
+        passed &= not disturbed.problems
+        summary["disturbances"] = disturbed.json()
+        report(f"{disturbed.kills.total()} processes killed, {len(disturbed.problems)} problems", began)
     if "quickstart" in chosen.parts:
         rows = []
         for seed in range(chosen.first_seed, chosen.first_seed + chosen.seeds):
@@ -124,6 +138,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--kills", type=int, default=80, help="number of random kills; new runs start until it is reached"
     )
+    parser.add_argument("--minutes", type=float, default=30.0, help="minutes of the soak of disturbances")
+    parser.add_argument("--kill-interval-s", type=float, default=20.0, help="mean seconds between two disturbances")
     parser.add_argument("--seeds", type=int, default=10, help="number of seeds of the quickstart")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument(
