@@ -46,8 +46,8 @@ EARLY_SHARE = 0.2
 """Share of the kills that do not wait until the run has recovered from the one before."""
 LEFT_S = 30.0
 """Seconds that processes may outlive their driver."""
-STALL_S = 300.0
-"""Seconds without an update or a kill after which a run is stuck."""
+STALL_S = 600.0
+"""Seconds without an update or a kill after which a run is stuck; the warm-up takes a part of them."""
 POLL_S = 0.3
 
 

@@ -18,8 +18,9 @@ WHERE r.id = :run AND g.state IN ('open', 'scoring', 'leased')
 """
 VERSIONS = """
 SELECT v.update_no FROM policy_version v JOIN run r ON r.no = v.run_no
-WHERE r.id = :run AND NOT v.abandoned ORDER BY v.update_no
+WHERE r.id = :run AND NOT v.abandoned AND v.update_no >= 0 ORDER BY v.update_no
 """
+"""Without the version before the warm-up, which is update -1."""
 ITEMS = """
 SELECT t.id FROM batch_item i JOIN run r ON r.no = i.run_no JOIN trajectory t ON t.no = i.trajectory_no
 WHERE r.id = :run AND NOT i.abandoned AND NOT EXISTS (
@@ -45,7 +46,8 @@ def reconcile(folder: Path, run: str, updates: int, resumes: int) -> None:
         assert _rows(conn, CONSUMED, run) == [], "groups that are not in exactly one update"
         assert _rows(conn, UNENDED, run) == [], "groups that never ended"
         assert _rows(conn, ITEMS, run) == [], "trajectories that were trained on without their group"
-        assert [row[0] for row in _rows(conn, VERSIONS, run)] == list(range(updates + 1)), "a gap in the versions"
+        made = [row[0] for row in _rows(conn, VERSIONS, run)]
+        assert made == list(range(updates + 1)), f"a gap in the versions: {made}"
     repeated = abandoned_batches(folder)
     assert repeated <= 2 * resumes, f"{repeated} updates were repeated by at most {resumes} resumes"
     checked = command(folder, "db", "check", "--content", "--json")
