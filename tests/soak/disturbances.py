@@ -15,7 +15,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from time import monotonic, sleep
@@ -64,7 +64,8 @@ class Disturbed:
     problems: list[str] = field(default_factory=list)
 
     def json(self) -> dict[str, Any]:
-        return {"part": "disturbances", "total_kills": self.kills.total(), **asdict(self)}
+        """Return the values for the JSON line."""
+        return {"part": "disturbances", "total_kills": self.kills.total(), **vars(self), "kills": dict(self.kills)}
 
 
 def disturb(folder: Path, minutes: float, interval_s: float, seed: int, report: Callable[[str], None]) -> Disturbed:
