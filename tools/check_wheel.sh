@@ -27,9 +27,14 @@ echo "==> the wheel"
 environment "$work/venv"
 "$work/venv/bin/python" -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/dist" "$work/another-name"
 "$work/venv/bin/python" -m pip install --quiet --no-deps "$work"/dist/turnwise-*.whl
-"$work/venv/bin/python" - <<'PY'
+"$work/venv/bin/python" - "$work/another-name" <<'PY'
+import subprocess
+import sys
 from importlib.metadata import distribution
 wheel = distribution("turnwise")
+shipped = {str(path) for path in wheel.files or ()}
+for name in subprocess.check_output(["git", "ls-files", "sandbox/images"], cwd=sys.argv[1], text=True).split():
+    assert f"turnwise/{name}" in shipped, f"the wheel ships no {name}: add it to package-data in pyproject.toml"
 assert wheel.metadata["License-Expression"] == "Apache-2.0", wheel.metadata["License-Expression"]
 text = wheel.read_text("licenses/LICENSE")
 assert text and "Apache License" in text, "the wheel ships no LICENSE"
