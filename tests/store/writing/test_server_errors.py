@@ -75,7 +75,7 @@ def test_a_batch_that_fails_at_its_commit_is_consumed_once(remote: Database, fau
         "items": items(held),
         "metrics": {},
     }
-    assert writer.commit(operations.acknowledge.bind(run="r", owner="learner", **batch)) == 1
+    assert writer.commit(operations.acknowledge.bind(run="r", **batch)) == 1
     assert monotonic() - began < RECOVERY_MAX_S
     writer.close()
     assert failures(remote) == FAILURES
