@@ -40,10 +40,14 @@ class StackSampler:
         Raises:
             OSError: the file could not be written.
         """
-        self._stopping.set()
-        self._thread.join()
+        self.cancel()
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"{stack} {spent}\n" for stack, spent in self._spent_us.most_common() if spent))
+
+    def cancel(self) -> None:
+        """End, and write nothing."""
+        self._stopping.set()
+        self._thread.join()
 
     def _sample(self) -> None:
         while not self._stopping.wait(self._interval_s):

@@ -5,8 +5,13 @@ where it is defined. The others run in lanes (`tools/run_tests.sh`), one module 
 of a module are made once. Modules that start whole runs come first, because they take longest.
 """
 
+import os
+
 import pytest
 from hypothesis import settings
+
+# A call after the end of Ray, from a thread or a finalizer, must fail and not start another one for later tests.
+os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
 
 settings.register_profile("turnwise", deadline=None)
 settings.load_profile("turnwise")

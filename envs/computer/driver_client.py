@@ -27,11 +27,11 @@ from ...sandbox.images.reference import PROGRAMS_FOLDER
 from ..spaces import Png
 
 LEASE_TIMEOUT_S = 15.0
-START_TIMEOUT_S = 120.0
+START_TIMEOUT_S = 45.0
 OPEN_TIMEOUT_S = 15.0
 START_SLOTS = threading.BoundedSemaphore(os.cpu_count() or 1)
 """Drivers that this process starts at the same time; with more of them, each start would exceed its timeout."""
-START_QUEUE_TIMEOUT_S = 240.0
+START_QUEUE_TIMEOUT_S = 60.0
 STEP_TIMEOUT_S = 10.0
 """Timeout of one action with its observation, after which the driver gives up the page."""
 RECOVERY_ALLOWANCE_S = 15.0

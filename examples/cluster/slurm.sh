@@ -31,7 +31,7 @@ for ((waited = 0; ; waited += 2)); do
     ((waited < 300)) || { echo "Ray did not start at $RAY_ADDRESS within 300 s." >&2; exit 1; }
     sleep 2
 done
-srun --het-group=1 --cpus-per-task=64 --overlap ray start --address="$RAY_ADDRESS" --labels=turnwise=sandboxes --block &
+srun --het-group=1 --cpus-per-task=64 --overlap ray start --address="$RAY_ADDRESS" --num-gpus=0 --labels=turnwise=sandboxes --block &
 
 # SIGTERM comes three minutes before the time limit and stops the run; the next job with the same command resumes it.
 "${on_gpus[@]}" turnwise train "$config" --store "$TURNWISE_STORE" &

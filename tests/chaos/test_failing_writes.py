@@ -1,7 +1,8 @@
 """Each write of an episode's end and of a checkpoint fails in turn: the store opens, and a whole checkpoint is newest.
 
 Counted are the files opened for writing, created folders, syncs, renames, files of tensors, and the statements and
-commits of the database. A fault is an error of the disk, or the death of the process: nothing is cleaned up then.
+commits of the database. A fault is an error of the disk, or ends the process as far as an exception can: no handler of
+errors runs, but ``finally`` does. ``tests/soak/kills.py`` kills real processes.
 """
 
 import asyncio

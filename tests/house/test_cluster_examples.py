@@ -13,4 +13,5 @@ def test_the_slurm_job_requests_gpus_for_the_node_that_uses_them_alone() -> None
     assert not [one for one in second if "gpu" in one or "gres" in one]
     steps = [line for line in lines if "srun" in line and not line.startswith("#")]
     assert all("--het-group=" in step and "--cpus-per-task=" in step for step in steps)
+    assert all("--num-gpus=0" in line for line in lines if "ray start" in line and "--het-group=1" in line)
     assert ["--label" in step for step in steps] == ["--het-group=1" in step for step in steps]

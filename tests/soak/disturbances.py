@@ -75,7 +75,10 @@ def disturb(folder: Path, minutes: float, interval_s: float, seed: int, report: 
     number = 0
     try:
         calm = DisturbedRun(folder / "undisturbed", server, Random(seed), found, deck)
-        found.success_undisturbed = calm.finish(until=0.0, interval_s=interval_s)
+        try:
+            found.success_undisturbed = calm.finish(until=0.0, interval_s=interval_s)
+        finally:
+            calm.end()
         report(f"undisturbed: {found.success_undisturbed:g}")
         until = monotonic() + 60 * minutes
         while monotonic() < until and len(found.problems) < 3:
@@ -84,14 +87,14 @@ def disturb(folder: Path, minutes: float, interval_s: float, seed: int, report: 
                 found.successes.append(run.finish(until, interval_s))
                 lost = found.success_undisturbed - found.successes[-1]
                 assert lost <= MARGIN, f"the held-out success is {lost:.3f} below that of the undisturbed run"
-            except AssertionError as error:
-                found.problems.append(f"{run.folder.name}: {error}")
+            except Exception as error:
+                found.problems.append(f"{run.folder.name}: {type(error).__name__}: {error}")
             finally:
                 run.end()
             report(f"{run.folder.name}: {found.successes[-1:]}, {dict(found.kills)}, {len(found.problems)} problems")
             number += 1
-    except AssertionError as error:
-        found.problems.append(f"undisturbed: {error}")
+    except Exception as error:
+        found.problems.append(f"undisturbed: {type(error).__name__}: {error}")
     finally:
         server.stop()
     if found.kills.total() >= 2 * len(KINDS) and (missing := set(KINDS) - set(found.kills)):

@@ -241,7 +241,7 @@ def test_the_watchdog_kills_processes_in_other_sessions_of_a_killed_driver_and_r
             assert time.monotonic() < deadline
             time.sleep(0.05)
         (line,) = driver.stderr.read().splitlines()
-    assert line.startswith("turnwise: the driver died; run the same command to resume it")
+    assert line.startswith("turnwise: the driver died; run the same command again")
 
 
 def test_a_driver_that_died_is_reported_with_the_daemons_that_did() -> None:

@@ -115,7 +115,7 @@ class RayDaemons:
         while not self._stopping.wait(CHECK_INTERVAL_S if self._local else PROBE_INTERVAL_S):
             if dead := next((one.name() for one in daemons if not _is_alive(one)), "") or probe.dead():
                 self._note(END)  # `fail` prints the reason
-                SHUTDOWN.fail(f"Ray's {dead} died, which ends the run; run the same command to resume it")
+                SHUTDOWN.fail(f"Ray's {dead} died, which ends the run; run the same command again")
                 break
         self._stopping.wait()
         shut_ray_down()

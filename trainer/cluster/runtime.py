@@ -14,6 +14,7 @@ from .ray_patches import log_errors_of_actors, start_fewer_processes
 
 RAY_ENVIRONMENT: Mapping[str, str] = {
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ENABLE_AUTO_CONNECT": "0",
     "RAY_DEDUP_LOGS": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_worker_niceness": "0",

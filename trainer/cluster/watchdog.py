@@ -67,7 +67,7 @@ class Notes:
             return ""
         gone = [f"Ray's {name}" for pid, name in self.daemons.items() if not _is_alive(pid)]
         return (
-            f"turnwise: {' and '.join(['the driver', *gone])} died; run the same command to resume it (if nobody "
+            f"turnwise: {' and '.join(['the driver', *gone])} died; run the same command again (if nobody "
             "killed it, see the kernel's log: often too little memory)"
         )
 

@@ -261,7 +261,11 @@ class Run:
         try:
             if parts is not None and not state.stop:
                 loop = OfflineLoop if self._config.is_offline else TrainingLoop
-                await (await loop.create(session.context, state, parts)).train()
+                training = await loop.create(session.context, state, parts)
+                try:
+                    await training.train()
+                finally:
+                    training.cancel_profile()
             if not state.stop:
                 await state.stop.cancel_on_request(session.evaluator.evaluate("after", state.version.update))
         finally:

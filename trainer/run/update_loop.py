@@ -40,6 +40,11 @@ class UpdateLoop:
         if self._profile is not None:
             await self._profile.stop(self._state.version.update)
 
+    def cancel_profile(self) -> None:
+        """End the profile of this process, if one is being made."""
+        if self._profile is not None:
+            self._profile.cancel()
+
     async def save(self) -> None:
         """Save a checkpoint of the current version."""
         await self._parts.checkpoints.save(self._state.version.id)

@@ -37,8 +37,10 @@ ARGUMENTS = [
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 ]
 CLOSE_TIMEOUT_S = 3.0
-LAUNCH_TIMEOUT_S = 100.0
-"""Below the time in which the driver must start. A restart between episodes has a shorter limit."""
+LAUNCH_TIMEOUTS_S = (15.0, 25.0)
+"""Limits of the first and the second start of Chromium. Together they are below the time in which the driver must
+start. A restart between episodes has a shorter limit.
+"""
 MAX_KEPT_CONTEXTS = 6
 MAX_NODE_HEAP_MIB = 256
 """Heap of Playwright's Node process, which buffers the messages of pages."""
@@ -87,24 +89,25 @@ class Browser:
 
     async def launch(self) -> None:
         """Start Chromium, and Playwright too if it is not running: a page that sends too many messages ends it."""
-        if self.playwright is not None:
-            try:
-                await self._launch(self.playwright)
-                return
-            except Exception:
-                LOG.warning("Chromium did not start; Playwright restarts", exc_info=True)
-            try:
-                await asyncio.wait_for(self.playwright.stop(), CLOSE_TIMEOUT_S)
-            except Exception:
-                LOG.warning("Playwright did not stop", exc_info=True)
-        os.environ["NODE_OPTIONS"] = f"--max-old-space-size={MAX_NODE_HEAP_MIB}"
-        self.playwright = await async_playwright().start()
-        await self._launch(self.playwright)
+        first, second = LAUNCH_TIMEOUTS_S
+        if self.playwright is None:
+            self.playwright = await _start_playwright()
+        try:
+            await self._launch(self.playwright, first)
+            return
+        except Exception:
+            LOG.warning("Chromium did not start; Playwright restarts", exc_info=True)
+        try:
+            await asyncio.wait_for(self.playwright.stop(), CLOSE_TIMEOUT_S)
+        except Exception:
+            LOG.warning("Playwright did not stop", exc_info=True)
+        self.playwright = await _start_playwright()
+        await self._launch(self.playwright, second)
 
-    async def _launch(self, playwright: Playwright) -> None:
+    async def _launch(self, playwright: Playwright, timeout_s: float) -> None:
         async def launch() -> Any:
             return await playwright.chromium.launch(
-                executable_path=self.processes.executable, args=ARGUMENTS, timeout=1000 * LAUNCH_TIMEOUT_S
+                executable_path=self.processes.executable, args=ARGUMENTS, timeout=1000 * timeout_s
             )
 
         self.chromium = await self.processes.start(launch)
@@ -217,3 +220,8 @@ class Browser:
             await asyncio.wait_for(chromium.close(), CLOSE_TIMEOUT_S)
         except Exception:
             LOG.warning("Chromium did not close after its processes were killed", exc_info=True)
+
+
+async def _start_playwright() -> Playwright:
+    os.environ["NODE_OPTIONS"] = f"--max-old-space-size={MAX_NODE_HEAP_MIB}"
+    return await async_playwright().start()

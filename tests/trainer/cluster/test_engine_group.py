@@ -114,11 +114,11 @@ def test_a_share_of_the_engines_loads_a_copy_of_the_weights_at_once(
 
 
 def test_an_engine_that_is_late_is_named_after_the_others_have_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "PUSH_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(engines, "PUSH_TIMEOUT_S", 0.5)
     loading = Loading(8)
     late = loading.engines[1]
     late.use_loaded_weights = Faulty("a", delay_s=60)  # type: ignore[assignment]
     group = EngineGroup(loading.engines)
-    with pytest.raises(TurnwiseError, match=r"engine 1 did not load version 5 within 0\.05 s"):
+    with pytest.raises(TurnwiseError, match=r"engine 1 did not load version 5 within 0\.5 s"):
         asyncio.run(group.serve_loaded(5))
     assert loading.engines[0].versions == [5]

@@ -25,6 +25,7 @@ OPERATIONAL = {
     "sandboxes": None,
     "ray_address": None,
     "tensorboard": None,
+    "profile": None,
     "environments": {"concurrency"},
     "rollout": {
         "max_concurrent_groups",
@@ -77,6 +78,7 @@ JUDGE = {"name": "llm_judge", "url": "http://a/v1", "model": "m", "rubric": "r"}
     [
         {"name": "other"},
         {"tensorboard": True},
+        {"profile": True},
         {"ray_address": "auto"},
         {"max_steps": 1000, "max_seconds": 5},
         {"evaluation": {"tasks": 3}},

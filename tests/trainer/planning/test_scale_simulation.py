@@ -87,7 +87,7 @@ def test_an_engine_samples_every_token_once(requests: list[tuple[float, float]])
     for _ in range(left):
         end = engine.next_end()
         assert end is not None
-        assert end >= now
+        assert end >= now - 1e-9  # a sum of the same numbers in another order
         engine.finish(now := end)
     assert engine.busy_s * 10.0 == pytest.approx(sum(tokens for _, tokens in requests))
 

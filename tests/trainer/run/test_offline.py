@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,23 @@ def test_an_offline_run_is_profiled_until_its_end(url: str, tmp_path: Path) -> N
     assert "turnwise." in (folder / driver).read_text()
     notes = [event.text for event in events if isinstance(event, Note)]
     assert f"profiles of updates 2 to 3 are in `{folder}`: {driver}, {trace}, {table}" in notes
+
+
+def test_a_run_that_ends_before_the_profiled_updates_reports_it(url: str) -> None:
+    events = list[Event]([Note("first")])
+    offline(url, events, profile=True, max_steps=1)
+    assert "no profile: the run ended before update 2" in [event.text for event in events if isinstance(event, Note)]
+    assert "stack sampler" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_failed_run_ends_its_profile(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise TurnwiseError("too many empty batches")
+
+    monkeypatch.setattr("turnwise.trainer.run.offline.loop.OfflineLoop.count_batch", fail)
+    with pytest.raises(TurnwiseError, match="too many empty batches"):
+        offline(url, profile=True)
+    assert "stack sampler" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_a_killed_run_resumes_to_the_same_weights(url: str) -> None:

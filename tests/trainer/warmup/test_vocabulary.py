@@ -7,6 +7,7 @@ import ray
 from turnwise.envs import EnvironmentFailed
 from turnwise.errors import TurnwiseError
 from turnwise.tests.envs.faulty import FAULTY
+from turnwise.trainer.cluster.ray_patches import shut_ray_down
 from turnwise.trainer.config.schema import RunConfig
 from turnwise.trainer.config.sections import EnvironmentConfig
 from turnwise.trainer.run.run import train
@@ -33,6 +34,7 @@ def test_each_word_of_the_environments_is_listed_once() -> None:
 def test_a_run_without_a_vocabulary_is_refused_before_ray_starts(
     tmp_path: Path, environment: EnvironmentConfig, error: type[TurnwiseError], message: str
 ) -> None:
+    shut_ray_down()
     config = RunConfig(name="wordless", environments=[environment])
     with pytest.raises(error, match=message):
         train(config, store_url=f"sqlite:///{tmp_path}/turnwise.db")

@@ -70,9 +70,10 @@ class Adapter:
         """Keep the weights of the frozen linear layers in ``dtype``, in which autocast computes their products: the
         products stay the same, bit for bit. Embeddings, the output head and norms stay in float32.
         """
-        kept = self._model.get_input_embeddings(), self._model.get_output_embeddings()
+        ends = self._model.get_input_embeddings(), self._model.get_output_embeddings()
+        kept = {id(one) for end in ends if end is not None for one in end.parameters()}
         for module in self._model.modules():
-            if isinstance(module, torch.nn.Linear) and module not in kept and not module.weight.requires_grad:
+            if isinstance(module, torch.nn.Linear) and not (id(module.weight) in kept or module.weight.requires_grad):
                 module.to(dtype)
 
     @property

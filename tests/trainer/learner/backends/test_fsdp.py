@@ -45,6 +45,7 @@ def ray() -> Iterator[Any]:
         warnings.simplefilter("ignore")
         import ray as module
 
+        shut_ray_down()  # what an earlier test of this process may have left
         start_fewer_processes()
         module.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
         yield module
