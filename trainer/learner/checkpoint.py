@@ -127,7 +127,7 @@ def save(
     except (OSError, SafetensorError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
-        why = "the disk is full; free some space" if full else f"{error}; fix this"
+        why = "there is no room left; free some space" if full else f"{error}; fix this"
         raise CheckpointFailed(
             f"checkpoint `{final}` could not be written: {why} and rerun the same command; it resumes from the "
             "previous checkpoint"
