@@ -14,7 +14,7 @@ ACTIONS = {"SCMP_ACT_ALLOW": 0x7FFF0000, "SCMP_ACT_ERRNO": 0x00050000}
 """The number of an error is in the lower half."""
 DEFAULT_ERROR = 1
 """EPERM, as engines use for rules without a number."""
-COMPARISONS = {"SCMP_CMP_EQ": 4, "SCMP_CMP_MASKED_EQ": 7}
+COMPARISONS = {"SCMP_CMP_LE": 3, "SCMP_CMP_EQ": 4, "SCMP_CMP_MASKED_EQ": 7}
 
 
 class _Comparison(ctypes.Structure):

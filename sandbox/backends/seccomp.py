@@ -7,11 +7,16 @@ it also refuses
 * ``AF_VSOCK`` and other socket families: vsock belongs to no network namespace and reaches the hypervisor,
 * ``AF_NETLINK``, also for routes: queues of netlink sockets belong to no memory limit, so that a sandbox of 64 MiB
   could fill the machine's memory. A program that lists network interfaces gets "address family not supported",
+* types of internet sockets other than TCP and UDP, and options of TCP that hold memory (keys of TCP MD5),
+* pipes larger than a page by ``F_SETPIPE_SZ``: the guest agents of all sandboxes have one uid, and the kernel counts
+  the pages of their pipes together,
 * huge pages, of which the machine reserves a number, and which belong to no memory limit,
 * ``memfd_secret``, ``modify_ldt``, keyrings, ``bpf``, ``perf_event_open``, ``userfaultfd``, new namespaces and mounts,
 * 32-bit system calls.
 
-``sync`` does nothing: it would write the dirty pages of the whole machine.
+``sync`` does nothing: it would write the dirty pages of the whole machine. The options that enlarge the receive buffer
+of a socket succeed and do nothing: a connection that waits to be accepted inherits the buffer, and its data belongs to
+no memory limit.
 
 To allow a system call, add its name to ``ALLOWED``.
 """
@@ -24,7 +29,7 @@ from typing import Any
 ALLOWED = {
     "files": """
         access chdir chmod chown close close_range copy_file_range creat dup dup2 dup3 faccessat faccessat2
-        fadvise64 fallocate fchdir fchmod fchmodat fchmodat2 fchown fchownat fcntl fdatasync fgetxattr
+        fadvise64 fallocate fchdir fchmod fchmodat fchmodat2 fchown fchownat fdatasync fgetxattr
         file_getattr file_setattr flistxattr flock fremovexattr fsetxattr fstat fstatfs fsync ftruncate
         futimesat getcwd getdents getdents64 getxattr getxattrat inotify_add_watch inotify_init inotify_init1
         inotify_rm_watch ioctl lchown lgetxattr link linkat listxattr listxattrat llistxattr lremovexattr lseek
@@ -66,7 +71,7 @@ ALLOWED = {
     """,
     "sockets": """
         accept accept4 bind connect getpeername getrandom getsockname getsockopt listen recvfrom recvmmsg
-        recvmsg sendmmsg sendmsg sendto setsockopt shutdown
+        recvmsg sendmmsg sendmsg sendto shutdown
     """,
 }
 MISSING = ("clone3", "io_setup", "io_uring_setup", "io_uring_enter", "io_uring_register")
@@ -82,6 +87,22 @@ PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0x40000, 0xFFFFFFFF)
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 INTERNET_PROTOCOLS = (0, 6, 17)
 """The default of the socket type, TCP and UDP."""
+SOCKET_TYPES = (1, 2)
+"""Streams and datagrams."""
+SOCKET_TYPE_MASK = 0xF
+SOL_SOCKET, SOL_TCP = 1, 6
+OTHER_OPTION_LEVELS = (0, 17, 41)
+"""IP, UDP and IPv6."""
+SOCKET_OPTIONS = 100
+"""More than the kernel has options of SOL_SOCKET."""
+BUFFER_OPTIONS = (8, 18, 33)
+"""SO_RCVBUF, SO_RCVLOWAT and SO_RCVBUFFORCE."""
+TCP_OPTIONS = (*range(1, 14), 18, 23, 25, 30, 36, 37)
+"""From TCP_NODELAY to TCP_CONGESTION, then timeouts, fast open and limits of what is not sent."""
+FILE_COMMANDS = (*range(17), 36, 37, 38, *range(1024, 1031), *range(1032, 1039))
+"""Commands of ``fcntl`` but F_SETPIPE_SZ."""
+SET_PIPE_SIZE = 1031
+PIPE_MAX_BYTES = 4096
 
 
 def _rule(
@@ -97,8 +118,30 @@ def _equals(index: int, value: int) -> dict[str, Any]:
     return {"index": index, "value": value, "op": "SCMP_CMP_EQ"}
 
 
+def _at_most(index: int, value: int) -> dict[str, Any]:
+    return {"index": index, "value": value, "op": "SCMP_CMP_LE"}
+
+
+def _masked(index: int, mask: int, value: int) -> dict[str, Any]:
+    return {"index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
+
+
 def _without(index: int, flags: int) -> dict[str, Any]:
-    return {"index": index, "value": flags, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}
+    return _masked(index, flags, 0)
+
+
+def _socket_options() -> list[dict[str, Any]]:
+    """Return the rules of ``setsockopt``: lists of values, because the kernel ignores the upper half of an argument."""
+    options = [(SOL_SOCKET, option) for option in range(1, SOCKET_OPTIONS) if option not in BUFFER_OPTIONS]
+    options += [(SOL_TCP, option) for option in TCP_OPTIONS]
+    return [
+        *(_rule("ALLOW", "setsockopt", args=[_equals(1, level), _equals(2, option)]) for level, option in options),
+        *(_rule("ALLOW", "setsockopt", args=[_equals(1, level)]) for level in OTHER_OPTION_LEVELS),
+        *(
+            _rule("ERRNO", "setsockopt", error=0, args=[_equals(1, SOL_SOCKET), _equals(2, option)])
+            for option in BUFFER_OPTIONS
+        ),
+    ]
 
 
 @cache
@@ -113,8 +156,9 @@ def profile(*, shared_user: bool = False) -> str:
         allowed.remove(LIMITS)
         own_limits = [_rule("ALLOW", LIMITS, args=[_equals(0, 0)])]
     internet = [
-        _rule("ALLOW", "socket", args=[_equals(0, family), _equals(2, protocol)])
+        _rule("ALLOW", "socket", args=[_equals(0, family), _masked(1, SOCKET_TYPE_MASK, kind), _equals(2, protocol)])
         for family in (AF_INET, AF_INET6)
+        for kind in SOCKET_TYPES
         for protocol in INTERNET_PROTOCOLS
     ]
     return json.dumps(
@@ -133,6 +177,9 @@ def profile(*, shared_user: bool = False) -> str:
                 *(_rule("ALLOW", "personality", args=[_equals(0, value)]) for value in PERSONALITIES),
                 _rule("ALLOW", "socket", "socketpair", args=[_equals(0, AF_UNIX)]),
                 *internet,
+                *_socket_options(),
+                *(_rule("ALLOW", "fcntl", args=[_equals(1, command)]) for command in FILE_COMMANDS),
+                _rule("ALLOW", "fcntl", args=[_equals(1, SET_PIPE_SIZE), _at_most(2, PIPE_MAX_BYTES)]),
                 *own_limits,
                 _rule("ERRNO", "socket", error=errno.EAFNOSUPPORT, args=[_equals(0, AF_NETLINK)]),
             ],

@@ -18,8 +18,8 @@ Invariants:
 * The agent reads and writes files with the rights of a sandbox user, so a link gives access to nothing new. It neither
   reads nor writes files of the kernel (``/proc``, ``/sys``), because some of them describe or change the agent itself.
 * The agent decodes no text that a command controls, such as the name of a process.
-* What the files and processes of the commands prevent is answered with ``error``, and the sandbox stays usable. A fault
-  of the agent itself is answered with ``failure``, and the host ends the sandbox.
+* If files or processes of the commands prevent an operation, the answer has ``error``, and the sandbox stays usable. If
+  the agent itself fails, the answer has ``failure``, and the host ends the sandbox.
 * The agent exits, and the sandbox with it, when the host closes the socket or the sandbox's time to live ends.
 
 To add an operation, add a method ``do_NAME`` to ``server.Server`` and a caller to ``sandbox.sandbox.Sandbox``.

@@ -4,6 +4,8 @@ A process of the attacked sandbox holds as much of one resource as it can get, a
 resource.
 """
 
+import asyncio
+
 from ...backends.capabilities import Containment
 from ...errors import FileError
 from ..attack import Attack, AttackContext
@@ -11,6 +13,7 @@ from ..harness import expect, python, sh
 
 SIBLING_UNITS = 4
 """Units of a resource that the sibling must get during an attack."""
+REGROWN_COMMANDS = 32
 HOLD = """
 import ctypes, fcntl, os, resource, signal, sys, time
 libc, rt = ctypes.CDLL(None, use_errno=True), ctypes.CDLL("librt.so.1", use_errno=True)
@@ -91,7 +94,7 @@ for _ in range(int(sys.argv[1])):
 print(grown())
 """
 WAITING = """
-import socket, struct
+import socket, struct, time
 held = []
 for number in range(8):
     server = socket.create_server((f"127.0.1.{number + 1}", 9000), backlog=4096)
@@ -103,7 +106,50 @@ for number in range(8):
         one.connect(server.getsockname())
         one.send(bytes(1000))
         one.close()
+time.sleep(1)
 """
+UNACCEPTED = """
+import socket, sys, time
+def pages():
+    return sum(int(line.split("mem ")[1]) for line in open("/proc/net/sockstat") if line[:4] == "TCP:")
+before, most, held, piece = pages(), int(sys.argv[1]), [], b"x" * (1 << 20)
+server = socket.socket()
+for option in (socket.SO_RCVBUF, socket.SO_RCVLOWAT, 33):
+    try:
+        server.setsockopt(socket.SOL_SOCKET, option, 1 << 30)
+    except OSError:
+        pass
+server.bind(("127.0.0.1", 0))
+server.listen(1024)
+for _ in range(400):
+    if (pages() - before) >> 8 > most:
+        break
+    one = socket.create_connection(server.getsockname())
+    one.setblocking(False)
+    held.append(one)
+    for _ in range(64):
+        try:
+            one.send(piece)
+        except BlockingIOError:
+            time.sleep(0.001)
+            break
+print((pages() - before) >> 8)
+"""
+REGROWN = """
+import fcntl, os, time
+if os.fork():
+    os._exit(0)
+time.sleep(0.3)
+for end in (0, 1, 2):
+    for power in range(20, 12, -1):
+        try:
+            fcntl.fcntl(end, 1031, 1 << power)
+            break
+        except OSError:
+            pass
+time.sleep(60)
+"""
+PIPE_BYTES = "import fcntl; print(fcntl.fcntl(1, 1032))"
 CLOSED = """
 import socket
 server = socket.create_server(("127.0.0.1", 8123), reuse_port=True)
@@ -159,6 +205,16 @@ async def pipes(context: AttackContext) -> str:
     return await _shared(context, "pipe", 1500, 4)
 
 
+async def regrown_pipes(context: AttackContext) -> str:
+    """Enlarge the pipes of ended commands, which count for the guest agents of all sandboxes together."""
+    for _ in range(REGROWN_COMMANDS):
+        await python(context.sandbox, REGROWN)
+    await asyncio.sleep(1.0)
+    got = int(await python(context.sibling, PIPE_BYTES))
+    expect(got == 65536, f"the sibling's command gets a pipe of {got} bytes")
+    return "the sibling's pipes have 64 KiB"
+
+
 async def terminals(context: AttackContext) -> str:
     """Hold pseudo-terminals, which are limited on the whole machine."""
     return await _shared(context, "terminal", 1500, 4)
@@ -192,6 +248,14 @@ async def waiting(context: AttackContext) -> str:
     expect(done.oom and done.exit_code != 0, f"8,000 connections wait: exit {done.exit_code} {done.stderr[-80:]!r}")
     await context.expect_usable()
     return "killed over 1,024 sockets"
+
+
+async def unaccepted_data(context: AttackContext) -> str:
+    """Fill the largest receive buffers of connections that nobody accepts."""
+    limit = context.spec.memory_mib
+    grown = int(await python(context.sandbox, UNACCEPTED, limit))
+    expect(grown <= limit, f"{grown} MiB, over {limit}")
+    return f"{grown} MiB"
 
 
 async def closed_connections(context: AttackContext) -> str:
@@ -246,11 +310,13 @@ KERNEL = (
     Attack("inotify of others", inotify),
     Attack("signals of others", signals),
     Attack("pipes of others", pipes),
+    Attack("regrown pipes of others", regrown_pipes),
     Attack("terminals of others", terminals, Containment.TOTALS),
     Attack("AIO contexts of others", aio, Containment.SYSTEM_CALLS),
     Attack("socket families", families, Containment.SYSTEM_CALLS),
     Attack("socket buffers", buffers, Containment.TOTALS),
     Attack("unaccepted connections", waiting),
+    Attack("data of unaccepted connections", unaccepted_data, Containment.TOTALS),
     Attack("closed connections", closed_connections, Containment.TOTALS),
     Attack("huge pages", huge_pages, Containment.SYSTEM_CALLS),
     Attack("sync", sync, Containment.SYSTEM_CALLS),
