@@ -58,6 +58,8 @@ class Attack:
     """The area whose backends must contain it; None: every backend must."""
     changes: dict[str, Any] = field(default_factory=dict)
     """Changes to the spec of the attacked sandbox."""
+    may_lose: bool = False
+    """Whether the attack is contained, too, if the sandbox is lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ async def run_attack(attack: Attack, sandboxes: SandboxFixture) -> AttackResult:
         except (CheckFailed, FileError) as failed:
             verdict, detail = Verdict.BROKE, str(failed)
         except SandboxError as error:
-            detail, lost = str(error), True
+            verdict, detail, lost = Verdict.HELD if attack.may_lose else Verdict.BROKE, str(error), True
         state = "lost" if lost else await _state(context)
         ms = (monotonic() - began) * 1e3
     claimed = attack.needs is None or attack.needs in sandboxes.backend.capabilities.contains

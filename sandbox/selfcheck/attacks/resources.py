@@ -288,7 +288,7 @@ RESOURCES = (
     Attack("fork bomb left behind", fork_bomb_left),
     Attack("memory bomb", memory_bomb),
     Attack("memory of many processes", memory_of_many, Containment.TOTALS),
-    Attack("hiding from the killer", hiding, Containment.TOTALS),
+    Attack("hiding from the killer", hiding, Containment.TOTALS, may_lose=True),
     Attack("swap", swap, Containment.TOTALS),
     Attack("disk fill", disk_fill),
     Attack("inode fill", inode_fill, Containment.TOTALS),
