@@ -44,7 +44,7 @@ class Episode:
         self.reader: Reader
         self._opened: dict[str, Any] = {}
         self._start: tuple[Any, ...] = ()
-        """What an episode that is restored in place must be equal to."""
+        """The state that an episode restored in place must have."""
 
     @property
     def screen(self) -> Screen:

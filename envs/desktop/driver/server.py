@@ -7,18 +7,22 @@ A request is a JSON object with ``deadline`` in seconds and ``steps``, executed 
 * ``settle``: wait until the effects of earlier actions are there.
 * ``observe``: nodes, windows, notes and, after the line of JSON, the bytes of a PNG. Notes are taken once.
 
-If the steps overrun the deadline, the applications are ended, and ``lost`` in the answer is the reason.
+If the steps overrun the deadline, or the X server ends, the applications are ended; ``lost`` in the answer is the
+reason, and ``fault`` is ``page`` or ``machine``. ``broken`` is the reason that there is no new session, ``failed`` an
+error of the driver itself.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import signal
 import socket
-from typing import Any, NoReturn
+from typing import Any
+
+from Xlib.error import ConnectionClosedError, DisplayError, XError
 
 from .act import act
+from .deadline import Deadline
 from .episode import Episode
 from .errors import DeadlineExceeded, DesktopLost, Refused
 from .session import Session
@@ -54,33 +58,42 @@ class Driver:
         """Execute the steps within the deadline and return the answer; ``lost`` reports ended applications."""
         answer: dict[str, Any] = {}
         png = b""
+        limit = Deadline(request["deadline"])
         try:
-            with deadline(request["deadline"]):
+            with limit:
                 if [step["do"] for step in request["steps"]] == ["observe"]:
                     # Every other step ends with a status of the session.
                     self.episode.session.check()
                 for step in request["steps"]:
                     png = self.step(step, answer) or png
+        except DeadlineExceeded:
+            answer |= {"lost": "the desktop did not respond", "fault": limit.at_fault()}
+            LOG.warning("the desktop did not respond; at fault is the %s", answer["fault"])
+        except (DesktopLost, OSError, ConnectionClosedError, DisplayError, XError) as error:
+            answer |= {"lost": f"the desktop was lost: {str(error)[:200]}", "fault": "page"}
+            LOG.warning(answer["lost"], exc_info=True)
         except Exception as error:
-            late = isinstance(error, DeadlineExceeded)
-            answer["lost"] = "the desktop did not respond" if late else f"the desktop was lost: {str(error)[:200]}"
-            LOG.warning(answer["lost"], exc_info=not late)
+            answer["failed"] = f"{type(error).__name__}: {error}"[:300]
+            LOG.exception("a step failed")
+        if "lost" in answer:
             self.recover(answer)
         return answer, png
 
     def recover(self, answer: dict[str, Any]) -> None:
-        """End all applications in a new session; ``broken`` in the answer reports that there is none.
-
-        Only the agent's programs can prevent a new session.
-        """
+        """End all applications in a new session; ``broken`` in the answer reports that there is none."""
+        limit = Deadline(RECOVERY_TIMEOUT_S)
         try:
-            with deadline(RECOVERY_TIMEOUT_S):
+            with limit:
                 self.episode.start_session()
                 self.episode.forget()
                 self.episode.notes.append(f"{answer['lost']}; all applications were closed")
+        except DeadlineExceeded:
+            answer |= {"broken": "there is no new session in time", "fault": limit.at_fault()}
+            LOG.warning("there is no new session; at fault is the %s", answer["fault"])
         except Exception as worse:
+            # Only the agent's programs can prevent a new session.
+            answer["broken"] = f"{type(worse).__name__}: {worse}"[:300]
             LOG.exception("there is no new session")
-            answer |= {"broken": f"{type(worse).__name__}: {worse}"[:300], "fault": "page"}
 
     def step(self, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
         """Execute one step, add its results to ``answer``, and return the PNG if it takes one."""
@@ -125,23 +138,6 @@ class Driver:
         return png
 
 
-class deadline:
-    """Raise DeadlineExceeded in the main thread after ``seconds``, whatever it waits for."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-    def __enter__(self) -> None:
-        signal.setitimer(signal.ITIMER_REAL, self.seconds)
-
-    def __exit__(self, *_: object) -> None:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def _expire(*_: object) -> NoReturn:
-    raise DeadlineExceeded("deadline exceeded")
-
-
 def main(path: str, launcher_path: str) -> None:
     """Start a desktop and answer requests on a unix socket at ``path`` until killed.
 
@@ -150,7 +146,6 @@ def main(path: str, launcher_path: str) -> None:
     Raises:
         DesktopLost: the desktop does not start.
     """
-    signal.signal(signal.SIGALRM, _expire)
     driver = Driver(Episode(Session(UserClient(launcher_path)), act))
     try:
         driver.episode.start_session()

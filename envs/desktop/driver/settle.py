@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-
+from .deadline import left_s
 from .session import Session
 
 SETTLE_TIMEOUT_S = 1.5
@@ -22,8 +21,9 @@ def settle(session: Session, timeout_s: float = SETTLE_TIMEOUT_S, hold_s: float 
         DesktopLost: the launcher or a part of the session has ended.
     """
     session.screen.sync()
-    left_s = signal.getitimer(signal.ITIMER_REAL)[0] or timeout_s + EXTENSION_S
-    timeout_s = min(timeout_s, left_s)
-    status = session.user.call("rest", timeout_s, hold_s, min(EXTENSION_S, left_s - timeout_s))
+    left = left_s()
+    left = timeout_s + EXTENSION_S if left is None else left
+    timeout_s = min(timeout_s, left)
+    status = session.user.call("rest", timeout_s, hold_s, min(EXTENSION_S, left - timeout_s))
     session.take(status)
     return bool(status["rests"])
