@@ -16,6 +16,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 MAX_PART_BYTES = 4 * 2**20
 """Limit of one part of the file, unpacked."""
+MAX_BYTES = 2**20
+"""Of the file: its directory is read as a whole before the parts can be counted."""
 MAX_PARTS = 200
 MAX_SHEETS = 8
 MAX_CELLS = 20_000
@@ -79,6 +81,8 @@ def read_workbook(content: bytes) -> Workbook:
     Raises:
         SpreadsheetError: the content is not a workbook, or exceeds a limit.
     """
+    if len(content) > MAX_BYTES:
+        raise SpreadsheetError(f"the file has {len(content)} bytes; at most {MAX_BYTES} are accepted")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return _read(archive)

@@ -46,6 +46,11 @@ def test_formulas_and_shared_strings_are_read() -> None:
     assert read_workbook(content.getvalue()) == {"Sheet1": {"A1": Cell("two"), "B1": Cell("9", "SUM(B2:B3)")}}
 
 
+def test_a_large_file_is_not_opened() -> None:
+    with pytest.raises(SpreadsheetError, match="at most 1048576 are accepted"):
+        read_workbook(write_workbook(ROWS) + bytes(2**20))
+
+
 def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spreadsheet, "MAX_PART_BYTES", 2**16)
     with pytest.raises(SpreadsheetError, match="larger than 65536 bytes"):
