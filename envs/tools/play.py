@@ -67,7 +67,8 @@ def _aside(env: TurnEnv, command: str) -> str:
             return "\n".join(f"  {_guttered(action)}" for action, _ in checked_actions(env))
     except (NotImplementedError, LookupError, TypeError, ValueError) as error:
         return _guttered(str(error))
-    return "\n".join(part for part in (HELP, _guttered(instructions(env))) if part)
+    unknown = "" if command == ":help" else f"there is no command {command}"
+    return "\n".join(part for part in (unknown, HELP, _guttered(instructions(env))) if part)
 
 
 def play(

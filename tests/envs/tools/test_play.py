@@ -65,6 +65,13 @@ def test_a_person_gets_the_path_of_the_screenshot() -> None:
     assert written[2] == "read\n[screenshot, 7 x 6: 6.png]"
 
 
+def test_an_unknown_command_is_named_and_takes_no_turn() -> None:
+    written: list[str] = []
+    played = play(Picture(), iter([":foo"]), written.append, nowhere)
+    assert written[3] == f"there is no command :foo\n{HELP}\npoint at things"
+    assert played.turns == 0
+
+
 def test_the_paths_of_images_are_printed() -> None:
     written: list[str] = []
     played = play(Picture(), iter([":hint", ":help", "here"]), written.append, nowhere, max_turns=1)
