@@ -18,7 +18,7 @@ install: .venv/installed ## create .venv/ from requirements.lock
 .venv/installed: requirements.lock pyproject.toml tools/install.sh
 	@bash tools/install.sh
 
-quickstart: install ## train a tiny policy until it visibly succeeds; three minutes
+quickstart: install ## train a tiny policy until it visibly succeeds; two minutes
 	$(VENV)/turnwise train examples/quickstart.toml $(ARGS)
 
 images: install ## install missing system packages and build the sandbox images

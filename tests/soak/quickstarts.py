@@ -8,7 +8,7 @@ from typing import Any
 from turnwise.tests.chaos.harness import PROGRAM
 
 CONFIG = Path(__file__).parents[2] / "examples" / "quickstart.toml"
-SUCCESS, ENVIRONMENT, WARMUP, WALL_S, STALENESS, STALE_SHARE = 0.85, 0.7, 0.3, 200.0, 2, 0.2
+SUCCESS, ENVIRONMENT, WARMUP, WALL_S, STALENESS, STALE_SHARE = 0.85, 0.7, 0.3, 120.0, 1, 0.2
 
 
 def quickstart(folder: Path, seed: int) -> dict[str, Any]:
