@@ -1,7 +1,7 @@
 """Compare asynchronous with synchronous training in an environment with heavy-tailed delays and in one without delays.
 
-Four runs of the quickstart's configuration start from one warmed-up model, with the same ``max_concurrent_groups``,
-batch size and number of updates. They differ in the staleness bound (0 or 2) and in the delay (mean 100 ms per turn, or
+Four runs of the quickstart's configuration start from one warmed-up model, with 16 groups at once, 8 groups per batch
+and the same number of updates. They differ in the staleness bound (0 or 2) and in the delay (mean 100 ms per turn, or
 none).
 
 Prints one JSON line last:
@@ -31,9 +31,14 @@ PROGRAM = Path(sys.executable).with_name("turnwise")
 SITE = "turnwise.benchmarks.parts.delayed_site:DelayedSite-v0"
 FAMILIES = {"find": 1.5, "login": 1.0, "open": 1.0}
 """Families and their weights in the quickstart."""
-ROLLOUT = load_config(CONFIG).rollout
-SLOTS = ROLLOUT.max_concurrent_groups * ROLLOUT.group_size
-"""Limit of concurrent episodes."""
+MANY_GROUPS = {
+    "rollout.max_concurrent_groups": 16,
+    "rollout.groups_per_batch": 8,
+    "horizon.boundaries": "[40]",
+}
+"""Settings for environments with delays, which need more episodes at once than those of the quickstart."""
+SLOTS = 16 * load_config(CONFIG).rollout.group_size
+"""Limit of concurrent episodes with ``MANY_GROUPS``."""
 RUN_TIMEOUT_S = 5400
 
 
@@ -74,7 +79,12 @@ def warmed_up(folder: Path) -> str:
 def measure(folder: Path, mean_ms: float, staleness: int, updates: int, model: str) -> dict[str, Any]:
     """Return the updates per minute of one run, its success, and the utilization of each part."""
     name = f"delay{mean_ms:g}-staleness{staleness}"
-    own = {"environments": environments(mean_ms), "rollout.max_staleness": staleness, "max_steps": updates}
+    own = {
+        "environments": environments(mean_ms),
+        "rollout.max_staleness": staleness,
+        "max_steps": updates,
+        **MANY_GROUPS,
+    }
     result, store = train(folder, name, own, model)
     lines = (Path(result["folder"]) / "metrics.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]

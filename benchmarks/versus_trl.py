@@ -2,14 +2,15 @@
 
 Both start from one warmed-up model, train on the same mixture of tasks with two threads' worth of processor, save their
 weights every few updates, and are evaluated afterwards by the same program on the same held-out tasks. A time counts
-training only: no start-up, no evaluation. TRL runs in an environment that ``bash tools/trl.sh`` creates. Its learning
-rate is not tuned yet, so the ratios do not compare the two systems: tune ``--learning-rate`` of ``trl_peer.py`` first.
+training only: no start-up, no evaluation. TRL runs in an environment that ``bash tools/trl.sh`` creates, with the
+settings that were best for it (``parts/peer_programs/trl_peer.py``).
 
 Prints one JSON line last:
 
 * ``instant_ratio``: TRL's median seconds to 85 % held-out success divided by ours, in an environment without delay;
 * ``slow_ratio``: the same with heavy-tailed delays per turn;
-* ``capped``: the runs that did not reach it; their time is the limit, so a ratio with TRL among them is a lower bound;
+* ``capped``: the runs that did not reach it; their time is the limit, which is longer for TRL with delays. A ratio with
+  only TRL among them is a lower bound;
 * per run: seconds to .85 and .95, the updates, and the curve.
 """
 
@@ -23,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from async_vs_sync import CONFIG, HERE, environments, train, warmed_up
+from async_vs_sync import CONFIG, HERE, MANY_GROUPS, environments, train, warmed_up
 from turnwise.trainer.config.loading import load_config
 from turnwise.trainer.evaluation.heldout import held_out
 
@@ -70,7 +71,7 @@ def run_turnwise(folder: Path, model: str, seed: int, mean_ms: float, seconds: f
         "max_steps": 100_000,
         "checkpoint.interval": EVERY,
         "checkpoint.keep_last": 100_000,
-        **({"environments": environments(mean_ms)} if mean_ms else {}),
+        **({"environments": environments(mean_ms), "rollout.max_staleness": 2, **MANY_GROUPS} if mean_ms else {}),
     }
     result, _ = train(folder, f"turnwise-{mean_ms:g}-{seed}", own, model, tasks=0)
     run = Path(result["folder"])
@@ -100,13 +101,14 @@ def main() -> None:
     """Measure all runs and print."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seeds", type=int, default=3)
-    options.add_argument("--seconds", type=float, default=150.0, help="training time without delay")
-    options.add_argument("--slow-seconds", type=float, default=300.0, help="training time with delay")
+    options.add_argument("--seconds", type=float, default=150.0, help="training time")
+    options.add_argument("--slow-seconds", type=float, default=450.0, help="training time of TRL with delays")
     options.add_argument("--worlds", nargs="+", choices=("instant", "slow"), default=("instant", "slow"))
     args = options.parse_args()
     if not PYTHON.exists():
         raise SystemExit("TRL is not installed: run `bash tools/trl.sh` first")
     worlds = {"instant": (0.0, args.seconds), "slow": (SLOW_MEAN_MS, args.slow_seconds)}
+    systems = {"turnwise": run_turnwise, "trl": run_trl}
     runs: dict[str, Any] = {}
     ratios: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as name:
@@ -117,10 +119,12 @@ def main() -> None:
         )
         model = warmed_up(folder)
         for world in args.worlds:
-            mean_ms, limit = worlds[world]
-            times: dict[str, list[float]] = {"trl": [], "turnwise": []}
+            mean_ms, trl_limit = worlds[world]
+            limits = {"turnwise": args.seconds, "trl": trl_limit}
+            times: dict[str, list[float]] = {name: [] for name in systems}
             for seed in range(args.seeds):
-                for system, start in (("turnwise", run_turnwise), ("trl", run_trl)):
+                for system, start in systems.items():
+                    limit = limits[system]
                     saved = start(folder, model, seed, mean_ms, limit)
                     points = curve(saved, tasks)
                     found = {f"seconds_to_{goal}": reached(points, goal) for goal in GOALS}

@@ -3,6 +3,10 @@
 The rollouts are a hand-written batched loop (TRL's ``rollout_func``): all episodes of a batch play in lockstep, and
 the key-value cache is kept between turns. That is the fastest of TRL's ways to play many turns on a CPU.
 
+The defaults are the best of those tried on seed 0 in an environment without delay: ``--learning-rate`` 1e-3 and 2e-3,
+``--scale-rewards none`` and ``batch``. With TRL's own defaults, ``--scale-rewards group`` and ``--warmup 0``, it did
+not reach 85 % held out: where all episodes fail, they make the penalty of an invalid action a full advantage.
+
 ``train`` saves the weights every few updates and prints a JSON object: the update, training seconds and folder of each.
 ``evaluate`` reads lines of JSON, ``{"folder": ...}``, and answers each with the success on the tasks of ``--tasks``.
 """
@@ -219,7 +223,10 @@ def train(args: argparse.Namespace) -> None:
         use_cpu=True,
         bf16=False,
         learning_rate=args.learning_rate,
-        lr_scheduler_type="constant",
+        lr_scheduler_type="constant_with_warmup",
+        warmup_steps=args.warmup,
+        adam_beta2=args.beta2,
+        scale_rewards=args.scale_rewards,
         per_device_train_batch_size=size,
         num_generations=GROUP_SIZE,
         steps_per_generation=1,
@@ -266,8 +273,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=150.0)
     parser.add_argument("--mean-ms", type=float, default=0.0, help="mean delay per turn")
     parser.add_argument("--every", type=int, default=5, help="updates between saved weights")
-    parser.add_argument("--learning-rate", type=float, default=1e-3)
+    parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--entropy", type=float, default=0.005)
+    parser.add_argument("--warmup", type=int, default=10, help="updates over which the learning rate rises")
+    parser.add_argument("--beta2", type=float, default=0.95)
+    parser.add_argument("--scale-rewards", choices=("group", "batch", "none"), default="none")
     parser.add_argument("--tasks", help="JSON file of held-out tasks: pairs of family and seed")
     args = parser.parse_args()
     torch.set_num_threads(2)
