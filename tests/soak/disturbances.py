@@ -113,6 +113,7 @@ class DisturbedRun:
         self._server, self._rng, self._found, self._deck = server, rng, found, deck
         self._updates = load_config(CONFIG, []).max_steps or 0
         self._killed: list[str] = []
+        self._resumes = 0
         self._rows: dict[str, int] = {}
         self._interval_s = 0.0
         self._program = self._start()
@@ -135,6 +136,7 @@ class DisturbedRun:
             if code is not None:
                 self._check_end(code)
                 self._found.resumes += 1
+                self._resumes += 1
                 self._program = self._start()
                 progressed = now
             elif made > seen:
@@ -146,7 +148,8 @@ class DisturbedRun:
                 due, wanted = self._next_kill(made)
             sleep(POLL_S)
         assert self._program.left(LEFT_S) == [], "processes outlived the run"
-        reconcile(self.folder, "disturbed", self._updates, len(self._killed))
+        # A rank that dies takes the run back to its last checkpoint without ending it.
+        reconcile(self.folder, "disturbed", self._updates, self._resumes + self._killed.count("learner rank"))
         self._found.updates += self._updates
         self._found.updates_repeated += abandoned_batches(self.folder)
         ended: dict[str, Any] = json.loads(self._program.out().splitlines()[-1])

@@ -1,4 +1,4 @@
-"""What the store of an ended run must say, whatever was killed while it trained."""
+"""Check the store of a finished run, whatever was killed while it trained."""
 
 import json
 from pathlib import Path
