@@ -52,9 +52,13 @@ def test_released_lease_is_unusable_and_its_sandbox_serves_the_next(provider: In
 
 def test_an_interrupted_command_does_not_delay_the_close(provider: InProcessProvider) -> None:
     held = lease(SPEC, timeout_s=30)
-    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
-        held.exec(["sleep", "60"], timeout_s=60)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores SIGINT
+    try:
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            held.exec(["sleep", "60"], timeout_s=60)
+    finally:
+        signal.signal(signal.SIGINT, before)
     held.release()
     began = time.monotonic()
     provider.close()
