@@ -67,7 +67,7 @@ def _aside(env: TurnEnv, command: str) -> str:
             return "\n".join(f"  {_guttered(action)}" for action, _ in checked_actions(env))
     except (NotImplementedError, LookupError, TypeError, ValueError) as error:
         return _guttered(str(error))
-    unknown = "" if command == ":help" else f"there is no command {command}"
+    unknown = "" if command == ":help" else f"unknown command `{command}`"
     return "\n".join(part for part in (unknown, HELP, _guttered(instructions(env))) if part)
 
 

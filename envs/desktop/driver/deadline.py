@@ -1,8 +1,8 @@
 """The deadline of a request, and who is at fault if the request exceeds it.
 
-An application that the agent keeps busy, stops or gives a dialog for ever is an outcome. A desktop that gets no
-processor is a failure of the world. The kernel's counts since the middle of the request distinguish the two: what the
-programs computed, and how long they waited for a processor.
+A request that is late because the agent's programs are busy or stopped is an outcome. A request that is late because
+the desktop gets no processor is a failure of the world. The kernel counts how long each program
+computed and how long it waited for a processor; these times since the middle of the request distinguish the two.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Deadline:
     def at_fault(self) -> str:
         """Return who made the request late (``at_fault``)."""
         if self._half is None:
-            return "machine"  # not even the middle was noticed
+            return "machine"  # the signal in the middle has not arrived
         began, before = self._half
         return at_fault(before, process_times(), max(monotonic() - began, LEAST_S))
 

@@ -8,7 +8,7 @@ A request is a JSON object with ``deadline`` in seconds and ``steps``, executed 
 * ``observe``: nodes, windows, notes and, after the line of JSON, the bytes of a PNG. Notes are taken once.
 
 If the steps overrun the deadline, or the X server ends, the applications are ended; ``lost`` in the answer is the
-reason, and ``fault`` is ``page`` or ``machine``. ``broken`` is the reason that there is no new session, ``failed`` an
+reason, and ``fault`` is ``page`` or ``machine``. ``broken`` is the reason that no new session started, ``failed`` an
 error of the driver itself.
 """
 
@@ -80,7 +80,7 @@ class Driver:
         return answer, png
 
     def recover(self, answer: dict[str, Any]) -> None:
-        """End all applications in a new session; ``broken`` in the answer reports that there is none."""
+        """End all applications in a new session; ``broken`` in the answer is the reason that none started."""
         limit = Deadline(RECOVERY_TIMEOUT_S)
         try:
             with limit:
@@ -88,12 +88,12 @@ class Driver:
                 self.episode.forget()
                 self.episode.notes.append(f"{answer['lost']}; all applications were closed")
         except DeadlineExceeded:
-            answer |= {"broken": "there is no new session in time", "fault": limit.at_fault()}
-            LOG.warning("there is no new session; at fault is the %s", answer["fault"])
+            answer |= {"broken": "no new session started in time", "fault": limit.at_fault()}
+            LOG.warning("no new session started in time; at fault is the %s", answer["fault"])
         except Exception as worse:
             # Only the agent's programs can prevent a new session.
             answer["broken"] = f"{type(worse).__name__}: {worse}"[:300]
-            LOG.exception("there is no new session")
+            LOG.exception("no new session started")
 
     def step(self, step: dict[str, Any], answer: dict[str, Any]) -> bytes:
         """Execute one step, add its results to ``answer``, and return the PNG if it takes one."""

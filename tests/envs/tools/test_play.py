@@ -68,7 +68,7 @@ def test_a_person_gets_the_path_of_the_screenshot() -> None:
 def test_an_unknown_command_is_named_and_takes_no_turn() -> None:
     written: list[str] = []
     played = play(Picture(), iter([":foo"]), written.append, nowhere)
-    assert written[3] == f"there is no command :foo\n{HELP}\npoint at things"
+    assert written[3] == f"unknown command `:foo`\n{HELP}\npoint at things"
     assert played.turns == 0
 
 

@@ -45,7 +45,7 @@ def test_a_deadline_interrupts_a_wait_and_knows_the_time_left() -> None:
     sleep(0.5)  # no signal comes later
 
 
-def test_a_request_that_was_not_even_noticed_is_the_machines_fault() -> None:
+def test_the_machine_is_at_fault_if_the_signal_in_the_middle_did_not_arrive() -> None:
     with Deadline(60) as limit:
         pass
     assert limit.at_fault() == "machine"
