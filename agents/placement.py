@@ -13,6 +13,16 @@ OFF_SANDBOX_NODES: dict[str, Any] = {"label_selector": {_LABEL: f"!{_SANDBOXES}"
 """Ray options of an actor that must not run on a reserved node."""
 
 
+def on_node(node: str) -> dict[str, Any]:
+    """Return the Ray options of an actor that runs on a node of the run, by id; on another one if it is gone."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    if any(one["NodeID"] == node for one in nodes_of_actors(ray.nodes())):
+        return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False)}
+    return OFF_SANDBOX_NODES
+
+
 def own_node() -> str:
     """Return the address and the id of the Ray node of this process. Ray must be up.
 

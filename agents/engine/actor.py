@@ -5,7 +5,8 @@ never waits for a slow one, and a thousand turns per second need only a few hund
 
 * An engine without a policy version does not generate: requests wait, bounded by their client's timeout, until
   ``update_weights`` or ``use_loaded_weights`` sets the version. A restarted engine has no version.
-* vLLM runs in the actor's process (``core``). A step that raises ends the process, and Ray restarts it.
+* vLLM runs in the actor's process (``core``), or in a child of it (``async_core``). An engine that fails ends the
+  process, and Ray restarts it.
 * Sampling uses a temperature, and no other sampling parameter. The log-probabilities include the temperature.
 """
 
@@ -18,7 +19,7 @@ import sys
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...errors import TurnwiseError
 from ...logs import LogFolder
@@ -28,6 +29,11 @@ from ..tokens.encoding import stop_tokens
 from ..weights.adapter_folder import adapter_settings, base_model, is_adapter
 from .completion import Completion, failed_completion
 from .config import DEFAULT_MAX_MODEL_LEN, EngineConfig, engine_arguments
+from .vllm_names import NamesMissing
+
+if TYPE_CHECKING:
+    from .async_core import AsyncCore
+    from .core import Core
 
 LOG = logging.getLogger(__name__)
 
@@ -91,8 +97,6 @@ class Engine(ProfiledActor):
     ) -> None:
         if logs is not None:
             logs.attach("engine")
-        from .core import Core
-
         self._max_model_len = max_model_len
         folder = Path(model_path)
         adapter = folder if is_adapter(folder) else None
@@ -101,7 +105,7 @@ class Engine(ProfiledActor):
         self._needs_adapter = lora_rank > 0 and adapter is None
         settings = EngineConfig.model_validate(config)
         arguments = engine_arguments(settings, str(base_model(folder)), max_model_len, lora_rank)
-        self._core = Core(arguments, stop_tokens(folder), _die, adapter)
+        self._core = _start_core(arguments, stop_tokens(folder), adapter)
         self._incarnation = uuid.uuid4().hex[:8]
         self._node = own_node()
         self._version: int | None = None
@@ -229,6 +233,19 @@ class _ClientQueue:
     def put(self, numbered: Numbered) -> None:
         self.completions.append(numbered)
         self.filled.set()
+
+
+def _start_core(arguments: dict[str, Any], stop: Sequence[int], adapter: Path | None) -> "Core | AsyncCore":
+    """Load the model into vLLM's engine core, or into ``AsyncLLM`` if the installed vLLM has another core."""
+    from .core import Core
+
+    try:
+        return Core(arguments, stop, _die, adapter)
+    except NamesMissing as error:
+        LOG.warning("%s: the engine uses AsyncLLM, which is slower for small models", error)
+    from .async_core import AsyncCore
+
+    return AsyncCore(arguments, stop, _die, adapter)
 
 
 def _die() -> NoReturn:

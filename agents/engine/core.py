@@ -3,7 +3,8 @@
 Only this thread touches the core. Between two steps it runs the commands of a queue. It hands all completions of a step
 to the event loop in one call, each with token ids, behavior log-probabilities and the policy version of every token.
 ``AsyncLLM`` would add a process, three threads and a serialization. Without them, start-up takes half the time and
-memory, and a turn a fifth less work. No other module depends on vLLM's internal names (0.32).
+memory, and a turn a fifth less work. ``vllm_names`` lists what it needs of vLLM's inside; without it, an engine uses
+``async_core``.
 
 ``update`` is exact: requests that run through it continue under the new weights, their key-value cache is recomputed,
 and their earlier tokens keep the log-probabilities and versions of the policy that sampled them.
@@ -20,8 +21,9 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from . import cpu_patches
 from .completion import Completion, failed_completion
+from .vllm_arguments import own_arguments
+from .vllm_names import ENGINE_CORE, NamesMissing, missing
 
 LOG = logging.getLogger(__name__)
 
@@ -44,6 +46,7 @@ class Core:
     """One vLLM engine. If a step raises, the engine's state is undefined, and ``on_death`` is called in its thread.
 
     Raises:
+        NamesMissing: the installed vLLM lacks a name that this class needs.
         Exception: vLLM could not load the model; its exception is raised unchanged.
     """
 
@@ -141,27 +144,14 @@ class Core:
     def _load(self) -> Any:
         """Import vLLM and load the model. Garbage collection is disabled during the load: it would take a quarter of
         the time."""
-        from vllm.config import WeightTransferConfig
+        if gone := missing(ENGINE_CORE):
+            raise NamesMissing(f"the installed vLLM lacks {', '.join(gone)}")
         from vllm.engine.arg_utils import EngineArgs
         from vllm.usage.usage_lib import UsageContext
         from vllm.v1.engine.core import EngineCore
         from vllm.v1.executor import Executor
 
-        arguments: dict[str, Any] = {
-            "skip_tokenizer_init": True,
-            "generation_config": "vllm",
-            "logprobs_mode": "processed_logprobs",
-            "enable_prefix_caching": True,
-            "disable_log_stats": True,
-            "async_scheduling": False,
-            "use_tqdm_on_load": False,
-            "worker_extension_cls": "turnwise.agents.engine.weight_worker.WorkerExtension",
-            "weight_transfer_config": WeightTransferConfig(backend="turnwise"),
-            **self._arguments,
-        }
-        config = EngineArgs(**arguments).create_engine_config(UsageContext.ENGINE_CONTEXT)
-        if config.device_config.device_type == "cpu":
-            cpu_patches.apply()
+        config = EngineArgs(**{**own_arguments(), **self._arguments}).create_engine_config(UsageContext.ENGINE_CONTEXT)
         gc.freeze()
         core = EngineCore(config, Executor.get_class(config), log_stats=False)
         core.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})
@@ -188,7 +178,7 @@ class Core:
 
     def _step(self) -> None:
         started = time.perf_counter()
-        outputs, executed = self._core.step_fn()
+        outputs, executed = self._core.step()
         self.busy_s += time.perf_counter() - started
         self.steps += executed
         self._core.post_step(executed)

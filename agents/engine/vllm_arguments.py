@@ -1,8 +1,11 @@
-"""Arguments of vLLM's ``EngineArgs`` (0.32) that ``[engine]`` takes under vLLM's own names, and those it refuses.
+"""Arguments of vLLM's ``EngineArgs`` (0.32): those that every engine has, those that ``[engine]`` takes under vLLM's
+own names, and those it refuses.
 
 An argument is refused if turnwise sets it, or if the engine would then sample from another distribution than the one
 whose log-probabilities the learner computes.
 """
+
+from typing import Any
 
 PASSED_THROUGH = frozenset(
     {
@@ -92,3 +95,20 @@ REFUSED = {
     "worker_extension_cls": _SET,
 }
 """Reasons by name."""
+
+
+def own_arguments() -> dict[str, Any]:
+    """Return the arguments that every engine has; imports vLLM."""
+    from vllm.config import WeightTransferConfig
+
+    return {
+        "skip_tokenizer_init": True,
+        "generation_config": "vllm",
+        "logprobs_mode": "processed_logprobs",
+        "enable_prefix_caching": True,
+        "disable_log_stats": True,
+        "async_scheduling": False,
+        "use_tqdm_on_load": False,
+        "worker_extension_cls": "turnwise.agents.engine.weight_worker.WorkerExtension",
+        "weight_transfer_config": WeightTransferConfig(backend="turnwise"),
+    }

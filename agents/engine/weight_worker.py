@@ -3,9 +3,9 @@
 The offer of each update names its transport, so an engine starts without a choice. The steps around a transfer (pause,
 start, update, finish, resume, versions) are vLLM's.
 
-vLLM imports this module in its workers, through ``worker_extension_cls``; the import registers the backend. On a CPU
-parameters must be plain (``cpu_patches``) and are loaded in place; on a GPU vLLM's layer-wise reload prepares
-the weights for its kernels, as in vLLM's own backends.
+vLLM imports this module in its workers, through ``worker_extension_cls`` and before it loads the model; the import
+registers the backend and applies ``cpu_patches``. On a CPU parameters are plain and are loaded in place; on a GPU
+vLLM's layer-wise reload prepares the weights for its kernels, as in vLLM's own backends.
 """
 
 from collections.abc import Iterator
@@ -19,11 +19,13 @@ from vllm.distributed.weight_transfer.base import (
     WeightTransferUpdateInfo,
 )
 from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
+from vllm.platforms import current_platform
 
 from ..weights.adapter_loading import load_adapter
 from ..weights.base import WeightReceiver
 from ..weights.cpu_experts import repack
 from ..weights.registry import transport
+from . import cpu_patches
 
 BACKEND = "turnwise"
 
@@ -114,3 +116,5 @@ class WorkerExtension:
 
 if BACKEND not in WeightTransferEngineFactory._registry:
     WeightTransferEngineFactory.register_engine(BACKEND, Receivers)
+if current_platform.is_cpu():
+    cpu_patches.apply()

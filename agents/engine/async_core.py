@@ -1,0 +1,146 @@
+"""vLLM behind its documented ``AsyncLLM``: the substitute for ``core`` if a vLLM lacks the names that it needs.
+
+It has the methods of ``core.Core`` and the same guarantees. vLLM computes in a process of its own, to which every turn
+is sent and from which it returns, so small models are slower. The number of engine steps is unknown.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .completion import Completion, failed_completion
+from .vllm_arguments import own_arguments
+
+LOG = logging.getLogger(__name__)
+
+
+class AsyncCore:
+    """One vLLM engine in a child process. If it dies, ``on_death`` is called in the event loop.
+
+    Raises:
+        Exception: vLLM could not load the model; its exception is raised unchanged.
+    """
+
+    def __init__(
+        self,
+        arguments: dict[str, Any],
+        stop_tokens: Sequence[int],
+        on_death: Callable[[], None],
+        adapter: Path | None = None,
+    ) -> None:
+        """Load the model; the arguments are those of ``core.Core``."""
+        from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        args = AsyncEngineArgs(**{**own_arguments(), **arguments})
+        self._llm: Any = AsyncLLM.from_engine_args(args)
+        self._lora: Any = None
+        if arguments.get("enable_lora"):
+            from ..weights.adapter_loading import policy_adapter
+
+            self._lora = policy_adapter(str(adapter or "published by the learner"))
+        self._loads_adapter = adapter is not None
+        self._stop_tokens = list(stop_tokens)
+        self._on_death = on_death
+        self._prepared = False
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._since = 0.0
+        self.prompt_tokens = 0
+        self.cached_tokens = 0
+        self.sampled_tokens = 0
+        self.steps = 0
+        self.busy_s = 0.0
+        """Seconds with at least one open request."""
+
+    def add(
+        self, name: str, prompt: list[int], max_tokens: int, temperature: float, done: Callable[[Completion], None]
+    ) -> None:
+        """Start generating; ``done`` is called once, in the event loop. Call this from that loop."""
+        if not self._running:
+            self._since = time.perf_counter()
+        task = asyncio.create_task(self._generate(name, prompt, max_tokens, temperature, done), name=f"request {name}")
+        self._running[name] = task
+        task.add_done_callback(lambda _: self._ended(name))
+
+    def abort(self, names: list[str]) -> None:
+        """End requests early; their ``done`` is never called."""
+        for name in names:
+            if name in self._running:
+                self._running[name].cancel()
+
+    async def update(self, offer: dict[str, Any], version: int) -> None:
+        """Load new weights in flight; tokens sampled after this returns carry ``version``."""
+        await self._prepare()
+        await self._llm.pause_generation(mode="keep", clear_cache=True)
+        if offer["adapter"] is None:
+            await self._llm.collective_rpc("start_weight_update")
+            await self._llm.collective_rpc("update_weights", kwargs={"update_info": {"offer": offer}})
+            await self._llm.collective_rpc("finish_weight_update")
+        else:
+            await self._llm.collective_rpc("update_adapter", kwargs={"update_info": {"offer": offer}})
+        await self._llm.update_weight_version(str(version))
+        await self._llm.resume_generation()
+
+    async def set_version(self, version: int) -> None:
+        """Set the version of the loaded weights."""
+        await self._prepare()
+        await self._llm.update_weight_version(str(version))
+
+    def shutdown(self) -> None:
+        """End the child process."""
+        self._llm.shutdown(timeout=10)
+
+    async def _prepare(self) -> None:
+        """Do what needs the event loop, once, before the engine has its first version."""
+        if self._prepared:
+            return
+        self._prepared = True
+        await self._llm.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})
+        if self._loads_adapter:
+            await self._llm.add_lora(self._lora)
+
+    async def _generate(
+        self, name: str, prompt: list[int], max_tokens: int, temperature: float, done: Callable[[Completion], None]
+    ) -> None:
+        from vllm.sampling_params import RequestOutputKind, SamplingParams
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        params = SamplingParams(
+            max_tokens=max_tokens,
+            temperature=temperature,
+            logprobs=0,
+            detokenize=False,
+            stop_token_ids=self._stop_tokens,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+        output: Any = None
+        try:
+            async for one in self._llm.generate({"prompt_token_ids": prompt}, params, name, lora_request=self._lora):
+                output = one
+        except EngineDeadError:
+            LOG.exception("vLLM died; the process ends")
+            self._on_death()
+            return
+        except Exception as error:  # noqa: BLE001 - the client of the request raises it
+            done(failed_completion(f"vLLM refused the request: {error!r}"))
+            return
+        self.prompt_tokens += len(prompt)
+        self.cached_tokens += output.num_cached_tokens or 0
+        completion = _completion(output.outputs[0])
+        self.sampled_tokens += len(completion.tokens)
+        done(completion)
+
+    def _ended(self, name: str) -> None:
+        del self._running[name]
+        if not self._running:
+            self.busy_s += time.perf_counter() - self._since
+
+
+def _completion(output: Any) -> Completion:
+    tokens = list(output.token_ids)
+    logprobs = [one[token].logprob for one, token in zip(output.logprobs or [], tokens, strict=False)]
+    versions = [int(span.version) for span in output.weight_versions or [] for _ in range(span.start, span.end)]
+    return Completion(tokens, logprobs, versions, str(output.finish_reason))

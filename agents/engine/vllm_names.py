@@ -1,0 +1,95 @@
+"""The names inside vLLM (0.32) that turnwise leans on and that vLLM does not promise to keep.
+
+``tests/agents/engine/test_vllm_names.py`` looks each of them up. If a later vLLM lacks one of ``ENGINE_CORE``, engines
+use vLLM's documented ``AsyncLLM`` instead (``async_core``), which is slower for small models. The others have no
+substitute: without them an engine does not start.
+"""
+
+from collections.abc import Sequence
+from importlib import import_module
+
+ENGINE_CORE = (
+    "vllm.v1.engine.core:EngineCore.abort_requests",
+    "vllm.v1.engine.core:EngineCore.add_lora",
+    "vllm.v1.engine.core:EngineCore.add_request",
+    "vllm.v1.engine.core:EngineCore.collective_rpc",
+    "vllm.v1.engine.core:EngineCore.pause_scheduler",
+    "vllm.v1.engine.core:EngineCore.post_step",
+    "vllm.v1.engine.core:EngineCore.preprocess_add_request",
+    "vllm.v1.engine.core:EngineCore.resume_scheduler",
+    "vllm.v1.engine.core:EngineCore.set_weight_version",
+    "vllm.v1.engine.core:EngineCore.shutdown",
+    "vllm.v1.engine.core:EngineCore.step",
+    "vllm.v1.core.sched.interface:SchedulerInterface.has_requests",
+    "vllm.v1.engine:EngineCoreOutput.finish_reason",
+    "vllm.v1.engine:EngineCoreOutput.new_logprobs",
+    "vllm.v1.engine:EngineCoreOutput.new_token_ids",
+    "vllm.v1.engine:EngineCoreOutput.prefill_stats",
+    "vllm.v1.engine:EngineCoreOutput.request_id",
+    "vllm.v1.engine:EngineCoreOutputs.outputs",
+    "vllm.v1.engine:EngineCoreOutputs.weight_version",
+    "vllm.v1.engine:EngineCoreRequest.prompt_token_ids",
+    "vllm.v1.executor:Executor.get_class",
+)
+"""Used by ``core``."""
+
+ASYNC_LLM = (
+    "vllm.outputs:CompletionOutput.weight_versions",
+    "vllm.outputs:WeightVersionSpan.version",
+    "vllm.v1.engine.async_llm:AsyncLLM.collective_rpc",
+    "vllm.v1.engine.async_llm:AsyncLLM.from_engine_args",
+    "vllm.v1.engine.async_llm:AsyncLLM.generate",
+    "vllm.v1.engine.async_llm:AsyncLLM.pause_generation",
+    "vllm.v1.engine.async_llm:AsyncLLM.resume_generation",
+    "vllm.v1.engine.async_llm:AsyncLLM.update_weight_version",
+    "vllm.v1.engine.exceptions:EngineDeadError",
+)
+"""Used by ``async_core``."""
+
+WEIGHTS = (
+    "vllm.distributed.weight_transfer.base:WeightTransferEngine",
+    "vllm.distributed.weight_transfer.factory:WeightTransferEngineFactory._registry",
+    "vllm.distributed.weight_transfer.factory:WeightTransferEngineFactory.register_engine",
+    "vllm.lora.lora_model:LoRAModel.from_lora_tensors",
+    "vllm.lora.peft_helper:PEFTHelper.from_dict",
+    "vllm.lora.peft_helper:PEFTHelper.validate_legal",
+    "vllm.model_executor.model_loader.reload:finalize_layerwise_reload",
+    "vllm.model_executor.model_loader.reload:initialize_layerwise_reload",
+)
+"""Used by ``weight_worker`` and ``weights.adapter_loading``."""
+
+CPU = (
+    "vllm._custom_ops:_supports_onednn",
+    "vllm.ir:ops.fused_add_rms_norm.register_impl",
+    "vllm.ir:ops.rms_norm.register_impl",
+    "vllm.model_executor.layers.fused_moe.experts.cpu_moe:CPUUnquantizedExperts.apply",
+    "vllm.model_executor.layers.fused_moe.experts.cpu_moe:CPUUnquantizedExperts.process_weights_after_loading",
+    "vllm.model_executor.layers.utils:check_cpu_sgl_kernel",
+    "vllm.model_executor.parameter:BasevLLMParameter.__torch_function__",
+    "vllm.v1.attention.backend:MultipleOf",
+    "vllm.v1.attention.backends.cpu_attn:CPUAttentionBackend.get_supported_kernel_block_sizes",
+)
+"""Used by ``cpu_patches`` and ``weights.cpu_experts``, on a CPU only."""
+
+
+class NamesMissing(ImportError):
+    """The installed vLLM lacks names that turnwise leans on."""
+
+
+def missing(names: Sequence[str]) -> list[str]:
+    """Return those of ``names`` that the installed vLLM lacks. A name is a module and a path of attributes in it."""
+    return [name for name in names if not _exists(name)]
+
+
+def _exists(name: str) -> bool:
+    module, path = name.split(":")
+    try:
+        found: object = import_module(module)
+    except ImportError:
+        return False
+    for part in path.split("."):
+        fields = getattr(found, "__annotations__", {})
+        if not hasattr(found, part) and part not in fields:
+            return False
+        found = getattr(found, part, None)
+    return True
