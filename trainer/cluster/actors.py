@@ -5,14 +5,14 @@ thread per process keeps them from competing.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from ...agents.engine.actor import start_engine
-from ...agents.placement import OFF_SANDBOX_NODES, nodes_of_actors
+from ...agents.placement import nodes_of_actors, on_node
 from ...agents.players.policy import policy_player
 from ...agents.players.thinking import thinking_player
 from ...agents.rollout.group_runner import env_key_of
@@ -98,6 +98,8 @@ class Cluster:
     store: StoreAccess
     sandboxes: NodeSupervisor | None
     """Supervises the sandbox nodes; None if no environment uses sandboxes."""
+    nodes: Callable[[], Sequence[str]] | None = None
+    """Returns the node of each worker that the cluster should have now; None if they stay as they are."""
 
     @classmethod
     def start(cls, config: RunConfig, database: Database, model: Path, logs: LogFolder | None = None) -> Self:
@@ -119,6 +121,7 @@ class Cluster:
             sandboxes = NodeSupervisor(config.name, config.sandboxes, logs)
             sandboxes.open()
             lease_from_run(config.name)
+        nodes = worker_nodes(config)
         spec = WorkerSpec(
             blobs=database.blobs.folder,
             blob_root=database.blobs.share(),
@@ -126,23 +129,26 @@ class Cluster:
             seed=config.seed,
             temperature=config.rollout.temperature,
             timeouts=config.rollout.timeouts,
-            concurrency=episode_slots(config, node_memories_mib(config.sandboxes)),
+            concurrency=episode_slots(config, node_memories_mib(config.sandboxes), len(nodes)),
             create_player=player_factory(config.rollout),
             sandboxes=config.name if sandboxes else "",
             logs=logs,
         )
-        worker = ray.remote(RolloutWorker).options(
-            num_cpus=0, max_restarts=0, max_concurrency=10_000, **OFF_SANDBOX_NODES
+        worker = ray.remote(RolloutWorker)
+        options = {"num_cpus": 0, "max_restarts": 0, "max_concurrency": 10_000}
+        workers = WorkerPool(
+            lambda node: worker.options(**options, **on_node(node)).remote(spec, engines, store.writers), nodes
         )
-        workers = WorkerPool(lambda: worker.remote(spec, engines, store.writers), config.rollout.num_workers)
-        return cls(EngineGroup(engines), workers, store, sandboxes)
+        # Only this host reaches a store of SQLite, and the shares of workers in sandboxes are fixed.
+        is_fixed = sandboxes is not None or database.engine.dialect.name == "sqlite"
+        return cls(EngineGroup(engines), workers, store, sandboxes, None if is_fixed else partial(worker_nodes, config))
 
     @classmethod
     def offline(cls, database: Database) -> Self:
         """Return the cluster of a run that plays nothing: no actors, and this process writes. Needs no Ray."""
         writer = Writer(database)
         store = StoreAccess(StoreClient(writer.run, database.blobs), {}, writer)
-        return cls(EngineGroup([]), WorkerPool(lambda: None, 0), store, None)
+        return cls(EngineGroup([]), WorkerPool(lambda _: None, []), store, None)
 
     async def ready(self) -> None:
         """Wait until engines, workers and the writing process answer, then watch the engines.
@@ -166,6 +172,8 @@ class Cluster:
             raise TurnwiseError(f"an engine or the store's writer could not start: {reason}") from error
         await self.workers.ready(START_TIMEOUT_S)
         self.engines.watch()
+        if self.nodes is not None:
+            self.workers.follow(self.nodes)
 
     async def close(self) -> None:
         """Let every actor finish its writes, then end all actors."""
@@ -177,6 +185,15 @@ class Cluster:
         await self.store.close()
 
 
+def worker_nodes(config: RunConfig) -> list[str]:
+    """Return the id of the node of each rollout worker, for the nodes that are in the cluster now."""
+    import ray
+
+    return [
+        str(node["NodeID"]) for node in nodes_of_actors(ray.nodes()) for _ in range(config.rollout.workers_per_node)
+    ]
+
+
 def player_factory(rollout: RolloutConfig) -> PolicyPlayerFactory:
     """Return the factory of the policy's players: with thoughts, if the configuration allows tokens for them."""
     if not rollout.max_thought_tokens:
@@ -184,15 +201,15 @@ def player_factory(rollout: RolloutConfig) -> PolicyPlayerFactory:
     return partial(thinking_player, max_thought_tokens=rollout.max_thought_tokens, request=rollout.action_request)
 
 
-def episode_slots(config: RunConfig, memories_mib: Sequence[int]) -> dict[str, int]:
-    """Return how many episodes a worker runs at once in each environment.
+def episode_slots(config: RunConfig, memories_mib: Sequence[int], workers: int) -> dict[str, int]:
+    """Return how many episodes each of ``workers`` runs at once in each environment.
 
     Environments with sandboxes get at most an equal share of the sandboxes that fit into all nodes, by
     ``sandboxes.max_per_node`` and by the memory for sandboxes of each node, ``memories_mib``. Otherwise episodes could
     wait for sandboxes that only other waiting episodes return.
     """
     sandboxed = [one.id for one in config.environments if any_sandboxed([one.id])]
-    shares = config.rollout.num_workers * max(1, len(sandboxed))
+    shares = workers * max(1, len(sandboxed))
 
     def slots(one: EnvironmentConfig) -> int:
         if one.id not in sandboxed:

@@ -101,8 +101,9 @@ class RolloutConfig(Section):
     are trained on. 0 samples no thoughts."""
     action_request: str = "Now give the action."
     """The text between a thought and its action."""
-    num_workers: int = Field(1, ge=1)
-    """Rollout worker processes."""
+    workers_per_node: int = Field(1, ge=1)
+    """Rollout worker processes per node of the Ray cluster, nodes that run sandboxes only left out. Nodes that join or
+    leave during the run change their number, unless the store is SQLite or an environment uses sandboxes."""
     num_engines: int = Field(1, ge=1)
     """Engine replicas."""
     reset_timeout_s: float = Field(_TIMEOUTS.reset_s, gt=0)
@@ -165,6 +166,9 @@ class LearnerConfig(Section):
     activation_checkpointing: bool = False
     """Compute each decoder layer again in the backward pass: less memory per token of a micro-batch, a third more
     time."""
+    optimizer_offload: bool = False
+    """Keep AdamW's moments in the host's memory between optimizer steps: 8 bytes per trained parameter less on the GPU
+    while it holds activations, two copies of them per step. Needs `device = "cuda"`."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Data type of the forward and backward pass; weights, gradients and the optimizer stay in float32."""
     lora: LoraConfig | None = None
@@ -183,6 +187,10 @@ class LearnerConfig(Section):
         if self.backend == "local" and self.num_ranks > 1:
             raise ValueError(
                 f'`num_ranks` is {self.num_ranks}, and the backend `local` has one: set `learner.backend = "fsdp"`'
+            )
+        if self.optimizer_offload and self.device == "cpu":
+            raise ValueError(
+                'with `device = "cpu"` the moments are in the host\'s memory already: remove `optimizer_offload`'
             )
         return self
 

@@ -34,7 +34,7 @@ class Flow:
 def expected_flow(config: RunConfig) -> Flow:
     """Return what is in flight; offline, nothing is."""
     rollout = config.rollout
-    slots = rollout.num_workers * sum(one.concurrency for one in config.environments)
+    slots = rollout.workers_per_node * sum(one.concurrency for one in config.environments)
     groups = min(rollout.max_concurrent_groups, (rollout.max_staleness + 1) * rollout.groups_per_batch)
     episodes = min(groups * rollout.group_size, slots)
     if config.is_offline:

@@ -72,6 +72,11 @@ class LearnerMemory:
             return shape.parameters
         return shape.layers * lora.rank * sum(inputs + outputs for inputs, outputs in shape.linear_layers)
 
+    @property
+    def moments(self) -> int:
+        """Bytes of AdamW's moments."""
+        return MOMENTS * FLOAT32 * self.trained // self.config.learner.num_ranks
+
     @cached_property
     def parts(self) -> dict[str, int]:
         """Bytes by part, at the moment of the peak."""
@@ -99,7 +104,7 @@ class LearnerMemory:
             copies += 2 + MOMENTS
         return {
             "weights": weights - self._saved_by_frozen + adapter,
-            "optimizer": MOMENTS * FLOAT32 * self.trained // ranks,
+            "optimizer": 0 if config.learner.optimizer_offload else self.moments,
             "other models": copies * weights,
         }
 
@@ -123,6 +128,8 @@ class LearnerMemory:
             "gradients": all_gradients,
             "trust region": all_gradients if learner.max_kl else 0,
         }
+        if learner.optimizer_offload:
+            step["optimizer"] = self.moments
         per_layer = layer_bytes(shape, self.dtype) * work.tokens
         kept = shape.layers * per_layer
         if learner.activation_checkpointing:

@@ -54,7 +54,7 @@ def planned_processes(config: RunConfig, shape: ModelShape) -> list[Process]:
     found = [*_learner(config, shape)]
     if not config.is_offline:
         found += _engines(config, shape)
-        found.append(Process("rollout worker", HOST, {"process": WORKER_BYTES}, config.rollout.num_workers))
+        found.append(Process("rollout worker", HOST, {"process": WORKER_BYTES}, config.rollout.workers_per_node))
         found.append(Process("store writer", HOST, {"process": WRITER_BYTES}))
     if not config.is_offline or config.learner.backend == "fsdp":
         found.append(Process("Ray", HOST, {"process": RAY_BYTES}))
@@ -107,6 +107,8 @@ def _learner(config: RunConfig, shape: ModelShape) -> Iterator[Process]:
             yield Process("other learner ranks", HOST, process | tensors, others)
         return
     loaded = {"checkpoint": FLOAT32 * shape.parameters}
+    if learner.optimizer_offload:
+        process["optimizer"] = memory.moments
     yield Process(name, "gpu 0", memory.parts)
     yield Process(f"{name}, host", HOST, process | loaded | published)
     if others:

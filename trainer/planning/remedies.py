@@ -92,6 +92,11 @@ def _activations(config: RunConfig, _: Plan) -> list[Way]:
     return [] if config.learner.activation_checkpointing else [[_set("learner.activation_checkpointing", True)]]
 
 
+def _offload(config: RunConfig, _: Plan) -> list[Way]:
+    learner = config.learner
+    return [] if learner.device == "cpu" or learner.optimizer_offload else [[_set("learner.optimizer_offload", True)]]
+
+
 def _engine_dtype(config: RunConfig, _: Plan) -> list[Way]:
     return [[_set("engine.dtype", "bfloat16")]] if config.engine.dtype == "float32" else []
 
@@ -125,6 +130,7 @@ CHANGES: tuple[Callable[[RunConfig, Plan], list[Way]], ...] = (
     _activations,
     _engine_dtype,
     _learner_dtype,
+    _offload,
     _tensor_parallel,
     _ranks,
     _context,

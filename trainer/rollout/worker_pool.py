@@ -3,9 +3,12 @@
 * A worker that died or stopped answering is killed and replaced at once; its groups go back to the caller.
 * A worker that abandoned a hung environment thread is drained: it gets no new groups, is replaced at once, and is
   killed when its last group returns.
+* Each node of the cluster has its workers: they are started when it joins, and drained when it leaves.
 """
 
 import asyncio
+import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +18,10 @@ from ...agents.rollout.progress import BranchPoint
 from ...errors import TurnwiseError
 from ...records import Group, Outcome
 
+LOG = logging.getLogger(__name__)
+
 CHECK_INTERVAL_S = 10.0
-"""Seconds between two checks of a worker that plays a group."""
+"""Seconds between two checks of a worker that plays a group, and of the nodes of the cluster."""
 CANCEL_TIMEOUT_S = 30.0
 """Seconds in which workers record the cancellation of their episodes."""
 CLOSE_TIMEOUT_S = 10.0
@@ -30,20 +35,26 @@ class WorkerLost(TurnwiseError):
 @dataclass(slots=True)
 class _Worker:
     actor: Any
+    node: str
     running: int = 0
     """Running members."""
     draining: bool = False
 
 
 class WorkerPool:
-    """A fixed number of live rollout workers."""
+    """The live rollout workers."""
 
-    def __init__(self, start: Callable[[], Any], count: int) -> None:
-        """Start ``count`` actors with ``start``, without waiting for any."""
+    def __init__(self, start: Callable[[str], Any], nodes: Sequence[str]) -> None:
+        """Start an actor on each of ``nodes`` with ``start``, without waiting for any.
+
+        Args:
+            nodes: ids of Ray nodes; one that appears twice has two workers.
+        """
         self._start = start
-        self._workers = [_Worker(start()) for _ in range(count)]
+        self._workers = [_Worker(start(node), node) for node in nodes]
         self.replaced = 0
         """Workers replaced so far."""
+        self._following: asyncio.Task[None] | None = None
 
     @property
     def actors(self) -> list[Any]:
@@ -66,6 +77,42 @@ class WorkerPool:
         except ray.exceptions.RayError as error:
             raise TurnwiseError(f"a rollout worker could not start: {str(error).strip().splitlines()[-1]}") from error
 
+    def follow(self, nodes: Callable[[], Sequence[str]]) -> None:
+        """Keep a worker on each node that ``nodes`` returns twice in a row, until ``close``.
+
+        ``nodes`` is called in a thread, and may block. Ray places actors elsewhere while a node joins.
+        """
+        self._following = asyncio.create_task(self._follow(nodes), name="nodes of the rollout workers")
+
+    async def _follow(self, nodes: Callable[[], Sequence[str]]) -> None:
+        before: list[str] = []
+        while True:
+            await asyncio.sleep(CHECK_INTERVAL_S)
+            try:
+                wanted = sorted(await asyncio.to_thread(nodes))
+            except Exception:  # Ray's head may be away for a moment, and raises many types
+                LOG.exception("the nodes of the cluster are unknown")
+                continue
+            if wanted and wanted == before:
+                self.place(wanted)
+            before = wanted
+
+    def place(self, nodes: Sequence[str]) -> None:
+        """Drain the workers on other nodes, and start those that are missing."""
+        missing = Counter(nodes)
+        for worker in list(self._workers):
+            if missing[worker.node]:
+                missing[worker.node] -= 1
+                continue
+            LOG.info("a rollout worker is drained", extra={"node": worker.node})
+            worker.draining = True
+            self._workers.remove(worker)
+            if not worker.running:
+                _kill(worker)
+        for node in missing.elements():
+            LOG.info("a rollout worker is started", extra={"node": node})
+            self._workers.append(_Worker(self._start(node), node))
+
     async def play(
         self,
         group: Group,
@@ -84,7 +131,6 @@ class WorkerPool:
             WorkerLost: the worker died, did not answer a check within ``timeout_s``, or has been playing one member
                 for longer than that. The wait of a member for its environment's slot does not count.
         """
-        import ray
         import ray.exceptions
 
         worker = min((one for one in self._workers if not one.draining), key=lambda one: one.running)
@@ -99,17 +145,17 @@ class WorkerPool:
             raise
         except (ray.exceptions.RayActorError, TimeoutError) as error:
             self._replace(worker)
-            ray.kill(worker.actor)
+            _kill(worker)
             reason = str(error) or f"no answer for {timeout_s:g} s"
             raise WorkerLost(f"the rollout worker of group {group.id} was lost: {reason}") from error
         finally:
             worker.running -= len(members)
             if worker.draining and not worker.running:
-                ray.kill(worker.actor)
+                _kill(worker)
         if abandoned_threads:
             self._replace(worker)
             if not worker.running:
-                ray.kill(worker.actor)
+                _kill(worker)
         return outcomes
 
     async def cancel(self, timeout_s: float = CANCEL_TIMEOUT_S) -> None:
@@ -118,6 +164,9 @@ class WorkerPool:
 
     async def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
         """Close the environments of every worker; wait at most ``timeout_s``."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
         await self._on_all("close", timeout_s)
 
     async def _on_all(self, method: str, timeout_s: float) -> None:
@@ -132,7 +181,15 @@ class WorkerPool:
             return
         worker.draining = True
         self.replaced += 1
-        self._workers = [one for one in self._workers if one is not worker] + [_Worker(self._start())]
+        self._workers = [one for one in self._workers if one is not worker] + [
+            _Worker(self._start(worker.node), worker.node)
+        ]
+
+
+def _kill(worker: _Worker) -> None:
+    import ray
+
+    ray.kill(worker.actor)
 
 
 async def _supervised(

@@ -42,8 +42,7 @@ def test_episodes_with_sandboxes_fit_into_the_nodes(max_per_node: int, memories_
         {
             "name": "r",
             "environments": [{"id": "turnwise/TinyWeb-v0", "concurrency": 50}],
-            "rollout": {"num_workers": 2},
             "sandboxes": {"max_per_node": max_per_node},
         }
     )
-    assert list(episode_slots(config, memories_mib).values()) == [slots]
+    assert list(episode_slots(config, memories_mib, 2).values()) == [slots]

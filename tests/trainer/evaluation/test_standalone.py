@@ -82,7 +82,7 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(tmp_path: Path) 
         {
             "name": "r",
             "environments": [{"id": "turnwise/TextSite-v0"}],
-            "rollout": {"temperature": 0.5, "step_timeout_s": 7, "turn_timeout_s": 8, "num_workers": 3},
+            "rollout": {"temperature": 0.5, "step_timeout_s": 7, "turn_timeout_s": 8, "workers_per_node": 3},
             "horizon": {
                 "name": "staged",
                 "stages": [3, 5],
@@ -102,7 +102,7 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(tmp_path: Path) 
     settings = settings_of(str(saved), None, None)
     assert settings.horizon == Horizon(5, 4, 4096, 256)
     assert settings.timeouts == Timeouts(60, 7, 8, 600)
-    assert (settings.rollout.temperature, settings.rollout.num_workers) == (0.5, 1)
+    assert (settings.rollout.temperature, settings.rollout.workers_per_node) == (0.5, 1)
     assert settings.engine.tensor_parallel_size == 0
     assert (settings.sandboxes.options, settings.sandboxes.max_per_node) == ({"runtime": "runsc"}, 5)
     other = settings_of(str(saved), 9, 2.0, {"max_per_node": 3})

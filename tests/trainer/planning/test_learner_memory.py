@@ -20,6 +20,15 @@ def test_a_trust_region_keeps_one_more_copy_during_the_step() -> None:
     assert parts["trust region"] == parts["gradients"] == 4 * shape.parameters
 
 
+def test_offloaded_moments_count_during_the_step_only() -> None:
+    shape = small_shape()
+    learner = {"device": "cuda", "optimizer_offload": True}
+    work = Workload(tokens=20_000, trained_tokens=20_000, is_split=True)
+    assert "optimizer" not in LearnerMemory(shape, run_config(learner=learner), work).parts
+    at_step = LearnerMemory(shape, run_config(learner=learner), Workload(1, 1, is_split=False)).parts
+    assert at_step["optimizer"] == 8 * shape.parameters
+
+
 def test_ranks_share_what_lasts() -> None:
     shape = small_shape()
     alone = LearnerMemory(shape, run_config(), WORK).parts

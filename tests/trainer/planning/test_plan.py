@@ -120,7 +120,7 @@ def test_staleness_is_bounded_by_the_groups_in_flight_and_by_the_limit() -> None
 
 
 def test_tokens_in_flight_are_bounded_by_the_slots_of_the_environments() -> None:
-    flow = expected_flow(run_config(environments=[{"id": "a", "concurrency": 10}], rollout={"num_workers": 2}))
+    flow = expected_flow(run_config(environments=[{"id": "a", "concurrency": 10}], rollout={"workers_per_node": 2}))
     assert (flow.episodes, flow.tokens) == (20, 20 * 1024)
 
 

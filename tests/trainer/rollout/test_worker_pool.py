@@ -73,7 +73,7 @@ def test_a_worker_is_lost_by_a_playing_member_not_by_a_queued_one(
     remote = ray.remote(Slow).options(num_cpus=0, max_concurrency=100)
 
     async def scenario() -> None:
-        pool = WorkerPool(lambda: remote.remote(queues_s, plays_s, blocks), 1)
+        pool = WorkerPool(lambda _: remote.remote(queues_s, plays_s, blocks), ["here"])
         await pool.ready(60)
         if lost:
             with pytest.raises(WorkerLost, match=lost):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 
@@ -33,6 +34,7 @@ from ..model.token_scores import TokenScorer, score_with
 from ..optimization.learning_rate import learning_rate, scaled_learning_rate
 from ..optimization.metric_reduction import MetricReducer
 from ..optimization.minibatches import split_minibatches
+from ..optimization.offload import moments_on, move_moments
 from ..optimization.trust_region import backtrack
 from ..packing import MicroBatch, Minibatch, pack_minibatch, trained_tokens
 from ..record.logprob_trace import LogprobTrace
@@ -153,6 +155,8 @@ class Learner(ProfilesUpdates):
     def load_optimizer(self, folder: Path) -> None:
         """Load the optimizer's state of a folder that ``save`` wrote, with any backend and number of ranks."""
         load_optimizer_files(folder, self.model, self.optimizer)
+        if self.config.optimizer_offload:
+            move_moments(self.optimizer, "cpu")
 
     def close(self) -> None:
         """Do nothing: the memory is this process's."""
@@ -331,7 +335,8 @@ class Learner(ProfilesUpdates):
         max_kl = self.config.max_kl
         parameters = [self._ranks.own(one) for _, one in self.named_parameters()]
         weights = [one.clone() for one in parameters] if max_kl else []
-        with scaled_learning_rate(self.optimizer, lr_scale):
+        offloaded = moments_on(self.optimizer, self.config.device) if self.config.optimizer_offload else nullcontext()
+        with offloaded, scaled_learning_rate(self.optimizer, lr_scale):
             self.optimizer.step()
         step_scale = 1.0
         if max_kl:

@@ -217,6 +217,23 @@ class Checks:
         assert found < 1e-5, found
         return {"difference": found}
 
+    def optimizer_offload(self) -> dict[str, float]:
+        """With its moments in the host's memory, the optimizer trains the same weights and needs less memory."""
+        from turnwise.trainer.learner.optimization.adamw_state import optimizer_tensors
+
+        learners = self.learner(), self.learner(optimizer_offload=True)
+        self.train(*learners)
+        found = self.difference(*learners)
+        assert found < 1e-5, found
+        moments = {
+            one: value
+            for one, value in optimizer_tensors(learners[1].model, learners[1].optimizer).items()
+            if not one.endswith("/step")
+        }
+        assert moments
+        assert {value.device.type for value in moments.values()} == {"cpu"}
+        return {"difference": found, "bytes_on_host": sum(value.nbytes for value in moments.values())}
+
     def bfloat16(self) -> dict[str, float]:
         """An update in bfloat16 keeps weights and gradients in float32."""
         learners = self.learner(), self.learner(dtype="bfloat16")
@@ -290,7 +307,7 @@ class Checks:
     def all(self) -> list[Callable[[], dict[str, float]]]:
         """Return every check."""
         anywhere = [self.fused_attention, self.families, self.chunks, self.activation_checkpointing]
-        anywhere += [self.bfloat16, self.one_sharded_rank, self.collective]
+        anywhere += [self.optimizer_offload, self.bfloat16, self.one_sharded_rank, self.collective]
         return [self.same_as_on_the_cpu, self.memory_of_logits, *anywhere] if self.device == "cuda" else anywhere
 
 

@@ -1,21 +1,24 @@
-"""A store that other hosts of a Ray cluster cannot write to is refused before the run begins."""
+"""A run on a Ray cluster of several hosts: its store must be in their reach, and its workers follow the nodes."""
 
 import asyncio
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from turnwise.agents.placement import own_node
+from turnwise.agents.placement import on_node, own_node
 from turnwise.errors import TurnwiseError
 from turnwise.store.database import open_database
 from turnwise.store.queries import list_runs
 from turnwise.store.run_store import RunStore
 from turnwise.tests.store.postgres import Server
-from turnwise.trainer.cluster.actors import StoreAccess
+from turnwise.trainer.cluster.actors import StoreAccess, worker_nodes
 from turnwise.trainer.cluster.ray_patches import shut_ray_down, start_fewer_processes
 from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.rollout import worker_pool
+from turnwise.trainer.rollout.worker_pool import WorkerPool
 from turnwise.trainer.run.run import train
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
@@ -78,17 +81,45 @@ def test_each_node_of_a_cluster_has_a_writer(cluster: Any, tmp_path: Path) -> No
     server.stop()
 
 
-@pytest.mark.soak
-def test_two_nodes_with_one_host_name_are_distinct(cluster: Any) -> None:
-    import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+class Worker:
+    """A rollout worker that only tells its node."""
 
-    cluster.add_node(**SMALL, node_ip_address="127.0.0.2")
+    async def ping(self) -> bool:
+        return True
+
+    async def node(self) -> str:
+        return own_node()
+
+    async def close(self) -> None:
+        """Do nothing: it holds no environment."""
+
+
+def test_workers_follow_the_nodes_that_join_and_leave(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    monkeypatch.setattr(worker_pool, "CHECK_INTERVAL_S", 2.0)
     ray.init(cluster.address, logging_level="ERROR", log_to_driver=False)
-    named = ray.remote(own_node)
-    found = {}
-    for node in ray.nodes():
-        there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        found[node["NodeManagerAddress"]] = ray.get(named.options(num_cpus=0, scheduling_strategy=there).remote())
-    assert len(set(found.values())) == 2
-    assert found["127.0.0.1"] == own_node(), "the driver is on the head's node"
+    config = parse_config(
+        {"name": "r", "environments": [{"id": "turnwise/TextSite-v0"}], "rollout": {"workers_per_node": 2}}
+    )
+    actor = ray.remote(Worker)
+
+    async def hosts_of(pool: WorkerPool, count: int) -> list[str]:
+        async with asyncio.timeout(90):
+            while len(pool.actors) != count:
+                await asyncio.sleep(0.1)
+            nodes = [await one.node.remote() for one in pool.actors]
+        return sorted(node.split()[0] for node in nodes)
+
+    async def scenario() -> None:
+        pool = WorkerPool(lambda node: actor.options(num_cpus=0, **on_node(node)).remote(), worker_nodes(config))
+        pool.follow(partial(worker_nodes, config))
+        assert await hosts_of(pool, 2) == ["127.0.0.1"] * 2
+        cluster.add_node(**SMALL, node_ip_address="127.0.0.2", labels={"turnwise": "sandboxes"})
+        joined = cluster.add_node(**SMALL, node_ip_address="127.0.0.3")
+        assert await hosts_of(pool, 4) == ["127.0.0.1"] * 2 + ["127.0.0.3"] * 2
+        cluster.remove_node(joined)
+        assert await hosts_of(pool, 2) == ["127.0.0.1"] * 2
+        await pool.close()
+
+    asyncio.run(scenario())
