@@ -15,6 +15,7 @@ GROUP = "turnwise.weight_transports"
 AUTO = "auto"
 SHIPPED = {
     "collective": "turnwise.agents.weights.collective.transport:CollectiveTransport",
+    "ipc": "turnwise.agents.weights.ipc:IpcTransport",
     "shm": "turnwise.agents.weights.shm:ShmTransport",
 }
 """The entry points of ``pyproject.toml``, for a source tree whose installation is older."""

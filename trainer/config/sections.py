@@ -179,8 +179,9 @@ class LearnerConfig(Section):
     """Torch device of the learner: `cpu` or `cuda`."""
     weight_transport: Annotated[str, AfterValidator(check_name)] = "auto"
     """The way of new weights to the engines. `shm`: memory of the learner's host. `collective`: broadcasts by NCCL
-    between GPUs, by gloo otherwise. `auto`: `shm`, but `collective` if an engine runs on another host, or if learner
-    (`backend = "fsdp"`) and engines have GPUs of their own."""
+    between GPUs, by gloo otherwise. `ipc`: memory of the GPU that learner and engine share. `auto`: `shm`, but
+    `collective` if an engine runs on another host, or if learner (`backend = "fsdp"`) and engines have GPUs of their
+    own."""
 
     @model_validator(mode="after")
     def _has_ranks(self) -> Self:

@@ -4,9 +4,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import torch
+from turnwise.agents.weights.base import Link
 from turnwise.agents.weights.collective.transport import CollectiveTransport
 from turnwise.agents.weights.registry import GROUP, SHIPPED, check_name, registered, transport
 from turnwise.agents.weights.shm import ShmTransport
+from turnwise.agents.weights.source import ParameterSource
 from turnwise.errors import TurnwiseError
 
 ROOT = Path(__file__).parents[3]
@@ -34,6 +37,13 @@ def test_a_package_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_configuration_names_a_transport_or_auto() -> None:
-    assert [check_name(name) for name in ("auto", "shm", "collective")] == ["auto", "shm", "collective"]
+    assert [check_name(name) for name in ("auto", "shm", "ipc")] == ["auto", "shm", "ipc"]
     with pytest.raises(ValueError, match="did you mean 'collective'"):
         check_name("colective")
+
+
+def test_ipc_is_refused_without_a_shared_gpu() -> None:
+    source = ParameterSource([("weight", torch.zeros(2))])
+    for link in (Link(), Link(engines_on_gpu=True), Link(engines_on_gpu=True, workers_per_engine=2)):
+        with pytest.raises(TurnwiseError, match=r"`ipc` needs learner and engine on one GPU: set `learner\.device`"):
+            transport("ipc").sender(source, link)

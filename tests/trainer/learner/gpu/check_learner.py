@@ -43,12 +43,12 @@ def receive(folder: str, offer: dict[str, Any], device: str, expected: str, answ
     sys.meta_path.insert(0, _Blocked())
     import torch
     from safetensors.torch import load_file
-    from turnwise.agents.weights.collective.receiver import CollectiveReceiver
+    from turnwise.agents.weights.registry import transport
 
     if device != "cpu":
         torch.cuda.set_device(device)
     answers.send("ready")
-    received = dict(CollectiveReceiver(0, torch.device(device)).receive(offer))
+    received = dict(transport(offer["transport"]).receiver(0, torch.device(device)).receive(offer))
     sent = load_file(expected)
     equal = received.keys() == sent.keys() and all(torch.equal(received[name].cpu(), sent[name]) for name in sent)
     answers.send("equal" if equal else "different")
@@ -299,6 +299,32 @@ class Checks:
         sender.close()
         return {"seconds": seconds, "by_nccl": float(nccl)}
 
+    def ipc(self) -> dict[str, float]:
+        """Another process on this GPU reads the weights of two versions where they are."""
+        from safetensors.torch import save_file
+        from turnwise.agents.weights.ipc import IpcSender
+        from turnwise.agents.weights.source import ParameterSource
+
+        one = self.learner()
+        sender = IpcSender(ParameterSource(one.named_parameters()), self.link(engines_on_gpu=True))
+        context = multiprocessing.get_context("spawn")
+        for update in range(2):
+            one.update(self.samples(update), 0.0, update, Random(update))
+            expected = self.folder / f"ipc{update}.safetensors"
+            save_file({name: value.detach().cpu() for name, value in one.named_parameters()}, expected)
+            sender.write()
+            start = perf_counter()
+            offer = sender.offer(0, "first")
+            seconds = perf_counter() - start
+            near, far = context.Pipe()
+            process = context.Process(target=receive, args=(str(self.folder), offer, self.device, str(expected), far))
+            process.start()
+            far.close()
+            assert [near.recv(), near.recv()] == ["ready", "equal"]
+            process.join(30)
+        sender.close()
+        return {"seconds": seconds}
+
     def link(self, **changes: Any) -> Any:
         from turnwise.agents.weights.base import Link
 
@@ -308,7 +334,9 @@ class Checks:
         """Return every check."""
         anywhere = [self.fused_attention, self.families, self.chunks, self.activation_checkpointing]
         anywhere += [self.optimizer_offload, self.bfloat16, self.one_sharded_rank, self.collective]
-        return [self.same_as_on_the_cpu, self.memory_of_logits, *anywhere] if self.device == "cuda" else anywhere
+        return (
+            [self.same_as_on_the_cpu, self.memory_of_logits, *anywhere, self.ipc] if self.device == "cuda" else anywhere
+        )
 
 
 def main() -> int:
