@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnwise.agents.placement import on_node, own_node
+from turnwise.agents.placement import on_node
 from turnwise.errors import TurnwiseError
 from turnwise.store.database import open_database
 from turnwise.store.queries import list_runs
@@ -88,7 +88,9 @@ class Worker:
         return True
 
     async def node(self) -> str:
-        return own_node()
+        import ray
+
+        return ray.get_runtime_context().get_node_id()
 
     async def close(self) -> None:
         """Do nothing: it holds no environment."""
@@ -104,22 +106,22 @@ def test_workers_follow_the_nodes_that_join_and_leave(cluster: Any, monkeypatch:
     )
     actor = ray.remote(Worker)
 
-    async def hosts_of(pool: WorkerPool, count: int) -> list[str]:
+    async def nodes_of(pool: WorkerPool, count: int) -> list[str]:
         async with asyncio.timeout(90):
             while len(pool.actors) != count:
                 await asyncio.sleep(0.1)
-            nodes = [await one.node.remote() for one in pool.actors]
-        return sorted(node.split()[0] for node in nodes)
+            return sorted([await one.node.remote() for one in pool.actors])
 
     async def scenario() -> None:
-        pool = WorkerPool(lambda node: actor.options(num_cpus=0, **on_node(node)).remote(), worker_nodes(config))
+        head = worker_nodes(config)
+        pool = WorkerPool(lambda node: actor.options(num_cpus=0, **on_node(node)).remote(), head)
         pool.follow(partial(worker_nodes, config))
-        assert await hosts_of(pool, 2) == ["127.0.0.1"] * 2
+        assert await nodes_of(pool, 2) == head
         cluster.add_node(**SMALL, node_ip_address="127.0.0.2", labels={"turnwise": "sandboxes"})
         joined = cluster.add_node(**SMALL, node_ip_address="127.0.0.3")
-        assert await hosts_of(pool, 4) == ["127.0.0.1"] * 2 + ["127.0.0.3"] * 2
+        assert await nodes_of(pool, 4) == sorted([*head, joined.node_id, joined.node_id])
         cluster.remove_node(joined)
-        assert await hosts_of(pool, 2) == ["127.0.0.1"] * 2
+        assert await nodes_of(pool, 2) == head
         await pool.close()
 
     asyncio.run(scenario())
