@@ -1,7 +1,7 @@
 """vLLM behind its documented ``AsyncLLM``: the substitute for ``core`` if a vLLM lacks the names that it needs.
 
-It has the methods of ``core.Core`` and the same guarantees. vLLM computes in a process of its own, to which every turn
-is sent and from which it returns, so small models are slower. The number of engine steps is unknown.
+``AsyncCore`` has the methods and guarantees of ``core.Core``. vLLM computes in a process of its own. Every turn is sent
+there and back, so small models are slower. The number of engine steps is unknown.
 """
 
 import asyncio
@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from .completion import Completion, failed_completion
-from .vllm_arguments import own_arguments
+from .vllm_arguments import all_arguments
 
 LOG = logging.getLogger(__name__)
+
+WATCH_INTERVAL_S = 1.0
 
 
 class AsyncCore:
@@ -35,7 +37,7 @@ class AsyncCore:
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
 
-        args = AsyncEngineArgs(**{**own_arguments(), **arguments})
+        args = AsyncEngineArgs(**all_arguments(arguments))
         self._llm: Any = AsyncLLM.from_engine_args(args)
         self._lora: Any = None
         if arguments.get("enable_lora"):
@@ -45,6 +47,7 @@ class AsyncCore:
         self._loads_adapter = adapter is not None
         self._stop_tokens = list(stop_tokens)
         self._on_death = on_death
+        self._watch: asyncio.Task[None] | None = None
         self._prepared = False
         self._running: dict[str, asyncio.Task[None]] = {}
         self._since = 0.0
@@ -52,8 +55,12 @@ class AsyncCore:
         self.cached_tokens = 0
         self.sampled_tokens = 0
         self.steps = 0
-        self.busy_s = 0.0
+        self._busy_s = 0.0
+
+    @property
+    def busy_s(self) -> float:
         """Seconds with at least one open request."""
+        return self._busy_s + (time.perf_counter() - self._since if self._running else 0.0)
 
     def add(
         self, name: str, prompt: list[int], max_tokens: int, temperature: float, done: Callable[[Completion], None]
@@ -95,12 +102,21 @@ class AsyncCore:
 
     async def _prepare(self) -> None:
         """Do what needs the event loop, once, before the engine has its first version."""
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._watch_process(), name="vLLM's process")
         if self._prepared:
             return
-        self._prepared = True
         await self._llm.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})
         if self._loads_adapter:
             await self._llm.add_lora(self._lora)
+        self._prepared = True
+
+    async def _watch_process(self) -> None:
+        """Report the death of vLLM's process; calls that wait for its answer would never end."""
+        while not self._llm.errored:  # noqa: ASYNC110 - vLLM offers nothing to wait for
+            await asyncio.sleep(WATCH_INTERVAL_S)
+        LOG.error("vLLM's process died; the process ends")
+        self._on_death()
 
     async def _generate(
         self, name: str, prompt: list[int], max_tokens: int, temperature: float, done: Callable[[Completion], None]
@@ -116,27 +132,28 @@ class AsyncCore:
             stop_token_ids=self._stop_tokens,
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
+        request = {"type": "token", "prompt_token_ids": prompt}
         output: Any = None
         try:
-            async for one in self._llm.generate({"prompt_token_ids": prompt}, params, name, lora_request=self._lora):
+            async for one in self._llm.generate(request, params, name, lora_request=self._lora):
                 output = one
+            completion = _completion(output.outputs[0])
         except EngineDeadError:
             LOG.exception("vLLM died; the process ends")
             self._on_death()
             return
         except Exception as error:  # noqa: BLE001 - the client of the request raises it
-            done(failed_completion(f"vLLM refused the request: {error!r}"))
+            done(failed_completion(f"vLLM did not answer the request: {error!r}"))
             return
         self.prompt_tokens += len(prompt)
         self.cached_tokens += output.num_cached_tokens or 0
-        completion = _completion(output.outputs[0])
         self.sampled_tokens += len(completion.tokens)
         done(completion)
 
     def _ended(self, name: str) -> None:
         del self._running[name]
         if not self._running:
-            self.busy_s += time.perf_counter() - self._since
+            self._busy_s += time.perf_counter() - self._since
 
 
 def _completion(output: Any) -> Completion:

@@ -20,7 +20,7 @@ from .completion import Completion
 
 BATCH_WINDOW_S = 0.04
 """Batching window: an engine step costs about the same for one request as for ten."""
-FLUSH_FRACTION = 2
+FLUSH_FRACTION = 4
 """Flush early once at least 1/``FLUSH_FRACTION`` of the sessions have a queued request."""
 POLL_TIMEOUT_S = 10.0
 RETRY_INTERVAL_S = 0.25

@@ -86,5 +86,4 @@ def engine_arguments(
     if config.tensor_parallel_size:
         devices = {"tensor_parallel_size": config.tensor_parallel_size, "gpu_memory_utilization": FREE_SHARE_AT_START}
         return {**arguments, **devices, **passed}
-    cpu = {"enforce_eager": True, "block_size": cpu_patches.block_size(config.block_size)}
-    return {**arguments, **cpu, **cpu_patches.norm_arguments(), **passed}
+    return {**arguments, "enforce_eager": True, "block_size": cpu_patches.block_size(config.block_size), **passed}

@@ -3,8 +3,8 @@
 Only this thread touches the core. Between two steps it runs the commands of a queue. It hands all completions of a step
 to the event loop in one call, each with token ids, behavior log-probabilities and the policy version of every token.
 ``AsyncLLM`` would add a process, three threads and a serialization. Without them, start-up takes half the time and
-memory, and a turn a fifth less work. ``vllm_names`` lists what it needs of vLLM's inside; without it, an engine uses
-``async_core``.
+memory, and a turn a fifth less work. ``vllm_names`` lists the inner names of vLLM that this module uses; if one is
+missing, an engine uses ``async_core``.
 
 ``update`` is exact: requests that run through it continue under the new weights, their key-value cache is recomputed,
 and their earlier tokens keep the log-probabilities and versions of the policy that sampled them.
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from .completion import Completion, failed_completion
-from .vllm_arguments import own_arguments
+from .vllm_arguments import all_arguments
 from .vllm_names import ENGINE_CORE, NamesMissing, missing
 
 LOG = logging.getLogger(__name__)
@@ -151,7 +151,7 @@ class Core:
         from vllm.v1.engine.core import EngineCore
         from vllm.v1.executor import Executor
 
-        config = EngineArgs(**{**own_arguments(), **self._arguments}).create_engine_config(UsageContext.ENGINE_CONTEXT)
+        config = EngineArgs(**all_arguments(self._arguments)).create_engine_config(UsageContext.ENGINE_CONTEXT)
         gc.freeze()
         core = EngineCore(config, Executor.get_class(config), log_stats=False)
         core.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})

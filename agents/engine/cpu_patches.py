@@ -6,18 +6,21 @@
 * Blocks of 16 tokens. The x86 attention kernel accepts blocks of 16, but vLLM offers only multiples of 32. The block is
   the granularity of the prefix cache, so each turn recomputes half a block on average; blocks of 16 save a seventh of
   the work.
-* Norms by vLLM's own CPU kernel, which its dispatch offers to GPUs only, and parameters without ``__torch_function__``.
-  A small model computes for less time than Python needs to start its operations, and both save an eighth of a step.
+* In float32, norms by vLLM's own CPU kernel, which its dispatch offers to GPUs only, and parameters without
+  ``__torch_function__``. A small model computes for less time than Python needs to start its operations, and both save
+  an eighth of a step. A vLLM without the names that they need goes without them.
 """
 
 import platform
 from typing import Any
 
 from ..weights import cpu_experts
+from .vllm_names import CPU_SPEED, missing
 
 X86 = frozenset({"x86_64", "amd64"})
 NORMS = "turnwise"
 """Name of our implementations of the norms."""
+KERNEL_GRAIN = 16
 
 
 def apply() -> None:
@@ -32,20 +35,26 @@ def apply() -> None:
     custom_ops._supports_onednn = False
     utils.check_cpu_sgl_kernel = lambda n, k, dtype: False
     cpu_experts.keep_plain_weights()
-    _offer_norms()
-    _call_plainly()
+    if not missing(CPU_SPEED):
+        _offer_norms()
+        _call_plainly()
     if platform.machine().lower() in X86:
         backend: Any = CPUAttentionBackend
         backend.get_supported_kernel_block_sizes = staticmethod(lambda kv_cache_spec=None: [MultipleOf(16)])
 
 
 def norm_arguments() -> dict[str, Any]:
-    """Return the arguments of vLLM that select the norms of ``apply``."""
+    """Return the arguments of vLLM that select the norms of ``apply``; imports vLLM."""
+    if missing(CPU_SPEED):
+        return {}
     return {"ir_op_priority": {"rms_norm": [NORMS, "native"], "fused_add_rms_norm": [NORMS, "native"]}}
 
 
 def _offer_norms() -> None:
-    """Register the CPU kernels as implementations of the two norms; they need contiguous inputs of one type."""
+    """Register the CPU kernels as implementations of the two norms.
+
+    They read contiguous rows of ``KERNEL_GRAIN`` numbers. In bfloat16 they truncate where vLLM's native norms round.
+    """
     import torch
     from vllm import ir
 
@@ -76,7 +85,10 @@ def _offer_norms() -> None:
     ops.rms_norm.register_impl(
         NORMS,
         supports_args=lambda x, weight, epsilon, variance_size=None: (
-            variance_size is None and weight is not None and weight.dtype == x.dtype
+            variance_size is None
+            and weight is not None
+            and x.dtype == weight.dtype == torch.float32
+            and x.shape[-1] % KERNEL_GRAIN == 0
         ),
     )(rms_norm)
     ops.fused_add_rms_norm.register_impl(
@@ -85,7 +97,8 @@ def _offer_norms() -> None:
         supports_args=lambda x, x_residual, weight, epsilon, variance_size=None: (
             variance_size is None
             and weight is not None
-            and weight.dtype == x.dtype == x_residual.dtype
+            and x.dtype == x_residual.dtype == weight.dtype == torch.float32
+            and x.shape[-1] % KERNEL_GRAIN == 0
             and x.is_contiguous()
             and x_residual.is_contiguous()
         ),

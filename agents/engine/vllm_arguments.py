@@ -5,7 +5,10 @@ An argument is refused if turnwise sets it, or if the engine would then sample f
 whose log-probabilities the learner computes.
 """
 
+from collections.abc import Mapping
 from typing import Any
+
+from .cpu_patches import norm_arguments
 
 PASSED_THROUGH = frozenset(
     {
@@ -97,11 +100,12 @@ REFUSED = {
 """Reasons by name."""
 
 
-def own_arguments() -> dict[str, Any]:
-    """Return the arguments that every engine has; imports vLLM."""
+def all_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an engine: those that every engine has, and ``arguments``. Imports vLLM."""
     from vllm.config import WeightTransferConfig
+    from vllm.platforms import current_platform
 
-    return {
+    own = {
         "skip_tokenizer_init": True,
         "generation_config": "vllm",
         "logprobs_mode": "processed_logprobs",
@@ -112,3 +116,6 @@ def own_arguments() -> dict[str, Any]:
         "worker_extension_cls": "turnwise.agents.engine.weight_worker.WorkerExtension",
         "weight_transfer_config": WeightTransferConfig(backend="turnwise"),
     }
+    if current_platform.is_cpu() and "kernel_config" not in arguments:
+        own |= norm_arguments()
+    return own | dict(arguments)

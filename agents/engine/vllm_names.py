@@ -2,7 +2,10 @@
 
 ``tests/agents/engine/test_vllm_names.py`` looks each of them up. If a later vLLM lacks one of ``ENGINE_CORE``, engines
 use vLLM's documented ``AsyncLLM`` instead (``async_core``), which is slower for small models. The others have no
-substitute: without them an engine does not start.
+substitute: without them an engine does not start. ``CPU_SPEED`` is only for speed.
+
+Attributes that vLLM sets in a constructor (``EngineCore.scheduler``) and the parameters of its functions are not
+listed; the tests of the engine use them.
 """
 
 from collections.abc import Sequence
@@ -29,18 +32,32 @@ ENGINE_CORE = (
     "vllm.v1.engine:EngineCoreOutputs.outputs",
     "vllm.v1.engine:EngineCoreOutputs.weight_version",
     "vllm.v1.engine:EngineCoreRequest.prompt_token_ids",
+    "vllm.v1.engine:EngineCoreRequest.sampling_params",
+    "vllm.v1.engine:EngineCoreRequest.lora_request",
+    "vllm.v1.engine:EngineCoreRequest.cache_salt",
+    "vllm.v1.engine:EngineCoreRequest.data_parallel_rank",
     "vllm.v1.executor:Executor.get_class",
+    "vllm.v1.metrics.stats:PrefillStats.num_cached_tokens",
+    "vllm.v1.metrics.stats:PrefillStats.num_prompt_tokens",
+    "vllm.v1.outputs:LogprobsLists.logprobs",
 )
 """Used by ``core``."""
 
 ASYNC_LLM = (
+    "vllm.outputs:CompletionOutput.logprobs",
     "vllm.outputs:CompletionOutput.weight_versions",
+    "vllm.outputs:WeightVersionSpan.end",
+    "vllm.outputs:WeightVersionSpan.start",
     "vllm.outputs:WeightVersionSpan.version",
+    "vllm.sampling_params:RequestOutputKind.FINAL_ONLY",
+    "vllm.v1.engine.async_llm:AsyncLLM.add_lora",
     "vllm.v1.engine.async_llm:AsyncLLM.collective_rpc",
     "vllm.v1.engine.async_llm:AsyncLLM.from_engine_args",
+    "vllm.v1.engine.async_llm:AsyncLLM.errored",
     "vllm.v1.engine.async_llm:AsyncLLM.generate",
     "vllm.v1.engine.async_llm:AsyncLLM.pause_generation",
     "vllm.v1.engine.async_llm:AsyncLLM.resume_generation",
+    "vllm.v1.engine.async_llm:AsyncLLM.shutdown",
     "vllm.v1.engine.async_llm:AsyncLLM.update_weight_version",
     "vllm.v1.engine.exceptions:EngineDeadError",
 )
@@ -48,11 +65,17 @@ ASYNC_LLM = (
 
 WEIGHTS = (
     "vllm.distributed.weight_transfer.base:WeightTransferEngine",
+    "vllm.distributed.weight_transfer.base:WeightTransferInitInfo",
+    "vllm.distributed.weight_transfer.base:WeightTransferUpdateInfo",
     "vllm.distributed.weight_transfer.factory:WeightTransferEngineFactory._registry",
     "vllm.distributed.weight_transfer.factory:WeightTransferEngineFactory.register_engine",
     "vllm.lora.lora_model:LoRAModel.from_lora_tensors",
+    "vllm.lora.model_manager:LoRAModelManager.activate_adapter",
+    "vllm.lora.model_manager:LoRAModelManager.add_adapter",
+    "vllm.lora.model_manager:LoRAModelManager.remove_adapter",
     "vllm.lora.peft_helper:PEFTHelper.from_dict",
     "vllm.lora.peft_helper:PEFTHelper.validate_legal",
+    "vllm.lora.request:LoRARequest",
     "vllm.model_executor.model_loader.reload:finalize_layerwise_reload",
     "vllm.model_executor.model_loader.reload:initialize_layerwise_reload",
 )
@@ -60,16 +83,25 @@ WEIGHTS = (
 
 CPU = (
     "vllm._custom_ops:_supports_onednn",
-    "vllm.ir:ops.fused_add_rms_norm.register_impl",
-    "vllm.ir:ops.rms_norm.register_impl",
     "vllm.model_executor.layers.fused_moe.experts.cpu_moe:CPUUnquantizedExperts.apply",
     "vllm.model_executor.layers.fused_moe.experts.cpu_moe:CPUUnquantizedExperts.process_weights_after_loading",
     "vllm.model_executor.layers.utils:check_cpu_sgl_kernel",
-    "vllm.model_executor.parameter:BasevLLMParameter.__torch_function__",
     "vllm.v1.attention.backend:MultipleOf",
     "vllm.v1.attention.backends.cpu_attn:CPUAttentionBackend.get_supported_kernel_block_sizes",
 )
 """Used by ``cpu_patches`` and ``weights.cpu_experts``, on a CPU only."""
+
+CPU_SPEED = (
+    "vllm.engine.arg_utils:EngineArgs.ir_op_priority",
+    "vllm.ir:ops.fused_add_rms_norm.impls",
+    "vllm.ir:ops.fused_add_rms_norm.register_impl",
+    "vllm.ir:ops.rms_norm.impls",
+    "vllm.ir:ops.rms_norm.register_impl",
+    "vllm.model_executor.parameter:BasevLLMParameter.__torch_function__",
+    "vllm._custom_ops:torch.ops._C.fused_add_rms_norm.default",
+    "vllm._custom_ops:torch.ops._C.rms_norm.default",
+)
+"""Used by ``cpu_patches``, which does without them."""
 
 
 class NamesMissing(ImportError):
@@ -85,7 +117,7 @@ def _exists(name: str) -> bool:
     module, path = name.split(":")
     try:
         found: object = import_module(module)
-    except ImportError:
+    except Exception:  # noqa: BLE001 - a module that cannot be imported may raise anything
         return False
     for part in path.split("."):
         fields = getattr(found, "__annotations__", {})

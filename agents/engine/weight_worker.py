@@ -8,6 +8,9 @@ registers the backend and applies ``cpu_patches``. On a CPU parameters are plain
 vLLM's layer-wise reload prepares the weights for its kernels, as in vLLM's own backends.
 """
 
+import multiprocessing
+import os
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -114,7 +117,15 @@ class WorkerExtension:
         self.weight_transfer_engine.receive_adapter(UpdateInfo(**update_info))
 
 
+def _end_with(parent: Any) -> None:
+    parent.join()
+    os._exit(1)
+
+
 if BACKEND not in WeightTransferEngineFactory._registry:
     WeightTransferEngineFactory.register_engine(BACKEND, Receivers)
 if current_platform.is_cpu():
     cpu_patches.apply()
+if (parent := multiprocessing.parent_process()) is not None:
+    # A killed actor cannot end the processes of vLLM, which hold the model.
+    threading.Thread(target=_end_with, args=(parent,), name="end with the engine", daemon=True).start()

@@ -168,7 +168,7 @@ class LearnerConfig(Section):
     time."""
     optimizer_offload: bool = False
     """Keep AdamW's moments in the host's memory between optimizer steps: 8 bytes per trained parameter less on the GPU
-    while it holds activations, two copies of them per step. Needs `device = "cuda"`."""
+    while it holds activations, two copies of them per step. Needs `device = "cuda"`. The format warm-up does not."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Data type of the forward and backward pass; weights, gradients and the optimizer stay in float32."""
     lora: LoraConfig | None = None
@@ -184,7 +184,7 @@ class LearnerConfig(Section):
     own."""
 
     @model_validator(mode="after")
-    def _has_ranks(self) -> Self:
+    def _fits_the_device(self) -> Self:
         if self.backend == "local" and self.num_ranks > 1:
             raise ValueError(
                 f'`num_ranks` is {self.num_ranks}, and the backend `local` has one: set `learner.backend = "fsdp"`'

@@ -77,6 +77,11 @@ class LearnerMemory:
         """Bytes of AdamW's moments."""
         return MOMENTS * FLOAT32 * self.trained // self.config.learner.num_ranks
 
+    @property
+    def _offloads(self) -> bool:
+        """Whether the moments are on the GPU in the optimizer step alone; those of the format warm-up always are."""
+        return self.config.learner.optimizer_offload and not self.config.sft_warmup.steps
+
     @cached_property
     def parts(self) -> dict[str, int]:
         """Bytes by part, at the moment of the peak."""
@@ -104,7 +109,7 @@ class LearnerMemory:
             copies += 2 + MOMENTS
         return {
             "weights": weights - self._saved_by_frozen + adapter,
-            "optimizer": 0 if config.learner.optimizer_offload else self.moments,
+            "optimizer": 0 if self._offloads else self.moments,
             "other models": copies * weights,
         }
 
@@ -128,7 +133,7 @@ class LearnerMemory:
             "gradients": all_gradients,
             "trust region": all_gradients if learner.max_kl else 0,
         }
-        if learner.optimizer_offload:
+        if self._offloads:
             step["optimizer"] = self.moments
         per_layer = layer_bytes(shape, self.dtype) * work.tokens
         kept = shape.layers * per_layer

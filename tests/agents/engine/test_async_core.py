@@ -79,19 +79,38 @@ def test_an_aborted_request_ends_and_the_counters_count(engine: Any, run: Any) -
 
 
 @pytest.mark.soak
+def test_the_death_of_vllm_ends_a_call_that_waits_for_it(engine: Any, run: Any) -> None:
+    async def scenario() -> None:
+        _, child = await processes(engine)
+        child.suspend()
+        call = engine.use_loaded_weights.remote(31)
+        await asyncio.sleep(0.5)
+        child.kill()
+        async with asyncio.timeout(30):
+            with pytest.raises(RayActorError):
+                await call
+
+    run(scenario())
+
+
+async def processes(engine: Any) -> tuple[psutil.Process, psutil.Process]:
+    """Return the process of the actor, once it is up, and that of vLLM."""
+    async with asyncio.timeout(90):
+        while True:
+            try:
+                parent = psutil.Process(dict(await engine.info.remote())["pid"])
+                break
+            except RayActorError:
+                await asyncio.sleep(0.5)
+    return parent, next(one for one in parent.children(recursive=True) if "EngineCore" in one.name())
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("victim", ["vLLM's process", "the actor"])
 def test_neither_process_outlives_the_other(engine: Any, run: Any, victim: str) -> None:
     async def scenario() -> None:
-        async with asyncio.timeout(60):
-            while True:  # the engine of the test before restarts
-                try:
-                    info = dict(await engine.info.remote())
-                    break
-                except RayActorError:
-                    await asyncio.sleep(0.5)
+        parent, child = await processes(engine)
         await engine.use_loaded_weights.remote(1)
-        parent = psutil.Process(info["pid"])
-        child = next(one for one in parent.children(recursive=True) if "EngineCore" in one.name())
         client = PolicyClient([engine])
         await client.generate("one", [5, 6, 7], 4, 60)
         waiting = asyncio.ensure_future(client.generate("two", [5, 6, 7], 900, 60))

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 from turnwise.agents.engine.actor import ENVIRONMENT
-from turnwise.agents.engine.vllm_names import ASYNC_LLM, CPU, ENGINE_CORE, WEIGHTS
+from turnwise.agents.engine.vllm_names import ASYNC_LLM, CPU, CPU_SPEED, ENGINE_CORE, WEIGHTS
 
 pytestmark = pytest.mark.slow
 
-NAMES = (*ENGINE_CORE, *ASYNC_LLM, *WEIGHTS, *CPU)
+NAMES = (*ENGINE_CORE, *ASYNC_LLM, *WEIGHTS, *CPU, *CPU_SPEED)
 GONE = (
     "vllm.v1.engine.core:EngineCore.no_such_method",
     "vllm.v1.engine.core:NoSuchClass.step",

@@ -22,10 +22,12 @@ def test_a_trust_region_keeps_one_more_copy_during_the_step() -> None:
 
 def test_offloaded_moments_count_during_the_step_only() -> None:
     shape = small_shape()
-    learner = {"device": "cuda", "optimizer_offload": True}
+    learner, warmup = {"device": "cuda", "optimizer_offload": True}, {"steps": 10}
     work = Workload(tokens=20_000, trained_tokens=20_000, is_split=True)
-    assert "optimizer" not in LearnerMemory(shape, run_config(learner=learner), work).parts
-    at_step = LearnerMemory(shape, run_config(learner=learner), Workload(1, 1, is_split=False)).parts
+    without = run_config(learner=learner, sft_warmup={"steps": 0})
+    assert "optimizer" not in LearnerMemory(shape, without, work).parts
+    assert "optimizer" in LearnerMemory(shape, run_config(learner=learner, sft_warmup=warmup), work).parts
+    at_step = LearnerMemory(shape, without, Workload(1, 1, is_split=False)).parts
     assert at_step["optimizer"] == 8 * shape.parameters
 
 

@@ -1,4 +1,4 @@
-"""AdamW's moments in the host's memory, but during the optimizer step."""
+"""AdamW's moments in the host's memory, except during the optimizer step."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

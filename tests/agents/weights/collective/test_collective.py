@@ -7,6 +7,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
 from typing import Any
 
 import pytest
@@ -21,7 +22,8 @@ from turnwise.agents.weights.source import ParameterSource
 
 BUCKET_BYTES = 4096
 CPU = torch.device("cpu")
-FORK = multiprocessing.get_context("fork")
+SPAWN = multiprocessing.get_context("spawn")
+"""A fork of this process, which has gloo's threads, may find a lock of theirs taken for ever."""
 
 
 @pytest.fixture
@@ -48,6 +50,30 @@ def executor() -> Iterator[ThreadPoolExecutor]:
 
 def receive(receiver: CollectiveReceiver, offer: dict[str, Any]) -> dict[str, Tensor]:
     return dict(receiver.receive(offer))
+
+
+def die_as_the_engine(offer: dict[str, Any], cause: signal.Signals, ready: Connection) -> None:
+    """Receive one bucket, then die."""
+    received = CollectiveReceiver(0, CPU).receive(offer)
+    ready.send("ready")
+    next(received)
+    os.kill(os.getpid(), cause)
+
+
+def die_as_the_learner(names: list[str], offers: Connection) -> None:
+    """Die while the second bucket is gathered."""
+    values = {name: torch.zeros(BUCKET_BYTES // 4) for name in names}
+    gathered = []
+
+    def whole(value: Tensor) -> Tensor:
+        gathered.append(value)
+        if len(gathered) == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return value
+
+    sender = CollectiveSender(ParameterSource(values.items(), whole), Link(), BUCKET_BYTES)
+    offers.send(sender.offer(0, "first"))
+    sender.send(0)
 
 
 def equal(found: dict[str, Tensor], weights: dict[str, Tensor]) -> bool:
@@ -169,13 +195,10 @@ def test_a_lost_engine_ends_the_transfer_and_its_next_incarnation_is_served(
 
     sender = CollectiveSender(ParameterSource(values.items(), whole), Link(), bucket_bytes=4 << 20)
 
-    def play(offer: dict[str, Any]) -> None:
-        received = CollectiveReceiver(0, CPU).receive(offer)
-        next(received)
-        os.kill(os.getpid(), cause)
-
-    engine = FORK.Process(target=play, args=(sender.offer(0, "first"),))
+    near, far = SPAWN.Pipe()
+    engine = SPAWN.Process(target=die_as_the_engine, args=(sender.offer(0, "first"), cause, far))
     engine.start()
+    assert near.recv() == "ready"
     assert lost(lambda: sender.send(0)) < 10
     assert gathered == [float(index) for index in range(16)], "other ranks wait for this one to gather"
     engine.kill()
@@ -194,19 +217,8 @@ def test_an_engine_that_never_joins_is_lost(monkeypatch: pytest.MonkeyPatch, sen
 
 @pytest.mark.chaos
 def test_the_death_of_the_learner_ends_the_receipt(monkeypatch: pytest.MonkeyPatch, weights: dict[str, Tensor]) -> None:
-    near, far = FORK.Pipe()
-
-    def play() -> None:
-        def whole(value: Tensor) -> Tensor:
-            if value.dtype == torch.bfloat16:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return value
-
-        sender = CollectiveSender(ParameterSource(weights.items(), whole), Link(), BUCKET_BYTES)
-        far.send(sender.offer(0, "first"))
-        sender.send(0)
-
-    learner = FORK.Process(target=play)
+    near, far = SPAWN.Pipe()
+    learner = SPAWN.Process(target=die_as_the_learner, args=(list(weights), far))
     learner.start()
     offer = near.recv()
     start = time.monotonic()

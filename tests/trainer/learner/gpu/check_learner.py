@@ -218,7 +218,7 @@ class Checks:
         return {"difference": found}
 
     def optimizer_offload(self) -> dict[str, float]:
-        """With its moments in the host's memory, the optimizer trains the same weights and needs less memory."""
+        """With its moments in the host's memory, the optimizer trains the same weights and keeps none on the GPU."""
         from turnwise.trainer.learner.optimization.adamw_state import optimizer_tensors
 
         learners = self.learner(), self.learner(optimizer_offload=True)
@@ -247,7 +247,7 @@ class Checks:
         """One rank of FSDP2 trains the same weights, and its checkpoint resumes in one process."""
         from turnwise.trainer.learner.backends.rank import LearnerRank, RankSpec
 
-        settings = self.config.model_copy(update={"backend": "fsdp"}).model_dump(mode="json")
+        settings = self.config.model_copy(update={"backend": "fsdp", "optimizer_offload": True}).model_dump(mode="json")
         rank = LearnerRank(0, 1)
         rank.connect(rank.listen(), RankSpec(str(self.model), settings, self.loss, {"name": "recompute"}, 0.7))
         one = self.learner()
