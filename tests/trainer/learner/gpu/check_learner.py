@@ -247,7 +247,8 @@ class Checks:
         """One rank of FSDP2 trains the same weights, and its checkpoint resumes in one process."""
         from turnwise.trainer.learner.backends.rank import LearnerRank, RankSpec
 
-        settings = self.config.model_copy(update={"backend": "fsdp", "optimizer_offload": True}).model_dump(mode="json")
+        changes = {"backend": "fsdp", "optimizer_offload": self.device == "cuda"}
+        settings = self.config.model_copy(update=changes).model_dump(mode="json")
         rank = LearnerRank(0, 1)
         rank.connect(rank.listen(), RankSpec(str(self.model), settings, self.loss, {"name": "recompute"}, 0.7))
         one = self.learner()
