@@ -17,6 +17,7 @@ Prints one JSON line last:
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -143,9 +144,9 @@ def main() -> None:
                         **found,
                         "curve": points,
                     }
-                    times[system].append(found[f"seconds_to_{GOALS[0]}"] or limit)
+                    times[system].append(found[f"seconds_to_{GOALS[0]}"] or math.inf)
             ours, theirs = (statistics.median(times[name]) for name in ("turnwise", "trl"))
-            ratios[world] = round(theirs / ours, 2) if ours < limits["turnwise"] else None
+            ratios[world] = None if ours == math.inf else round(min(theirs, limits["trl"]) / ours, 2)
     capped = [one for one, run in runs.items() if run[f"seconds_to_{GOALS[0]}"] is None]
     summary = {f"{world}_ratio": ratio for world, ratio in ratios.items()}
     print(json.dumps({"benchmark": "versus_trl", **summary, "capped": capped, **runs}))

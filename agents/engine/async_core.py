@@ -98,6 +98,8 @@ class AsyncCore:
 
     def shutdown(self) -> None:
         """End the child process."""
+        if self._watch is not None:
+            self._watch.cancel()
         self._llm.shutdown(timeout=10)
 
     async def _prepare(self) -> None:
@@ -143,7 +145,7 @@ class AsyncCore:
             self._on_death()
             return
         except Exception as error:  # noqa: BLE001 - the client of the request raises it
-            done(failed_completion(f"vLLM did not answer the request: {error!r}"))
+            done(failed_completion(f"vLLM did not answer the request: {error.__cause__ or error!r}"))
             return
         self.prompt_tokens += len(prompt)
         self.cached_tokens += output.num_cached_tokens or 0

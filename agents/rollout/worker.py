@@ -105,8 +105,14 @@ class RolloutWorker(ProfiledActor):
         return self._runner.slot_held_s(group) if self._runner is not None else 0.0
 
     async def ping(self) -> bool:
-        """Return True once the process is up."""
-        return True
+        """Return True once the process is up, and its node's path into the store is open.
+
+        Raises:
+            StoreError: the store, or its folder of large content, cannot be opened from here.
+        """
+        if self._runner is None:
+            self._start()
+        return bool(await nearest_writer(self._writers).ping.remote())
 
     async def close(self) -> None:
         """Close the environments and the engine client."""

@@ -41,14 +41,17 @@ class IpcSender:
         """Return the handle of each parameter; every transfer has new ones, because an engine returns what it opened.
 
         Raises:
-            TurnwiseError: the parameters are sharded.
+            TurnwiseError: a parameter is not on the GPU.
         """
         import torch
 
         handles = []
         for name, value in self._source:
             if not value.is_contiguous() or value.device.type != "cuda":
-                raise TurnwiseError(f"the weight transport `ipc` needs whole parameters on a GPU, and {name} is not")
+                raise TurnwiseError(
+                    f"the weight transport `ipc` needs contiguous parameters on the GPU, and `{name}` is none: set "
+                    "`learner.weight_transport` to `shm`"
+                )
             storage: Any = value.untyped_storage()
             fields = storage._share_cuda_()
             handles.append({"fields": [_as_text(one) for one in fields], "offset": value.storage_offset()})
@@ -83,7 +86,8 @@ class IpcReceiver:
         own = str(torch.cuda.get_device_properties(index).uuid)
         if own != offer["gpu"]:
             raise RuntimeError(
-                f"the engine is on GPU {own} and the learner on {offer['gpu']}; the weight transport `ipc` needs one"
+                f"the engine is on GPU {own} and the learner on {offer['gpu']}; the weight transport `ipc` needs one: "
+                "give both the same GPU, or set `learner.weight_transport` to `shm`"
             )
         storages: Any = torch.UntypedStorage
         for one, handle in zip(metadata_of(offer), offer["handles"], strict=True):
@@ -104,7 +108,7 @@ class IpcTransport:
         """Return the learner's side.
 
         Raises:
-            TurnwiseError: learner and engines do not share a GPU.
+            TurnwiseError: learner or engine is not on a GPU. Whether it is the same one shows in the first transfer.
         """
         return IpcSender(source, link)
 

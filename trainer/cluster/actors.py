@@ -49,8 +49,10 @@ class StoreAccess:
 
     client: StoreClient
     """The driver's path into the store."""
-    writers: Mapping[str, Any]
+    writers: dict[str, Any]
     """The ``StoreWriter`` actor of each node, by node id."""
+    start_writer: Callable[[str], Any] | None = None
+    """Starts the ``StoreWriter`` of a node; None if no further node has one."""
     own: Writer | None = None
     """The writer in this process, of a run without actors."""
 
@@ -70,16 +72,26 @@ class StoreAccess:
                 "every node of the Ray cluster has the label `turnwise=sandboxes`, and the actors of a run need a node "
                 "without it: start one with `ray start`"
             )
-        if database.engine.dialect.name == "sqlite":
+        is_sqlite = database.engine.dialect.name == "sqlite"
+        if is_sqlite:
             own = ray.get_runtime_context().get_node_id()
             nodes = [own if own in nodes else nodes[0]]
-        writers = {}
-        for node in nodes:
+
+        def start_writer(node: str) -> Any:
             options = {"num_cpus": 0, "max_restarts": -1, "max_concurrency": 64}
             on_node = NodeAffinitySchedulingStrategy(node, soft=True)
             actor = ray.remote(StoreWriter).options(**options, scheduling_strategy=on_node)
-            writers[node] = actor.remote(database.url, database.blobs.folder, logs)
-        return cls(StoreClient(send_to(nearest_writer(writers)), database.blobs), writers)
+            return actor.remote(database.url, database.blobs.folder, logs)
+
+        writers = {node: start_writer(node) for node in nodes}
+        client = StoreClient(send_to(nearest_writer(writers)), database.blobs)
+        return cls(client, writers, None if is_sqlite else start_writer)
+
+    def writers_for(self, node: str) -> Mapping[str, Any]:
+        """Return all writers; a node that has none gets one first."""
+        if self.start_writer is not None and node not in self.writers:
+            self.writers[node] = self.start_writer(node)
+        return self.writers
 
     async def close(self) -> None:
         """Commit what is queued and stop."""
@@ -121,7 +133,8 @@ class Cluster:
             sandboxes = NodeSupervisor(config.name, config.sandboxes, logs)
             sandboxes.open()
             lease_from_run(config.name)
-        nodes = worker_nodes(config)
+        memories_mib = node_memories_mib(config.sandboxes)
+        nodes = fitting_workers(config, memories_mib, worker_nodes(config))
         spec = WorkerSpec(
             blobs=database.blobs.folder,
             blob_root=database.blobs.share(),
@@ -129,7 +142,7 @@ class Cluster:
             seed=config.seed,
             temperature=config.rollout.temperature,
             timeouts=config.rollout.timeouts,
-            concurrency=episode_slots(config, node_memories_mib(config.sandboxes), len(nodes)),
+            concurrency=episode_slots(config, memories_mib, len(nodes)),
             create_player=player_factory(config.rollout),
             sandboxes=config.name if sandboxes else "",
             logs=logs,
@@ -137,7 +150,8 @@ class Cluster:
         worker = ray.remote(RolloutWorker)
         options = {"num_cpus": 0, "max_restarts": 0, "max_concurrency": 10_000}
         workers = WorkerPool(
-            lambda node: worker.options(**options, **on_node(node)).remote(spec, engines, store.writers), nodes
+            lambda node: worker.options(**options, **on_node(node)).remote(spec, engines, store.writers_for(node)),
+            nodes,
         )
         # Only this host reaches a store of SQLite, and the shares of workers in sandboxes are fixed.
         is_fixed = sandboxes is not None or database.engine.dialect.name == "sqlite"
@@ -147,7 +161,7 @@ class Cluster:
     def offline(cls, database: Database) -> Self:
         """Return the cluster of a run that plays nothing: no actors, and this process writes. Needs no Ray."""
         writer = Writer(database)
-        store = StoreAccess(StoreClient(writer.run, database.blobs), {}, writer)
+        store = StoreAccess(StoreClient(writer.run, database.blobs), {}, own=writer)
         return cls(EngineGroup([]), WorkerPool(lambda _: None, []), store, None)
 
     async def ready(self) -> None:
@@ -201,6 +215,12 @@ def player_factory(rollout: RolloutConfig) -> PolicyPlayerFactory:
     return partial(thinking_player, max_thought_tokens=rollout.max_thought_tokens, request=rollout.action_request)
 
 
+def fitting_workers(config: RunConfig, memories_mib: Sequence[int], nodes: Sequence[str]) -> list[str]:
+    """Return those of ``nodes``, one per worker, that ``episode_slots`` has an episode for, but at least one."""
+    fitting = _fitting_episodes(config, memories_mib)
+    return list(nodes[: max(1, min(fitting.values(), default=len(nodes)))])
+
+
 def episode_slots(config: RunConfig, memories_mib: Sequence[int], workers: int) -> dict[str, int]:
     """Return how many episodes each of ``workers`` runs at once in each environment.
 
@@ -208,14 +228,21 @@ def episode_slots(config: RunConfig, memories_mib: Sequence[int], workers: int) 
     ``sandboxes.max_per_node`` and by the memory for sandboxes of each node, ``memories_mib``. Otherwise episodes could
     wait for sandboxes that only other waiting episodes return.
     """
-    sandboxed = [one.id for one in config.environments if any_sandboxed([one.id])]
-    shares = workers * max(1, len(sandboxed))
+    fitting = _fitting_episodes(config, memories_mib)
 
     def slots(one: EnvironmentConfig) -> int:
-        if one.id not in sandboxed:
-            return one.concurrency
-        size_mib = sandbox_memory_mib(one.id)
-        per_node = [min(config.sandboxes.max_per_node, memory // size_mib) for memory in memories_mib]
-        return min(one.concurrency, max(1, sum(count // SANDBOXES_PER_EPISODE for count in per_node) // shares))
+        return min(one.concurrency, max(1, fitting[one.id] // workers)) if one.id in fitting else one.concurrency
 
     return {env_key_of(one.id, one.options): slots(one) for one in config.environments}
+
+
+def _fitting_episodes(config: RunConfig, memories_mib: Sequence[int]) -> dict[str, int]:
+    """Return how many episodes of each environment with sandboxes fit into all nodes at once, in equal shares."""
+    sandboxed = [one.id for one in config.environments if any_sandboxed([one.id])]
+
+    def episodes(env_id: str) -> int:
+        size_mib = sandbox_memory_mib(env_id)
+        per_node = [min(config.sandboxes.max_per_node, memory // size_mib) for memory in memories_mib]
+        return sum(count // SANDBOXES_PER_EPISODE for count in per_node) // len(sandboxed)
+
+    return {env_id: episodes(env_id) for env_id in sandboxed}

@@ -169,6 +169,17 @@ class RunConfig(AlgorithmSet):
         return self
 
     @model_validator(mode="after")
+    def _suits_ipc(self) -> Self:
+        shared = self.learner.backend == "local" and self.learner.device != "cpu" and self.rollout.num_engines == 1
+        if self.learner.weight_transport == "ipc" and not (shared and self.engine.tensor_parallel_size == 1):
+            raise ValueError(
+                '`learner.weight_transport = "ipc"` needs one engine on the GPU of the learner: set `learner.backend` '
+                "to `local`, `learner.device` to `cuda`, `rollout.num_engines` to 1 and `engine.tensor_parallel_size` "
+                "to 1, or choose another transport"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _suits_lora(self) -> Self:
         if self.learner.lora is not None and self.advantage.needs_token_model:
             raise ValueError(

@@ -34,9 +34,10 @@ class Flow:
 def expected_flow(config: RunConfig) -> Flow:
     """Return what is in flight; offline, nothing is."""
     rollout = config.rollout
-    slots = rollout.workers_per_node * sum(one.concurrency for one in config.environments)
     groups = min(rollout.max_concurrent_groups, (rollout.max_staleness + 1) * rollout.groups_per_batch)
-    episodes = min(groups * rollout.group_size, slots)
+    episodes = groups * rollout.group_size
+    if config.ray_address is None:
+        episodes = min(episodes, rollout.workers_per_node * sum(one.concurrency for one in config.environments))
     if config.is_offline:
         groups = episodes = 0
     return Flow(

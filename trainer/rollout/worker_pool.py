@@ -3,11 +3,12 @@
 * A worker that died or stopped answering is killed and replaced at once; its groups go back to the caller.
 * A worker that abandoned a hung environment thread is drained: it gets no new groups, is replaced at once, and is
   killed when its last group returns.
-* Each node of the cluster has its workers: they are started when it joins, and drained when it leaves.
+* Each node of the cluster has its workers: they get groups once they answer, and are drained when their node leaves.
 """
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,10 @@ LOG = logging.getLogger(__name__)
 
 CHECK_INTERVAL_S = 10.0
 """Seconds between two checks of a worker that plays a group, and of the nodes of the cluster."""
+START_TIMEOUT_S = 120.0
+"""Seconds in which a worker on a node that joins must answer."""
+RETRY_INTERVAL_S = 60.0
+"""Pause after a worker on such a node did not."""
 CANCEL_TIMEOUT_S = 30.0
 """Seconds in which workers record the cancellation of their episodes."""
 CLOSE_TIMEOUT_S = 10.0
@@ -55,6 +60,8 @@ class WorkerPool:
         self.replaced = 0
         """Workers replaced so far."""
         self._following: asyncio.Task[None] | None = None
+        self._left_out: dict[str, float] = {}
+        """Nodes on which no worker could start, and when to try again."""
 
     @property
     def actors(self) -> list[Any]:
@@ -75,6 +82,8 @@ class WorkerPool:
         except TimeoutError:
             raise TurnwiseError(f"the rollout workers did not start within {timeout_s:g} s") from None
         except ray.exceptions.RayError as error:
+            if isinstance(cause := getattr(error, "cause", None), TurnwiseError):
+                raise cause from None
             raise TurnwiseError(f"a rollout worker could not start: {str(error).strip().splitlines()[-1]}") from error
 
     def follow(self, nodes: Callable[[], Sequence[str]]) -> None:
@@ -90,28 +99,51 @@ class WorkerPool:
             await asyncio.sleep(CHECK_INTERVAL_S)
             try:
                 wanted = sorted(await asyncio.to_thread(nodes))
+                if wanted and wanted == before:
+                    await self.place(wanted)
+                before = wanted
             except Exception:  # Ray's head may be away for a moment, and raises many types
-                LOG.exception("the nodes of the cluster are unknown")
-                continue
-            if wanted and wanted == before:
-                self.place(wanted)
-            before = wanted
+                LOG.exception("the workers do not follow the nodes of the cluster; they are compared again")
 
-    def place(self, nodes: Sequence[str]) -> None:
-        """Drain the workers on other nodes, and start those that are missing."""
+    async def place(self, nodes: Sequence[str]) -> None:
+        """Start the workers that ``nodes`` lacks, and drain those on other nodes, but never all.
+
+        A worker that does not answer within ``START_TIMEOUT_S`` is killed. Its node is tried again later.
+        """
         missing = Counter(nodes)
-        for worker in list(self._workers):
+        leaving = []
+        for worker in self._workers:
             if missing[worker.node]:
                 missing[worker.node] -= 1
-                continue
-            LOG.info("a rollout worker is drained", extra={"node": worker.node})
-            worker.draining = True
-            self._workers.remove(worker)
-            if not worker.running:
-                _kill(worker)
-        for node in missing.elements():
-            LOG.info("a rollout worker is started", extra={"node": node})
-            self._workers.append(_Worker(self._start(node), node))
+            else:
+                leaving.append(worker)
+        now = time.monotonic()
+        joining = [node for node in missing.elements() if self._left_out.get(node, now) <= now]
+        started = await asyncio.to_thread(lambda: [_Worker(self._start(node), node) for node in joining])
+        await asyncio.gather(*map(self._join, started))
+        for worker in leaving:
+            if worker in self._workers and len(self._workers) > 1:
+                LOG.info("a rollout worker is drained", extra={"node": worker.node})
+                worker.draining = True
+                self._workers.remove(worker)
+                if not worker.running:
+                    _kill(worker)
+
+    async def _join(self, worker: _Worker) -> None:
+        """Give groups to a worker that has started, or kill it."""
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                await worker.actor.ping.remote()
+        except asyncio.CancelledError:
+            _kill(worker)
+            raise
+        except Exception:  # whatever its constructor raised
+            _kill(worker)
+            self._left_out[worker.node] = time.monotonic() + RETRY_INTERVAL_S
+            LOG.exception("a rollout worker could not start", extra={"node": worker.node})
+        else:
+            LOG.info("a rollout worker has started", extra={"node": worker.node})
+            self._workers.append(worker)
 
     async def play(
         self,
@@ -143,7 +175,7 @@ class WorkerPool:
             if isinstance(error.cause, TurnwiseError):
                 raise error.cause from None
             raise
-        except (ray.exceptions.RayActorError, TimeoutError) as error:
+        except (ray.exceptions.RayActorError, ray.exceptions.ActorUnschedulableError, TimeoutError) as error:
             self._replace(worker)
             _kill(worker)
             reason = str(error) or f"no answer for {timeout_s:g} s"

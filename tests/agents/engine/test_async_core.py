@@ -14,6 +14,7 @@ import torch
 from ray.exceptions import RayActorError
 from transformers import AutoModelForCausalLM
 from turnwise.agents.engine import actor
+from turnwise.agents.engine.async_core import WATCH_INTERVAL_S
 from turnwise.agents.engine.client import PolicyClient
 from turnwise.agents.engine.config import EngineConfig
 from turnwise.agents.tiny_model import new_model
@@ -121,5 +122,22 @@ def test_neither_process_outlives_the_other(engine: Any, run: Any, victim: str) 
         await asyncio.to_thread(psutil.wait_procs, [parent, child], timeout=30)
         assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in (parent, child))
         await client.close()
+
+    run(scenario())
+
+
+def test_a_stop_does_not_look_like_a_death(engine: Any, run: Any) -> None:
+    async def scenario() -> None:
+        async with asyncio.timeout(90):
+            while True:
+                try:
+                    await engine.use_loaded_weights.remote(1)
+                    before = dict(await engine.info.remote())
+                    break
+                except RayActorError:
+                    await asyncio.sleep(0.5)
+        await engine.stop.remote()
+        await asyncio.sleep(3 * WATCH_INTERVAL_S)
+        assert dict(await engine.info.remote())["incarnation"] == before["incarnation"]
 
     run(scenario())

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 from turnwise.agents.players.policy import policy_player
-from turnwise.trainer.cluster.actors import episode_slots, player_factory
+from turnwise.trainer.cluster.actors import episode_slots, fitting_workers, player_factory
 from turnwise.trainer.config.errors import ConfigError
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.sections import RolloutConfig
@@ -46,3 +46,23 @@ def test_episodes_with_sandboxes_fit_into_the_nodes(max_per_node: int, memories_
         }
     )
     assert list(episode_slots(config, memories_mib, 2).values()) == [slots]
+
+
+@pytest.mark.parametrize(("concurrent", "workers"), [(8, 4), (2, 1), (1, 1), (32, 16)])
+def test_no_worker_is_started_for_which_no_sandbox_is_left(concurrent: int, workers: int) -> None:
+    """Otherwise each holds one sandbox, and all wait for the one that grades."""
+    config = parse_config(
+        {
+            "name": "r",
+            "environments": [{"id": "turnwise/TinyWeb-v0", "concurrency": 50}],
+            "sandboxes": {"max_per_node": concurrent},
+        }
+    )
+    nodes = ["one"] * 16
+    assert len(fitting_workers(config, [100_000], nodes)) == workers
+    assert sum(episode_slots(config, [100_000], workers).values()) * workers <= max(1, concurrent // 2)
+
+
+def test_workers_without_sandboxes_are_as_many_as_configured() -> None:
+    config = parse_config({"name": "r", "environments": [{"id": "turnwise/TextSite-v0"}]})
+    assert fitting_workers(config, [], ["one", "two"]) == ["one", "two"]

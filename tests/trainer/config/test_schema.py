@@ -185,9 +185,24 @@ def test_two_configurations_share_no_component() -> None:
             {"learner": {"lora": {}}, "advantage": {"name": "prime"}},
             "`advantage` `prime` trains all weights of a separate model, which `learner.lora` keeps frozen",
         ),
+        ({"learner": {"weight_transport": "ipc"}}, "needs one engine on the GPU of the learner"),
+        (
+            {
+                "learner": {"weight_transport": "ipc", "device": "cuda"},
+                "engine": {"tensor_parallel_size": 1},
+                "rollout": {"num_engines": 2},
+            },
+            "`rollout.num_engines` to 1",
+        ),
     ],
     ids=str,
 )
 def test_a_learner_that_cannot_train_the_method_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
         parse_config(MINIMAL | changes)
+
+
+def test_ipc_suits_one_engine_on_the_gpu_of_the_learner() -> None:
+    learner = {"weight_transport": "ipc", "device": "cuda"}
+    config = parse_config(MINIMAL | {"learner": learner, "engine": {"tensor_parallel_size": 1}})
+    assert config.learner.weight_transport == "ipc"

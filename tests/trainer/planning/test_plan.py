@@ -120,8 +120,11 @@ def test_staleness_is_bounded_by_the_groups_in_flight_and_by_the_limit() -> None
 
 
 def test_tokens_in_flight_are_bounded_by_the_slots_of_the_environments() -> None:
-    flow = expected_flow(run_config(environments=[{"id": "a", "concurrency": 10}], rollout={"workers_per_node": 2}))
+    environments, rollout = [{"id": "a", "concurrency": 10}], {"workers_per_node": 2}
+    flow = expected_flow(run_config(environments=environments, rollout=rollout))
     assert (flow.episodes, flow.tokens) == (20, 20 * 1024)
+    elsewhere = run_config(environments=environments, rollout=rollout, ray_address="10.0.0.1:6379")
+    assert expected_flow(elsewhere).episodes > 20, "the number of nodes is unknown"
 
 
 def test_a_run_is_refused_only_if_it_certainly_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,3 +87,78 @@ def test_a_worker_is_lost_by_a_playing_member_not_by_a_queued_one(
         await pool.close()
 
     asyncio.run(scenario())
+
+
+class Broken(Slow):
+    """A worker of a node on which it cannot start."""
+
+    def __init__(self) -> None:
+        raise OSError("no model folder here")
+
+
+def test_a_node_on_which_no_worker_starts_gets_no_groups(
+    ray: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(worker_pool, "CHECK_INTERVAL_S", 0.3)
+    good, broken = (ray.remote(one).options(num_cpus=0, max_concurrency=100) for one in (Slow, Broken))
+    started: list[str] = []
+
+    def start(node: str) -> Any:
+        started.append(node)
+        return broken.remote() if node == "broken" else good.remote(0.0, 0.5, False)
+
+    async def scenario() -> None:
+        pool = WorkerPool(start, ["good"])
+        await pool.ready(60)
+        playing = asyncio.ensure_future(pool.play(group(site()), [(0, 0)], 60))
+        await pool.place(["good", "broken"])
+        await pool.place(["good", "broken"])
+        assert started == ["good", "broken"], "it is tried again a minute later"
+        assert len(pool.actors) == 1
+        assert "no model folder here" in caplog.text
+        (outcome,) = await playing
+        assert outcome.status is Status.COMPLETED
+        await pool.place(["good", "other"])
+        assert len(pool.actors) == 2
+        await pool.close()
+
+    asyncio.run(scenario())
+
+
+def test_the_last_worker_stays_until_another_answers(ray: Any) -> None:
+    good, broken = (ray.remote(one).options(num_cpus=0, max_concurrency=100) for one in (Slow, Broken))
+
+    async def scenario() -> None:
+        pool = WorkerPool(lambda node: broken.remote() if node == "broken" else good.remote(0.0, 0.1, False), ["left"])
+        await pool.ready(60)
+        (last,) = pool.actors
+        await pool.place(["broken"])
+        assert pool.actors == [last]
+        await pool.place(["joined"])
+        assert len(pool.actors) == 1
+        assert pool.actors != [last]
+        await pool.close()
+
+    asyncio.run(scenario())
+
+
+def test_the_workers_follow_again_after_ray_raised(ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_pool, "CHECK_INTERVAL_S", 0.1)
+    remote = ray.remote(Slow).options(num_cpus=0, max_concurrency=100)
+    failures = ["no answer from Ray's head"]
+
+    def start(node: str) -> Any:
+        if node == "joined" and failures:
+            raise ConnectionError(failures.pop())
+        return remote.remote(0.0, 0.1, False)
+
+    async def scenario() -> None:
+        pool = WorkerPool(start, ["here"])
+        pool.follow(lambda: ["here", "joined"])
+        async with asyncio.timeout(60):
+            while len(pool.actors) < 2:
+                await asyncio.sleep(0.05)
+        assert not failures
+        await pool.close()
+
+    asyncio.run(scenario())

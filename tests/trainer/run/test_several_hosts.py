@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnwise.agents.placement import on_node
+from turnwise.agents.placement import on_node, own_node
 from turnwise.errors import TurnwiseError
 from turnwise.store.database import open_database
 from turnwise.store.queries import list_runs
@@ -69,6 +69,9 @@ def test_each_node_of_a_cluster_has_a_writer(cluster: Any, tmp_path: Path) -> No
         access = StoreAccess.start(database, None)
         hosts = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
         assert sorted(hosts[node] for node in access.writers) == ["127.0.0.1", "127.0.0.3"]
+        joined = cluster.add_node(**SMALL, node_ip_address="127.0.0.4").node_id
+        assert list(access.writers_for(joined))[-1] == joined
+        assert len(access.writers_for(joined)) == 3, "a node has one writer"
         for writer in access.writers.values():
             assert await writer.ping.remote()
         await RunStore("r", database, access.client).create(config={}, config_hash="", kind="eval", code_version="")
@@ -82,7 +85,7 @@ def test_each_node_of_a_cluster_has_a_writer(cluster: Any, tmp_path: Path) -> No
 
 
 class Worker:
-    """A rollout worker that only tells its node."""
+    """A rollout worker that returns its node."""
 
     async def ping(self) -> bool:
         return True
@@ -91,6 +94,9 @@ class Worker:
         import ray
 
         return ray.get_runtime_context().get_node_id()
+
+    async def own_node(self) -> str:
+        return own_node()
 
     async def close(self) -> None:
         """Do nothing: it holds no environment."""
@@ -120,6 +126,7 @@ def test_workers_follow_the_nodes_that_join_and_leave(cluster: Any, monkeypatch:
         cluster.add_node(**SMALL, node_ip_address="127.0.0.2", labels={"turnwise": "sandboxes"})
         joined = cluster.add_node(**SMALL, node_ip_address="127.0.0.3")
         assert await nodes_of(pool, 4) == sorted([*head, joined.node_id, joined.node_id])
+        assert len({await one.own_node.remote() for one in pool.actors}) == 2
         cluster.remove_node(joined)
         assert await nodes_of(pool, 2) == head
         await pool.close()

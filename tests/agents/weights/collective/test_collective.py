@@ -23,7 +23,7 @@ from turnwise.agents.weights.source import ParameterSource
 BUCKET_BYTES = 4096
 CPU = torch.device("cpu")
 SPAWN = multiprocessing.get_context("spawn")
-"""A fork of this process, which has gloo's threads, may find a lock of theirs taken for ever."""
+"""A fork of this process, which has gloo's threads, may find a lock of theirs taken, and wait without end."""
 
 
 @pytest.fixture
@@ -198,6 +198,7 @@ def test_a_lost_engine_ends_the_transfer_and_its_next_incarnation_is_served(
     near, far = SPAWN.Pipe()
     engine = SPAWN.Process(target=die_as_the_engine, args=(sender.offer(0, "first"), cause, far))
     engine.start()
+    far.close()
     assert near.recv() == "ready"
     assert lost(lambda: sender.send(0)) < 10
     assert gathered == [float(index) for index in range(16)], "other ranks wait for this one to gather"
@@ -220,6 +221,7 @@ def test_the_death_of_the_learner_ends_the_receipt(monkeypatch: pytest.MonkeyPat
     near, far = SPAWN.Pipe()
     learner = SPAWN.Process(target=die_as_the_learner, args=(list(weights), far))
     learner.start()
+    far.close()
     offer = near.recv()
     start = time.monotonic()
     with pytest.raises(TransferFailed, match="failed, or took more than 60 s"):
