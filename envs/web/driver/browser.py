@@ -38,9 +38,11 @@ ARGUMENTS = [
 ]
 CLOSE_TIMEOUT_S = 3.0
 LAUNCH_TIMEOUTS_S = (15.0, 25.0)
-"""Limits of the first and the second start of Chromium. Together they are below the time in which the driver must
-start. A restart between episodes has a shorter limit.
+"""Limits of both attempts to start Chromium in a new sandbox. Together they are below the time in which the driver must
+start.
 """
+RESTART_TIMEOUTS_S = (4.0, 7.0)
+"""Limits of both attempts to start Chromium again, within the time that a step or an episode has for it."""
 MAX_KEPT_CONTEXTS = 6
 MAX_NODE_HEAP_MIB = 256
 """Heap of Playwright's Node process, which buffers the messages of pages."""
@@ -57,6 +59,8 @@ class Browser:
         self.processes = processes
         self.playwright: Playwright | None = None
         self.chromium: Any = None
+        self.launched = False
+        """Whether Chromium has started before."""
         self.context: Context | None = None
         self.kept: dict[str, Context] = {}
         """Contexts whose page may serve another episode in place, by address."""
@@ -89,7 +93,7 @@ class Browser:
 
     async def launch(self) -> None:
         """Start Chromium, and Playwright too if it is not running: a page that sends too many messages ends it."""
-        first, second = LAUNCH_TIMEOUTS_S
+        first, second = RESTART_TIMEOUTS_S if self.launched else LAUNCH_TIMEOUTS_S
         if self.playwright is None:
             self.playwright = await _start_playwright()
         try:
@@ -111,6 +115,7 @@ class Browser:
             )
 
         self.chromium = await self.processes.start(launch)
+        self.launched = True
 
     async def begin(self, width: int, height: int, reusable_for_url: str = "") -> bool:
         """End the current episode and start another one; return whether its page must still be opened.
