@@ -6,9 +6,13 @@ of a module are made once. Modules that start whole runs come first, because the
 """
 
 import os
+import warnings
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from turnwise.trainer.cluster.ray_patches import shut_ray_down, start_fewer_processes
 
 # A call after the end of Ray, from a thread or a finalizer, must fail and not start another one for later tests.
 os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
@@ -24,6 +28,21 @@ FIXTURES = {
 PARAMETERS = {"docker": "docker", "postgresql": "postgres"}
 """Parameters of tests and fixtures, and the mark that each stands for."""
 FIRST = ("chaos", "docker", "slow", "postgres")
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[Any]:
+    """Start Ray in this process for the tests of one module, which leave none to others."""
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import ray as module
+
+        shut_ray_down()
+        start_fewer_processes()
+        module.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield module
+    shut_ray_down()
 
 
 @pytest.hookimpl(tryfirst=True)

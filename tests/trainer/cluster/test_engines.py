@@ -4,8 +4,7 @@ import asyncio
 import os
 import signal
 import time
-import warnings
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,25 +21,11 @@ from turnwise.agents.weights.registry import transport
 from turnwise.agents.weights.source import ParameterSource
 from turnwise.trainer.cluster import engines
 from turnwise.trainer.cluster.engines import EngineGroup
-from turnwise.trainer.cluster.ray_patches import shut_ray_down, start_fewer_processes
 
 pytestmark = [pytest.mark.soak, pytest.mark.slow]
 
 TRANSFER_S = 1.0
 """Seconds by which the gathering of the weights is delayed."""
-
-
-@pytest.fixture(scope="module")
-def ray() -> Iterator[Any]:
-    os.environ.setdefault("RAY_worker_niceness", "0")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import ray as module
-
-        start_fewer_processes()
-        module.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-        yield module
-        shut_ray_down()
 
 
 class Slow:

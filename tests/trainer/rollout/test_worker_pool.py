@@ -2,14 +2,12 @@
 
 import asyncio
 import time
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from turnwise.records import Group, Outcome, Status
 from turnwise.tests.agents.players import group, site
-from turnwise.trainer.cluster.ray_patches import shut_ray_down, start_fewer_processes
 from turnwise.trainer.rollout import worker_pool
 from turnwise.trainer.rollout.worker_pool import WorkerLost, WorkerPool
 
@@ -41,21 +39,6 @@ class Slow:
 
     async def close(self) -> None:
         """Do nothing: it holds no environment."""
-
-
-@pytest.fixture(scope="module")
-def ray() -> Iterator[Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import ray as module
-
-        started = not module.is_initialized()
-        if started:
-            start_fewer_processes()
-            module.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    yield module
-    if started:
-        shut_ray_down()
 
 
 @pytest.mark.parametrize(

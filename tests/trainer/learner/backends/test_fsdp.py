@@ -1,9 +1,6 @@
 """Two ranks equal one: updates, checkpoints in both directions, published weights; a dead rank ends the update."""
 
 import mmap
-import os
-import warnings
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
@@ -20,7 +17,6 @@ from turnwise.tests.trainer.learner.train_samples import VOCABULARY, train_sampl
 from turnwise.trainer.algorithms.losses.base import PolicyLoss
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
-from turnwise.trainer.cluster.ray_patches import shut_ray_down, start_fewer_processes
 from turnwise.trainer.config.sections import LearnerConfig, LoraConfig
 from turnwise.trainer.learner.backends.fsdp import FsdpLearner
 from turnwise.trainer.learner.backends.local import Learner, NonFiniteLoss
@@ -36,20 +32,6 @@ LOCAL = LearnerConfig(
     activation_checkpointing=True,
 )
 FSDP = LOCAL.model_copy(update={"backend": "fsdp", "num_ranks": 2})
-
-
-@pytest.fixture(scope="module")
-def ray() -> Iterator[Any]:
-    os.environ.setdefault("RAY_worker_niceness", "0")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import ray as module
-
-        shut_ray_down()  # what an earlier test of this process may have left
-        start_fewer_processes()
-        module.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-        yield module
-        shut_ray_down()
 
 
 def written(learner: Learner | FsdpLearner) -> dict[str, Any]:
