@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ...sandbox import NodeLost, SandboxLease, SandboxLost, SandboxSpec
+from ...sandbox import SandboxError, SandboxLease, SandboxSpec
 from ..computer.driver_client import DriverClient, DriverProgram, Program, main_command
 from .site_server import SiteServer
 
@@ -45,7 +45,8 @@ class BrowserSession(DriverClient):
             if self.sandbox is not None:
                 server.start(self.sandbox, SITE_USER)
                 return
-        except (SandboxLost, NodeLost):
+        except SandboxError:
+            # An earlier episode may have filled the disk, among other damage.
             pass
         self.renew()
 

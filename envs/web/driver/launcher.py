@@ -84,8 +84,9 @@ def become(argv: list[str], ends: list[int]) -> None:
     for number in (READ_END, WRITE_END):
         os.set_inheritable(number, True)
     os.closerange(WRITE_END + 1, 256)
-    null = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1):
-        os.dup2(null, number)
     resource.setrlimit(resource.RLIMIT_DATA, (MAX_DATA_BYTES, MAX_DATA_BYTES))
+    # Chromium writes every message of a page to stderr, which in a file would fill the disk.
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
     os.execv(argv[0], argv)  # noqa: S606

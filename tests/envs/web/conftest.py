@@ -1,12 +1,14 @@
-"""The fixture of sandboxes with a browser."""
+"""Sandboxes with a browser, and the site of hostile pages."""
 
 import subprocess
 from collections.abc import Iterator
 
 import pytest
+from turnwise.envs.computer import driver_client
 from turnwise.sandbox import set_provider
 from turnwise.sandbox.images.reference import image_reference
 from turnwise.sandbox.provider import InProcessProvider
+from turnwise.tests.envs.web.hostile_site import STEP_TIMEOUT_S, HostileSite
 
 
 @pytest.fixture(scope="package")
@@ -20,3 +22,13 @@ def browsers() -> Iterator[None]:
     yield
     set_provider(None)
     provider.close()
+
+
+@pytest.fixture(scope="module")
+def site(browsers: None) -> Iterator[HostileSite]:
+    patched = pytest.MonkeyPatch()
+    patched.setattr(driver_client, "STEP_TIMEOUT_S", STEP_TIMEOUT_S)
+    made = HostileSite()
+    yield made
+    made.close()
+    patched.undo()

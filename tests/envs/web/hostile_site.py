@@ -1,10 +1,13 @@
 """A site of hostile pages, each harmful in a different way, and a harmless one."""
 
 import re
+import time
 from typing import Any
 
 from turnwise.envs.web.custom_site import CustomSiteEnv, FinalState, SiteTask
 
+STEP_TIMEOUT_S = 4.0
+"""Timeout of one action on these pages."""
 HEAD = "<!doctype html><title>page</title><h1>page</h1>"
 PAGES = {
     "harmless": "<a href=other.html>other</a><button onclick=\"document.title='pressed'\">press</button>",
@@ -145,3 +148,25 @@ def number_of(observation: object, line: str) -> int:
     found = re.search(r"\[(\d+)\] " + re.escape(line), str(observation))
     assert found, observation
     return int(found.group(1))
+
+
+def press(site: HostileSite, at: str) -> tuple[str, float]:
+    """Press the button or link of the page ``at``; return the observation and the seconds of the step."""
+    site.at = at
+    seen, _ = site.reset(seed=1)
+    began = time.monotonic()
+    after, reward, _, _, _ = site.step(
+        f"click({number_of(seen, 'button') if 'button' in str(seen) else number_of(seen, 'link')})"
+    )
+    assert reward == 0.0
+    return str(after), time.monotonic() - began
+
+
+def clean(site: HostileSite) -> None:
+    """Check that the next episode is a clean one."""
+    site.at = "harmless"
+    seen, _ = site.reset(seed=1)
+    after = str(site.step(f"click({number_of(seen, 'button')})")[0])
+    assert "'pressed'" in after
+    assert "!" not in after
+    assert "tab 1" not in after

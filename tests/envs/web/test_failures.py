@@ -1,0 +1,141 @@
+"""A failure of the browser, its driver, its sandbox or its node: what is an outcome, and what is repeated elsewhere."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from turnwise.envs.computer import driver_client
+from turnwise.envs.web.browser_session import BROWSER, BROWSER_USER, DRIVER_USER, SITE_USER, SOCKET
+from turnwise.envs.web.site_server import FILES
+from turnwise.sandbox import SandboxError, SandboxLost
+from turnwise.sandbox.errors import NodeLost
+from turnwise.tests.envs.web.hostile_site import HostileSite, clean, number_of, press
+
+pytestmark = pytest.mark.usefixtures("browsers")
+
+
+def test_a_lost_sandbox_is_not_an_outcome(site: HostileSite) -> None:
+    site.at = "harmless"
+    site.reset(seed=1)
+    assert site.browser.sandbox
+    subprocess.run(["docker", "kill", site.browser.sandbox.id], check=True, stdout=subprocess.DEVNULL)
+    with pytest.raises(SandboxLost):
+        site.step("noop(1)")
+    assert site.step('send_msg_to_user("right")')[1:3] == (0.0, True)
+    clean(site)
+
+
+def test_an_episode_starts_in_a_new_sandbox_after_one_has_filled_the_disk(site: HostileSite) -> None:
+    site.at = "harmless"
+    site.reset(seed=1)
+    full = site.browser.sandbox
+    assert full
+    # The next episode must not find room in place of this one's site.
+    full.exec(["mv", FILES, f"{FILES}-elsewhere"], timeout_s=5, user=SITE_USER)
+    filling = ["sh", "-c", "head -c 99999999 /dev/zero >/tmp/filling"]
+    assert b"No space" in full.exec(filling, timeout_s=20, user=BROWSER_USER).stderr
+    clean(site)
+    assert site.browser.sandbox is not full
+
+
+def test_messages_of_a_page_do_not_fill_the_disk(site: HostileSite) -> None:
+    press(site, "talks")
+    assert site.browser.sandbox
+    log = site.browser.sandbox.read(BROWSER.helpers[0].folder, timeout_s=5, user=BROWSER_USER)["log"]
+    assert len(log) < 1 << 16
+    clean(site)
+
+
+@pytest.fixture
+def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_client, "STEP_TIMEOUT_S", 1.0)
+
+
+@pytest.mark.soak
+def test_an_endless_page_is_an_outcome_even_if_no_new_browser_starts(site: HostileSite, short_steps: None) -> None:
+    site.at = "endless"
+    seen, _ = site.reset(seed=1)
+    assert site.browser.sandbox
+    # Without the launcher, no browser starts again.
+    site.browser.sandbox.exec(["pkill", "-9", "-f", "driver.launcher"], timeout_s=5, user=BROWSER_USER)
+    after, reward, over, _, _ = site.step(f"click({number_of(seen, 'button')})")
+    assert "error: the page did not respond" in str(after)
+    assert (reward, over) == (0.0, True)
+    clean(site)
+
+
+@pytest.mark.soak
+def test_a_browser_that_stops_by_itself_is_not_an_outcome(site: HostileSite, short_steps: None) -> None:
+    site.at = "harmless"
+    seen, _ = site.reset(seed=1)
+    assert site.browser.sandbox
+    site.browser.sandbox.exec(["pkill", "-STOP", "-f", "headless"], timeout_s=5, user=BROWSER_USER)
+    with pytest.raises(SandboxLost, match="got no processor time or stopped"):
+        site.step(f"click({number_of(seen, 'button')})")
+    clean(site)
+
+
+def test_a_start_of_chromium_that_hangs_is_repeated(site: HostileSite, short_steps: None) -> None:
+    site.at = "endless"
+    seen, _ = site.reset(seed=1)
+    assert site.browser.sandbox
+    running = chromiums(site.browser.sandbox.id)
+    stopped = threading.Thread(target=stop_the_next, args=(site.browser.sandbox.id, running))
+    stopped.start()
+    after = str(site.step(f"click({number_of(seen, 'button')})")[0])
+    stopped.join()
+    assert "error: the page did not respond" in after
+    assert site.browser.sandbox
+    log = site.browser.sandbox.read(str(Path(SOCKET).with_name("log")), timeout_s=5, user=DRIVER_USER)["."]
+    assert "Chromium did not start; Playwright restarts" in log.decode()
+    clean(site)
+
+
+def chromiums(container: str) -> set[int]:
+    """Return the pids of the main processes of Chromium in a container."""
+    listed = subprocess.check_output(["docker", "top", container, "-eo", "pid,args"], text=True).splitlines()
+    return {int(one.split()[0]) for one in listed if "/lib/chromium/" in one and "--type=" not in one}
+
+
+def stop_the_next(container: str, running: set[int]) -> None:
+    """Suspend the first Chromium that starts beside these."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        for pid in chromiums(container) - running:
+            os.kill(pid, signal.SIGSTOP)
+            return
+
+
+def test_a_page_that_crashed_is_replaced_at_once(site: HostileSite) -> None:
+    site.at = "harmless"
+    seen, _ = site.reset(seed=1)
+    assert site.browser.sandbox
+    site.browser.sandbox.exec(["pkill", "-9", "-f", "type=renderer"], timeout_s=5, user=BROWSER_USER)
+    after, _, over, _, _ = site.step(f"click({number_of(seen, 'button')})")
+    assert "it crashed" in str(after)
+    assert not over
+    clean(site)
+
+
+def test_an_error_of_the_driver_is_not_an_outcome(site: HostileSite) -> None:
+    site.at = "harmless"
+    site.reset(seed=1)
+    with pytest.raises(SandboxError, match="the driver of the browser failed: KeyError: 'unknown'"):
+        site.browser.do([{"do": "act", "action": {"verb": "unknown"}}])
+    clean(site)
+
+
+def test_an_episode_starts_on_another_node_after_one_is_lost(
+    site: HostileSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: object, **__: object) -> None:
+        raise NodeLost("the node died")
+
+    site.at = "harmless"
+    site.reset(seed=1)
+    monkeypatch.setattr(site.browser.sandbox, "request", lost)
+    clean(site)
