@@ -8,6 +8,9 @@ from torch import Tensor
 
 MAX_BACKTRACKS = 3
 """Most times that one optimizer step is shortened."""
+TOLERANCE = 0.05
+"""Share of the bound by which a step may exceed it. A shortened step lies on the bound, give or take; without a
+tolerance it would be shortened by nothing and measured again, which costs a forward pass."""
 
 
 def backtrack(parameters: Sequence[Tensor], before: Sequence[Tensor], kl: Callable[[], float], max_kl: float) -> float:
@@ -25,7 +28,7 @@ def backtrack(parameters: Sequence[Tensor], before: Sequence[Tensor], kl: Callab
     scale = 1.0
     for _ in range(MAX_BACKTRACKS):
         divergence = kl()
-        if divergence <= max_kl:
+        if divergence <= (1 + TOLERANCE) * max_kl:
             break
         factor = math.sqrt(max_kl / divergence)
         scale *= factor
