@@ -104,7 +104,7 @@ class RolloutWorker(ProfiledActor):
         """Return the seconds for which the longest-running attempt of a group has held its slot."""
         return self._runner.slot_held_s(group) if self._runner is not None else 0.0
 
-    async def ping(self) -> bool:
+    async def ready(self) -> bool:
         """Return True once the process is up, and its node's path into the store is open.
 
         Raises:

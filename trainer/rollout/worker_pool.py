@@ -78,7 +78,7 @@ class WorkerPool:
 
         try:
             async with asyncio.timeout(timeout_s):
-                await asyncio.gather(*(one.actor.ping.remote() for one in self._workers))
+                await asyncio.gather(*(one.actor.ready.remote() for one in self._workers))
         except TimeoutError:
             raise TurnwiseError(f"the rollout workers did not start within {timeout_s:g} s") from None
         except ray.exceptions.RayError as error:
@@ -133,7 +133,7 @@ class WorkerPool:
         """Give groups to a worker that has started, or kill it."""
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
-                await worker.actor.ping.remote()
+                await worker.actor.ready.remote()
         except asyncio.CancelledError:
             _kill(worker)
             raise

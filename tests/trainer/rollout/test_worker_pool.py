@@ -34,7 +34,7 @@ class Slow:
     async def slot_held_s(self, name: str) -> float:
         return 0.0 if self._since is None else time.monotonic() - self._since
 
-    async def ping(self) -> bool:
+    async def ready(self) -> bool:
         return True
 
     async def close(self) -> None:

@@ -87,7 +87,7 @@ def test_each_node_of_a_cluster_has_a_writer(cluster: Any, tmp_path: Path) -> No
 class Worker:
     """A rollout worker that returns its node."""
 
-    async def ping(self) -> bool:
+    async def ready(self) -> bool:
         return True
 
     async def node(self) -> str:
