@@ -32,7 +32,7 @@ test-fast: install ## run the tests that need no Docker, PostgreSQL, engine or m
 	$(PYTEST) -m "$(FAST)" --numprocesses 2 --dist loadfile $(ARGS)
 
 test-gpu: ## check the learner on a GPU, with torch, transformers and pydantic alone; ARGS="--device cpu" on the CPU
-	@$(or $(wildcard $(VENV)/python),python3) tests/trainer/learner/gpu/check_learner.py $(ARGS)
+	@$(if $(VIRTUAL_ENV),$(VIRTUAL_ENV)/bin/python,$(or $(wildcard $(VENV)/python),python3)) tests/trainer/learner/gpu/check_learner.py $(ARGS)
 
 soak: images ## run the properties at full counts; hours
 	OMP_NUM_THREADS=1 $(VENV)/python tests/soak/soak.py $(ARGS)

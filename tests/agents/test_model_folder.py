@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from turnwise.agents.model_folder import is_hub_id, model_folder
+from turnwise.agents.model_folder import SLOWEST_BYTES_PER_S, is_hub_id, loading_allowance_s, model_folder
 from turnwise.errors import TurnwiseError
 
 COMMIT = "5" * 40
@@ -62,3 +62,16 @@ def test_another_name_is_refused(name: str) -> None:
     assert not is_hub_id(name)
     with pytest.raises(TurnwiseError, match="is neither a Hugging Face model folder"):
         model_folder(name, "--policy")
+
+
+def test_the_allowance_for_a_load_grows_with_the_weights_of_the_model(tmp_path: Path) -> None:
+    base, adapter = tmp_path / "base", tmp_path / "adapter"
+    base.mkdir()
+    adapter.mkdir()
+    (base / "config.json").write_text("{}")
+    assert loading_allowance_s(base) == 0
+    for part in ("model-1.safetensors", "model-2.safetensors"):
+        with (base / part).open("wb") as file:
+            file.truncate(30 * SLOWEST_BYTES_PER_S)  # a hole: no disk is used
+    (adapter / "adapter_config.json").write_text(f'{{"base_model_name_or_path": "{base}"}}')
+    assert loading_allowance_s(base) == loading_allowance_s(adapter) == 60

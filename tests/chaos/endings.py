@@ -125,13 +125,15 @@ def ended_with_the_raylet_of_its_learner(folder: Path) -> None:
 
 
 def ended_by_deaths_of_its_learner(folder: Path) -> None:
-    """A learner is replaced from the last checkpoint until it has died too often since."""
+    """A learner is replaced from the start or the last checkpoint until it has died too often since."""
     program = started(folder, "checkpoint.interval=1000", *TWO_RANKS)
+    program.until_part("ray::_RankActor").kill()
     for _ in range(MAX_LEARNER_DEATHS):
         program.until_rows("train_batch", count(folder, "train_batch") + 2)
         program.part("ray::_RankActor").kill()
         time.sleep(LEARNER_NOTICED_S)
     assert program.wait(DIES_WITHIN_S) == 2, f"{program.out()[-3000:]}\n{program.err()}"
+    assert program.out().count("replacing the learner from the start of the run") == 1
     assert program.out().count("replacing the learner from the checkpoint of update 0") == MAX_LEARNER_DEATHS - 1
     lines = program.err().splitlines()
     assert len(lines) == 1, program.err()

@@ -94,6 +94,15 @@ class Program:
         """A process of this program by the start of its name."""
         return next(one for one in owned_processes(self.mark) if one.name().startswith(name))
 
+    def until_part(self, name: str) -> psutil.Process:
+        """Wait until ``part`` finds a process, and return it."""
+        deadline = time.monotonic() + READY_S
+        while not (found := [one for one in owned_processes(self.mark) if one.name().startswith(name)]):
+            assert self.process.poll() is None, f"ended before {name}:\n{self.out()[-3000:]}\n{self.err()}"
+            assert time.monotonic() < deadline, f"no {name} within {READY_S} s:\n{self.out()[-3000:]}"
+            time.sleep(0.05)
+        return found[0]
+
     def _alive(self) -> list[psutil.Process]:
         return [*owned_processes(self.mark), *survivors(self.below, 0)]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ...agents.engine.actor import start_engine
+from ...agents.model_folder import loading_allowance_s
 from ...agents.placement import nodes_of_actors, on_node
 from ...agents.players.policy import policy_player
 from ...agents.players.thinking import thinking_player
@@ -36,7 +37,10 @@ from ..rollout.worker_pool import WorkerPool
 from .engines import EngineGroup
 
 START_TIMEOUT_S = 180.0
-"""Seconds the actors may take to start."""
+"""Seconds the actors may take to start; an allowance for the model is added to those of the engines."""
+GPU_ALLOWANCE_S = 300.0
+"""Seconds that an engine on a GPU may take longer to start: vLLM compiles kernels and captures graphs. An allowance,
+not a measurement."""
 WRITER_CLOSE_TIMEOUT_S = 60.0
 """Seconds the writing process may take to commit what is queued."""
 SANDBOXES_PER_EPISODE = 2
@@ -128,6 +132,7 @@ class Cluster:
             start_engine(config.engine, str(model), config.max_context, lora_rank=lora.rank if lora else 0, logs=logs)
             for _ in range(config.rollout.num_engines)
         ]
+        allowance_s = loading_allowance_s(model) + (GPU_ALLOWANCE_S if config.engine.tensor_parallel_size else 0.0)
         sandboxes = None
         if any_sandboxed(one.id for one in config.environments):
             sandboxes = NodeSupervisor(config.name, config.sandboxes, logs)
@@ -155,7 +160,8 @@ class Cluster:
         )
         # Only this host reaches a store of SQLite, and the shares of workers in sandboxes are fixed.
         is_fixed = sandboxes is not None or database.engine.dialect.name == "sqlite"
-        return cls(EngineGroup(engines), workers, store, sandboxes, None if is_fixed else partial(worker_nodes, config))
+        group = EngineGroup(engines, allowance_s)
+        return cls(group, workers, store, sandboxes, None if is_fixed else partial(worker_nodes, config))
 
     @classmethod
     def offline(cls, database: Database) -> Self:
@@ -168,17 +174,23 @@ class Cluster:
         """Wait until engines, workers and the writing process answer, then watch the engines.
 
         Raises:
-            TurnwiseError: an actor did not start within ``START_TIMEOUT_S``.
+            TurnwiseError: an actor did not start within ``START_TIMEOUT_S`` and the engines' allowance.
         """
         import ray.exceptions
 
-        starting = [engine.info.remote() for engine in self.engines.actors]
-        starting += [actor.ping.remote() for actor in self.store.writers.values()]
+        actors = {f"engine {number}": engine.info for number, engine in enumerate(self.engines.actors)}
+        actors |= {f"the store's writer on node {node[:8]}": one.ping for node, one in self.store.writers.items()}
+        starting = {name: asyncio.ensure_future(method.remote()) for name, method in actors.items()}
+        timeout_s = START_TIMEOUT_S + self.engines.allowance_s
         try:
-            async with asyncio.timeout(START_TIMEOUT_S):
-                await asyncio.gather(*starting)
+            async with asyncio.timeout(timeout_s):
+                await asyncio.gather(*starting.values())
         except TimeoutError:
-            raise TurnwiseError(f"engines and store did not start within {START_TIMEOUT_S:g} s") from None
+            late = ", ".join(name for name, one in starting.items() if one.cancelled())
+            raise TurnwiseError(
+                f"{late} did not start within {timeout_s:.4g} s: `turnwise logs RUN` prints what they logged; one that "
+                "logged nothing waits for its place in the Ray cluster (`ray status`)"
+            ) from None
         except ray.exceptions.RayError as error:
             if isinstance(cause := getattr(error, "cause", None), TurnwiseError):
                 raise cause from None

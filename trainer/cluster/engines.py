@@ -20,7 +20,7 @@ from ...logs import log_errors
 LOG = logging.getLogger(__name__)
 
 PUSH_TIMEOUT_S = 120.0
-"""Seconds an engine may take to load new weights, a restart included."""
+"""Seconds an engine may take to load new weights, a restart included; an allowance for the model is added."""
 STOP_TIMEOUT_S = 15.0
 """Seconds an engine may take to stop before it is killed."""
 RETRY_INTERVAL_S = 0.5
@@ -37,8 +37,10 @@ COUNTERS = ("busy_s", "steps", "sampled_tokens", "prompt_tokens", "cached_tokens
 class EngineGroup:
     """The engine actors of one run; none in an offline run."""
 
-    def __init__(self, actors: Sequence[Any]) -> None:
+    def __init__(self, actors: Sequence[Any], allowance_s: float = 0.0) -> None:
+        """``allowance_s`` is the time that this model adds to the start of an engine: timeouts grow by it."""
         self.actors = list(actors)
+        self.allowance_s = allowance_s
         self.version: int | None = None
         """The version that every engine is to serve; None before the first."""
         self.failure: TurnwiseError | None = None
@@ -52,6 +54,10 @@ class EngineGroup:
         """Held while the learner changes the weights that a transfer reads."""
         self._watching: asyncio.Task[None] | None = None
 
+    @property
+    def _timeout_s(self) -> float:
+        return PUSH_TIMEOUT_S + self.allowance_s
+
     def watch(self) -> None:
         """Start to reload the weights of restarted engines."""
         if self.actors:
@@ -61,14 +67,15 @@ class EngineGroup:
         """Return the Ray nodes that the engines run on; an engine that died names its next one.
 
         Raises:
-            TurnwiseError: an engine did not answer within ``PUSH_TIMEOUT_S``.
+            TurnwiseError: an engine did not answer in time.
         """
         try:
-            async with asyncio.timeout(PUSH_TIMEOUT_S):
+            async with asyncio.timeout(self._timeout_s):
                 return set(await asyncio.gather(*map(_node, self.actors)))
         except TimeoutError:
             raise TurnwiseError(
-                f"an engine did not answer within {PUSH_TIMEOUT_S:g} s: check in Ray's logs of the `Engine` actors why"
+                f"an engine did not answer within {self._timeout_s:.4g} s: check in Ray's logs of the `Engine` actors "
+                "why"
             ) from None
 
     async def publish(self, sender: WeightSender, version: int) -> None:
@@ -77,7 +84,7 @@ class EngineGroup:
         Meanwhile the other engines sample, with the version that they have.
 
         Raises:
-            TurnwiseError: an engine did not load them within ``PUSH_TIMEOUT_S``.
+            TurnwiseError: an engine did not load them in time.
         """
         async with self._pushing:
             if self.actors:
@@ -150,9 +157,9 @@ class EngineGroup:
         """Load ``version`` into a part of the engines at a time. Those that died follow when Ray has restarted them."""
         waiting, deadline = list(engines), None
         while waiting := await self._load_each(waiting, version):
-            deadline = deadline or monotonic() + PUSH_TIMEOUT_S
+            deadline = deadline or monotonic() + self._timeout_s
             if monotonic() > deadline:
-                raise _late(waiting, version)
+                raise _late(waiting, version, self._timeout_s)
             await asyncio.sleep(RETRY_INTERVAL_S)
 
     async def _load_each(self, engines: Sequence[int], version: int) -> list[int]:
@@ -177,7 +184,7 @@ class EngineGroup:
 
         actor = self.actors[engine]
         try:
-            async with asyncio.timeout(PUSH_TIMEOUT_S):
+            async with asyncio.timeout(self._timeout_s):
                 if self._sender is None:
                     await actor.use_loaded_weights.remote(version)
                 else:
@@ -185,7 +192,7 @@ class EngineGroup:
         except (ray.exceptions.RayActorError, EngineLost):
             return False
         except TimeoutError:
-            raise _late([engine], version) from None
+            raise _late([engine], version, self._timeout_s) from None
         return True
 
     async def _transfer(self, sender: WeightSender, engine: int, version: int) -> None:
@@ -214,7 +221,7 @@ class EngineGroup:
             await asyncio.sleep(WATCH_INTERVAL_S)
             for engine, actor in enumerate(self.actors):
                 try:
-                    async with asyncio.timeout(PUSH_TIMEOUT_S):
+                    async with asyncio.timeout(self._timeout_s):
                         info = await actor.info.remote()
                 except (ray.exceptions.RayError, TimeoutError):
                     continue
@@ -271,6 +278,6 @@ async def _node(actor: Any) -> str:
             return name
 
 
-def _late(engines: Sequence[int], version: int) -> TurnwiseError:
+def _late(engines: Sequence[int], version: int, timeout_s: float) -> TurnwiseError:
     numbers = ", ".join(map(str, engines))
-    return TurnwiseError(f"engine {numbers} did not load version {version} within {PUSH_TIMEOUT_S:g} s")
+    return TurnwiseError(f"engine {numbers} did not load version {version} within {timeout_s:.4g} s")

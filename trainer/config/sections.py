@@ -175,7 +175,7 @@ class LearnerConfig(Section):
     """The LoRA adapter to train; None trains all weights."""
     num_threads: int = Field(1, ge=1)
     """CPU threads of the learner."""
-    device: str = "cpu"
+    device: Literal["cpu", "cuda"] = "cpu"
     """Torch device of the learner: `cpu` or `cuda`."""
     weight_transport: Annotated[str, AfterValidator(check_name)] = "auto"
     """The way of new weights to the engines. `shm`: memory of the learner's host. `collective`: broadcasts by NCCL

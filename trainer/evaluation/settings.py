@@ -1,7 +1,7 @@
 """The settings of an evaluation: horizon, timeouts, temperature, and the engine's numerics.
 
 A checkpoint is evaluated with the settings of its run, so that ``turnwise eval`` measures the same as
-``turnwise train`` reports.
+``turnwise train`` reports. Where this machine lacks the GPUs of the run's engines, the CPU is used.
 """
 
 from __future__ import annotations
@@ -21,6 +21,13 @@ from ...records import Horizon
 from ..algorithms.curriculum.horizons.base import HorizonSchedule
 from ..algorithms.curriculum.horizons.constant import ConstantHorizon
 from ..config.sections import RolloutConfig
+from ..planning.devices import engine_obstacle
+from ..planning.engine_memory import EngineMemory
+from ..planning.model_shape import UnknownShape
+from ..planning.model_source import shape_in
+
+CACHED_CONTEXTS = 2
+"""Full contexts that the cache of an engine holds whose run does not set it; most episodes are shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +65,7 @@ def settings_of(
     trained_sandboxes: Mapping[str, Any] = {}
     if (trained := _run_config(policy)) is not None:
         horizon = HorizonSchedule.build(trained["horizon"]).longest()
-        engine = EngineConfig(dtype=trained["engine"]["dtype"])
+        engine = _on_this_machine(EngineConfig.model_validate(trained["engine"]), policy, horizon.max_context)
         trained_sandboxes = _with_options(trained.get("sandboxes", {}))
         timeouts = {key: value for key, value in trained["rollout"].items() if key.endswith("_timeout_s")}
         rollout = RolloutConfig(temperature=trained["rollout"]["temperature"], **timeouts)
@@ -70,12 +77,32 @@ def settings_of(
             context = min(window, 4096)
         horizon = Horizon(ConstantHorizon().max_turns, 256 if is_model(policy) else 4096, 1 << 20, context)
         engine, rollout = EngineConfig(), RolloutConfig()
+        if is_model(policy):
+            gpus = 0 if engine_obstacle(1) else 1
+            engine = _with_cache(EngineConfig(tensor_parallel_size=gpus), policy, context)
     return EvalSettings(
         horizon if max_turns is None else replace(horizon, max_turns=max_turns),
         rollout if temperature is None else rollout.model_copy(update={"temperature": temperature}),
         engine,
         sandbox_settings(trained_sandboxes, sandboxes or {}),
     )
+
+
+def _on_this_machine(engine: EngineConfig, policy: str, max_context: int) -> EngineConfig:
+    """Return the engine of a run, or one on the CPU if this machine lacks its GPUs or vLLM is a build for CPUs."""
+    if not engine.tensor_parallel_size or not engine_obstacle(engine.tensor_parallel_size):
+        return engine
+    return _with_cache(EngineConfig(dtype=engine.dtype, block_size=engine.block_size), policy, max_context)
+
+
+def _with_cache(engine: EngineConfig, policy: str, max_context: int) -> EngineConfig:
+    """Return an engine whose cache holds ``CACHED_CONTEXTS`` full contexts of a model, if it is not larger already."""
+    try:
+        shape = shape_in(str(base_model(Path(policy))))
+    except UnknownShape:
+        return engine
+    needed = CACHED_CONTEXTS * EngineMemory(shape, engine, max_context).smallest_cache_bytes
+    return engine.model_copy(update={"kv_cache_memory_bytes": max(engine.kv_cache_memory_bytes, needed)})
 
 
 def _run_config(policy: str) -> dict[str, Any] | None:

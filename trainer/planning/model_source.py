@@ -52,8 +52,11 @@ def shape_in(model: str) -> ModelShape:
         config = AutoConfig.from_pretrained(model)
     except (OSError, ValueError, KeyError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
+        source = f"the configuration of `{model}` cannot be read"
+        if not Path(model).exists():
+            source = f"there is no folder `{model}`, and the hub's configuration of that name cannot be read"
         raise TurnwiseError(
-            f"`model.path`: the configuration of `{model}` cannot be read, so its memory cannot be planned: {reason}. "
+            f"`model.path`: {source}, so its memory cannot be planned: {reason}. "
             "`hf download NAME config.json --local-dir FOLDER` fetches it where the hub can be reached; then set "
             "`model.path` to the folder"
         ) from error

@@ -25,7 +25,7 @@ class Place:
     name: str
     needed: int
     available: int | None
-    """None if the machine is not known."""
+    """0 if the machine lacks the GPU; None if the machine is not known."""
 
     @property
     def overshoot(self) -> int:
@@ -73,11 +73,12 @@ def plan_run(config: RunConfig, machine: Machine, shape: ModelShape | None = Non
     refusals = [] if config.is_offline else _engine_refusals(engine)
     needed_gpus = gpus_of(config)
     if machine.gpus is not None and needed_gpus > len(machine.gpus) and config.ray_address is None:
-        refusals.append(f"the run needs {needed_gpus} GPUs, and this machine has {len(machine.gpus)}")
+        gpus = "1 GPU" if needed_gpus == 1 else f"{needed_gpus} GPUs"
+        refusals.append(f"the run needs {gpus}, and this machine has {len(machine.gpus)}")
     refusals += [
         f"{place.name} needs {size(place.needed)}, and has {size(place.available)}"
         for place in places
-        if place.available is not None and place.overshoot
+        if place.available and place.overshoot
     ]
     return Plan(shape, processes, places, engine, expected_flow(config), refusals)
 
@@ -97,7 +98,8 @@ def _places(processes: list[Process], config: RunConfig, machine: Machine) -> li
         **({} if config.ray_address else {HOST: machine.memory}),
         **{f"gpu {number}": int(total * (1 - GPU_RESERVE)) for number, total in enumerate(machine.gpus or ())},
     }
-    return [Place(name, total, available.get(name)) for name, total in sorted(needed.items())]
+    missing = None if machine.gpus is None or config.ray_address else 0
+    return [Place(name, total, available.get(name, missing)) for name, total in sorted(needed.items())]
 
 
 def _engine_refusals(engine: EngineMemory) -> list[str]:

@@ -1,7 +1,7 @@
 """Settings with which a run fits that does not fit."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..config.errors import ConfigError
@@ -16,6 +16,8 @@ PARALLEL = (2, 4, 8)
 """Numbers of GPUs to try for one engine."""
 SMALLEST_CONTEXT = 1024
 """Context below which none is offered."""
+LORA_RANK = 16
+"""Rank of the adapter that is offered instead of training all weights."""
 
 Way = list[str]
 """Assignments ``key=value`` for ``--set``."""
@@ -24,40 +26,52 @@ Way = list[str]
 def find_remedies(config: RunConfig, machine: Machine, shape: ModelShape) -> list[Way]:
     """Return ways to make a run fit; empty if none is known.
 
-    Each change is tried alone. If none suffices, changes are added up in their order, as long as each saves memory.
+    Each change is tried alone. If none suffices, changes are added up in their order, as long as each saves memory,
+    and those that turn out not to be needed are left out.
     """
 
-    def plan_with(way: Way) -> Plan | None:
+    def plan_with(way: Iterable[str]) -> Plan | None:
         changed = _changed(config, way)
         return None if changed is None else plan_run(changed, machine, shape)
 
+    def fits(way: Iterable[str]) -> bool:
+        return (after := plan_with(way)) is not None and not after.refusals
+
     plan = plan_run(config, machine, shape)
     tried = [way for change in CHANGES for way in change(config, plan)]
-    alone = [way for way in tried if (after := plan_with(way)) is not None and not after.refusals]
-    if alone:
-        return list({_keys(way): way for way in reversed(alone)}.values())[::-1]
-    chosen: Way = []
-    for change in CHANGES:
-        for way in change(_changed(config, chosen) or config, plan):
-            after = plan_with([*chosen, *way])
+    if alone := [way for way in tried if fits(way)]:
+        return list({tuple(_by_key(way)): way for way in reversed(alone)}.values())[::-1]
+    chosen: dict[str, str] = {}
+    for change in CHANGES * 2:  # a later change may make an earlier one possible
+        for way in change(_changed(config, chosen.values()) or config, plan):
+            after = plan_with((chosen | _by_key(way)).values())
             if after is None or _badness(after) >= _badness(plan):
                 continue
-            chosen, plan = [*chosen, *way], after
-            if not plan.refusals:
-                return [chosen]
+            chosen, plan = chosen | _by_key(way), after
             break
+        if not plan.refusals:
+            return [_needed(chosen, fits)]
     return []
+
+
+def _needed(chosen: dict[str, str], fits: Callable[[Iterable[str]], bool]) -> Way:
+    """Return those assignments of a way that fits without which it does not."""
+    for key in list(chosen):
+        fewer = {other: one for other, one in chosen.items() if other != key}
+        if fits(fewer.values()):
+            chosen = fewer
+    return list(chosen.values())
 
 
 def _badness(plan: Plan) -> tuple[int, int]:
     return plan.overshoot, len(plan.refusals)
 
 
-def _keys(way: Way) -> tuple[str, ...]:
-    return tuple(one.partition("=")[0] for one in way)
+def _by_key(way: Way) -> dict[str, str]:
+    return {one.partition("=")[0]: one for one in way}
 
 
-def _changed(config: RunConfig, way: Sequence[str]) -> RunConfig | None:
+def _changed(config: RunConfig, way: Iterable[str]) -> RunConfig | None:
     """Return the configuration with assignments; None if it is not valid."""
     raw = _without_none(config.resolved())
     try:
@@ -111,9 +125,18 @@ def _tensor_parallel(config: RunConfig, plan: Plan) -> list[Way]:
     return [[_set("engine.tensor_parallel_size", one)] for one in sizes]
 
 
+def _lora(config: RunConfig, _: Plan) -> list[Way]:
+    is_possible = config.model.path is not None and config.learner.lora is None
+    return [[_set("learner.lora.rank", LORA_RANK)]] if is_possible else []
+
+
 def _context(config: RunConfig, _: Plan) -> list[Way]:
+    """Half of the context; then also micro-batches of its size."""
     half = config.max_context // 2
-    return [[_set("horizon.max_context", half)]] if half >= SMALLEST_CONTEXT else []
+    if half < SMALLEST_CONTEXT:
+        return []
+    context = _set("horizon.max_context", half)
+    return [[context], [context, _set("learner.max_tokens_per_micro_batch", half)]]
 
 
 def _ranks(config: RunConfig, plan: Plan) -> list[Way]:
@@ -133,6 +156,7 @@ CHANGES: tuple[Callable[[RunConfig, Plan], list[Way]], ...] = (
     _offload,
     _tensor_parallel,
     _ranks,
+    _lora,
     _context,
 )
 """Changes, those first that cost a run the least. Each returns its ways, the smallest first."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -39,6 +40,7 @@ from ..config.schema import RunConfig
 from ..context import RunContext
 from ..evaluation.in_run import Evaluator
 from ..learner.errors import RankFailed
+from ..planning.devices import refuse_missing_gpus
 from ..planning.refusal import refuse_oversized
 from ..rollout.trainable import refuse_untrainable
 from ..shutdown import SHUTDOWN
@@ -87,6 +89,7 @@ def train(
     started = monotonic()
     for one in config.environments:
         spec(one.id)
+    refuse_missing_gpus(config)
     if not config.is_offline:
         here = config.ray_address is None
         refuse_missing_images([one.id for one in config.environments], config.sandboxes, here=here)
@@ -131,10 +134,12 @@ def _drive(
 ) -> RunResult:
     """Drive the run to its end; if ranks of the learner die, replace the learner from the last checkpoint.
 
+    Without a checkpoint, the run begins again.
+
     Raises:
         TurnwiseError: the run failed, or its learner died too often since the last checkpoint.
     """
-    deaths: dict[int, int] = {}
+    deaths: Counter[str] = Counter()
     while True:
         try:
             # Components change during a run, and the next one loads their states from the checkpoint.
@@ -142,17 +147,15 @@ def _drive(
         except RankFailed as failure:
             with database.read() as conn:
                 saved = queries.latest_checkpoint(conn, identity.name)
-            if saved is None:
-                raise
-            deaths[saved.update] = deaths.get(saved.update, 0) + 1
-            if deaths[saved.update] >= MAX_LEARNER_DEATHS:
+            since = "the start of the run" if saved is None else f"the checkpoint of update {saved.update}"
+            deaths[since] += 1
+            if deaths[since] >= MAX_LEARNER_DEATHS:
                 raise RankFailed(
-                    f"{failure}; the learner died {MAX_LEARNER_DEATHS} times since the checkpoint of update "
-                    f"{saved.update}: look for its cause in `turnwise logs {identity.name}` and in the kernel's log "
-                    "(often too little memory: more ranks, or a smaller `learner.max_tokens_per_micro_batch`), then "
-                    "run the same command to resume"
+                    f"{failure}; the learner died {MAX_LEARNER_DEATHS} times since {since}: look for its cause in "
+                    f"`turnwise logs {identity.name}` and in the kernel's log (often too little memory: more ranks, or "
+                    "a smaller `learner.max_tokens_per_micro_batch`), then run the same command to resume"
                 ) from failure
-            report(Note(f"{failure}; replacing the learner from the checkpoint of update {saved.update}"))
+            report(Note(f"{failure}; replacing the learner from {since}"))
             identity = replace(identity, resumes=True)
 
 

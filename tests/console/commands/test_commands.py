@@ -328,8 +328,18 @@ def test_doctor_finds_the_dependencies_of_training(turnwise: Turnwise) -> None:
     parts = {part["name"]: part for part in json.loads(ended.out)}
     assert ended.code == 0
     assert all(part["found"] and part["version"] for part in parts.values() if part["needed"])
-    assert {"docker engine", "bubblewrap", "postgres server", "disk space"} <= set(parts)
+    assert {"docker engine", "bubblewrap", "postgres server", "disk space", "GPU"} <= set(parts)
     assert all(part["get"] for part in parts.values() if not part["found"])
+
+
+def test_doctor_lists_the_gpus(turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 'NVIDIA H200, 143771 MiB'\necho 'NVIDIA H200, 143771 MiB'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    (gpu,) = (part for part in json.loads(turnwise("doctor", "--json").out) if part["name"] == "GPU")
+    assert gpu["version"].startswith("2 × NVIDIA H200, 143771 MiB")
+    assert gpu["found"] == ("[gpu]" not in gpu["get"])
 
 
 def test_doctor_marks_the_dependencies_of_training(turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch) -> None:

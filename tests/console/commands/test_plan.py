@@ -1,12 +1,15 @@
 """`turnwise plan` on examples, with the published sizes of its model."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
+import huggingface_hub.constants
 import pytest
 from turnwise.tests.console.conftest import Turnwise
 from turnwise.tests.trainer.planning.planned_runs import model_folder
+from turnwise.trainer.planning import machine
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 CPU = ("quickstart", "tiny_code")
@@ -56,7 +59,7 @@ def test_a_run_for_gpus_does_not_fit_on_a_host_without_one(turnwise: Turnwise, t
     path = f"model.path={model_folder('qwen3-0.6b', tmp_path)}"
     found = turnwise("plan", EXAMPLES / "gpu_24gb.toml", "--set", path, "--gpus", "0", *HOST)
     assert found.code == 1, found.out
-    assert "cannot fit: the run needs 1 GPUs, and this machine has 0" in found.out
+    assert "cannot fit: the run needs 1 GPU, and this machine has 0" in found.out
     assert turnwise("plan", EXAMPLES / "quickstart.toml", "--gpus", "0", "--memory", "8GiB").code == 0
 
 
@@ -74,3 +77,42 @@ def test_a_training_run_that_cannot_fit_is_refused_before_it_starts(turnwise: Tu
     assert found.code == 2
     assert "the run cannot fit: `engine.kv_cache_memory_bytes` holds" in found.err
     assert "It fits with `--set engine.kv_cache_memory_bytes=" in found.err
+
+
+def models_shown() -> list[object]:
+    """The configurations of docs/ that name a model."""
+    pages = {page: page.read_text() for page in sorted((EXAMPLES.parent / "docs").rglob("*.md"))}
+    return [
+        pytest.param(shown, id=page.stem)
+        for page, text in pages.items()
+        for shown in re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+        if "[model]\npath" in shown and "[[environments]]" in shown
+    ]
+
+
+@pytest.mark.parametrize("shown", models_shown())
+def test_a_configuration_shown_fits_on_a_gpu_of_24_gib(turnwise: Turnwise, tmp_path: Path, shown: str) -> None:
+    config = tmp_path / "shown.toml"
+    config.write_text(shown)
+    path = f"model.path={model_folder('qwen3-0.6b', tmp_path)}"
+    found = turnwise("plan", config, "--set", path, "--gpu-memory", "24GiB", *HOST)
+    assert found.code == 0, found.out
+    assert "fits" in found.out
+
+
+def test_gpus_that_are_not_known_are_named_as_not_checked(
+    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "_gpus", lambda: None)
+    path = f"model.path={model_folder('qwen3-0.6b', tmp_path)}"
+    found = turnwise("plan", EXAMPLES / "gpu_24gb.toml", "--set", path, *HOST)
+    assert found.code == 0
+    assert "not checked: the GPUs; this host lists none" in found.out
+    assert "not checked" not in turnwise("plan", EXAMPLES / "quickstart.toml", *HOST).out
+
+
+def test_a_model_that_is_nowhere_is_named_as_a_folder_too(turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    found = turnwise("plan", EXAMPLES / "gpu_24gb.toml", "--set", "model.path=models/nowhere")
+    assert found.code == 2
+    assert "there is no folder `models/nowhere`, and the hub's configuration of that name cannot be read" in found.err

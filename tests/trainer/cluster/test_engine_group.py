@@ -1,12 +1,14 @@
 """Engines of which some die, hang or refuse a call."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ray.exceptions import RayActorError
 from turnwise.errors import TurnwiseError
-from turnwise.trainer.cluster import engines
+from turnwise.trainer.cluster import actors, engines
+from turnwise.trainer.cluster.actors import Cluster, StoreAccess
 from turnwise.trainer.cluster.engines import EngineGroup
 
 
@@ -122,3 +124,23 @@ def test_an_engine_that_is_late_is_named_after_the_others_have_loaded(monkeypatc
     with pytest.raises(TurnwiseError, match=r"engine 1 did not load version 5 within 0\.5 s"):
         asyncio.run(group.serve_loaded(5))
     assert loading.engines[0].versions == [5]
+
+
+def test_a_larger_model_has_more_time_to_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "PUSH_TIMEOUT_S", 0.05)
+    slow = Faulty("a", delay_s=0.3)
+    with pytest.raises(TurnwiseError, match=r"within 0\.05 s"):
+        asyncio.run(EngineGroup([slow]).nodes())
+    assert asyncio.run(EngineGroup([slow], allowance_s=30.0).nodes()) == {"a"}
+
+
+def test_engines_and_writers_that_do_not_start_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actors, "START_TIMEOUT_S", 0.05)
+    group = EngineGroup([Faulty("a"), Faulty("b", delay_s=60)], allowance_s=0.05)
+    writer = SimpleNamespace(ping=Faulty("a", delay_s=60))
+    store = StoreAccess(None, {"0123456789": writer})  # type: ignore[arg-type]
+    cluster = Cluster(group, None, store, None)  # type: ignore[arg-type]
+    with pytest.raises(
+        TurnwiseError, match=r"^engine 1, the store's writer on node 01234567 did not start within 0\.1 s"
+    ):
+        asyncio.run(cluster.ready())

@@ -2,26 +2,16 @@
 
 import base64
 import traceback
-from functools import partial
 from pathlib import Path
 from socket import socket
 
 import pytest
-import torch
-from transformers import AutoModelForCausalLM
-from turnwise.agents.rollout.timeouts import Timeouts
-from turnwise.agents.tiny_model import new_model
 from turnwise.errors import TurnwiseError
-from turnwise.records import Horizon
 from turnwise.store import queries
 from turnwise.store.database import open_database
 from turnwise.tests.agents.servers import Counter, serving
-from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.evaluation.heldout import EvalResult
-from turnwise.trainer.evaluation.settings import _with_options, settings_of
 from turnwise.trainer.evaluation.standalone import evaluate
-from turnwise.trainer.learner import checkpoint
-from turnwise.trainer.learner.backends.state_files import save_state
 
 EPISODES = 24
 TURNS = 3
@@ -75,43 +65,3 @@ def _evaluated(policy: str, folder: Path) -> EvalResult:
         files = [path for path in folder.rglob("*") if path.is_file()]
         assert files
         assert not [path for path in files if b"hunter" in path.read_bytes() or "hunter" in path.name]
-
-
-def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(tmp_path: Path) -> None:
-    run = parse_config(
-        {
-            "name": "r",
-            "environments": [{"id": "turnwise/TextSite-v0"}],
-            "rollout": {"temperature": 0.5, "step_timeout_s": 7, "turn_timeout_s": 8, "workers_per_node": 3},
-            "horizon": {
-                "name": "staged",
-                "stages": [3, 5],
-                "boundaries": [1],
-                "max_tokens_per_turn": 4,
-                "max_context": 256,
-            },
-            "engine": {"tensor_parallel_size": 1},
-            "sandboxes": {"options": {"runtime": "runsc"}, "max_per_node": 5},
-        }
-    )
-    model = new_model(tmp_path / "model", ["a"], hidden=32, layers=1, heads=1)
-    loaded = AutoModelForCausalLM.from_pretrained(model)
-    optimizer = torch.optim.AdamW(loaded.parameters())
-    write = partial(save_state, model=loaded, optimizer=optimizer)
-    saved = checkpoint.save(tmp_path / "checkpoints", 1, write, model, {"config": run.resolved()}, run_uid="u")
-    settings = settings_of(str(saved), None, None)
-    assert settings.horizon == Horizon(5, 4, 4096, 256)
-    assert settings.timeouts == Timeouts(60, 7, 8, 600)
-    assert (settings.rollout.temperature, settings.rollout.workers_per_node) == (0.5, 1)
-    assert settings.engine.tensor_parallel_size == 0
-    assert (settings.sandboxes.options, settings.sandboxes.max_per_node) == ({"runtime": "runsc"}, 5)
-    other = settings_of(str(saved), 9, 2.0, {"max_per_node": 3})
-    assert (other.sandboxes.options, other.sandboxes.max_per_node) == ({"runtime": "runsc"}, 3)
-    assert (other.horizon, other.rollout.temperature) == (Horizon(9, 4, 4096, 256), 2.0)
-    assert settings_of(str(model), None, None).horizon.max_tokens_per_turn == 256
-
-
-def test_sandbox_settings_of_an_older_run_are_read() -> None:
-    assert _with_options({"runtime": None, "warm": 1}) == {"warm": 1}
-    assert _with_options({"runtime": "runsc", "warm": 1}) == {"options": {"runtime": "runsc"}, "warm": 1}
-    assert _with_options({"options": {"runtime": "kata"}}) == {"options": {"runtime": "kata"}}

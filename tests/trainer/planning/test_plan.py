@@ -1,7 +1,9 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
 from turnwise.errors import TurnwiseError
+from turnwise.trainer.config.loading import load_config
 from turnwise.trainer.planning import refusal
 from turnwise.trainer.planning.flow import expected_flow
 from turnwise.trainer.planning.machine import Machine, parse_size, this_machine
@@ -12,6 +14,7 @@ from turnwise.trainer.planning.remedies import find_remedies
 from .planned_runs import model_folder, run_config, small_shape
 
 GIB = 1 << 30
+EXAMPLES = Path(__file__).parents[3] / "examples"
 GPU = {"learner": {"device": "cuda"}, "engine": {"tensor_parallel_size": 1}}
 
 
@@ -92,6 +95,28 @@ def test_changes_are_added_up_where_none_suffices() -> None:
     config = run_config(learner={"max_tokens_per_micro_batch": 65_536}, engine={"kv_cache_memory_bytes": 2 << 30})
     (way,) = find_remedies(config, Machine(int(2.5 * GIB)), small_shape())
     assert len(way) > 1
+
+
+def test_an_adapter_is_offered_where_all_weights_do_not_fit(tmp_path) -> None:
+    config = load_config(EXAMPLES / "gpu_24gb.toml", [f"model.path={model_folder('qwen3-4b', tmp_path)}"])
+    shape = model_shape(config)
+    machine = Machine(64 * GIB, (24 * GIB,))
+    (way,) = find_remedies(config, machine, shape)
+    assert "learner.lora.rank=16" in way
+    for left_out in way:
+        changed = load_config(
+            EXAMPLES / "gpu_24gb.toml", [f"model.path={config.model.path}", *(one for one in way if one != left_out)]
+        )
+        assert plan_run(changed, machine, shape).refusals, f"{left_out} is not needed"
+    changed = load_config(EXAMPLES / "gpu_24gb.toml", [f"model.path={config.model.path}", *way])
+    assert plan_run(changed, machine, shape).refusals == []
+
+
+def test_a_gpu_that_the_machine_lacks_has_no_memory() -> None:
+    plan = plan_run(run_config(**GPU, rollout={"num_engines": 2}), Machine(64 * GIB, (80 * GIB,)), small_shape())
+    assert [place.available for place in plan.places if place.name == "gpu 1"] == [0]
+    assert plan.refusals == ["the run needs 2 GPUs, and this machine has 1"]
+    assert plan.overshoot > 0
 
 
 def test_nothing_is_offered_where_nothing_suffices() -> None:

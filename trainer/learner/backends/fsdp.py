@@ -17,6 +17,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
+from ....agents.model_folder import loading_allowance_s
 from ....agents.placement import OFF_SANDBOX_NODES
 from ....agents.weights.base import EngineLost, Link
 from ....errors import TurnwiseError
@@ -32,9 +33,9 @@ from .rank import LearnerRank, RankSpec, RankUpdate
 from .ranks import COLLECTIVE_TIMEOUT_S
 
 START_TIMEOUT_S = 600.0
-"""Seconds the ranks may take to start and to load the model."""
+"""Seconds the ranks may take to start; an allowance for the model is added."""
 STRAGGLER_TIMEOUT_S = COLLECTIVE_TIMEOUT_S + 60
-"""Seconds a rank may take longer than the first one that has finished."""
+"""Seconds a rank may take longer than the first one that has finished; an allowance for the model is added."""
 CAUSE_TIMEOUT_S = 5.0
 """Seconds to wait for the death of a rank after another one failed: it names the cause."""
 
@@ -65,12 +66,14 @@ class FsdpLearner:
         self.config = config
         self.loss = loss
         self.proximal = proximal
+        self._allowance_s = loading_allowance_s(Path(model))
         self._calling = Lock()
         """Held while a call is given to all ranks: two threads' calls have the same order on each."""
         size = config.num_ranks
         gpus = 1 if config.device == "cuda" else 0
         actor = ray.remote(_RankActor).options(num_cpus=0, num_gpus=gpus, max_restarts=0, **OFF_SANDBOX_NODES)
         self.actors = [actor.remote(rank, size) for rank in range(size)]
+        timeout_s = START_TIMEOUT_S + self._allowance_s
         try:
             address = ray.get(self.actors[0].listen_on_node.remote(), timeout=START_TIMEOUT_S)
         except (ray.exceptions.RayError, TimeoutError) as error:
@@ -78,8 +81,9 @@ class FsdpLearner:
             late = f"rank 0 of {size} of the learner did not start within {START_TIMEOUT_S:g} s"
             raise RankFailed(f"{late}: {error}") from error
         settings, objective, anchor = (one.model_dump(mode="json") for one in (config, loss, proximal))
-        spec = RankSpec(str(model), settings, objective, anchor, temperature)
-        self._call("connect", address, spec, timeout_s=START_TIMEOUT_S)
+        collective_timeout_s = COLLECTIVE_TIMEOUT_S + self._allowance_s
+        spec = RankSpec(str(model), settings, objective, anchor, temperature, collective_timeout_s)
+        self._call("connect", address, spec, timeout_s=timeout_s)
 
     def update(
         self,
@@ -194,7 +198,7 @@ class FsdpLearner:
                 except ray.exceptions.RayError:
                     raise self._failure(method, references) from None
             if deadline is None:
-                deadline = monotonic() + STRAGGLER_TIMEOUT_S
+                deadline = monotonic() + STRAGGLER_TIMEOUT_S + self._allowance_s
         return list(ray.get(references))
 
     def _failure(self, method: str, references: Sequence[Any]) -> Exception:

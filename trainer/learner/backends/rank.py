@@ -43,6 +43,7 @@ class RankSpec:
     """The name and the options of the component."""
     proximal: Mapping[str, Any]
     temperature: float
+    collective_timeout_s: float = COLLECTIVE_TIMEOUT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +101,10 @@ class LearnerRank:
             store=self._store,
             rank=self._rank,
             world_size=self._size,
-            timeout=timedelta(seconds=COLLECTIVE_TIMEOUT_S),
+            timeout=timedelta(seconds=spec.collective_timeout_s),
         )
         loss, proximal = PolicyLoss.build(spec.loss), ProximalPolicy.build(spec.proximal)
-        self._ranks = DistributedRanks()
+        self._ranks = DistributedRanks(spec.collective_timeout_s)
         self._learner = Learner(spec.model, config, loss, proximal, spec.temperature, self._ranks)
         return os.getpid()
 

@@ -1,7 +1,7 @@
 """The ranks that train one model together, as seen by one of them.
 
-Invariant: all ranks call the methods of ``Ranks`` in the same order. Every collective ends within
-``COLLECTIVE_TIMEOUT_S``; its error names the rank and the reason of the collective.
+Invariant: all ranks call the methods of ``Ranks`` in the same order. Every collective has a timeout; its
+error names the rank and the reason of the collective.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from ..errors import RankFailed
 from ..model.token_scores import TokenScorer
 
 COLLECTIVE_TIMEOUT_S = 600.0
-"""Seconds until a collective fails because another rank does not take part in it."""
+"""Seconds until a collective fails because another rank does not take part in it. An allowance for the model is
+added."""
 
 
 class Ranks:
@@ -64,11 +65,13 @@ class DistributedRanks(Ranks):
 
     is_sharded = True
 
-    def __init__(self) -> None:
+    def __init__(self, timeout_s: float = COLLECTIVE_TIMEOUT_S) -> None:
+        """``timeout_s`` is that of the process group, for errors."""
         import torch.distributed as dist
         from torch.distributed.device_mesh import init_device_mesh
 
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self._timeout_s = timeout_s
         self._device = "cuda" if dist.get_backend() == "nccl" else "cpu"
         self._mesh = init_device_mesh(self._device, (self.size,))
 
@@ -145,7 +148,7 @@ class DistributedRanks(Ranks):
         except RuntimeError as error:
             raise RankFailed(
                 f"rank {self.rank} of {self.size} of the learner: {reason} failed, because another rank died or did "
-                f"not take part within {COLLECTIVE_TIMEOUT_S:g} s, or memory ran out: {error}"
+                f"not take part within {self._timeout_s:.0f} s, or memory ran out: {error}"
             ) from error
 
 

@@ -1,0 +1,74 @@
+"""An evaluation has the settings of the checkpoint's run, and an engine that fits this machine and the model."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+from turnwise.agents.engine.config import EngineConfig
+from turnwise.agents.rollout.timeouts import Timeouts
+from turnwise.agents.tiny_model import new_model
+from turnwise.records import Horizon
+from turnwise.tests.trainer.planning.planned_runs import model_folder
+from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.evaluation import settings as settings_module
+from turnwise.trainer.evaluation.settings import CACHED_CONTEXTS, _with_options, settings_of
+from turnwise.trainer.learner import checkpoint
+from turnwise.trainer.learner.backends.state_files import save_state
+from turnwise.trainer.planning.engine_memory import EngineMemory
+from turnwise.trainer.planning.model_source import shape_in
+
+
+def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = parse_config(
+        {
+            "name": "r",
+            "environments": [{"id": "turnwise/TextSite-v0"}],
+            "rollout": {"temperature": 0.5, "step_timeout_s": 7, "turn_timeout_s": 8, "workers_per_node": 3},
+            "horizon": {
+                "name": "staged",
+                "stages": [3, 5],
+                "boundaries": [1],
+                "max_tokens_per_turn": 4,
+                "max_context": 256,
+            },
+            "engine": {"tensor_parallel_size": 1, "max_num_seqs": 7, "dtype": "bfloat16"},
+            "sandboxes": {"options": {"runtime": "runsc"}, "max_per_node": 5},
+        }
+    )
+    model = new_model(tmp_path / "model", ["a"], hidden=32, layers=1, heads=1)
+    loaded = AutoModelForCausalLM.from_pretrained(model)
+    optimizer = torch.optim.AdamW(loaded.parameters())
+    write = partial(save_state, model=loaded, optimizer=optimizer)
+    saved = checkpoint.save(tmp_path / "checkpoints", 1, write, model, {"config": run.resolved()}, run_uid="u")
+    monkeypatch.setattr(settings_module, "engine_obstacle", lambda gpus: "")
+    assert settings_of(str(saved), None, None).engine == run.engine
+    assert settings_of(str(model), None, None).engine.tensor_parallel_size == 1
+    monkeypatch.setattr(settings_module, "engine_obstacle", lambda gpus: "this machine has none")
+    settings = settings_of(str(saved), None, None)
+    assert settings.engine == EngineConfig(dtype="bfloat16")
+    assert settings.horizon == Horizon(5, 4, 4096, 256)
+    assert settings.timeouts == Timeouts(60, 7, 8, 600)
+    assert (settings.rollout.temperature, settings.rollout.workers_per_node) == (0.5, 1)
+    assert (settings.sandboxes.options, settings.sandboxes.max_per_node) == ({"runtime": "runsc"}, 5)
+    other = settings_of(str(saved), 9, 2.0, {"max_per_node": 3})
+    assert (other.sandboxes.options, other.sandboxes.max_per_node) == ({"runtime": "runsc"}, 3)
+    assert (other.horizon, other.rollout.temperature) == (Horizon(9, 4, 4096, 256), 2.0)
+    assert settings_of(str(model), None, None).horizon.max_tokens_per_turn == 256
+
+
+def test_the_engine_of_an_evaluation_holds_full_contexts(tmp_path: Path) -> None:
+    large = model_folder("qwen3-0.6b", tmp_path)
+    settings = settings_of(str(large), None, None)
+    memory = EngineMemory(shape_in(str(large)), settings.engine, settings.horizon.max_context)
+    assert memory.cached_contexts == CACHED_CONTEXTS
+    assert settings.engine.kv_cache_memory_bytes > EngineConfig().kv_cache_memory_bytes
+
+
+def test_sandbox_settings_of_an_older_run_are_read() -> None:
+    assert _with_options({"runtime": None, "warm": 1}) == {"warm": 1}
+    assert _with_options({"runtime": "runsc", "warm": 1}) == {"options": {"runtime": "runsc"}, "warm": 1}
+    assert _with_options({"options": {"runtime": "kata"}}) == {"options": {"runtime": "kata"}}

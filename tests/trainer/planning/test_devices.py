@@ -1,0 +1,78 @@
+"""A run whose GPUs are not here is refused at once, and one on a cluster only for the learner of this process."""
+
+from typing import Any
+
+import pytest
+import torch
+from turnwise.errors import TurnwiseError
+from turnwise.trainer.planning import devices
+from turnwise.trainer.planning.devices import engine_obstacle, refuse_missing_gpus
+
+from .planned_runs import run_config
+
+ON_GPUS: dict[str, Any] = {"learner": {"device": "cuda"}, "engine": {"tensor_parallel_size": 1}}
+RANKS: dict[str, Any] = {"learner": {"device": "cuda", "backend": "fsdp", "num_ranks": 4}}
+
+
+@pytest.fixture
+def gpus(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Set the number of GPUs that torch finds, whatever this machine has."""
+
+    def found(count: int, build: str = "") -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+        monkeypatch.setattr(devices, "_cpu_build", lambda: build)
+
+    return found
+
+
+@pytest.mark.parametrize(
+    ("sections", "count", "build", "message"),
+    [
+        (
+            {"engine": {"tensor_parallel_size": 1}},
+            0,
+            "",
+            r"^`engine.tensor_parallel_size = 1`: the run needs 1 GPU, and torch .* finds none on this machine.*"
+            r"docs/gpu.md.*set `engine.tensor_parallel_size` to 0$",
+        ),
+        ({"learner": {"device": "cuda"}}, 0, "", r'^`learner.device = "cuda"`: .* set `learner.device` to `cpu`$'),
+        (ON_GPUS, 0, "", r"to 0 and `learner.device` to `cpu`$"),
+        (ON_GPUS | {"rollout": {"num_engines": 3}}, 2, "", "the run needs 3 GPUs, and torch .* finds 2"),
+        (RANKS, 3, "", "the run needs 4 GPUs"),
+        (ON_GPUS, 1, "vLLM is a build for CPUs", r"`learner.device = \"cuda\"`: vLLM is a build for CPUs"),
+        (ON_GPUS | {"ray_address": "auto"}, 0, "", "the run needs 1 GPU"),
+    ],
+)
+def test_a_run_without_its_gpus_is_refused(
+    gpus: Any, sections: dict[str, Any], count: int, build: str, message: str
+) -> None:
+    gpus(count, build)
+    with pytest.raises(TurnwiseError, match=message):
+        refuse_missing_gpus(run_config(**sections))
+
+
+@pytest.mark.parametrize(
+    ("sections", "count", "build"),
+    [
+        ({}, 0, ""),
+        (ON_GPUS, 1, ""),
+        (RANKS, 4, ""),
+        ({"learner": {"device": "cuda"}}, 1, "vLLM is a build for CPUs"),
+        (RANKS | {"ray_address": "auto"}, 0, ""),
+        ({"engine": {"tensor_parallel_size": 1}, "ray_address": "auto"}, 0, ""),
+        ({"engine": {"tensor_parallel_size": 1}, "offline": {"run": "a"}}, 0, ""),
+    ],
+)
+def test_a_run_whose_gpus_are_here_or_on_a_cluster_is_not(
+    gpus: Any, sections: dict[str, Any], count: int, build: str
+) -> None:
+    gpus(count, build)
+    refuse_missing_gpus(run_config(**sections))
+
+
+def test_the_obstacles_of_this_machine_are_found() -> None:
+    if torch.cuda.device_count():
+        assert not devices._missing_gpus(1)
+    else:
+        assert torch.__version__ in engine_obstacle(1)

@@ -1,0 +1,86 @@
+"""A run that lacks a part is refused before it starts anything, and one whose learner dies gets another learner."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from turnwise.errors import TurnwiseError
+from turnwise.sandbox.errors import NoImage
+from turnwise.store.database import open_database
+from turnwise.tests.store.making import create_run
+from turnwise.tests.trainer.planning.planned_runs import run_config
+from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.learner.errors import RankFailed
+from turnwise.trainer.run import run
+from turnwise.trainer.run.identity import RunIdentity
+from turnwise.trainer.run.run import MAX_LEARNER_DEATHS, train
+
+
+def test_a_desktop_in_the_local_backend_starts_nothing(tmp_path: Path) -> None:
+    desktop = {"id": "turnwise/TinyDesktop-v0"}
+    config = parse_config({"name": "r", "environments": [desktop], "sandboxes": {"backend": "local"}})
+    notes: list[object] = []
+    with pytest.raises(NoImage, match="`local` has no images"):
+        train(config, store_url=f"sqlite:///{tmp_path}/turnwise.db", report=notes.append)
+    assert notes == []
+    assert not (tmp_path / "turnwise.db").exists()
+
+
+def test_a_run_whose_gpus_are_missing_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    notes: list[object] = []
+    with pytest.raises(TurnwiseError, match="the run needs 1 GPU"):
+        train(
+            run_config(engine={"tensor_parallel_size": 1}),
+            store_url=f"sqlite:///{tmp_path}/turnwise.db",
+            report=notes.append,
+        )
+    assert notes == []
+    assert not (tmp_path / "turnwise.db").exists()
+
+
+class Dying:
+    """Stands for the driver of a run whose learner dies a number of times before its first checkpoint."""
+
+    def __init__(self, deaths: int) -> None:
+        self.deaths = deaths
+        self.began: list[bool] = []
+
+    def __call__(self, config: Any, database: Any, identity: RunIdentity, report: Any, started: float) -> Any:
+        self.began.append(identity.resumes)
+        return self
+
+    async def main(self) -> str:
+        await asyncio.sleep(0)
+        if self.deaths:
+            self.deaths -= 1
+            raise RankFailed("rank 0 of 2 of the learner died during `connect`")
+        return "finished"
+
+
+def drive(folder: Path, monkeypatch: pytest.MonkeyPatch, deaths: int) -> tuple[Any, Dying, list[Any]]:
+    dying = Dying(deaths)
+    notes: list[Any] = []
+    monkeypatch.setattr(run, "Run", dying)
+    database = open_database(f"sqlite:///{folder}/turnwise.db", create=True)
+    create_run(database, "planned")
+    try:
+        return run._drive(run_config(), database, RunIdentity("planned", False), notes.append, 0.0), dying, notes
+    finally:
+        database.close()
+
+
+def test_a_run_whose_learner_dies_before_a_checkpoint_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result, dying, notes = drive(tmp_path, monkeypatch, MAX_LEARNER_DEATHS - 1)
+    assert result == "finished"
+    assert dying.began == [False, True, True]
+    assert [note.text.partition("; ")[2] for note in notes] == ["replacing the learner from the start of the run"] * 2
+
+
+def test_a_run_whose_learner_keeps_dying_ends_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RankFailed, match=r"died 3 times since the start of the run: .* the same command to resume"):
+        drive(tmp_path, monkeypatch, MAX_LEARNER_DEATHS)

