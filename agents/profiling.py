@@ -15,6 +15,9 @@ from types import FrameType
 
 INTERVAL_S = 0.01
 """Seconds between two looks."""
+SWITCH_S = 1e-4
+"""Seconds until a thread that runs Python yields to a look. Python's own 5 ms would show a thread that works in short
+bursts where it waits between them."""
 NS_PER_US = 1000
 SUFFIX = ".folded"
 
@@ -28,10 +31,13 @@ class StackSampler:
         self._cpu_ns: dict[int, int] = {}
         """Processor time of each thread at the last look, by the system's id of the thread."""
         self._stopping = threading.Event()
+        self._switch_s = sys.getswitchinterval()
         self._thread = threading.Thread(target=self._sample, name="stack sampler", daemon=True)
 
     def start(self) -> None:
         """Begin to sample."""
+        self._switch_s = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_S)
         self._thread.start()
 
     def stop(self, path: Path) -> None:
@@ -48,6 +54,7 @@ class StackSampler:
         """End, and write nothing."""
         self._stopping.set()
         self._thread.join()
+        sys.setswitchinterval(self._switch_s)
 
     def _sample(self) -> None:
         while not self._stopping.wait(self._interval_s):

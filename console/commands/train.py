@@ -26,7 +26,7 @@ def train(
         bool, typer.Option("--allow-local-sandbox", help="Allow bubblewrap for tasks that are not declared trusted.")
     ] = False,
     profile: Annotated[
-        bool, typer.Option("--profile", help="Profile the processes of the run during three updates, into its folder.")
+        bool, typer.Option("--profile", help="Profile the processes of the run for some updates, into its folder.")
     ] = False,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,

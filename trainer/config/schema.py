@@ -101,7 +101,7 @@ class RunConfig(AlgorithmSet):
     tensorboard: bool = False
     """Also write metrics for TensorBoard."""
     profile: bool = False
-    """Profile driver, engines, workers, store writers and learner during three updates, from the second one on, into
+    """Profile driver, engines, workers, store writers and learner for some updates, from the second one on, into
     `profiles/` of the run's folder."""
 
     @model_validator(mode="before")

@@ -1,13 +1,14 @@
 """Profiles of all processes of a run during a few updates (``turnwise train --profile``).
 
 Driver, engines, rollout workers and store writers sample the stacks of their threads (``agents.profiling``) during
-``UPDATES`` updates, the waits for batches included. The learner profiles the first of these updates by
-``torch.profiler``. On a cluster each host keeps the files of its processes, as with logs.
+at least ``UPDATES`` updates and ``SECONDS`` seconds, the waits for batches included. The learner profiles the first of
+these updates by ``torch.profiler``. On a cluster each host keeps the files of its processes, as with logs.
 """
 
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,15 @@ FOLDER = "profiles"
 SKIPPED = 1
 """Updates of this process before the profiled ones: the first one compiles, allocates and fills caches."""
 UPDATES = 3
-"""Updates that are profiled."""
+"""The fewest updates that are profiled."""
+SECONDS = 5.0
+"""The shortest profile: with a look every 10 ms, less has no stack of a process that is seldom busy."""
 ANSWER_TIMEOUT_S = 30.0
 """Seconds the actors may take to write their files."""
 
 
 class RunProfile:
-    """Profiles updates ``SKIPPED + 1`` to ``SKIPPED + UPDATES`` of this process."""
+    """Profiles the updates of this process from ``SKIPPED + 1`` on, until there is enough of them."""
 
     def __init__(
         self, folder: Path, cluster: Cluster, learner: LearnerBackend, report: Callable[[Event], None]
@@ -43,13 +46,14 @@ class RunProfile:
         self._sampler: StackSampler | None = None
         self._done = 0
         self._first = 0
+        self._started_s = 0.0
 
     async def count(self, update: int) -> None:
         """Count an update that is done; start or end the profiles if their time has come."""
         self._done += 1
         if self._done == SKIPPED:
             await self._start(update + 1)
-        elif self._done == SKIPPED + UPDATES:
+        elif self._done >= SKIPPED + UPDATES and time.monotonic() >= self._started_s + SECONDS:
             await self.stop(update)
 
     async def stop(self, update: int) -> None:
@@ -79,6 +83,7 @@ class RunProfile:
 
     async def _start(self, first: int) -> None:
         self._first = first
+        self._started_s = time.monotonic()
         self._folder = self._run_folder / FOLDER / f"update-{first}"
         await asyncio.to_thread(self._learner.profile_next, self._folder)
         await self._on_actors("start_profile", lambda name: ())
