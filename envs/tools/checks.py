@@ -10,10 +10,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import methodcaller
 from typing import Any
 
 from gymnasium.utils.env_checker import check_env
 
+from ...records import SPLITS
 from ..base import Adapted, TurnEnv
 from ..errors import EnvError, EnvTimeout, NotTrainable
 from ..runner.env_thread import EnvThread
@@ -151,6 +153,29 @@ async def seed_determinism(subject: Subject) -> str:
                     raise CheckFailed(f"reset(seed={seed}) gave different episodes: {difference(seen[0], each)}")
             firsts.add(seen[0].hash)
     return f"{EPISODES} seeds, {len(firsts)} different first observations"
+
+
+async def splits_differ(subject: Subject) -> str:
+    """Check that the two splits do not give the same episodes, as they do if ``reset`` ignores the split."""
+    async with subject.made() as owner:
+        if not owner.deterministic:
+            raise Skipped("declares itself not deterministic")
+        pools = [await owner.run("tasks", methodcaller("tasks", split), subject.timeout_s) for split in SPLITS]
+        seeds = list(zip(*(range(EPISODES) if pool is None else list(pool)[:EPISODES] for pool in pools), strict=False))
+        firsts = set()
+        for pair in seeds:
+            train, test = [await subject.reset(owner, *each) for each in zip(pair, SPLITS, strict=True)]
+            if (train.hash, train.state_key) != (test.hash, test.state_key):
+                return f"the first observations of seed {pair[0]} differ"
+            firsts.add((train.hash, train.state_key))
+        if await owner.run("splits", lambda env: isinstance(env, Adapted), subject.timeout_s):
+            raise Skipped("has no splits: not a `TurnEnv`")
+    if len(firsts) == 1:
+        raise Skipped("the first observation is always the same")
+    raise CheckFailed(
+        f"`train` and `test` begin with the same observation for all of {len(seeds)} seeds: an evaluation would use "
+        'tasks of the training. Let `reset` draw from `options["split"]` too'
+    )
 
 
 async def step_determinism(subject: Subject) -> str:
@@ -351,6 +376,7 @@ CHECKS: dict[str, Check] = {
     "gymnasium": gymnasium_checker,
     "episodes": episodes_play,
     "seed determinism": seed_determinism,
+    "splits": splits_differ,
     "step determinism": step_determinism,
     "restore": restored_episodes,
     "any text": any_text,

@@ -16,6 +16,28 @@ PTYS_MAX = 32
 TIME_WAIT_MAX = 0
 """Closed TCP connections that the kernel remembers: none, because they would survive a reset, with their ports."""
 
+PAGES_PER_MIB = 256
+SYSTEM_V_SHARE = 0.5
+"""Share of a sandbox's memory that System V shared memory may take."""
+MESSAGE_QUEUES, MESSAGE_QUEUE_BYTES = 32, 64 << 10
+SEMAPHORE_SETS, SEMAPHORES_PER_SET, SEMAPHORES, SEMAPHORE_CALLS = 128, 250, 8192, 32
+"""``kernel.sem`` in an order of its own; ``SEMAPHORE_CALLS`` is the most operations of one call."""
+
+
+def sysctls(memory_mib: int) -> dict[str, str]:
+    """Return the limits of the sandbox's network and of System V objects.
+
+    Such objects outlive the process that the kernel kills for their memory. Without the limits they could fill the
+    sandbox's memory, and then the kernel sometimes kills the guest agent too.
+    """
+    return {
+        "net.ipv4.tcp_max_tw_buckets": str(TIME_WAIT_MAX),
+        "kernel.shmall": str(int(memory_mib * PAGES_PER_MIB * SYSTEM_V_SHARE)),
+        "kernel.msgmni": str(MESSAGE_QUEUES),
+        "kernel.msgmnb": str(MESSAGE_QUEUE_BYTES),
+        "kernel.sem": f"{SEMAPHORES_PER_SET} {SEMAPHORES} {SEMAPHORE_CALLS} {SEMAPHORE_SETS}",
+    }
+
 
 def host_options(spec: SandboxSpec, folder: Path, first_uid: int, *, limit_terminals: bool) -> dict[str, Any]:
     """Return the arguments of ``APIClient.create_host_config`` for a sandbox.
@@ -42,7 +64,7 @@ def host_options(spec: SandboxSpec, folder: Path, first_uid: int, *, limit_termi
         "pids_limit": spec.pids,
         "read_only": True,
         "security_opt": ["no-new-privileges:true", f"seccomp={profile()}"],
-        "sysctls": {"net.ipv4.tcp_max_tw_buckets": str(TIME_WAIT_MAX)},
+        "sysctls": sysctls(spec.memory_mib),
         "tmpfs": {
             "/workspace": f"size={spec.disk_mib}m,mode=0755,uid={first_uid},gid={first_uid},{writable}",
             "/tmp": f"size={spec.disk_mib}m,mode=1777,{writable}",  # noqa: S108

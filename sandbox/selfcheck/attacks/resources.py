@@ -101,10 +101,11 @@ while kept < int(sys.argv[1]) << 20:
 SEMAPHORES = """
 import ctypes, sys
 libc = ctypes.CDLL(None, use_errno=True)
-for made in range(int(sys.argv[1])):
-    if libc.semget(0, 16000, 0o1600) < 0:
+count = min(16000, int(open("/proc/sys/kernel/sem").read().split()[0]))
+for made in range(int(sys.argv[1]) * 16000 // count):
+    if libc.semget(0, count, 0o1600) < 0:
         break
-    print(made + 1, flush=True)
+    print((made + 1) * count // 16000, flush=True)
 """
 QUEUES = """
 import ctypes

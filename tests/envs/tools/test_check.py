@@ -10,6 +10,7 @@ import pytest
 from turnwise.envs import TurnEnv, UnknownEnvironment
 from turnwise.envs.base import Info, Obs
 from turnwise.envs.runner.call_thread import abandoned_threads
+from turnwise.envs.spaces import FreeText
 from turnwise.envs.text.env import Snapshot, TextSiteEnv
 from turnwise.envs.tools.check import Report, Verdict, check
 from turnwise.envs.tools.checks import Skipped, Subject, oracle_succeeds
@@ -44,6 +45,35 @@ class Silent(TextSiteEnv):
         *rest, info = super().step(action)
         del info["state_key"]
         return (*rest, info)  # type: ignore[return-value]
+
+
+class Splitless(TextSiteEnv):
+    """Draws the same instances for both splits."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
+        return super().reset(seed=seed, options={"split": "train"})
+
+
+class Pooled(Splitless):
+    """Has a set of seeds per split."""
+
+    def tasks(self, split: str) -> list[int]:
+        return list(range(10)) if split == "train" else list(range(10, 20))
+
+
+class Plain(gymnasium.Env[str, str]):
+    """Not written for turnwise: knows no splits."""
+
+    def __init__(self) -> None:
+        self.action_space = FreeText(words=("go",))
+        self.observation_space = FreeText(100, words=("on",))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        return " ".join(["on"] * int(self.np_random.integers(1, 30))), {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        return "on", 0.0, True, False, {}
 
 
 class Sticky(TextSiteEnv):
@@ -109,7 +139,10 @@ class Forgetful(TextSiteEnv):
         super().restore(replace(snapshot, page="home"))
 
 
-KINDS = (Drifting, Moody, Silent, Sticky, Wordy, Wrong, Unfinished, Unweighted, Unguided, Forgetful)
+KINDS: tuple[type[gymnasium.Env[Any, Any]], ...] = (
+    *(Drifting, Moody, Silent, Splitless, Pooled, Plain),
+    *(Sticky, Wordy, Wrong, Unfinished, Unweighted, Unguided, Forgetful),
+)
 BAD = {kind.__name__: kind for kind in KINDS}
 
 
@@ -129,12 +162,12 @@ def test_the_site_passes_without_a_warning() -> None:
     report = check("turnwise/TextSite-v0")
     assert failed(report) == {}
     assert report.ok
-    assert [finding.verdict for finding in report.findings] == [Verdict.PASSED] * 13
+    assert [finding.verdict for finding in report.findings] == [Verdict.PASSED] * 14
     assert report.findings[1].detail == "passed"
     assert report.step_ms is not None
     assert report.step_ms.p50 <= report.step_ms.p95 < 5
     assert any(line.startswith("step latency ") for line in report.lines())
-    assert report.lines()[-1] == "13 passed"
+    assert report.lines()[-1] == "14 passed"
 
 
 @pytest.mark.parametrize(
@@ -143,6 +176,7 @@ def test_the_site_passes_without_a_warning() -> None:
         ("Drifting", "step determinism"),
         ("Forgetful", "restore"),
         ("Silent", "info"),
+        ("Splitless", "splits"),
         ("Sticky", "reset after failure"),
         ("Wordy", "vocabulary"),
         ("Wrong", "oracle"),
@@ -152,6 +186,22 @@ def test_each_fault_is_found_by_its_check(name: str, by: str) -> None:
     report = check(f"bad/{name}-v0")
     assert not report.ok
     assert by in failed(report)
+
+
+def test_splits_may_differ_by_their_seeds_and_only_a_turn_env_has_them() -> None:
+    found = {
+        name: next(one for one in check(env_id).findings if one.check == "splits")
+        for name, env_id in (("pooled", "bad/Pooled-v0"), ("plain", "bad/Plain-v0"), ("constant", FAULTY))
+    }
+    assert found["pooled"].verdict is Verdict.PASSED
+    assert (found["plain"].verdict, found["plain"].detail) == (
+        Verdict.SKIPPED,
+        "has no splits: not a `TurnEnv`",
+    )
+    assert (found["constant"].verdict, found["constant"].detail) == (
+        Verdict.SKIPPED,
+        "the first observation is always the same",
+    )
 
 
 def test_an_oracle_that_does_not_end_the_episode_is_no_missing_oracle() -> None:
@@ -178,7 +228,7 @@ def test_the_last_line_names_what_failed() -> None:
     lines = check("bad/Silent-v0").lines()
     assert lines[-1].endswith(" 1 failed: info")
     broken = check(FAULTY, {"fault": "raise", "where": "reset"})
-    assert broken.lines()[-1] == "0 passed, 12 skipped, 1 failed: reset"
+    assert broken.lines()[-1] == "0 passed, 13 skipped, 1 failed: reset"
 
 
 def test_an_environment_that_raises_fails() -> None:

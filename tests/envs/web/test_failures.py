@@ -1,10 +1,12 @@
 """A failure of the browser, its driver, its sandbox or its node: what is an outcome, and what is repeated elsewhere."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -97,17 +99,30 @@ def test_a_start_of_chromium_that_hangs_is_repeated(site: HostileSite, short_ste
 
 def chromiums(container: str) -> set[int]:
     """Return the pids of the main processes of Chromium in a container."""
-    listed = subprocess.check_output(["docker", "top", container, "-eo", "pid,args"], text=True).splitlines()
-    return {int(one.split()[0]) for one in listed if "/lib/chromium/" in one and "--type=" not in one}
+    init = subprocess.check_output(["docker", "inspect", "-f", "{{.State.Pid}}", container], text=True).strip()
+    return set(main_processes(Path(f"/proc/{init}/ns/pid").readlink()))
+
+
+def main_processes(namespace: Path) -> Iterator[int]:
+    """Yield the pids of the main processes of Chromium in a namespace, in milliseconds, unlike ``docker top``."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (folder / "ns" / "pid").readlink() == namespace:
+                arguments = (folder / "cmdline").read_bytes()
+                if b"/lib/chromium/" in arguments and b"--type=" not in arguments:
+                    yield int(folder.name)
 
 
 def stop_the_next(container: str, running: set[int]) -> None:
     """Suspend the first Chromium that starts beside these."""
+    namespace = Path(f"/proc/{min(running)}/ns/pid").readlink()
     until = time.monotonic() + 20
     while time.monotonic() < until:
-        for pid in chromiums(container) - running:
-            os.kill(pid, signal.SIGSTOP)
+        if started := set(main_processes(namespace)) - running:
+            for pid in started:
+                os.kill(pid, signal.SIGSTOP)
             return
+        time.sleep(0.01)
 
 
 def test_a_page_that_crashed_is_replaced_at_once(site: HostileSite) -> None:

@@ -145,7 +145,13 @@ def test_every_container_is_hardened(engine: Any) -> None:
         "/run/turnwise": False,
         "/dev/pts": True,
     }
-    assert host["Sysctls"] == {"net.ipv4.tcp_max_tw_buckets": "0"}
+    assert host["Sysctls"] == {
+        "net.ipv4.tcp_max_tw_buckets": "0",
+        "kernel.shmall": "20480",
+        "kernel.msgmni": "32",
+        "kernel.msgmnb": "65536",
+        "kernel.sem": "250 8192 32 128",
+    }
     assert int(config["Labels"][UID]) >= 1_900_000_000
     assert config["Hostname"] == "sandbox"
     assert not [name for name in config["Env"] or () if not name.startswith("PATH=")]

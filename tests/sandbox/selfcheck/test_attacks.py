@@ -45,6 +45,13 @@ def test_docker_contains(docker: dict[str, AttackResult], name: str) -> None:
     assert outcome.ok, f"the sibling took {outcome.sibling_ms:.0f} ms"
 
 
+@pytest.mark.parametrize(("name", "most_mib"), [("shared memory bomb", 96), ("message bomb", 2), ("semaphore bomb", 0)])
+def test_docker_refuses_system_v_objects_before_they_fill_the_memory(
+    docker: dict[str, AttackResult], name: str, most_mib: int
+) -> None:
+    assert docker[name].detail == f"{most_mib} MiB, then exit 0"
+
+
 @pytest.mark.parametrize("name", LOCAL)
 def test_local_contains_what_it_claims(local: dict[str, AttackResult], name: str) -> None:
     assert local[name].ok, local[name].detail
