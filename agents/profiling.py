@@ -36,9 +36,9 @@ class StackSampler:
 
     def start(self) -> None:
         """Begin to sample."""
+        self._thread.start()
         self._switch_s = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_S)
-        self._thread.start()
 
     def stop(self, path: Path) -> None:
         """End, and write the stacks, the most expensive first.

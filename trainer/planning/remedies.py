@@ -55,7 +55,7 @@ def find_remedies(config: RunConfig, machine: Machine, shape: ModelShape) -> lis
 
 
 def _needed(chosen: dict[str, str], fits: Callable[[Iterable[str]], bool]) -> Way:
-    """Return those assignments of a way that fits without which it does not."""
+    """Leave out the assignments without which the plan still fits, and return the others."""
     for key in list(chosen):
         fewer = {other: one for other, one in chosen.items() if other != key}
         if fits(fewer.values()):

@@ -65,14 +65,16 @@ class RunProfile:
             sampler.cancel()
             self._report(Note(f"no profile: the run ended before update {self._first}"))
             return
-        await self._on_actors("stop_profile", lambda name: (str(self._folder), name))
         try:
+            await self._on_actors("stop_profile", lambda name: (str(self._folder), name))
             await asyncio.to_thread(sampler.stop, self._folder / f"driver-{os.getpid()}{SUFFIX}")
             files = sorted(path.name for path in self._folder.iterdir())
         except OSError as error:
             LOG.warning("the profile of the driver could not be written", exc_info=True)
             self._report(Note(f"the profiles in `{self._folder}` are incomplete: {error}"))
             return
+        finally:
+            sampler.cancel()
         self._report(Note(f"profiles of updates {self._first} to {update} are in `{self._folder}`: {', '.join(files)}"))
 
     def cancel(self) -> None:

@@ -39,7 +39,7 @@ from ..cluster.runtime import check_store_reach, start_ray, stop_ray
 from ..config.schema import RunConfig
 from ..context import RunContext
 from ..evaluation.in_run import Evaluator
-from ..learner.errors import RankFailed
+from ..learner.errors import RankFailed, RanksLate
 from ..planning.devices import refuse_missing_gpus
 from ..planning.refusal import refuse_oversized
 from ..rollout.trainable import refuse_untrainable
@@ -134,7 +134,7 @@ def _drive(
 ) -> RunResult:
     """Drive the run to its end; if ranks of the learner die, replace the learner from the last checkpoint.
 
-    Without a checkpoint, the run begins again.
+    Without a checkpoint, the run begins again, unless the ranks did not even start.
 
     Raises:
         TurnwiseError: the run failed, or its learner died too often since the last checkpoint.
@@ -147,6 +147,8 @@ def _drive(
         except RankFailed as failure:
             with database.read() as conn:
                 saved = queries.latest_checkpoint(conn, identity.name)
+            if saved is None and isinstance(failure, RanksLate):
+                raise
             since = "the start of the run" if saved is None else f"the checkpoint of update {saved.update}"
             deaths[since] += 1
             if deaths[since] >= MAX_LEARNER_DEATHS:

@@ -9,6 +9,7 @@ from transformers import AutoModelForCausalLM
 from turnwise.agents.engine.config import EngineConfig
 from turnwise.agents.rollout.timeouts import Timeouts
 from turnwise.agents.tiny_model import new_model
+from turnwise.errors import TurnwiseError
 from turnwise.records import Horizon
 from turnwise.tests.trainer.planning.planned_runs import model_folder
 from turnwise.trainer.config.loading import parse_config
@@ -48,6 +49,10 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(
     assert settings_of(str(saved), None, None).engine == run.engine
     assert settings_of(str(model), None, None).engine.tensor_parallel_size == 1
     monkeypatch.setattr(settings_module, "engine_obstacle", lambda gpus: "this machine has none")
+    monkeypatch.setattr(settings_module, "cpu_build", lambda: "")
+    with pytest.raises(TurnwiseError, match=r"tensor_parallel_size = 1`: this machine has none, and .* on a CPU"):
+        settings_of(str(saved), None, None)
+    monkeypatch.setattr(settings_module, "cpu_build", lambda: "vLLM is a build for CPUs")
     settings = settings_of(str(saved), None, None)
     assert settings.engine == EngineConfig(dtype="bfloat16")
     assert settings.horizon == Horizon(5, 4, 4096, 256)
@@ -66,6 +71,11 @@ def test_the_engine_of_an_evaluation_holds_full_contexts(tmp_path: Path) -> None
     memory = EngineMemory(shape_in(str(large)), settings.engine, settings.horizon.max_context)
     assert memory.cached_contexts == CACHED_CONTEXTS
     assert settings.engine.kv_cache_memory_bytes > EngineConfig().kv_cache_memory_bytes
+
+
+def test_engine_settings_of_another_version_are_refused() -> None:
+    with pytest.raises(TurnwiseError, match=r"run of `c` has .*`engine.gpus`: .* a copy of the folder without"):
+        settings_module._engine_of({"engine": {"gpus": 0}}, "c")
 
 
 def test_sandbox_settings_of_an_older_run_are_read() -> None:

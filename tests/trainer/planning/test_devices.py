@@ -21,7 +21,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> Any:
     def found(count: int, build: str = "") -> None:
         monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
-        monkeypatch.setattr(devices, "_cpu_build", lambda: build)
+        monkeypatch.setattr(devices, "cpu_build", lambda: build)
 
     return found
 
@@ -38,9 +38,20 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> Any:
         ),
         ({"learner": {"device": "cuda"}}, 0, "", r'^`learner.device = "cuda"`: .* set `learner.device` to `cpu`$'),
         (ON_GPUS, 0, "", r"to 0 and `learner.device` to `cpu`$"),
-        (ON_GPUS | {"rollout": {"num_engines": 3}}, 2, "", "the run needs 3 GPUs, and torch .* finds 2"),
-        (RANKS, 3, "", "the run needs 4 GPUs"),
-        (ON_GPUS, 1, "vLLM is a build for CPUs", r"`learner.device = \"cuda\"`: vLLM is a build for CPUs"),
+        (
+            ON_GPUS | {"rollout": {"num_engines": 3}},
+            2,
+            "",
+            r"^`engine.tensor_parallel_size = 1` and `rollout.num_engines = 3` and `learner.device = \"cuda\"`: the "
+            "run needs 3 GPUs, and torch .* finds 2",
+        ),
+        (RANKS, 3, "", r"^`learner.device = \"cuda\"` and `learner.num_ranks = 4`: the run needs 4 GPUs"),
+        (
+            ON_GPUS,
+            1,
+            "vLLM is a build for CPUs",
+            r"^`engine.tensor_parallel_size = 1`: vLLM is a build for CPUs.* set `engine.tensor_parallel_size` to 0$",
+        ),
         (ON_GPUS | {"ray_address": "auto"}, 0, "", "the run needs 1 GPU"),
     ],
 )

@@ -12,7 +12,7 @@ from turnwise.store.database import open_database
 from turnwise.tests.store.making import create_run
 from turnwise.tests.trainer.planning.planned_runs import run_config
 from turnwise.trainer.config.loading import parse_config
-from turnwise.trainer.learner.errors import RankFailed
+from turnwise.trainer.learner.errors import RankFailed, RanksLate
 from turnwise.trainer.run import run
 from turnwise.trainer.run.identity import RunIdentity
 from turnwise.trainer.run.run import MAX_LEARNER_DEATHS, train
@@ -44,8 +44,8 @@ def test_a_run_whose_gpus_are_missing_starts_nothing(tmp_path: Path, monkeypatch
 class Dying:
     """Stands for the driver of a run whose learner dies a number of times before its first checkpoint."""
 
-    def __init__(self, deaths: int) -> None:
-        self.deaths = deaths
+    def __init__(self, deaths: int, failure: type[RankFailed]) -> None:
+        self.deaths, self.failure = deaths, failure
         self.began: list[bool] = []
 
     def __call__(self, config: Any, database: Any, identity: RunIdentity, report: Any, started: float) -> Any:
@@ -56,12 +56,14 @@ class Dying:
         await asyncio.sleep(0)
         if self.deaths:
             self.deaths -= 1
-            raise RankFailed("rank 0 of 2 of the learner died during `connect`")
+            raise self.failure("rank 0 of 2 of the learner died during `connect`")
         return "finished"
 
 
-def drive(folder: Path, monkeypatch: pytest.MonkeyPatch, deaths: int) -> tuple[Any, Dying, list[Any]]:
-    dying = Dying(deaths)
+def drive(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, deaths: int, failure: type[RankFailed] = RankFailed
+) -> tuple[Any, Dying, list[Any]]:
+    dying = Dying(deaths, failure)
     notes: list[Any] = []
     monkeypatch.setattr(run, "Run", dying)
     database = open_database(f"sqlite:///{folder}/turnwise.db", create=True)
@@ -84,3 +86,8 @@ def test_a_run_whose_learner_dies_before_a_checkpoint_begins_again(
 def test_a_run_whose_learner_keeps_dying_ends_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RankFailed, match=r"died 3 times since the start of the run: .* the same command to resume"):
         drive(tmp_path, monkeypatch, MAX_LEARNER_DEATHS)
+
+
+def test_a_run_whose_ranks_never_started_is_not_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RanksLate, match=r"^rank 0 of 2"):
+        drive(tmp_path, monkeypatch, 1, RanksLate)

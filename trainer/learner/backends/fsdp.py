@@ -26,7 +26,7 @@ from ...algorithms.groups import TrainSample
 from ...algorithms.losses.base import PolicyLoss
 from ...algorithms.proximal.base import ProximalPolicy
 from ...config.sections import LearnerConfig
-from ..errors import RankFailed
+from ..errors import RankFailed, RanksLate
 from ..record.logprob_trace import LogprobTrace
 from ..sft import SftExample
 from .rank import LearnerRank, RankSpec, RankUpdate
@@ -79,11 +79,11 @@ class FsdpLearner:
         except (ray.exceptions.RayError, TimeoutError) as error:
             self.close()
             late = f"rank 0 of {size} of the learner did not start within {START_TIMEOUT_S:g} s"
-            raise RankFailed(f"{late}: {error}") from error
+            raise RanksLate(f"{late}: {error}. {_placement(size, gpus)}") from error
         settings, objective, anchor = (one.model_dump(mode="json") for one in (config, loss, proximal))
         collective_timeout_s = COLLECTIVE_TIMEOUT_S + self._allowance_s
         spec = RankSpec(str(model), settings, objective, anchor, temperature, collective_timeout_s)
-        self._call("connect", address, spec, timeout_s=timeout_s)
+        self._call("connect", address, spec, timeout_s=timeout_s, hint=_placement(size, gpus))
 
     def update(
         self,
@@ -170,11 +170,12 @@ class FsdpLearner:
         for actor in self.actors:
             ray.kill(actor)
 
-    def _call(self, method: str, *arguments: Any, timeout_s: float | None = None) -> list[Any]:
+    def _call(self, method: str, *arguments: Any, timeout_s: float | None = None, hint: str = "") -> list[Any]:
         """Return the results of a method of all ranks, in their order.
 
         Args:
             timeout_s: for the whole call; without it, collectives and ``STRAGGLER_TIMEOUT_S`` bound the call.
+            hint: what to do if the ranks are late, for a call that waits until they have started.
 
         Raises:
             RankFailed: a rank died, failed or did not answer; all ranks are ended.
@@ -191,7 +192,8 @@ class FsdpLearner:
             if not done:
                 missing = [references.index(one) for one in pending]
                 self.close()
-                raise RankFailed(f"ranks {missing} of the learner did not finish `{method}` in time")
+                late = f"ranks {missing} of the learner did not finish `{method}` in time"
+                raise RanksLate(f"{late}. {hint}") if hint else RankFailed(late)
             for one in done:
                 try:
                     ray.get(one)
@@ -227,6 +229,12 @@ class FsdpLearner:
                 return one
         reasons = "; ".join(map(str, raised))
         return RankFailed(f"the learner's ranks failed during `{method}`: {reasons}")
+
+
+def _placement(ranks: int, gpus_per_rank: int) -> str:
+    """Return what to check if ranks do not start."""
+    free = f"{ranks * gpus_per_rank} free GPUs for it" if gpus_per_rank else f"memory for {ranks} ranks"
+    return f"Check with `ray status` that the cluster has {free}"
 
 
 class FsdpWeights:

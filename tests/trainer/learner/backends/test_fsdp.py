@@ -18,9 +18,10 @@ from turnwise.trainer.algorithms.losses.base import PolicyLoss
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
 from turnwise.trainer.config.sections import LearnerConfig, LoraConfig
+from turnwise.trainer.learner.backends import fsdp
 from turnwise.trainer.learner.backends.fsdp import FsdpLearner
 from turnwise.trainer.learner.backends.local import Learner, NonFiniteLoss
-from turnwise.trainer.learner.errors import RankFailed
+from turnwise.trainer.learner.errors import RankFailed, RanksLate
 from turnwise.trainer.learner.record.logprob_trace import LogprobTrace
 
 LOCAL = LearnerConfig(
@@ -127,6 +128,19 @@ def test_two_ranks_equal_one_and_a_dead_rank_ends_the_update(tmp_path: Path, ray
     with pytest.raises(RankFailed, match="died during `write_weights`"):
         sender.write()
     assert read_generation(buffer) == location["generation"]
+
+
+@pytest.mark.slow
+def test_ranks_without_their_gpus_end_with_what_to_check(
+    tmp_path: Path, ray: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if ray.cluster_resources().get("GPU"):
+        pytest.skip("this machine has GPUs")
+    monkeypatch.setattr(fsdp, "START_TIMEOUT_S", 1.0)
+    model = new_model(tmp_path / "model", VOCABULARY, hidden=32, heads=2, seed=3)
+    config = FSDP.model_copy(update={"device": "cuda"})
+    with pytest.raises(RanksLate, match=r"within 1 s: .*Check with `ray status` that the cluster has 2 free GPUs"):
+        FsdpLearner(model, config, DecoupledPPO(), Recompute(), 0.7)
 
 
 @pytest.mark.soak
