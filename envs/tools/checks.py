@@ -77,6 +77,7 @@ class Subject:
             try:
                 actions = checked_actions(env)
             except NotImplementedError:
+                env.action_space.seed(rng.randrange(2**31))
                 return str(env.action_space.sample())
             return rng.choices([text for text, _ in actions], [weight for _, weight in actions])[0]
 
@@ -92,10 +93,14 @@ def _rng(seed: int) -> random.Random:
 
 
 async def episode(
-    subject: Subject, owner: EnvThread, seed: int, split: str = "train"
+    subject: Subject, owner: EnvThread, seed: int, split: str = "train", *, action_seed: int | None = None
 ) -> tuple[list[str], list[StepResult]]:
-    """Play one episode of random actions; return the actions and all results."""
-    rng, actions = _rng(seed), list[str]()
+    """Play one episode of random actions; return the actions and all results.
+
+    Args:
+        action_seed: chooses the actions; by default ``seed`` does.
+    """
+    rng, actions = _rng(seed if action_seed is None else action_seed), list[str]()
     seen = [await subject.reset(owner, seed, split)]
     while len(actions) < TURNS and not (seen[-1].terminated or seen[-1].truncated):
         actions.append(await subject.action(owner, rng))
@@ -156,24 +161,31 @@ async def seed_determinism(subject: Subject) -> str:
 
 
 async def splits_differ(subject: Subject) -> str:
-    """Check that the two splits do not give the same episodes, as they do if ``reset`` ignores the split."""
+    """Check that the two splits do not give the same episodes, as they do if ``reset`` ignores the split.
+
+    Whole episodes are compared: instances may begin alike and differ later.
+    """
     async with subject.made() as owner:
         if not owner.deterministic:
             raise Skipped("declares itself not deterministic")
         pools = [await owner.run("tasks", methodcaller("tasks", split), subject.timeout_s) for split in SPLITS]
         seeds = list(zip(*(range(EPISODES) if pool is None else list(pool)[:EPISODES] for pool in pools), strict=False))
-        firsts = set()
+        played = set()
         for pair in seeds:
-            train, test = [await subject.reset(owner, *each) for each in zip(pair, SPLITS, strict=True)]
-            if (train.hash, train.state_key) != (test.hash, test.state_key):
-                return f"the first observations of seed {pair[0]} differ"
-            firsts.add((train.hash, train.state_key))
+            # The same draws choose every action, so that only the instance makes a difference.
+            train, test = [
+                await episode(subject, owner, seed, split, action_seed=0)
+                for seed, split in zip(pair, SPLITS, strict=True)
+            ]
+            if _episode_outcome(*train) != _episode_outcome(*test):
+                return f"the episodes of seed {pair[0]} differ"
+            played.add(_episode_outcome(*train))
         if await owner.run("splits", lambda env: isinstance(env, Adapted), subject.timeout_s):
             raise Skipped("has no splits: not a `TurnEnv`")
-    if len(firsts) == 1:
-        raise Skipped("the first observation is always the same")
+    if len(played) == 1:
+        raise Skipped("the episodes of all seeds are equal")
     raise CheckFailed(
-        f"`train` and `test` begin with the same observation for all of {len(seeds)} seeds: an evaluation would use "
+        f"`train` and `test` give equal episodes for all of {len(seeds)} seeds: an evaluation would use "
         'tasks of the training. Let `reset` draw from `options["split"]` too'
     )
 
@@ -219,6 +231,10 @@ async def restored_episodes(subject: Subject) -> str:
                         raise CheckFailed(f"{where}: differs after a restore: {difference(seen[turn], after)}")
             turns += len(actions) - half
     return f"{turns} turns continued from snapshots"
+
+
+def _episode_outcome(actions: list[str], seen: list[StepResult]) -> tuple[object, ...]:
+    return (*actions, *map(_outcome, seen), seen[0].state_key)
 
 
 def _outcome(seen: StepResult) -> tuple[object, ...]:

@@ -61,6 +61,32 @@ class Pooled(Splitless):
         return list(range(10)) if split == "train" else list(range(10, 20))
 
 
+class Constant(Splitless):
+    """Has one instance."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
+        return super().reset(seed=0, options=options)
+
+
+class Unlisted(Splitless):
+    """Lists no actions, so that `check` samples the action space."""
+
+    def valid_actions(self) -> list[tuple[str, float]]:
+        raise NotImplementedError
+
+
+class Parity(Splitless):
+    """Begins equally in both splits; the last answer differs."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
+        self.test = (options or {}).get("split") == "test"
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
+        observation, _, terminated, truncated, info = super().step(action)
+        return observation, float(self.test), terminated, truncated, info
+
+
 class Plain(gymnasium.Env[str, str]):
     """Not written for turnwise: knows no splits."""
 
@@ -140,7 +166,7 @@ class Forgetful(TextSiteEnv):
 
 
 KINDS: tuple[type[gymnasium.Env[Any, Any]], ...] = (
-    *(Drifting, Moody, Silent, Splitless, Pooled, Plain),
+    *(Drifting, Moody, Silent, Splitless, Constant, Unlisted, Pooled, Parity, Plain),
     *(Sticky, Wordy, Wrong, Unfinished, Unweighted, Unguided, Forgetful),
 )
 BAD = {kind.__name__: kind for kind in KINDS}
@@ -177,6 +203,7 @@ def test_the_site_passes_without_a_warning() -> None:
         ("Forgetful", "restore"),
         ("Silent", "info"),
         ("Splitless", "splits"),
+        ("Unlisted", "splits"),
         ("Sticky", "reset after failure"),
         ("Wordy", "vocabulary"),
         ("Wrong", "oracle"),
@@ -188,19 +215,24 @@ def test_each_fault_is_found_by_its_check(name: str, by: str) -> None:
     assert by in failed(report)
 
 
-def test_splits_may_differ_by_their_seeds_and_only_a_turn_env_has_them() -> None:
+def test_splits_may_differ_in_seeds_or_later_turns_and_only_a_turn_env_has_them() -> None:
     found = {
         name: next(one for one in check(env_id).findings if one.check == "splits")
-        for name, env_id in (("pooled", "bad/Pooled-v0"), ("plain", "bad/Plain-v0"), ("constant", FAULTY))
+        for name, env_id in (
+            ("pooled", "bad/Pooled-v0"),
+            ("parity", "bad/Parity-v0"),
+            ("plain", "bad/Plain-v0"),
+            ("constant", "bad/Constant-v0"),
+        )
     }
-    assert found["pooled"].verdict is Verdict.PASSED
+    assert found["pooled"].verdict is found["parity"].verdict is Verdict.PASSED
     assert (found["plain"].verdict, found["plain"].detail) == (
         Verdict.SKIPPED,
         "has no splits: not a `TurnEnv`",
     )
     assert (found["constant"].verdict, found["constant"].detail) == (
         Verdict.SKIPPED,
-        "the first observation is always the same",
+        "the episodes of all seeds are equal",
     )
 
 
