@@ -12,7 +12,8 @@ from typing import Any
 
 from ..errors import EnvError, EnvTimeout
 from ..registry import spec
-from .checks import CHECKS, RESET, Check, CheckFailed, Skipped, Subject
+from .checks import CHECKS, RESET, Check, CheckFailed, Skipped
+from .subject import Subject
 
 CALL_TIMEOUT_S = 60.0
 """The default timeout of a reset in a run."""

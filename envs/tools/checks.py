@@ -4,27 +4,23 @@ Every call of the environment goes through an ``EnvThread`` and so has a timeout
 environments, so that one that hangs or breaks does not affect the next.
 """
 
-import random
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from operator import methodcaller
-from typing import Any
 
 from gymnasium.utils.env_checker import check_env
 
 from ...records import SPLITS
 from ..base import Adapted, TurnEnv
 from ..errors import EnvError, EnvTimeout, NotTrainable
-from ..runner.env_thread import EnvThread
 from ..runner.step_result import StepResult
 from ..runner.valid_actions import checked_actions
 from .differences import difference
+from .subject import TURNS, Subject, episode, random_stream
 
 EPISODES = 5
-TURNS = 20
 ODD_TEXTS = ("", " ", "no such action", "\n;\t", "x" * 10_000, "é 日本 \U0001f600", "\0\x1b[31m", "{'a': 1}", "'; --")
 
 
@@ -34,78 +30,6 @@ class CheckFailed(Exception):
 
 class Skipped(Exception):
     """The check does not apply; the text gives the reason."""
-
-
-@dataclass(slots=True)
-class Subject:
-    """The environment under check, and the latencies measured on the way."""
-
-    env_id: str
-    options: dict[str, Any]
-    timeout_s: float
-    reset_ms: list[float] = field(default_factory=list)
-    step_ms: list[float] = field(default_factory=list)
-    largest: int = 0
-    """Bytes of the largest observation, text and PNG together."""
-
-    @asynccontextmanager
-    async def made(self) -> AsyncIterator[EnvThread]:
-        """Yield a new environment; close it afterwards."""
-        owner = EnvThread(self.env_id, self.options)
-        await owner.make(self.timeout_s)
-        try:
-            yield owner
-        finally:
-            await owner.close(self.timeout_s)
-
-    async def reset(self, owner: EnvThread, seed: int, split: str = "train") -> StepResult:
-        """Reset, and record the latency."""
-        seen = await owner.reset(seed, split, self.timeout_s)
-        self.reset_ms.append(seen.ms)
-        return self._measured(seen)
-
-    async def step(self, owner: EnvThread, action: str) -> StepResult:
-        """Step, and record the latency."""
-        seen = await owner.step(action, self.timeout_s)
-        self.step_ms.append(seen.ms)
-        return self._measured(seen)
-
-    async def action(self, owner: EnvThread, rng: random.Random) -> str:
-        """Return a random valid action, or a sample of the action space if the environment lists none."""
-
-        def choose(env: TurnEnv) -> str:
-            try:
-                actions = checked_actions(env)
-            except NotImplementedError:
-                env.action_space.seed(rng.randrange(2**31))
-                return str(env.action_space.sample())
-            return rng.choices([text for text, _ in actions], [weight for _, weight in actions])[0]
-
-        return await owner.run("valid_actions", choose, self.timeout_s)
-
-    def _measured(self, seen: StepResult) -> StepResult:
-        self.largest = max(self.largest, len(seen.text.encode()) + sum(map(len, seen.images)))
-        return seen
-
-
-def _rng(seed: int) -> random.Random:
-    return random.Random(seed)  # noqa: S311 - which actions to try
-
-
-async def episode(
-    subject: Subject, owner: EnvThread, seed: int, split: str = "train", *, action_seed: int | None = None
-) -> tuple[list[str], list[StepResult]]:
-    """Play one episode of random actions; return the actions and all results.
-
-    Args:
-        action_seed: chooses the actions; by default ``seed`` does.
-    """
-    rng, actions = _rng(seed if action_seed is None else action_seed), list[str]()
-    seen = [await subject.reset(owner, seed, split)]
-    while len(actions) < TURNS and not (seen[-1].terminated or seen[-1].truncated):
-        actions.append(await subject.action(owner, rng))
-        seen.append(await subject.step(owner, actions[-1]))
-    return actions, seen
 
 
 async def first_reset(subject: Subject) -> str:
@@ -262,7 +186,7 @@ async def reset_after_failure(subject: Subject) -> str:
         expected = await subject.reset(fresh, 1)
     async with subject.made() as owner:
         await subject.reset(owner, 0)
-        await subject.step(owner, await subject.action(owner, _rng(0)))
+        await subject.step(owner, await subject.action(owner, random_stream(0)))
         after = {"mid-episode": await subject.reset(owner, 1)}
         await episode(subject, owner, 0)
         for text in ODD_TEXTS:
@@ -287,7 +211,7 @@ async def info_contract(subject: Subject) -> str:
     verdicts = 0
 
     def work(seed: int, env: TurnEnv) -> tuple[set[str], int]:
-        rng, lacking, has_verdict = _rng(seed), set[str](), 0
+        rng, lacking, has_verdict = random_stream(seed), set[str](), 0
         _, info = env.reset(seed=seed, options={"split": "train"})
         for _ in range(TURNS):
             lacking |= {"state_key"} - set(info)

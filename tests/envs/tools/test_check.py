@@ -13,7 +13,8 @@ from turnwise.envs.runner.call_thread import abandoned_threads
 from turnwise.envs.spaces import FreeText
 from turnwise.envs.text.env import Snapshot, TextSiteEnv
 from turnwise.envs.tools.check import Report, Verdict, check
-from turnwise.envs.tools.checks import Skipped, Subject, oracle_succeeds
+from turnwise.envs.tools.checks import Skipped, oracle_succeeds
+from turnwise.envs.tools.subject import Subject
 from turnwise.tests.envs.faulty import FAULTY, HANG
 
 

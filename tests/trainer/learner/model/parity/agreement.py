@@ -37,6 +37,8 @@ CONVERSATIONS = 16
 TURNS = 3
 TOKENS_PER_TURN = 32
 UPDATES = 3
+STEPS_PER_UPDATE = 10
+"""Engine steps between two updates; fewer than the tokens of a turn, so that a turn runs through an update."""
 SECONDS_PER_TURN = 120.0
 
 
@@ -94,8 +96,9 @@ class Agreeing:
         client = PolicyClient([self.engine], temperature=TEMPERATURE)
         await self._update()
         playing = [asyncio.ensure_future(converse(client, chat, number)) for number in range(CONVERSATIONS)]
-        for _ in range(UPDATES):
-            await asyncio.sleep(0.15)
+        for number in range(1, UPDATES + 1):
+            while await self._steps() < number * STEPS_PER_UPDATE and not all(one.done() for one in playing):
+                await asyncio.sleep(0.01)
             await self._update()
         conversations = await asyncio.gather(*playing)
         await client.close()
@@ -103,6 +106,10 @@ class Agreeing:
         mixed = [len(set(one.versions)) > 1 for messages in conversations for one in messages if one.mask[0]]
         samples = [as_sample(messages) for messages in conversations]
         return self._compare(samples, sum(mixed), started)
+
+    async def _steps(self) -> int:
+        """Return the steps of the engine so far."""
+        return int((await self.engine.info.remote())["steps"])
 
     async def _update(self) -> None:
         """Change the weights, and load them into the engine as the next version."""

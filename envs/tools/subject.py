@@ -1,0 +1,88 @@
+"""The environment under check: calls with a timeout, their latencies, and episodes of random actions."""
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..base import TurnEnv
+from ..runner.env_thread import EnvThread
+from ..runner.step_result import StepResult
+from ..runner.valid_actions import checked_actions
+
+TURNS = 20
+"""Most turns of an episode."""
+
+
+@dataclass(slots=True)
+class Subject:
+    """The environment under check, and the latencies measured on the way."""
+
+    env_id: str
+    options: dict[str, Any]
+    timeout_s: float
+    reset_ms: list[float] = field(default_factory=list)
+    step_ms: list[float] = field(default_factory=list)
+    largest: int = 0
+    """Bytes of the largest observation, text and PNG together."""
+
+    @asynccontextmanager
+    async def made(self) -> AsyncIterator[EnvThread]:
+        """Yield a new environment; close it afterwards."""
+        owner = EnvThread(self.env_id, self.options)
+        await owner.make(self.timeout_s)
+        try:
+            yield owner
+        finally:
+            await owner.close(self.timeout_s)
+
+    async def reset(self, owner: EnvThread, seed: int, split: str = "train") -> StepResult:
+        """Reset, and record the latency."""
+        seen = await owner.reset(seed, split, self.timeout_s)
+        self.reset_ms.append(seen.ms)
+        return self._measured(seen)
+
+    async def step(self, owner: EnvThread, action: str) -> StepResult:
+        """Step, and record the latency."""
+        seen = await owner.step(action, self.timeout_s)
+        self.step_ms.append(seen.ms)
+        return self._measured(seen)
+
+    async def action(self, owner: EnvThread, rng: random.Random) -> str:
+        """Return a random valid action, or a sample of the action space if the environment lists none."""
+
+        def choose(env: TurnEnv) -> str:
+            try:
+                actions = checked_actions(env)
+            except NotImplementedError:
+                env.action_space.seed(rng.randrange(2**31))
+                return str(env.action_space.sample())
+            return rng.choices([text for text, _ in actions], [weight for _, weight in actions])[0]
+
+        return await owner.run("valid_actions", choose, self.timeout_s)
+
+    def _measured(self, seen: StepResult) -> StepResult:
+        self.largest = max(self.largest, len(seen.text.encode()) + sum(map(len, seen.images)))
+        return seen
+
+
+def random_stream(seed: int) -> random.Random:
+    """Return the stream that chooses actions."""
+    return random.Random(seed)  # noqa: S311 - which actions to try
+
+
+async def episode(
+    subject: Subject, owner: EnvThread, seed: int, split: str = "train", *, action_seed: int | None = None
+) -> tuple[list[str], list[StepResult]]:
+    """Play one episode of random actions; return the actions and all results.
+
+    Args:
+        action_seed: chooses the actions; by default ``seed`` does.
+    """
+    rng, actions = random_stream(seed if action_seed is None else action_seed), list[str]()
+    seen = [await subject.reset(owner, seed, split)]
+    while len(actions) < TURNS and not (seen[-1].terminated or seen[-1].truncated):
+        actions.append(await subject.action(owner, rng))
+        seen.append(await subject.step(owner, actions[-1]))
+    return actions, seen
