@@ -85,29 +85,32 @@ async def seed_determinism(subject: Subject) -> str:
 
 
 async def splits_differ(subject: Subject) -> str:
-    """Check that the two splits do not give the same episodes, as they do if ``reset`` ignores the split.
+    """Check that a seed gives different episodes in the two splits, as it does not if ``reset`` ignores the split.
 
     Whole episodes are compared: instances may begin alike and differ later.
     """
     async with subject.made() as owner:
         if not owner.deterministic:
             raise Skipped("declares itself not deterministic")
-        pools = [await owner.run("tasks", methodcaller("tasks", split), subject.timeout_s) for split in SPLITS]
-        seeds = list(zip(*(range(EPISODES) if pool is None else list(pool)[:EPISODES] for pool in pools), strict=False))
-        played = set()
-        for pair in seeds:
+        train, test = [await owner.run("tasks", methodcaller("tasks", split), subject.timeout_s) for split in SPLITS]
+        pool = next((one for one in (train, test) if one is not None), range(EPISODES))
+        seeds = [seed for seed in pool if test is None or seed in test][:EPISODES]
+        if not seeds:
+            return "the splits share no seed"
+        played, valid = set(), False
+        for seed in seeds:
             # The same draws choose every action, so that only the instance makes a difference.
-            train, test = [
-                await episode(subject, owner, seed, split, action_seed=0)
-                for seed, split in zip(pair, SPLITS, strict=True)
-            ]
-            if _episode_outcome(*train) != _episode_outcome(*test):
-                return f"the episodes of seed {pair[0]} differ"
-            played.add(_episode_outcome(*train))
+            one, other = [await episode(subject, owner, seed, split, action_seed=0) for split in SPLITS]
+            if _episode_outcome(*one) != _episode_outcome(*other):
+                return f"the episodes of seed {seed} differ"
+            played.add(_episode_outcome(*one))
+            valid = valid or any(result.action_valid for result in one[1][1:])
         if await owner.run("splits", lambda env: isinstance(env, Adapted), subject.timeout_s):
             raise Skipped("has no splits: not a `TurnEnv`")
     if len(played) == 1:
         raise Skipped("the episodes of all seeds are equal")
+    if not valid:
+        raise Skipped("no random action is valid: the episodes do not show the instances")
     raise CheckFailed(
         f"`train` and `test` give equal episodes for all of {len(seeds)} seeds: an evaluation would use "
         'tasks of the training. Let `reset` draw from `options["split"]` too'

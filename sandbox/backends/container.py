@@ -21,7 +21,7 @@ SYSTEM_V_SHARE = 0.5
 """Share of a sandbox's memory that System V shared memory may take."""
 MESSAGE_QUEUES, MESSAGE_QUEUE_BYTES = 32, 64 << 10
 SEMAPHORE_SETS, SEMAPHORES_PER_SET, SEMAPHORES, SEMAPHORE_CALLS = 128, 250, 8192, 32
-"""``kernel.sem`` in an order of its own; ``SEMAPHORE_CALLS`` is the most operations of one call."""
+"""The values of ``kernel.sem``, which has another order; ``SEMAPHORE_CALLS`` is the most operations of one call."""
 
 
 def sysctls(memory_mib: int) -> dict[str, str]:

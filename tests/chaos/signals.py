@@ -1,5 +1,6 @@
 """A small run with its own process group, one signal, and what must hold once the run has ended."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -92,16 +93,24 @@ class Program:
 
     def part(self, name: str) -> psutil.Process:
         """A process of this program by the start of its name."""
-        return next(one for one in owned_processes(self.mark) if one.name().startswith(name))
+        return self._parts(name)[0]
 
     def until_part(self, name: str) -> psutil.Process:
         """Wait until ``part`` finds a process, and return it."""
         deadline = time.monotonic() + READY_S
-        while not (found := [one for one in owned_processes(self.mark) if one.name().startswith(name)]):
+        while not (found := self._parts(name)):
             assert self.process.poll() is None, f"ended before {name}:\n{self.out()[-3000:]}\n{self.err()}"
             assert time.monotonic() < deadline, f"no {name} within {READY_S} s:\n{self.out()[-3000:]}"
             time.sleep(0.05)
         return found[0]
+
+    def _parts(self, name: str) -> list[psutil.Process]:
+        found = []
+        for one in owned_processes(self.mark):
+            with contextlib.suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+                if one.name().startswith(name):
+                    found.append(one)
+        return found
 
     def _alive(self) -> list[psutil.Process]:
         return [*owned_processes(self.mark), *survivors(self.below, 0)]

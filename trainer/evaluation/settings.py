@@ -95,14 +95,14 @@ def _engine_of(trained: Mapping[str, Any], policy: str) -> EngineConfig:
     """Return the engine of a checkpoint's run.
 
     Raises:
-        TurnwiseError: this version does not know one of its settings.
+        TurnwiseError: one of its settings does not exist in this version.
     """
     try:
         return EngineConfig.model_validate(trained["engine"])
     except ValidationError as error:
         keys = ", ".join(f"`engine.{'.'.join(map(str, one['loc']))}`: {one['msg']}" for one in error.errors())
         raise TurnwiseError(
-            f"the run of `{policy}` has settings that this version does not know ({keys}); evaluate it with the "
+            f"the run of `{policy}` has settings that do not exist in this version ({keys}); evaluate it with the "
             "version that trained it, or a copy of the folder without `training/`"
         ) from None
 

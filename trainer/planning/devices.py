@@ -36,8 +36,8 @@ def refuse_missing_gpus(config: RunConfig) -> None:
     if keys:
         named = " and ".join(f"`{key} = {value}`" for key, value in keys.items())
         raise TurnwiseError(
-            f'{named}: {reason}. Run it where turnwise is installed with `pip install ".[gpu]"` beside enough GPUs '
-            f"(docs/gpu.md), or set {' and '.join(remedies)}"
+            f'{named}: {reason}. Run it where turnwise is installed with `pip install ".[gpu]"` on a machine with '
+            f"enough GPUs (docs/gpu.md), or set {' and '.join(remedies)}"
         )
 
 

@@ -85,12 +85,12 @@ class RunProfile:
 
     async def _start(self, first: int) -> None:
         self._first = first
-        self._started_s = time.monotonic()
         self._folder = self._run_folder / FOLDER / f"update-{first}"
         await asyncio.to_thread(self._learner.profile_next, self._folder)
         await self._on_actors("start_profile", lambda name: ())
         self._sampler = StackSampler()
         self._sampler.start()
+        self._started_s = time.monotonic()
 
     async def _on_actors(self, method: str, arguments: Callable[[str], tuple[str, ...]]) -> None:
         """Call a method of every actor; an actor that died or does not answer has no profile."""

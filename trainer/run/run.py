@@ -134,7 +134,7 @@ def _drive(
 ) -> RunResult:
     """Drive the run to its end; if ranks of the learner die, replace the learner from the last checkpoint.
 
-    Without a checkpoint, the run begins again, unless the ranks did not even start.
+    Without a checkpoint, the run begins again. Ranks that did not even start end the run.
 
     Raises:
         TurnwiseError: the run failed, or its learner died too often since the last checkpoint.
@@ -145,10 +145,10 @@ def _drive(
             # Components change during a run, and the next one loads their states from the checkpoint.
             return asyncio.run(Run(config.model_copy(deep=True), database, identity, report, started).main())
         except RankFailed as failure:
+            if isinstance(failure, RanksLate):
+                raise
             with database.read() as conn:
                 saved = queries.latest_checkpoint(conn, identity.name)
-            if saved is None and isinstance(failure, RanksLate):
-                raise
             since = "the start of the run" if saved is None else f"the checkpoint of update {saved.update}"
             deaths[since] += 1
             if deaths[since] >= MAX_LEARNER_DEATHS:

@@ -69,8 +69,19 @@ class Constant(Splitless):
         return super().reset(seed=0, options=options)
 
 
-class Unlisted(Splitless):
-    """Lists no actions, so that `check` samples the action space."""
+class Overlapping(Splitless):
+    """Has pools that share seeds, whose instances are the same in both splits."""
+
+    def tasks(self, split: str) -> list[int]:
+        return list(range(10)) if split == "train" else list(range(5, 15))
+
+
+class Invalid(Splitless):
+    """Lists no actions, and a sample of its action space is never valid."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space = FreeText(words=("nothing",))
 
     def valid_actions(self) -> list[tuple[str, float]]:
         raise NotImplementedError
@@ -89,7 +100,7 @@ class Parity(Splitless):
 
 
 class Plain(gymnasium.Env[str, str]):
-    """Not written for turnwise: knows no splits."""
+    """Not written for turnwise: has no splits."""
 
     def __init__(self) -> None:
         self.action_space = FreeText(words=("go",))
@@ -167,7 +178,7 @@ class Forgetful(TextSiteEnv):
 
 
 KINDS: tuple[type[gymnasium.Env[Any, Any]], ...] = (
-    *(Drifting, Moody, Silent, Splitless, Constant, Unlisted, Pooled, Parity, Plain),
+    *(Drifting, Moody, Silent, Splitless, Constant, Overlapping, Invalid, Pooled, Parity, Plain),
     *(Sticky, Wordy, Wrong, Unfinished, Unweighted, Unguided, Forgetful),
 )
 BAD = {kind.__name__: kind for kind in KINDS}
@@ -204,7 +215,7 @@ def test_the_site_passes_without_a_warning() -> None:
         ("Forgetful", "restore"),
         ("Silent", "info"),
         ("Splitless", "splits"),
-        ("Unlisted", "splits"),
+        ("Overlapping", "splits"),
         ("Sticky", "reset after failure"),
         ("Wordy", "vocabulary"),
         ("Wrong", "oracle"),
@@ -224,12 +235,17 @@ def test_splits_may_differ_in_seeds_or_later_turns_and_only_a_turn_env_has_them(
             ("parity", "bad/Parity-v0"),
             ("plain", "bad/Plain-v0"),
             ("constant", "bad/Constant-v0"),
+            ("invalid", "bad/Invalid-v0"),
         )
     }
     assert found["pooled"].verdict is found["parity"].verdict is Verdict.PASSED
     assert (found["plain"].verdict, found["plain"].detail) == (
         Verdict.SKIPPED,
         "has no splits: not a `TurnEnv`",
+    )
+    assert (found["invalid"].verdict, found["invalid"].detail) == (
+        Verdict.SKIPPED,
+        "no random action is valid: the episodes do not show the instances",
     )
     assert (found["constant"].verdict, found["constant"].detail) == (
         Verdict.SKIPPED,

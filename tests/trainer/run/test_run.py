@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -88,6 +89,10 @@ def test_a_run_whose_learner_keeps_dying_ends_with_the_remedy(tmp_path: Path, mo
         drive(tmp_path, monkeypatch, MAX_LEARNER_DEATHS)
 
 
-def test_a_run_whose_ranks_never_started_is_not_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("saved", [None, SimpleNamespace(update=3)], ids=["no-checkpoint", "checkpoint"])
+def test_a_run_whose_ranks_never_started_is_not_begun_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: object
+) -> None:
+    monkeypatch.setattr(run.queries, "latest_checkpoint", lambda connection, name: saved)
     with pytest.raises(RanksLate, match=r"^rank 0 of 2"):
         drive(tmp_path, monkeypatch, 1, RanksLate)

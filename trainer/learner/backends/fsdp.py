@@ -76,6 +76,9 @@ class FsdpLearner:
         timeout_s = START_TIMEOUT_S + self._allowance_s
         try:
             address = ray.get(self.actors[0].listen_on_node.remote(), timeout=START_TIMEOUT_S)
+        except ray.exceptions.RayActorError as error:
+            self.close()
+            raise RankFailed(f"rank 0 of {size} of the learner died during its start: {error}") from error
         except (ray.exceptions.RayError, TimeoutError) as error:
             self.close()
             late = f"rank 0 of {size} of the learner did not start within {START_TIMEOUT_S:g} s"
@@ -228,7 +231,9 @@ class FsdpLearner:
             if isinstance(one, TurnwiseError | OSError | SafetensorError) and not isinstance(one, RankFailed):
                 return one
         reasons = "; ".join(map(str, raised))
-        return RankFailed(f"the learner's ranks failed during `{method}`: {reasons}")
+        # A start that fails without a death would fail again; an update may have met other values.
+        kind = TurnwiseError if method == "connect" else RankFailed
+        return kind(f"the learner's ranks failed during `{method}`: {reasons}")
 
 
 def _placement(ranks: int, gpus_per_rank: int) -> str:

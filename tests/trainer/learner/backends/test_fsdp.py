@@ -13,6 +13,7 @@ from turnwise.agents.tiny_model import new_model
 from turnwise.agents.weights.base import Link
 from turnwise.agents.weights.collective.receiver import CollectiveReceiver
 from turnwise.agents.weights.shm_writer import read_generation
+from turnwise.errors import TurnwiseError
 from turnwise.tests.trainer.learner.train_samples import VOCABULARY, train_samples
 from turnwise.trainer.algorithms.losses.base import PolicyLoss
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
@@ -141,6 +142,17 @@ def test_ranks_without_their_gpus_end_with_what_to_check(
     config = FSDP.model_copy(update={"device": "cuda"})
     with pytest.raises(RanksLate, match=r"within 1 s: .*Check with `ray status` that the cluster has 2 free GPUs"):
         FsdpLearner(model, config, DecoupledPPO(), Recompute(), 0.7)
+
+
+@pytest.mark.slow
+def test_a_model_that_cannot_be_loaded_is_not_the_death_of_a_rank(tmp_path: Path, ray: Any) -> None:
+    model = new_model(tmp_path / "model", VOCABULARY, hidden=32, heads=2, seed=3)
+    (model / "config.json").write_text(
+        (model / "config.json").read_text().replace('"hidden_size": 32', '"hidden_size": 48')
+    )
+    with pytest.raises(TurnwiseError) as caught:
+        FsdpLearner(model, FSDP, DecoupledPPO(), Recompute(), 0.7)
+    assert not isinstance(caught.value, RankFailed)
 
 
 @pytest.mark.soak
