@@ -1,5 +1,6 @@
 """Hardening of a container: the arguments that the Docker backend creates every sandbox with."""
 
+import mmap
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ PTYS_MAX = 32
 TIME_WAIT_MAX = 0
 """Closed TCP connections that the kernel remembers: none, because they would survive a reset, with their ports."""
 
-PAGES_PER_MIB = 256
+PAGES_PER_MIB = (1 << 20) // mmap.PAGESIZE
 SYSTEM_V_SHARE = 0.5
 """Share of a sandbox's memory that System V shared memory may take."""
 MESSAGE_QUEUES, MESSAGE_QUEUE_BYTES = 32, 64 << 10
