@@ -1,8 +1,7 @@
 """Compare asynchronous with synchronous training in an environment with heavy-tailed delays and in one without delays.
 
-Four runs of the quickstart's configuration start from one warmed-up model, with 16 groups at once, 8 groups per batch
-and the same number of updates. They differ in the staleness bound (0 or 2) and in the delay (mean 100 ms per turn, or
-none).
+Four runs of the quickstart's configuration start from one warmed-up model, with the same number of updates. They differ
+in the staleness bound (0 or 2) and in the delay (mean 100 ms per turn, or none).
 
 Prints one JSON line last:
 
@@ -31,14 +30,9 @@ PROGRAM = Path(sys.executable).with_name("turnwise")
 SITE = "turnwise.benchmarks.parts.delayed_site:DelayedSite-v0"
 FAMILIES = {"find": 1.5, "login": 1.0, "open": 1.0}
 """Families and their weights in the quickstart."""
-MANY_GROUPS = {
-    "rollout.max_concurrent_groups": 16,
-    "rollout.groups_per_batch": 8,
-    "horizon.boundaries": "[40]",
-}
-"""Settings for environments with delays, which need more episodes at once than those of the quickstart."""
-SLOTS = 16 * load_config(CONFIG).rollout.group_size
-"""Limit of concurrent episodes with ``MANY_GROUPS``."""
+ROLLOUT = load_config(CONFIG).rollout
+EPISODES = ROLLOUT.max_concurrent_groups * ROLLOUT.group_size
+"""Limit of concurrent episodes in the quickstart."""
 RUN_TIMEOUT_S = 5400
 
 
@@ -83,7 +77,6 @@ def measure(folder: Path, mean_ms: float, staleness: int, updates: int, model: s
         "environments": environments(mean_ms),
         "rollout.max_staleness": staleness,
         "max_steps": updates,
-        **MANY_GROUPS,
     }
     result, store = train(folder, name, own, model)
     lines = (Path(result["folder"]) / "metrics.jsonl").read_text().splitlines()
@@ -102,7 +95,7 @@ def measure(folder: Path, mean_ms: float, staleness: int, updates: int, model: s
         "success_before": result["success_untrained"],
         "max_staleness": result["max_staleness"],
         "busy_learner": round(sum(one["update_s"] for one in batches) / seconds, 3),
-        "busy_environments": round(env_ms / 1000 / updates_done[-1]["seconds"] / SLOTS, 3),
+        "busy_environments": round(env_ms / 1000 / updates_done[-1]["seconds"] / EPISODES, 3),
         "busy_engine": round(engines[-1]["busy_s"] / updates_done[-1]["seconds"], 3),
     }
 

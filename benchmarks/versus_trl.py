@@ -38,9 +38,7 @@ EVERY = 5
 SLOW_MEAN_MS = 100.0
 SLOW = {
     "rollout.max_concurrent_groups": 24,
-    "rollout.groups_per_batch": 8,
     "rollout.max_staleness": 2,
-    "horizon.boundaries": "[40]",
     "rollout_control.name": "april",
     "rollout_control.extra": 2,
 }
