@@ -9,6 +9,7 @@ import pytest
 import torch
 from turnwise.errors import TurnwiseError
 from turnwise.sandbox.errors import NoImage
+from turnwise.store import queries
 from turnwise.store.database import open_database
 from turnwise.tests.store.making import create_run
 from turnwise.tests.trainer.planning.planned_runs import run_config
@@ -93,6 +94,6 @@ def test_a_run_whose_learner_keeps_dying_ends_with_the_remedy(tmp_path: Path, mo
 def test_a_run_whose_ranks_never_started_is_not_begun_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: object
 ) -> None:
-    monkeypatch.setattr(run.queries, "latest_checkpoint", lambda connection, name: saved)
+    monkeypatch.setattr(queries, "latest_checkpoint", lambda connection, name: saved)
     with pytest.raises(RanksLate, match=r"^rank 0 of 2"):
         drive(tmp_path, monkeypatch, 1, RanksLate)
