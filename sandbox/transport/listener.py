@@ -95,6 +95,8 @@ class Listener(ABC):
             return
         connection.header_max_bytes = HEADER_MAX_BYTES
         self._forget_address()
+        # Before this task is done: `__aexit__` may run first, and closes the connections that are still pending.
+        self._pending = {task: one for task, one in self._pending.items() if one is not connection}
         self._connected.set_result(connection)
 
 

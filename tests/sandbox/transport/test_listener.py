@@ -55,3 +55,21 @@ def test_tcp_admits_only_the_guest_with_the_token() -> None:
         writer.close()
 
     asyncio.run(scenario())
+
+
+def test_the_accepted_guest_is_not_pending_once_accept_may_return(tmp_path: Path) -> None:
+    """A caller that comes when the guest is connected leaves the listener at once, before the greeting's task ends."""
+
+    async def scenario() -> list[int]:
+        path, pending = tmp_path / "s", list[int]()
+        async with UnixListener("guest", path) as listener:
+            listener._connected.add_done_callback(lambda _: pending.append(len(listener._pending)))
+            _, writer = await asyncio.open_unix_connection(path)
+            writer.write(encode({}))
+            connection = await listener.accept(5)
+        assert connection.closed_reason == ""
+        connection.close()
+        writer.close()
+        return pending
+
+    assert asyncio.run(scenario()) == [0]
