@@ -85,9 +85,10 @@ async def seed_determinism(subject: Subject) -> str:
 
 
 async def splits_differ(subject: Subject) -> str:
-    """Check that a seed gives different episodes in the two splits, as it does not if ``reset`` ignores the split.
+    """Check that a seed gives different episodes in the two splits.
 
-    Whole episodes are compared: instances may begin alike and differ later.
+    They are equal if ``reset`` ignores the split. Whole episodes are compared: instances may begin alike and differ
+    later.
     """
     async with subject.made() as owner:
         if not owner.deterministic:
