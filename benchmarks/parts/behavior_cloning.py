@@ -43,7 +43,7 @@ def main() -> None:
                 "group_filters": [],
                 "horizon": {"max_turns": 12, "max_context": 512},
                 "rollout": {"groups_per_batch": 1, "group_size": 2, "max_concurrent_groups": 4},
-                "learner": {"max_kl": None},
+                "learner": {"max_kl": 0},
                 "loss": {"name": "behavior_cloning"},
                 "replay_buffer": {"name": "demonstrations", "run": oracle.run, "count": 32},
                 "evaluation": {"tasks": chosen.tasks},

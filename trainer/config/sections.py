@@ -155,8 +155,9 @@ class LearnerConfig(Section):
     """AdamW's decoupled weight decay."""
     max_grad_norm: float = Field(1.0, gt=0)
     """Gradients are clipped to this norm."""
-    max_kl: float | None = Field(None, gt=0)
-    """Trust region, in nats per token: a step with a larger KL divergence on its tokens is shortened."""
+    max_kl: float = Field(0.0, ge=0)
+    """Trust region, in nats per token: a step with a larger KL divergence on its tokens is shortened. 0 sets no
+    bound, and saves the forward pass that measures the divergence."""
     num_minibatches: int = Field(1, ge=1)
     """Optimizer steps per pass over a batch; several are shuffled, and balanced by trained tokens."""
     num_epochs: int = Field(1, ge=1)

@@ -187,7 +187,7 @@ def test_two_ranks_train_and_save_the_adapter_that_one_does(tmp_path: Path, ray:
 @pytest.mark.parametrize("name", ["decoupled_ppo", "gspo", "vcpo"])
 def test_every_loss_trains_the_same_weights_on_several_ranks(tmp_path: Path, ray: Any, name: str, ranks: int) -> None:
     model = new_model(tmp_path / "model", VOCABULARY, hidden=32, heads=2, layers=3, seed=4, tie=False)
-    config = LOCAL.model_copy(update={"num_epochs": 2, "max_kl": None})
+    config = LOCAL.model_copy(update={"num_epochs": 2, "max_kl": 0.0})
     sharded = config.model_copy(update={"backend": "fsdp", "num_ranks": ranks})
     one = Learner(model, config, PolicyLoss.build({"name": name}), Recompute(), 1.0)
     several = FsdpLearner(model, sharded, PolicyLoss.build({"name": name}), Recompute(), 1.0)
