@@ -14,10 +14,10 @@ from pathlib import Path
 from types import FrameType
 
 INTERVAL_S = 0.01
-"""Seconds between two looks."""
+"""Seconds between two samples."""
 SWITCH_S = 1e-4
-"""Seconds until a thread that runs Python yields to a look. Python's own 5 ms would show a thread that works in short
-bursts where it waits between them."""
+"""Seconds after which a thread that runs Python yields to the sampler. Python's default is 5 ms. A thread that works in
+bursts shorter than that would be sampled only while it waits."""
 NS_PER_US = 1000
 SUFFIX = ".folded"
 
