@@ -81,8 +81,7 @@ def settings_of(
         horizon = Horizon(ConstantHorizon().max_turns, 256 if is_model(policy) else 4096, 1 << 20, context)
         engine, rollout = EngineConfig(), RolloutConfig()
         if is_model(policy):
-            gpus = 0 if engine_obstacle(1) else 1
-            engine = _with_cache(EngineConfig(tensor_parallel_size=gpus), policy, context)
+            engine = _with_cache(_on_this_machine(engine, policy, context), policy, context)
     return EvalSettings(
         horizon if max_turns is None else replace(horizon, max_turns=max_turns),
         rollout if temperature is None else rollout.model_copy(update={"temperature": temperature}),
@@ -108,17 +107,23 @@ def _engine_of(trained: Mapping[str, Any], policy: str) -> EngineConfig:
 
 
 def _on_this_machine(engine: EngineConfig, policy: str, max_context: int) -> EngineConfig:
-    """Return the engine of a run; if this machine lacks its GPUs, one on the CPU.
+    """Return the engine on the devices of this machine.
+
+    * An engine on GPUs that this machine lacks moves to the CPU.
+    * An engine on the CPU moves to a GPU if the installed vLLM is not a build for CPUs.
 
     Raises:
-        TurnwiseError: the GPUs are missing, and the installed vLLM needs one.
+        TurnwiseError: the GPUs are missing, and the installed vLLM needs them.
     """
-    if not engine.tensor_parallel_size or not (obstacle := engine_obstacle(engine.tensor_parallel_size)):
+    gpus = engine.tensor_parallel_size or (0 if cpu_build() else 1)
+    if not gpus:
         return engine
+    if not (obstacle := engine_obstacle(gpus)):
+        return engine.model_copy(update={"tensor_parallel_size": gpus})
     if not cpu_build():
         raise TurnwiseError(
-            f"the engine of this run has `engine.tensor_parallel_size = {engine.tensor_parallel_size}`: {obstacle}, "
-            "and the installed vLLM does not run on a CPU. Evaluate on a machine with as many GPUs (docs/gpu.md)"
+            f"`{policy}` cannot be evaluated here: {obstacle}, and the installed vLLM does not run on a CPU. Evaluate "
+            "it on a machine with as many GPUs (docs/gpu.md), or with an installation for CPUs (`make install`)"
         )
     return _with_cache(EngineConfig(dtype=engine.dtype, block_size=engine.block_size), policy, max_context)
 

@@ -46,11 +46,10 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(
     write = partial(save_state, model=loaded, optimizer=optimizer)
     saved = checkpoint.save(tmp_path / "checkpoints", 1, write, model, {"config": run.resolved()}, run_uid="u")
     monkeypatch.setattr(settings_module, "engine_obstacle", lambda gpus: "")
-    assert settings_of(str(saved), None, None).engine == run.engine
-    assert settings_of(str(model), None, None).engine.tensor_parallel_size == 1
-    monkeypatch.setattr(settings_module, "engine_obstacle", lambda gpus: "this machine has none")
     monkeypatch.setattr(settings_module, "cpu_build", lambda: "")
-    with pytest.raises(TurnwiseError, match=r"tensor_parallel_size = 1`: this machine has none, and .* on a CPU"):
+    assert settings_of(str(saved), None, None).engine == run.engine
+    monkeypatch.setattr(settings_module, "engine_obstacle", lambda gpus: "this machine has none")
+    with pytest.raises(TurnwiseError, match=r"cannot be evaluated here: this machine has none, and .* on a CPU"):
         settings_of(str(saved), None, None)
     monkeypatch.setattr(settings_module, "cpu_build", lambda: "vLLM is a build for CPUs")
     settings = settings_of(str(saved), None, None)
@@ -63,6 +62,20 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(
     assert (other.sandboxes.options, other.sandboxes.max_per_node) == ({"runtime": "runsc"}, 3)
     assert (other.horizon, other.rollout.temperature) == (Horizon(9, 4, 4096, 256), 2.0)
     assert settings_of(str(model), None, None).horizon.max_tokens_per_turn == 256
+
+
+def test_a_model_is_evaluated_on_the_device_that_the_installed_vllm_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = str(new_model(tmp_path / "model", ["a"], hidden=32, layers=1, heads=1))
+    monkeypatch.setattr(settings_module, "engine_obstacle", lambda gpus: "")
+    monkeypatch.setattr(settings_module, "cpu_build", lambda: "")
+    assert settings_of(model, None, None).engine.tensor_parallel_size == 1
+    monkeypatch.setattr(settings_module, "engine_obstacle", lambda gpus: "this machine has none")
+    with pytest.raises(TurnwiseError, match=r"cannot be evaluated here: this machine has none"):
+        settings_of(model, None, None)
+    monkeypatch.setattr(settings_module, "cpu_build", lambda: "vLLM is a build for CPUs")
+    assert settings_of(model, None, None).engine.tensor_parallel_size == 0
 
 
 def test_the_engine_of_an_evaluation_holds_full_contexts(tmp_path: Path) -> None:
