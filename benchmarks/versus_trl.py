@@ -4,7 +4,8 @@ Both start from one warmed-up model, train on the same mixture of tasks with two
 weights every few updates, and are evaluated afterwards by the same program on the same held-out tasks. A time counts
 training only: no start-up, no evaluation. TRL runs in an environment that ``bash tools/trl.sh`` creates, with the
 settings that were best for it (``parts/peer_programs/trl_peer.py``). With delays, turnwise has more groups in flight
-and does not wait for the last members of a group (``SLOW``), for which TRL has no setting.
+and does not wait for the last members of a group, for which TRL has no setting, and it keeps the trust region of the
+preset, which the greater staleness needs (``SLOW``).
 
 Prints one JSON line last:
 
@@ -41,6 +42,7 @@ SLOW = {
     "rollout.max_staleness": 2,
     "rollout_control.name": "april",
     "rollout_control.extra": 2,
+    "learner.max_kl": 0.012,
 }
 """Settings of turnwise for environments with delays."""
 
