@@ -1,6 +1,6 @@
 """Profiles of the processor time of a process, by the Python stacks that spend it.
 
-A thread looks at the stacks of all threads a hundred times per second, and adds to each stack the processor time that
+A thread samples the stacks of all threads a hundred times per second, and adds to each stack the processor time that
 its thread has spent since. A thread that waits adds nothing. The file has one line per stack, ``outermost;...;innermost
 MICROSECONDS``: the format of flame graphs, which https://www.speedscope.app and ``flamegraph.pl`` draw.
 """
@@ -17,7 +17,7 @@ INTERVAL_S = 0.01
 """Seconds between two samples."""
 SWITCH_S = 1e-4
 """Seconds after which a thread that runs Python yields to the sampler. Python's default is 5 ms. A thread that works in
-bursts shorter than that would be sampled only while it waits."""
+bursts shorter than 5 ms would be sampled only while it waits."""
 NS_PER_US = 1000
 SUFFIX = ".folded"
 
@@ -29,7 +29,7 @@ class StackSampler:
         self._interval_s = interval_s
         self._spent_us: Counter[str] = Counter()
         self._cpu_ns: dict[int, int] = {}
-        """Processor time of each thread at the last look, by the system's id of the thread."""
+        """Processor time of each thread at the last sample, by the system's id of the thread."""
         self._stopping = threading.Event()
         self._switch_s = sys.getswitchinterval()
         self._thread = threading.Thread(target=self._sample, name="stack sampler", daemon=True)
