@@ -93,6 +93,7 @@ def test_a_lora_adapter_on_its_warmed_up_policy_learns(said: dict[str, Any], tmp
         "model.path": warmed_up,
         "learner.lora.rank": 16,
         "learner.learning_rate": 5e-3,
+        "learner.max_kl": 0.012,
         "max_steps": ADAPTER_UPDATES,
         "evaluation.tasks": 102,
     }
