@@ -3,9 +3,10 @@
 Both start from one warmed-up model, train on the same mixture of tasks with two threads' worth of processor, save their
 weights every few updates, and are evaluated afterwards by the same program on the same held-out tasks. A time counts
 training only: no start-up, no evaluation. TRL runs in an environment that ``bash tools/trl.sh`` creates, with the
-settings that were best for it (``parts/peer_programs/trl_peer.py``). With delays, turnwise has more groups in flight
-and does not wait for the last members of a group, for which TRL has no setting, and it keeps the trust region of the
-preset, which the greater staleness needs (``SLOW``).
+settings that were best for it (``parts/peer_programs/trl_peer.py``). With delays, turnwise differs (``SLOW``):
+
+* more groups in flight, and groups that do not wait for their last members; TRL has no setting for either;
+* a trust region against the greater staleness. Its forward pass delays nothing, because the learner waits for rollouts.
 
 Prints one JSON line last:
 
