@@ -32,6 +32,7 @@ async def act(context: Context, action: dict[str, Any]) -> None:
     context.pointed |= verb in POINTER_VERBS
     context.dirty |= verb not in RESET_VERBS
     context.acted = True
+    context.addressed = None
     closings = context.closings
     try:
         await VERBS[verb](context, action)
@@ -40,6 +41,11 @@ async def act(context: Context, action: dict[str, Any]) -> None:
             raise
     finally:
         await settle(context)
+    if context.has_lost_page:
+        try:
+            await goto(context, action)
+        finally:
+            await settle(context)
 
 
 def viewport_point(context: Context, x: float, y: float) -> tuple[float, float]:
@@ -143,22 +149,24 @@ async def drag_and_drop(context: Context, action: dict[str, Any]) -> None:
 async def goto(context: Context, action: dict[str, Any]) -> None:
     """Execute ``goto("http://…")``; the host has checked the address.
 
-    If the active tab closes itself before the page loads, the address is opened in the tab that becomes active.
+    If a page closes the active tab before the new page is parsed, the address is opened in the tab that becomes active;
+    ``act`` does so if the tab closes after the new page has come into view.
     """
     closings = context.closings
     try:
         try:
-            await _open(context.tab, action["url"])
+            await _open(context, action["url"])
         except Exception as error:
             if not await context.closed_since(closings, error):
                 raise
-            await _open(context.tab, action["url"])
+            await _open(context, action["url"])
     except (PlaywrightError, ConnectionError) as error:
         raise Refused(f"goto: {first_line(error)}") from None
 
 
-async def _open(tab: Tab, url: str) -> None:
-    await tab.page.goto(url, wait_until="commit", timeout=1000 * SETTLE_TIMEOUT_S)
+async def _open(context: Context, url: str) -> None:
+    context.addressed = context.tab
+    await context.addressed.page.goto(url, wait_until="commit", timeout=1000 * SETTLE_TIMEOUT_S)
 
 
 async def go_back(context: Context, action: dict[str, Any]) -> None:

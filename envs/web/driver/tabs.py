@@ -181,6 +181,8 @@ class Context:
         """The reason that the browser context may keep state of this episode, whatever is cleared; empty if none."""
         self.acted = False
         """Whether the agent or the task acted on a page, which may then have written to the clipboard."""
+        self.addressed: Tab | None = None
+        """The tab in which the action opened an address."""
         self.expected: asyncio.Future[Any] | None = None
         """The page of a tab that ``open_only_tab`` opens."""
         context.on("page", self.on_page)
@@ -201,6 +203,13 @@ class Context:
     def crashed(self) -> bool:
         """Whether the page of the active tab crashed."""
         return bool(self.tabs) and self.tab.crashed
+
+    @property
+    def has_lost_page(self) -> bool:
+        """Whether the tab in which the action opened an address was closed before the page was parsed; another tab is
+        then active."""
+        tab = self.addressed
+        return bool(self.tabs) and tab is not None and tab not in self.tabs and tab.navigating
 
     def release(self) -> None:
         """Handle no further tabs and dialogs of the browser context, which another episode takes over."""

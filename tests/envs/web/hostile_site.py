@@ -56,6 +56,11 @@ PAGES = {
     "watches": (
         "<script>setInterval(() => fetch('late/requested').then(answer => answer.ok && window.close()), 20)</script>"
     ),
+    "closer": (
+        "<button onclick=\"const tab = window.open('other.html');"
+        " setInterval(() => tab.location.pathname == '/long/' && tab.close(), 20)\">open</button>"
+    ),
+    "done": "<script>onload = () => window.close()</script>",
     "buys": "<h1>home</h1><script>document.write(document.cookie)</script>",
     "leaves": "<button onclick=\"setTimeout(() => location.href = 'other.html', 700)\">press</button>",
     "scroller": (
@@ -112,6 +117,21 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             self.send_header("Content-Type", "text/html")
             self.end_headers()
             self.wfile.write(b"<h1>request %d</h1>" % len(requested))
+        elif self.path == "/long/":
+            # The page is in view, and not parsed, when the page that opened its tab closes it.
+            requested.append(1)
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<h1>request %d</h1>" % len(requested))
+            time.sleep(2 if len(requested) == 1 else 0)
+        elif self.path == "/endless/":
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            for _ in range(600):
+                self.wfile.write(b"<h1>endless</h1>")
+                time.sleep(0.1)
         elif self.path.startswith("/slow"):
             time.sleep(60)
         else:

@@ -192,13 +192,39 @@ def test_a_tab_that_closes_itself_keeps_other_tabs_and_cookies(
     clean(site)
 
 
-def test_goto_opens_in_the_next_tab_when_its_tab_closes_itself(site: HostileSite) -> None:
-    site.at = "opens"
+@pytest.mark.parametrize(
+    ("at", "opened", "address"),
+    [pytest.param("opens", "watches", "late", id="requested"), pytest.param("closer", "other", "long", id="in view")],
+)
+def test_goto_opens_in_the_next_tab_when_its_tab_is_closed(
+    site: HostileSite, at: str, opened: str, address: str
+) -> None:
+    site.at = at
     seen, _ = site.reset(seed=1)
     seen = site.step(f"click({number_of(seen, 'button')})")[0]
-    assert "watches.html" in str(seen)
-    seen, _, _, _, info = site.step('goto("http://127.0.0.1:8080/late/")')
+    assert f"{opened}.html" in str(seen)
+    seen, _, _, _, info = site.step(f'goto("http://127.0.0.1:8080/{address}/")')
     assert "request 2" in str(seen)
+    assert info["action_valid"]
+    clean(site)
+
+
+def test_goto_a_page_that_closes_its_tab_leaves_the_other_tab_as_it_is(site: HostileSite) -> None:
+    site.at = "popup"
+    seen, _ = site.reset(seed=1)
+    seen = site.step(f"click({number_of(seen, 'button')})")[0]
+    assert "other.html" in str(seen)
+    seen, _, _, _, info = site.step('goto("http://127.0.0.1:8080/done.html")')
+    assert "tab 0: 'page' http://127.0.0.1:8080/popup.html" in str(seen)
+    assert "done.html" not in str(seen)
+    assert info["action_valid"]
+    clean(site)
+
+
+def test_goto_a_page_that_never_ends_waits_once(site: HostileSite) -> None:
+    site.reset(seed=1)
+    seen, _, _, _, info = site.step('goto("http://127.0.0.1:8080/endless/")')
+    assert "heading 'endless'" in str(seen)
     assert info["action_valid"]
     clean(site)
 
