@@ -102,10 +102,14 @@ SEMAPHORES = """
 import ctypes, sys
 libc = ctypes.CDLL(None, use_errno=True)
 count = min(16000, int(open("/proc/sys/kernel/sem").read().split()[0]))
-for made in range(int(sys.argv[1]) * 16000 // count):
+held = 0
+for _ in range(int(sys.argv[1]) * 16000 // count):
     if libc.semget(0, count, 0o1600) < 0:
         break
-    print((made + 1) * count // 16000, flush=True)
+    before, held = held, held + count
+    if held // 16000 > before // 16000:
+        print(held, flush=True)
+print(held)
 """
 QUEUES = """
 import ctypes
@@ -240,12 +244,12 @@ async def messages(context: AttackContext) -> str:
 
 
 async def semaphores(context: AttackContext) -> str:
-    """Exceed the memory limit with System V semaphores, about 1 MiB per set."""
+    """Exceed the memory limit with System V semaphores; 16,000 of them take about 1 MiB."""
     limit = context.spec.memory_mib
     reached, how = await _reached(context, ["python3", "-c", SEMAPHORES, str(int(1.5 * limit))])
-    expect(reached <= limit, f"{reached} sets of 1 MiB, over {limit} MiB")
+    expect(reached <= 16_000 * limit, f"{reached} semaphores, over {limit} MiB")
     await context.expect_usable()
-    return f"{reached} MiB, then {how}"
+    return f"{reached} semaphores, then {how}"
 
 
 async def everything_full(context: AttackContext) -> str:
