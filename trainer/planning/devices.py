@@ -20,7 +20,7 @@ def refuse_missing_devices(config: RunConfig) -> None:
         raise TurnwiseError(
             f"`engine.tensor_parallel_size = 0` means an engine on the CPU, and {build}. Set "
             "`engine.tensor_parallel_size` to 1 on a machine with a GPU (docs/gpu.md), or install turnwise with "
-            '`pip install ".[cpu]"` in an environment of its own'
+            '`pip install ".[cpu]"` in another virtual environment'
         )
     needed = gpus_of(config) if is_here else int(learner.device != "cpu" and learner.backend == "local")
     if not needed:

@@ -60,7 +60,7 @@ PAGES = {
         "<button onclick=\"const tab = window.open('other.html');"
         " setInterval(() => tab.location.pathname == '/long/' && tab.close(), 20)\">open</button>"
     ),
-    "done": "<script>onload = () => window.close()</script>",
+    "done": "<img src=slow><script>setTimeout(() => window.close(), 300)</script>",
     "buys": "<h1>home</h1><script>document.write(document.cookie)</script>",
     "leaves": "<button onclick=\"setTimeout(() => location.href = 'other.html', 700)\">press</button>",
     "scroller": (
