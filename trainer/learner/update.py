@@ -155,8 +155,7 @@ class UpdateStep:
         states = {one.slot: state for one in components if (state := one.state_dict())}
         trace = LogprobTrace()
         metrics = self._learner.update(batch.samples, lr_progress, update, self._minibatch_stream, trace)
-        if self._learner.config.num_minibatches == 1:
-            metrics |= engine_mismatch(batch.samples, trace)
+        metrics |= engine_mismatch(batch.samples, trace)
         recipe = new_recipe(self._learner.config, lr_progress, states)
         return metrics, record_update(batch, fresh, trace, recipe, self._learner.weights_hash())
 

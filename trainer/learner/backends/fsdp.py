@@ -109,6 +109,7 @@ class FsdpLearner:
             for one in results:
                 trace.current.update(one.trace.current)
                 trace.proximal.update(one.trace.proximal)
+                trace.first_step |= one.trace.first_step
         return dict(first.metrics)
 
     def fit(self, examples: Sequence[SftExample], learning_rate: float, observation_weight: float) -> float:

@@ -225,7 +225,8 @@ class Learner(ProfilesUpdates):
             chosen = [trained[index] for index in part]
             start_logprobs = None if start is None else [start[index] for index in part]
             name = f"optimizer step {number} of {len(parts)}"
-            step_trace = (trace, [positions[index] for index in part]) if trace is not None else None
+            is_traced = number <= len(parts) // config.num_epochs  # the first pass
+            step_trace = (trace, [positions[index] for index in part]) if trace is not None and is_traced else None
             steps.append(self._optimizer_step(chosen, start_logprobs, name, metrics, step_trace))
         means = {
             key: sum(step[key] for step in steps) / len(steps) if steps else empty

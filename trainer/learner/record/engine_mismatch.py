@@ -14,18 +14,19 @@ POLICY = SOURCES.index(Source.POLICY)
 
 
 def engine_mismatch(samples: Sequence[TrainSample], trace: LogprobTrace) -> dict[str, float]:
-    """Return the mean and the maximum of |engine - learner|, in nats, over the trained tokens with staleness 0.
+    """Return the mean and the maximum of |engine - learner|, in nats, over the trained tokens with staleness 0 of the
+    first optimizer step.
 
-    These tokens were sampled with the weights that the update begins with, so that engine and learner differ by their
+    Engine and learner computed these tokens with the weights that the update begins with, so that they differ by their
     arithmetic alone. Without such a token the result is empty.
 
     Args:
         samples: the batch of the update.
-        trace: log-probabilities under the weights that the update begins with.
+        trace: what the learner computed.
     """
     found = [np.empty(0, np.float32)]
-    for index, current in trace.current.items():
-        one = samples[index]
+    for index in sorted(trace.first_step & trace.current.keys()):
+        one, current = samples[index], trace.current[index]
         trained = trained_tokens(one)
         same = (one.staleness[trained] == 0) & (one.sample.sources[trained] == POLICY) & (one.sample.mask[trained] != 0)
         found.append(np.abs(one.sample.logprobs[trained][same] - current[same]))

@@ -29,6 +29,7 @@ LOCAL = LearnerConfig(
     learning_rate=1e-2,
     lr_warmup_steps=0,
     num_minibatches=3,
+    num_epochs=2,
     max_kl=1e-3,
     max_tokens_per_micro_batch=24,
     activation_checkpointing=True,
@@ -98,6 +99,8 @@ def test_two_ranks_equal_one_and_a_dead_rank_ends_the_update(tmp_path: Path, ray
         )
         assert found == pytest.approx(expected, rel=1e-5, abs=1e-5)
         assert traces[0].current.keys() == traces[1].current.keys() == set(range(len(samples)))
+        assert traces[0].first_step == traces[1].first_step
+        assert 0 < len(traces[0].first_step) < len(samples)
         for index, values in traces[0].current.items():
             assert traces[1].current[index] == pytest.approx(values, abs=1e-5)
         weights = published(two)
