@@ -3,10 +3,12 @@
 Both start from one warmed-up model, train on the same mixture of tasks with two threads' worth of processor, save their
 weights every few updates, and are evaluated afterwards by the same program on the same held-out tasks. A time counts
 training only: no start-up, no evaluation. TRL runs in an environment that ``bash tools/trl.sh`` creates, with the
-settings that were best for it (``parts/peer_programs/trl_peer.py``). With delays, turnwise differs (``SLOW``):
+batches of the quick start and the other settings that were best for it without delay
+(``parts/peer_programs/trl_peer.py``). With delays, turnwise differs (``SLOW``):
 
-* more groups in flight, and groups that do not wait for their last members; TRL has no setting for either;
-* a trust region against the greater staleness. Its forward pass delays nothing, because the learner waits for rollouts.
+* more groups in flight, of a greater staleness, and groups that do not wait for their last members; TRL has no setting
+  for any of it;
+* a smaller trust region against the greater staleness.
 
 Prints one JSON line last:
 
@@ -36,11 +38,11 @@ PYTHON = HERE.parent / ".venv-trl" / "bin" / "python"
 PEER = HERE / "parts" / "peer_programs" / "trl_peer.py"
 GOALS = (0.85, 0.95)
 EVERY = 5
-"""Updates between saved weights."""
+"""Updates between saved weights; an update is a batch, in either system."""
 SLOW_MEAN_MS = 100.0
 SLOW = {
-    "rollout.max_concurrent_groups": 24,
-    "rollout.max_staleness": 2,
+    "rollout.max_concurrent_groups": 40,
+    "rollout.max_staleness": 3,
     "rollout_control.name": "april",
     "rollout_control.extra": 2,
     "learner.max_kl": 0.012,
@@ -66,10 +68,13 @@ def peer(*arguments: str, given: str = "") -> list[str]:
 def run_trl(folder: Path, model: str, seed: int, mean_ms: float, seconds: float) -> list[dict[str, Any]]:
     """Train with TRL; return the update, training seconds and folder of the saved weights."""
     out = folder / f"trl-{mean_ms:g}-{seed}"
+    config = load_config(CONFIG)
+    rollout, minibatches = config.rollout, config.learner.num_minibatches
     lines = peer(
         "train",
         *("--model", model, "--out", str(out), "--seed", str(seed), "--every", str(EVERY)),
-        *("--seconds", str(seconds), "--mean-ms", str(mean_ms)),
+        *("--seconds", str(seconds), "--mean-ms", str(mean_ms), "--minibatches", str(minibatches)),
+        *("--groups", str(rollout.groups_per_batch), "--group-size", str(rollout.group_size)),
     )
     saved: list[dict[str, Any]] = json.loads(lines[-1])
     return saved
