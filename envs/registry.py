@@ -21,6 +21,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from inspect import Parameter, signature
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import gymnasium
@@ -49,12 +50,20 @@ SHIPPED = {
 MINIWOB = "turnwise.envs.web.miniwob.env:MiniWoBEnv"
 
 
-@cache
+_LOADING = RLock()
+
+
 def _plugins() -> dict[str, str]:
-    """Register the shipped environments and the entry points, once.
+    """Register the shipped environments and the entry points, once, even if many threads ask at the same time.
 
     Returns the entry points that failed to load, with the reason: one broken package must not hide the others.
     """
+    with _LOADING:
+        return _load_plugins()
+
+
+@cache
+def _load_plugins() -> dict[str, str]:
     for env_id, entry_point in SHIPPED.items():
         if env_id not in gymnasium.registry:
             gymnasium.register(env_id, entry_point=entry_point, order_enforce=False, disable_env_checker=True)
@@ -85,6 +94,11 @@ def all_ids() -> list[str]:
 def _is_gymnasiums(spec: EnvSpec) -> bool:
     entry = spec.entry_point
     return (entry if isinstance(entry, str) else getattr(entry, "__module__", "")).startswith("gymnasium.")
+
+
+def load_plugins() -> None:
+    """Register all environments now, not at the first use: it reads the metadata of every installed package."""
+    _plugins()
 
 
 def broken_plugins() -> dict[str, str]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...envs.registry import load_plugins
 from ...envs.runner.call_thread import abandoned_threads
 from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import lease_from_run, refuse_leases
@@ -105,13 +106,15 @@ class RolloutWorker(ProfiledActor):
         return self._runner.slot_held_s(group) if self._runner is not None else 0.0
 
     async def ready(self) -> bool:
-        """Return True once the process is up, and its node's path into the store is open.
+        """Return True once the process is up, the environments are registered, and its node's path into the store is
+        open.
 
         Raises:
             StoreError: the store, or its folder of large content, cannot be opened from here.
         """
         if self._runner is None:
             self._start()
+        load_plugins()
         return bool(await nearest_writer(self._writers).ping.remote())
 
     async def close(self) -> None:

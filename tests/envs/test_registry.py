@@ -3,14 +3,17 @@
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import pytest
 from turnwise import __version__
-from turnwise.envs import EnvironmentFailed, TurnEnv, UnknownEnvironment, all_ids, make, make_task
+from turnwise.envs import EnvironmentFailed, TurnEnv, UnknownEnvironment, all_ids, make, make_task, registry
 from turnwise.envs.base import Adapted
 from turnwise.envs.code.tiny.env import TinyCodeEnv
 from turnwise.envs.sandboxes import any_sandboxed, refuse_leases, sandbox_memory_mib
@@ -262,3 +265,19 @@ def test_a_plain_gymnasium_environment_uses_its_methods_and_reports_missing_ones
     assert plain.normalize("x") == "x"
     with pytest.raises(NotImplementedError, match=r"Listing has no oracle\(\)"):
         plain.oracle()
+
+
+def test_plugins_are_loaded_once_by_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker makes its first environments in a thread each; a search of all installed packages in each took 1.5 s."""
+    searches: list[str] = []
+
+    def slow_search(*, group: str) -> Any:
+        searches.append(group)
+        time.sleep(0.2)
+        return entry_points(group=group)
+
+    monkeypatch.setattr(registry, "entry_points", slow_search)
+    registry._load_plugins.cache_clear()
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda _: all_ids(), range(8)))
+    assert searches == [registry.ENTRY_POINTS]
