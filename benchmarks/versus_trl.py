@@ -1,9 +1,9 @@
 """Compare the time that turnwise and TRL take to learn the quick start's tasks, with and without slow environments.
 
 Both start from one warmed-up model, train on the same mixture of tasks with two threads' worth of processor, save their
-weights every few updates, and are evaluated afterwards by the same program on the same held-out tasks. A time counts
-training only: no start-up, no evaluation. TRL runs in an environment that ``bash tools/trl.sh`` creates, with the
-batches of the quick start and the other settings that were best for it without delay
+weights about every two seconds, and are evaluated afterwards by the same program on the same held-out tasks. A time
+counts training only: no start-up, no evaluation. TRL runs in an environment that ``bash tools/trl.sh`` creates, with
+as many episodes per update as the quick start and the other settings that were best for it without delay
 (``parts/peer_programs/trl_peer.py``). With delays, turnwise differs (``SLOW``):
 
 * more groups in flight, of a greater staleness, and groups that do not wait for their last members; TRL has no setting
@@ -37,8 +37,10 @@ from turnwise.trainer.evaluation.heldout import held_out
 PYTHON = HERE.parent / ".venv-trl" / "bin" / "python"
 PEER = HERE / "parts" / "peer_programs" / "trl_peer.py"
 GOALS = (0.85, 0.95)
-EVERY = 5
+EVERY = 2
 """Updates between saved weights; an update is a batch, in either system."""
+TRL_EVERY = 5
+"""The same for TRL without delays, where its updates take less than half the time."""
 SLOW_MEAN_MS = 100.0
 SLOW = {
     "rollout.max_concurrent_groups": 40,
@@ -68,12 +70,11 @@ def peer(*arguments: str, given: str = "") -> list[str]:
 def run_trl(folder: Path, model: str, seed: int, mean_ms: float, seconds: float) -> list[dict[str, Any]]:
     """Train with TRL; return the update, training seconds and folder of the saved weights."""
     out = folder / f"trl-{mean_ms:g}-{seed}"
-    config = load_config(CONFIG)
-    rollout, minibatches = config.rollout, config.learner.num_minibatches
+    rollout = load_config(CONFIG).rollout
     lines = peer(
         "train",
-        *("--model", model, "--out", str(out), "--seed", str(seed), "--every", str(EVERY)),
-        *("--seconds", str(seconds), "--mean-ms", str(mean_ms), "--minibatches", str(minibatches)),
+        *("--model", model, "--out", str(out), "--seed", str(seed), "--every", str(EVERY if mean_ms else TRL_EVERY)),
+        *("--seconds", str(seconds), "--mean-ms", str(mean_ms)),
         *("--groups", str(rollout.groups_per_batch), "--group-size", str(rollout.group_size)),
     )
     saved: list[dict[str, Any]] = json.loads(lines[-1])

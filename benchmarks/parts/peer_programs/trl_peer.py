@@ -4,9 +4,10 @@ The rollouts are a hand-written batched loop (TRL's ``rollout_func``): all episo
 the key-value cache is kept between turns. That is the fastest of TRL's ways to play many turns on a CPU.
 
 The defaults are the best of those tried in an environment without delay. On seed 0: ``--learning-rate`` 1e-3 and 2e-3,
-``--scale-rewards none`` and ``batch``, one optimizer step on eight groups of eight and two on ten groups of four. On
-seeds 0 to 2: ``--max-grad-norm`` 1.0 and 0.3. With TRL's own defaults, ``--scale-rewards group`` and ``--warmup 0``, it
-did not reach 85 % held out: where all episodes fail, they make the penalty of an invalid action a full advantage.
+``--scale-rewards none`` and ``batch``, one optimizer step on eight groups of eight, two and four on ten groups of four,
+and the loss ``sapo``. On seeds 0 to 2: ``--max-grad-norm`` 1.0 and 0.3. With TRL's own defaults, ``--scale-rewards
+group`` and ``--warmup 0``, it did not reach 85 % held out: where all episodes fail, they make the penalty of an invalid
+action a full advantage.
 
 ``train`` saves the weights every few updates and prints a JSON object: the update, training seconds and folder of each.
 ``evaluate`` reads lines of JSON, ``{"folder": ...}``, and answers each with the success on the tasks of ``--tasks``.
