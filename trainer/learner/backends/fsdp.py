@@ -73,6 +73,8 @@ class FsdpLearner:
         gpus = 1 if config.device == "cuda" else 0
         actor = ray.remote(_RankActor).options(num_cpus=0, num_gpus=gpus, max_restarts=0, **OFF_SANDBOX_NODES)
         self.actors = [actor.remote(rank, size) for rank in range(size)]
+        self._processes: list[int] = []
+        """Process id of each rank, once they are connected."""
         timeout_s = START_TIMEOUT_S + self._allowance_s
         try:
             address = ray.get(self.actors[0].listen_on_node.remote(), timeout=START_TIMEOUT_S)
@@ -86,7 +88,7 @@ class FsdpLearner:
         settings, objective, anchor = (one.model_dump(mode="json") for one in (config, loss, proximal))
         collective_timeout_s = COLLECTIVE_TIMEOUT_S + self._allowance_s
         spec = RankSpec(str(model), settings, objective, anchor, temperature, collective_timeout_s)
-        self._call("connect", address, spec, timeout_s=timeout_s, hint=_placement(size, gpus))
+        self._processes = self._call("connect", address, spec, timeout_s=timeout_s, hint=_placement(size, gpus))
 
     def update(
         self,
@@ -227,7 +229,9 @@ class FsdpLearner:
         self.close()
         if dead:
             numbers = ", ".join(map(str, dead))
-            return RankFailed(f"rank {numbers} of {len(references)} of the learner died during `{method}`")
+            logs = ", ".join(f"`worker-*-{self._processes[rank]}.err`" for rank in dead if self._processes)
+            where = f"; what it printed last is in Ray's log folder of its node: {logs}" if logs else ""
+            return RankFailed(f"rank {numbers} of {len(references)} of the learner died during `{method}`{where}")
         for one in raised:
             if isinstance(one, TurnwiseError | OSError | SafetensorError) and not isinstance(one, RankFailed):
                 return one

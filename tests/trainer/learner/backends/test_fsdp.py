@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import psutil
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -126,8 +127,11 @@ def test_two_ranks_equal_one_and_a_dead_rank_ends_the_update(tmp_path: Path, ray
     with Path(location["path"]).open("r+b") as file:
         buffer = mmap.mmap(file.fileno(), 0)
     sender = two.weights("shm", Link())
+    process = psutil.Process(two._processes[1])
+    assert process.cmdline()[0].startswith("ray::")
     ray.kill(two.actors[1])
-    with pytest.raises(RankFailed, match=r"rank 1 of 2 of the learner died during `update`"):
+    died = rf"rank 1 of 2 of the learner died during `update`; .* `worker-\*-{process.pid}\.err`"
+    with pytest.raises(RankFailed, match=died):
         two.update(train_samples(0), 0.0, 6, Random(0))
     with pytest.raises(RankFailed, match="died during `write_weights`"):
         sender.write()
