@@ -1,10 +1,11 @@
 """Compare the time that turnwise and TRL take to learn the quick start's tasks, with and without slow environments.
 
 Both start from one warmed-up model, train on the same mixture of tasks with two threads' worth of processor, save their
-weights about every two seconds, and are evaluated afterwards by the same program on the same held-out tasks. A time
-counts training only: no start-up, no evaluation. TRL runs in an environment that ``bash tools/trl.sh`` creates, with
-as many episodes per update as the quick start and the other settings that were best for it without delay
-(``parts/peer_programs/trl_peer.py``). With delays, turnwise differs (``SLOW``):
+weights every few updates, and are evaluated afterwards by the same program on the same held-out tasks. A time counts
+training only: no start-up, no evaluation. The time of saving counts for turnwise, whose rollouts go on meanwhile, and
+not for TRL. TRL runs in an environment that ``bash tools/trl.sh`` creates, with as many episodes per update as
+turnwise; its other settings are those that were best for TRL without delay (``parts/peer_programs/trl_peer.py``). With
+delays, turnwise differs (``SLOW``):
 
 * more groups in flight, of a greater staleness, and groups that do not wait for their last members; TRL has no setting
   for any of it;
@@ -38,9 +39,10 @@ PYTHON = HERE.parent / ".venv-trl" / "bin" / "python"
 PEER = HERE / "parts" / "peer_programs" / "trl_peer.py"
 GOALS = (0.85, 0.95)
 EVERY = 2
-"""Updates between saved weights; an update is a batch, in either system."""
-TRL_EVERY = 5
-"""The same for TRL without delays, where its updates take less than half the time."""
+"""Updates between the saved weights of turnwise; an update is a batch, in either system."""
+TRL_EVERY, TRL_EVERY_SLOW = 5, 1
+"""The same for TRL without and with delays: about every two seconds, as turnwise without delays, and as often as
+possible."""
 SLOW_MEAN_MS = 100.0
 SLOW = {
     "rollout.max_concurrent_groups": 40,
@@ -71,9 +73,19 @@ def run_trl(folder: Path, model: str, seed: int, mean_ms: float, seconds: float)
     """Train with TRL; return the update, training seconds and folder of the saved weights."""
     out = folder / f"trl-{mean_ms:g}-{seed}"
     rollout = load_config(CONFIG).rollout
+    every = TRL_EVERY_SLOW if mean_ms else TRL_EVERY
     lines = peer(
         "train",
-        *("--model", model, "--out", str(out), "--seed", str(seed), "--every", str(EVERY if mean_ms else TRL_EVERY)),
+        *(
+            "--model",
+            model,
+            "--out",
+            str(out),
+            "--seed",
+            str(seed),
+            "--every",
+            str(every),
+        ),
         *("--seconds", str(seconds), "--mean-ms", str(mean_ms)),
         *("--groups", str(rollout.groups_per_batch), "--group-size", str(rollout.group_size)),
     )
@@ -96,10 +108,11 @@ def run_turnwise(folder: Path, model: str, seed: int, mean_ms: float, seconds: f
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     updates = [one for one in records if one["kind"] == "update"]
     folders = ((one, run / "checkpoints" / str(one["version"])) for one in updates)
+    saved = [(one, path, path.stat().st_mtime) for one, path in folders if path.exists()]
+    # The run's own clock stops while it saves.
     return [
-        {"update": one["update"], "seconds": one["seconds"], "folder": str(path)}
-        for one, path in folders
-        if path.exists()
+        {"update": one["update"], "seconds": saved[0][0]["seconds"] + at - saved[0][2], "folder": str(path)}
+        for one, path, at in saved
     ]
 
 

@@ -18,10 +18,10 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoints, entry_points
 from inspect import Parameter, signature
 from pathlib import Path
-from threading import RLock
+from threading import Lock
 from typing import Any
 
 import gymnasium
@@ -50,20 +50,26 @@ SHIPPED = {
 MINIWOB = "turnwise.envs.web.miniwob.env:MiniWoBEnv"
 
 
-_LOADING = RLock()
+_SEARCHING = Lock()
 
 
-def _plugins() -> dict[str, str]:
-    """Register the shipped environments and the entry points, once, even if many threads ask at the same time.
-
-    Returns the entry points that failed to load, with the reason: one broken package must not hide the others.
-    """
-    with _LOADING:
-        return _load_plugins()
+def _entry_points() -> EntryPoints:
+    """Return the entry points of plugins. Many threads at once read the metadata of the installed packages once."""
+    with _SEARCHING:
+        return _search()
 
 
 @cache
-def _load_plugins() -> dict[str, str]:
+def _search() -> EntryPoints:
+    return entry_points(group=ENTRY_POINTS)
+
+
+@cache
+def _plugins() -> dict[str, str]:
+    """Register the shipped environments and the entry points, once.
+
+    Returns the entry points that failed to load, with the reason: one broken package must not hide the others.
+    """
     for env_id, entry_point in SHIPPED.items():
         if env_id not in gymnasium.registry:
             gymnasium.register(env_id, entry_point=entry_point, order_enforce=False, disable_env_checker=True)
@@ -74,7 +80,7 @@ def _load_plugins() -> dict[str, str]:
                 name, entry_point=MINIWOB, kwargs={"task": task}, order_enforce=False, disable_env_checker=True
             )
     broken = {}
-    for point in entry_points(group=ENTRY_POINTS):
+    for point in _entry_points():
         try:
             loaded = point.load()
             if callable(loaded):
@@ -97,7 +103,7 @@ def _is_gymnasiums(spec: EnvSpec) -> bool:
 
 
 def load_plugins() -> None:
-    """Register all environments now, not at the first use: it reads the metadata of every installed package."""
+    """Register all environments now, not at the first use of the registry."""
     _plugins()
 
 

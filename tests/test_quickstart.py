@@ -38,7 +38,15 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def said(url: str) -> dict[str, Any]:
-    smaller = ["--set", f"max_steps={UPDATES}", "--set", "evaluation.tasks=102", "--profile"]
+    smaller = [
+        "--set",
+        f"max_steps={UPDATES}",
+        "--set",
+        "max_seconds=300",
+        "--set",
+        "evaluation.tasks=102",
+        "--profile",
+    ]
     out = turnwise("train", str(ROOT / "examples" / "quickstart.toml"), "--json", "--store", url, *smaller)
     return json.loads(out.splitlines()[-1])
 
@@ -95,6 +103,7 @@ def test_a_lora_adapter_on_its_warmed_up_policy_learns(said: dict[str, Any], tmp
         "learner.learning_rate": 5e-3,
         "learner.max_kl": 0.012,
         "max_steps": ADAPTER_UPDATES,
+        "max_seconds": 300,
         "evaluation.tasks": 102,
     }
     settings = [word for key, value in changes.items() for word in ("--set", f"{key}={value}")]

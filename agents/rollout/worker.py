@@ -106,15 +106,15 @@ class RolloutWorker(ProfiledActor):
         return self._runner.slot_held_s(group) if self._runner is not None else 0.0
 
     async def ready(self) -> bool:
-        """Return True once the process is up, the environments are registered, and its node's path into the store is
-        open.
+        """Return True once the process is up, its node's path into the store is open, and all environments are
+        registered.
 
         Raises:
             StoreError: the store, or its folder of large content, cannot be opened from here.
         """
         if self._runner is None:
             self._start()
-        load_plugins()
+        await asyncio.to_thread(load_plugins)
         return bool(await nearest_writer(self._writers).ping.remote())
 
     async def close(self) -> None:

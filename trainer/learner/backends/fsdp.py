@@ -32,6 +32,7 @@ from ..sft import SftExample
 from .rank import LearnerRank, RankSpec, RankUpdate
 from .ranks import COLLECTIVE_TIMEOUT_S
 
+RAY_LOGS = "/tmp/ray/session_latest/logs"  # noqa: S108 - where Ray puts its logs, named in an error
 START_TIMEOUT_S = 600.0
 """Seconds the ranks may take to start; an allowance for the model is added."""
 STRAGGLER_TIMEOUT_S = COLLECTIVE_TIMEOUT_S + 60
@@ -74,7 +75,7 @@ class FsdpLearner:
         actor = ray.remote(_RankActor).options(num_cpus=0, num_gpus=gpus, max_restarts=0, **OFF_SANDBOX_NODES)
         self.actors = [actor.remote(rank, size) for rank in range(size)]
         self._processes: list[int] = []
-        """Process id of each rank, once they are connected."""
+        """Process id of each rank, once all have started."""
         timeout_s = START_TIMEOUT_S + self._allowance_s
         try:
             address = ray.get(self.actors[0].listen_on_node.remote(), timeout=START_TIMEOUT_S)
@@ -88,7 +89,9 @@ class FsdpLearner:
         settings, objective, anchor = (one.model_dump(mode="json") for one in (config, loss, proximal))
         collective_timeout_s = COLLECTIVE_TIMEOUT_S + self._allowance_s
         spec = RankSpec(str(model), settings, objective, anchor, temperature, collective_timeout_s)
-        self._processes = self._call("connect", address, spec, timeout_s=timeout_s, hint=_placement(size, gpus))
+        hint = _placement(size, gpus)
+        self._processes = self._call("process_id", timeout_s=timeout_s, hint=hint)
+        self._call("connect", address, spec, timeout_s=timeout_s, hint=hint)
 
     def update(
         self,
@@ -229,8 +232,8 @@ class FsdpLearner:
         self.close()
         if dead:
             numbers = ", ".join(map(str, dead))
-            logs = ", ".join(f"`worker-*-{self._processes[rank]}.err`" for rank in dead if self._processes)
-            where = f"; what it printed last is in Ray's log folder of its node: {logs}" if logs else ""
+            logs = ", ".join(f"{RAY_LOGS}/worker-*-{self._processes[rank]}.err" for rank in dead if self._processes)
+            where = f"; on its node, {logs} may show why" if logs else ""
             return RankFailed(f"rank {numbers} of {len(references)} of the learner died during `{method}`{where}")
         for one in raised:
             if isinstance(one, TurnwiseError | OSError | SafetensorError) and not isinstance(one, RankFailed):

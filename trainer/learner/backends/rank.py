@@ -76,8 +76,12 @@ class LearnerRank:
         address: tuple[str, int] = self._listener.getsockname()[:2]
         return address
 
-    def connect(self, address: tuple[str, int], spec: RankSpec) -> int:
-        """Join the process group and load the model; return the id of this process.
+    def process_id(self) -> int:
+        """Return the id of this process."""
+        return os.getpid()
+
+    def connect(self, address: tuple[str, int], spec: RankSpec) -> None:
+        """Join the process group and load the model.
 
         Raises:
             TurnwiseError: the model cannot be sharded.
@@ -106,7 +110,6 @@ class LearnerRank:
         loss, proximal = PolicyLoss.build(spec.loss), ProximalPolicy.build(spec.proximal)
         self._ranks = DistributedRanks(spec.collective_timeout_s)
         self._learner = Learner(spec.model, config, loss, proximal, spec.temperature, self._ranks)
-        return os.getpid()
 
     def update(
         self,

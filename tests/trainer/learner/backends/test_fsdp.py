@@ -130,7 +130,7 @@ def test_two_ranks_equal_one_and_a_dead_rank_ends_the_update(tmp_path: Path, ray
     process = psutil.Process(two._processes[1])
     assert process.cmdline()[0].startswith("ray::")
     ray.kill(two.actors[1])
-    died = rf"rank 1 of 2 of the learner died during `update`; .* `worker-\*-{process.pid}\.err`"
+    died = rf"rank 1 of 2 of the learner died during `update`; on its node, /.*/worker-\*-{process.pid}\.err"
     with pytest.raises(RankFailed, match=died):
         two.update(train_samples(0), 0.0, 6, Random(0))
     with pytest.raises(RankFailed, match="died during `write_weights`"):

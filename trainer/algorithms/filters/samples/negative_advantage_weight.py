@@ -15,7 +15,10 @@ from .base import SampleFilter
 
 
 class NegativeAdvantageWeight(SampleFilter):
-    """Multiply the weight of tokens with a negative advantage by ``weight``."""
+    """Multiply the weight of tokens with a negative advantage by ``weight``.
+
+    All terms of the loss at these tokens get the weight, an entropy bonus and a KL penalty too.
+    """
 
     weight: float = Field(0.5, ge=0)
     """Factor of the weight of tokens with a negative advantage."""
