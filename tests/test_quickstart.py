@@ -38,15 +38,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def said(url: str) -> dict[str, Any]:
-    smaller = [
-        "--set",
-        f"max_steps={UPDATES}",
-        "--set",
-        "max_seconds=300",
-        "--set",
-        "evaluation.tasks=102",
-        "--profile",
-    ]
+    settings = (f"max_steps={UPDATES}", "max_seconds=300", "evaluation.tasks=102")
+    smaller = [word for one in settings for word in ("--set", one)] + ["--profile"]
     out = turnwise("train", str(ROOT / "examples" / "quickstart.toml"), "--json", "--store", url, *smaller)
     return json.loads(out.splitlines()[-1])
 
