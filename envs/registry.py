@@ -15,13 +15,13 @@ import difflib
 import importlib
 import logging
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
-from importlib.metadata import EntryPoints, entry_points
+from importlib.metadata import entry_points
 from inspect import Parameter, signature
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import gymnasium
@@ -49,27 +49,52 @@ SHIPPED = {
 """The shipped environments; their modules are imported when an environment is made."""
 MINIWOB = "turnwise.envs.web.miniwob.env:MiniWoBEnv"
 
-
-_SEARCHING = Lock()
-
-
-def _entry_points() -> EntryPoints:
-    """Return the entry points of plugins. Many threads at once read the metadata of the installed packages once."""
-    with _SEARCHING:
-        return _search()
+REGISTER_TIMEOUT_S = 120.0
+"""Longest wait for another thread that loads the plugins or imports a module of environments."""
+_REGISTERING = RLock()
+"""Held by the thread that registers: Gymnasium's registry is not safe for several."""
+_broken: dict[str, str] | None = None
+"""The entry points that failed to load, with the reason; None before the first use of the registry."""
 
 
-@cache
-def _search() -> EntryPoints:
-    return entry_points(group=ENTRY_POINTS)
+@contextmanager
+def _registering() -> Iterator[None]:
+    """Let one thread at a time register.
+
+    Raises:
+        UnknownEnvironment: another thread still registers after ``REGISTER_TIMEOUT_S``.
+    """
+    if not _REGISTERING.acquire(timeout=REGISTER_TIMEOUT_S):
+        raise UnknownEnvironment(
+            f"another thread has been registering environments for {REGISTER_TIMEOUT_S:g} s; a module or plugin that "
+            "registers must not wait for a thread that makes environments"
+        )
+    try:
+        yield
+    finally:
+        _REGISTERING.release()
 
 
-@cache
-def _plugins() -> dict[str, str]:
-    """Register the shipped environments and the entry points, once.
+def load_plugins() -> Mapping[str, str]:
+    """Register the shipped environments and the entry points of installed packages, once for all threads.
+
+    A plugin that uses the registry while it loads finds what is registered by then.
 
     Returns the entry points that failed to load, with the reason: one broken package must not hide the others.
     """
+    global _broken
+    with _registering():
+        if _broken is None:
+            _broken = {}
+            try:
+                _register(_broken)
+            except BaseException:
+                _broken = None
+                raise
+        return _broken
+
+
+def _register(broken: dict[str, str]) -> None:
     for env_id, entry_point in SHIPPED.items():
         if env_id not in gymnasium.registry:
             gymnasium.register(env_id, entry_point=entry_point, order_enforce=False, disable_env_checker=True)
@@ -79,8 +104,7 @@ def _plugins() -> dict[str, str]:
             gymnasium.register(
                 name, entry_point=MINIWOB, kwargs={"task": task}, order_enforce=False, disable_env_checker=True
             )
-    broken = {}
-    for point in _entry_points():
+    for point in entry_points(group=ENTRY_POINTS):
         try:
             loaded = point.load()
             if callable(loaded):
@@ -88,28 +112,17 @@ def _plugins() -> dict[str, str]:
         except Exception as error:
             LOG.warning("a plugin did not load", exc_info=True, extra={"plugin": point.value})
             broken[point.value] = f"{type(error).__name__}: {error}"
-    return broken
 
 
 def all_ids() -> list[str]:
     """Return the sorted ids of the shipped environments and of plugins, without Gymnasium's own."""
-    _plugins()
-    return sorted(spec.id for spec in gymnasium.registry.values() if not _is_gymnasiums(spec))
+    load_plugins()
+    return sorted(spec.id for spec in list(gymnasium.registry.values()) if not _is_gymnasiums(spec))
 
 
 def _is_gymnasiums(spec: EnvSpec) -> bool:
     entry = spec.entry_point
     return (entry if isinstance(entry, str) else getattr(entry, "__module__", "")).startswith("gymnasium.")
-
-
-def load_plugins() -> None:
-    """Register all environments now, not at the first use of the registry."""
-    _plugins()
-
-
-def broken_plugins() -> dict[str, str]:
-    """Return the entry points that failed to load, with the reason."""
-    return dict(_plugins())
 
 
 def spec(env_id: str) -> EnvSpec:
@@ -118,14 +131,15 @@ def spec(env_id: str) -> EnvSpec:
     Raises:
         UnknownEnvironment: the id is not registered (the message names the nearest id), or its module fails to import.
     """
-    broken = _plugins()
+    broken = load_plugins()
     module, _, name = env_id.rpartition(":")
     if module:
-        try:
-            importlib.import_module(module)
-        except Exception as error:
-            why = _why(error, module, name)
-            raise UnknownEnvironment(f"environment {env_id!r}: cannot import {module!r}: {why}") from error
+        with _registering():
+            try:
+                importlib.import_module(module)
+            except Exception as error:
+                why = _why(error, module, name)
+                raise UnknownEnvironment(f"environment {env_id!r}: cannot import {module!r}: {why}") from error
     if name in gymnasium.registry:
         return gymnasium.registry[name]
     near = _near(module, name)

@@ -25,9 +25,9 @@ ADAPTER_UPDATES = 28
 pytestmark = pytest.mark.slow
 
 
-def turnwise(*arguments: str, status: int = 0) -> str:
+def turnwise(*arguments: str, status: int | None = 0) -> str:
     done = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=400, check=False)
-    assert done.returncode == status, f"{arguments}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    assert done.returncode == status or status is None, f"{arguments}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout
 
 
@@ -117,9 +117,9 @@ def ended(database: Database) -> list[str]:
 
 def test_fifty_random_trajectories_of_it_replay(url: str, database: Database) -> None:
     chosen = Random(0).sample(ended(database), 50)
-    reports = json.loads(turnwise("replay", *chosen, "--json", "--store", url))
+    reports = json.loads(turnwise("replay", *chosen, "--json", "--store", url, status=None))
     assert len(reports) == 50
-    assert all(report["matches"] for report in reports)
+    assert [report for report in reports if not report["matches"]] == []
 
 
 def set_observation(database: Database, trajectory: str, observation: str) -> str:

@@ -72,7 +72,7 @@ def list_envs(
 
     ids = [env_id for env_id in registry.all_ids() if containing.lower() in env_id.lower()]
     found = [{"id": env_id, "status": "registered", "detail": ""} for env_id in ids]
-    broken = registry.broken_plugins().items()
+    broken = registry.load_plugins().items()
     found += [{"id": point, "status": "broken plugin", "detail": why} for point, why in broken]
     if as_json:
         print_json(found)

@@ -3,19 +3,21 @@
 import re
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import pytest
+from gymnasium.envs.registration import EnvSpec
 from turnwise import __version__
 from turnwise.envs import EnvironmentFailed, TurnEnv, UnknownEnvironment, all_ids, make, make_task, registry
 from turnwise.envs.base import Adapted
 from turnwise.envs.code.tiny.env import TinyCodeEnv
+from turnwise.envs.registry import TEXT_SITE
 from turnwise.envs.sandboxes import any_sandboxed, refuse_leases, sandbox_memory_mib
 from turnwise.envs.tasks import env_package, task_id
 from turnwise.envs.text.env import TextSiteEnv
@@ -267,18 +269,60 @@ def test_a_plain_gymnasium_environment_uses_its_methods_and_reports_missing_ones
         plain.oracle()
 
 
-def test_installed_packages_are_searched_once_by_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker makes its first environments in a thread each; a search of all installed packages in each took 1.5 s."""
-    searches: list[str] = []
+class Plugin:
+    """An entry point whose code runs ``registers``."""
 
-    def slow_search(*, group: str) -> Any:
-        searches.append(group)
+    value = "a_plugin"
+
+    def __init__(self, registers: Callable[[], object]) -> None:
+        self.load = lambda: registers
+
+
+@pytest.fixture
+def unregistered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that has not used the registry yet."""
+    monkeypatch.setattr(registry, "_broken", None)
+    registered: dict[str, EnvSpec] = {}
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", registered)
+    monkeypatch.setattr(gymnasium, "registry", registered)
+
+
+@pytest.mark.usefixtures("unregistered")
+def test_one_thread_registers_and_the_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker makes its first environments in a thread each. Gymnasium's ``register`` fails in several at once."""
+    loaded: list[str] = []
+
+    def registers() -> None:
+        loaded.append(threading.current_thread().name)
         time.sleep(0.2)
-        return entry_points(group=group)
 
-    monkeypatch.setattr(registry, "entry_points", slow_search)
-    for function in (registry._search, registry._plugins):
-        function.cache_clear()
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(lambda _: all_ids(), range(8)))
-    assert searches == [registry.ENTRY_POINTS]
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Plugin(registers)])
+    monkeypatch.setattr(registry, "SHIPPED", {f"many/Text{n}-v0": registry.SHIPPED[TEXT_SITE] for n in range(300)})
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            made = list(threads.map(lambda n: make(f"many/Text{n}-v0"), range(292, 300)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(made) == 8
+    assert len(loaded) == 1
+
+
+@pytest.mark.usefixtures("unregistered")
+def test_a_plugin_may_list_environments_while_it_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[str] = []
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Plugin(lambda: found.extend(all_ids()))])
+    assert registry.load_plugins() == {}
+    assert TEXT_SITE in found
+
+
+@pytest.mark.usefixtures("unregistered")
+def test_a_plugin_that_waits_for_a_thread_that_makes_environments_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def registers() -> None:
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(all_ids).result()
+
+    monkeypatch.setattr(registry, "REGISTER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Plugin(registers)])
+    assert "another thread has been registering environments for 0.2 s" in registry.load_plugins()["a_plugin"]
