@@ -34,7 +34,7 @@ START_SLOTS = threading.BoundedSemaphore(os.cpu_count() or 1)
 START_QUEUE_TIMEOUT_S = 60.0
 STEP_TIMEOUT_S = 10.0
 """Timeout of one action with its observation, after which the driver gives up the page."""
-RECOVERY_ALLOWANCE_S = 15.0
+RECOVERY_ALLOWANCE_S = 18.0
 """Extra time in which the driver gives up a page and, if necessary, restarts its program."""
 MAX_LEASE_S = 1800.0
 """Sandboxes are replaced between episodes after half of this time."""

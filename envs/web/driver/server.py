@@ -40,8 +40,8 @@ OBSERVE_ATTEMPTS = 4
 """Attempts to observe a page that another one keeps replacing."""
 NAVIGATED = ("navigated or closed", "context was destroyed", "Cannot find default execution context")
 """Substrings of Chromium's errors for a script whose page was replaced."""
-REPLACE_TIMEOUT_S = 12.0
-"""Limit of a new browser, which starts in one second on an idle machine."""
+REPLACE_TIMEOUT_S = 15.0
+"""Limit of a new browser, which starts in one second on an idle machine. Both of its attempts must fit in."""
 MAX_LINE_BYTES = 1 << 20
 
 
