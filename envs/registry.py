@@ -14,6 +14,7 @@ horizons, checks and the order of calls.
 import difflib
 import importlib
 import logging
+import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -49,29 +50,38 @@ SHIPPED = {
 """The shipped environments; their modules are imported when an environment is made."""
 MINIWOB = "turnwise.envs.web.miniwob.env:MiniWoBEnv"
 
-REGISTER_TIMEOUT_S = 120.0
-"""Longest wait for another thread that loads the plugins or imports a module of environments."""
+REGISTER_TIMEOUT_S = 30.0
+"""Longest wait for another thread that loads the plugins or imports a module of environments; ends before
+``Timeouts.reset_s``, which bounds the making of an environment.
+"""
 _REGISTERING = RLock()
-"""Held by the thread that registers: Gymnasium's registry is not safe for several."""
+"""Held while this module registers: Gymnasium's ``register`` fails in several threads at once."""
+_at_work = ""
+"""What the thread that holds the lock does."""
+_loading = False
+"""Whether that thread loads the plugins."""
 _broken: dict[str, str] | None = None
-"""The entry points that failed to load, with the reason; None before the first use of the registry."""
+"""The entry points that failed to load, with the reason; None until all were loaded."""
 
 
 @contextmanager
-def _registering() -> Iterator[None]:
-    """Let one thread at a time register.
+def _registering(what: str) -> Iterator[None]:
+    """Let one thread at a time register; ``what`` it does is named in the other threads' error.
 
     Raises:
-        UnknownEnvironment: another thread still registers after ``REGISTER_TIMEOUT_S``.
+        EnvironmentFailed: another thread still registers after ``REGISTER_TIMEOUT_S``.
     """
+    global _at_work
     if not _REGISTERING.acquire(timeout=REGISTER_TIMEOUT_S):
-        raise UnknownEnvironment(
-            f"another thread has been registering environments for {REGISTER_TIMEOUT_S:g} s; a module or plugin that "
-            "registers must not wait for a thread that makes environments"
+        raise EnvironmentFailed(
+            f"cannot {what}: another thread has taken more than {REGISTER_TIMEOUT_S:g} s to {_at_work}. That code may "
+            "be slow, or may itself wait for a thread that makes environments"
         )
+    before, _at_work = _at_work, what
     try:
         yield
     finally:
+        _at_work = before
         _REGISTERING.release()
 
 
@@ -81,20 +91,24 @@ def load_plugins() -> Mapping[str, str]:
     A plugin that uses the registry while it loads finds what is registered by then.
 
     Returns the entry points that failed to load, with the reason: one broken package must not hide the others.
+
+    Raises:
+        EnvironmentFailed: another thread still loads them after ``REGISTER_TIMEOUT_S``.
     """
-    global _broken
-    with _registering():
-        if _broken is None:
-            _broken = {}
-            try:
-                _register(_broken)
-            except BaseException:
-                _broken = None
-                raise
+    global _broken, _loading
+    if _broken is not None:
         return _broken
+    with _registering("load the plugins"):
+        if _broken is None and not _loading:
+            _loading = True
+            try:
+                _broken = _register()
+            finally:
+                _loading = False
+        return _broken or {}
 
 
-def _register(broken: dict[str, str]) -> None:
+def _register() -> dict[str, str]:
     for env_id, entry_point in SHIPPED.items():
         if env_id not in gymnasium.registry:
             gymnasium.register(env_id, entry_point=entry_point, order_enforce=False, disable_env_checker=True)
@@ -104,14 +118,17 @@ def _register(broken: dict[str, str]) -> None:
             gymnasium.register(
                 name, entry_point=MINIWOB, kwargs={"task": task}, order_enforce=False, disable_env_checker=True
             )
+    broken = {}
     for point in entry_points(group=ENTRY_POINTS):
         try:
-            loaded = point.load()
-            if callable(loaded):
-                loaded()
-        except Exception as error:
+            with _registering(f"load the plugin {point.value}"):
+                loaded = point.load()
+                if callable(loaded):
+                    loaded()
+        except (Exception, SystemExit) as error:
             LOG.warning("a plugin did not load", exc_info=True, extra={"plugin": point.value})
             broken[point.value] = f"{type(error).__name__}: {error}"
+    return broken
 
 
 def all_ids() -> list[str]:
@@ -130,11 +147,12 @@ def spec(env_id: str) -> EnvSpec:
 
     Raises:
         UnknownEnvironment: the id is not registered (the message names the nearest id), or its module fails to import.
+        EnvironmentFailed: another thread still registers environments after ``REGISTER_TIMEOUT_S``.
     """
     broken = load_plugins()
     module, _, name = env_id.rpartition(":")
-    if module:
-        with _registering():
+    if module and not (module in sys.modules and name in gymnasium.registry):
+        with _registering(f"import {module}"):
             try:
                 importlib.import_module(module)
             except Exception as error:
@@ -144,6 +162,8 @@ def spec(env_id: str) -> EnvSpec:
         return gymnasium.registry[name]
     near = _near(module, name)
     hint = f"; did you mean {near!r}?" if near else ""
+    if not module and not name.startswith("turnwise/"):
+        hint += f"; for an id of a module that is not installed as a plugin, write `module:{name}`"
     failed = "".join(f"; plugin {point} did not load ({why})" for point, why in broken.items())
     raise UnknownEnvironment(f"no environment {env_id!r}{hint} (`turnwise envs list` shows all){failed}")
 
@@ -175,7 +195,7 @@ def make(env_id: str, **options: Any) -> TurnEnv:
 
     Raises:
         UnknownEnvironment: the id is not registered.
-        EnvironmentFailed: the constructor raised, for example on an unknown option.
+        EnvironmentFailed: the constructor raised, for example on an unknown option; or as ``spec`` raises it.
     """
     bare = replace(spec(env_id), order_enforce=False, max_episode_steps=None, disable_env_checker=True)
     try:

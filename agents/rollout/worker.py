@@ -106,8 +106,7 @@ class RolloutWorker(ProfiledActor):
         return self._runner.slot_held_s(group) if self._runner is not None else 0.0
 
     async def ready(self) -> bool:
-        """Return True once the process is up, its node's path into the store is open, and all environments are
-        registered.
+        """Return True once the process is up, its node's path into the store is open, and the plugins are loaded.
 
         Raises:
             StoreError: the store, or its folder of large content, cannot be opened from here.

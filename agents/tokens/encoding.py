@@ -67,6 +67,7 @@ class Encoder:
         added = self._backend.get_added_tokens_decoder()
         self._texts: dict[int, str] = {i: token.content for i, token in added.items() if token.content.strip()}
         self._eos: int | None = tokenizer.eos_token_id
+        self._unknown: int | None = tokenizer.unk_token_id
         longest_first = sorted(self._texts.values(), key=len, reverse=True)
         self._lookalike = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
         self._anchor = self._find_anchor()
@@ -85,6 +86,10 @@ class Encoder:
             elif piece:
                 ids += self._encode(piece, start and not ids)
         return ids
+
+    def is_complete(self, text: str) -> bool:
+        """Return whether the tokenizer has tokens for all of ``text``."""
+        return self._unknown not in self._encode(text, False)
 
     def escape_special_tokens(self, text: str, marker: str, escaped: dict[str, str]) -> str:
         """Return ``text`` with each look-alike of a special token replaced by a marker; add the markers to

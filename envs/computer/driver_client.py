@@ -34,8 +34,8 @@ START_SLOTS = threading.BoundedSemaphore(os.cpu_count() or 1)
 START_QUEUE_TIMEOUT_S = 60.0
 STEP_TIMEOUT_S = 10.0
 """Timeout of one action with its observation, after which the driver gives up the page."""
-RECOVERY_ALLOWANCE_S = 18.0
-"""Extra time in which the driver gives up a page and, if necessary, restarts its program."""
+RECOVERY_ALLOWANCE_S = 27.0
+"""Extra time in which the driver finds who is at fault, gives up a page and, if necessary, restarts its program."""
 MAX_LEASE_S = 1800.0
 """Sandboxes are replaced between episodes after half of this time."""
 POLL_INTERVAL_S = 0.02
@@ -43,6 +43,11 @@ PAGE, MACHINE = "page", "machine"
 """The causes of a lost page: the agent's actions there, an outcome, or the machine, a failure of the environment."""
 
 Steps = Sequence[Mapping[str, Any]]
+
+
+def request_timeout_s(deadline_s: float) -> float:
+    """Return the timeout of a request whose steps may take ``deadline_s`` seconds."""
+    return deadline_s + RECOVERY_ALLOWANCE_S
 
 
 def main_command(module: str, *arguments: str, libraries: Sequence[str] = ()) -> str:
@@ -206,7 +211,7 @@ class DriverClient:
             result = self.sandbox.request(
                 self.program.socket,
                 message,
-                timeout_s=2 * timeout_s + RECOVERY_ALLOWANCE_S,
+                timeout_s=request_timeout_s(timeout_s),
                 user=self.program.user,
             )
         except SandboxError:

@@ -93,6 +93,9 @@ PACKAGE = "PACKAGE"
 
 [tool.setuptools]
 packages = ["PACKAGE"]
+
+[tool.pytest.ini_options]
+testpaths = ["tests"]
 """
 
 README = """\

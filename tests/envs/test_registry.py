@@ -129,6 +129,11 @@ def test_an_unknown_id_names_the_nearest(env_id: str) -> None:
         make(env_id)
 
 
+def test_an_id_without_its_module_is_answered_with_its_form() -> None:
+    with pytest.raises(UnknownEnvironment, match=r"not installed as a plugin, write `module:mine/Guess-v0`"):
+        make("mine/Guess-v0")
+
+
 def test_an_unknown_module_is_named() -> None:
     with pytest.raises(UnknownEnvironment, match=r"cannot import 'no_such_package\.envs'.*`PYTHONPATH=\. turnwise …`$"):
         make("no_such_package.envs:Id-v0")
@@ -282,6 +287,7 @@ class Plugin:
 def unregistered(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that has not used the registry yet."""
     monkeypatch.setattr(registry, "_broken", None)
+    monkeypatch.setattr(registry, "REGISTER_TIMEOUT_S", 5.0)
     registered: dict[str, EnvSpec] = {}
     monkeypatch.setattr(gymnasium.envs.registration, "registry", registered)
     monkeypatch.setattr(gymnasium, "registry", registered)
@@ -325,4 +331,70 @@ def test_a_plugin_that_waits_for_a_thread_that_makes_environments_is_reported(mo
 
     monkeypatch.setattr(registry, "REGISTER_TIMEOUT_S", 0.2)
     monkeypatch.setattr(registry, "entry_points", lambda group: [Plugin(registers)])
-    assert "another thread has been registering environments for 0.2 s" in registry.load_plugins()["a_plugin"]
+    why = registry.load_plugins()["a_plugin"]
+    assert "cannot load the plugins: another thread has taken more than 0.2 s to load the plugin a_plugin" in why
+
+
+@pytest.mark.usefixtures("unregistered")
+def test_a_plugin_that_exits_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Plugin(sys.exit), Plugin(lambda: None)])
+    assert TEXT_SITE in all_ids()
+    assert registry.load_plugins() == {"a_plugin": "SystemExit: "}
+
+
+@pytest.mark.usefixtures("unregistered")
+def test_an_interrupted_load_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Plugin(interrupted)])
+    with pytest.raises(KeyboardInterrupt):
+        registry.load_plugins()
+    loaded: list[int] = []
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Plugin(lambda: loaded.append(1))])
+    assert registry.load_plugins() == {}
+    assert loaded == [1]
+
+
+SLOW_MODULE = """
+import time, gymnasium
+began = time.monotonic()
+time.sleep(0.5)
+gymnasium.register(__name__ + "/Slow-v0", entry_point="turnwise.envs.text.env:TextSiteEnv")
+"""
+
+
+@pytest.fixture
+def slow_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    names = ["slow_world_a", "slow_world_b"]
+    for name in names:
+        (tmp_path / f"{name}.py").write_text(SLOW_MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield names
+    for name in names:
+        sys.modules.pop(name, None)
+        gymnasium.registry.pop(f"{name}/Slow-v0", None)
+
+
+def test_one_module_is_imported_at_a_time_and_other_environments_do_not_wait(slow_modules: list[str]) -> None:
+    make(TEXT_SITE)
+    with ThreadPoolExecutor(2) as threads:
+        importing = [threads.submit(make, f"{name}:{name}/Slow-v0") for name in slow_modules]
+        time.sleep(0.1)
+        make(TEXT_SITE)
+        assert not any(one.done() for one in importing)
+        assert [one.result(timeout=10).spec for one in importing]
+    assert abs(sys.modules[slow_modules[0]].began - sys.modules[slow_modules[1]].began) >= 0.5
+
+
+def test_a_module_that_another_thread_imports_for_too_long_is_named(
+    slow_modules: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = slow_modules
+    monkeypatch.setattr(registry, "REGISTER_TIMEOUT_S", 0.1)
+    with ThreadPoolExecutor(1) as thread:
+        importing = thread.submit(make, f"{first}:{first}/Slow-v0")
+        time.sleep(0.1)
+        with pytest.raises(EnvironmentFailed, match=f"cannot import {second}: .* 0.1 s to import {first}"):
+            make(f"{second}:{second}/Slow-v0")
+        importing.result(timeout=10)

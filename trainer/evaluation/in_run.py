@@ -23,6 +23,12 @@ RETRY_PAUSES_S = (5.0, 15.0, 45.0, 135.0, 300.0, 600.0, 700.0)
 """Seconds before failed tasks are played again: half an hour in all, as ``rollout.circuit_breaker.OUTAGE_MAX_S``."""
 
 
+def last_failure(outcomes: Sequence[Outcome]) -> str:
+    """Return why the last episode without a score has none."""
+    errors = [one.error for one in outcomes if one.error and one.status not in SCORED_STATUSES]
+    return errors[-1] if errors else "their workers were lost"
+
+
 class Evaluator:
     """Plays held-out tasks and keeps every result by name."""
 
@@ -82,10 +88,9 @@ class Evaluator:
             )
         )
         if result.failed > MAX_FAILED_SHARE * settings.tasks:
-            errors = [one.error for _, one in played if one.error]
             raise TurnwiseError(
                 f"evaluation {name!r}: {result.failed} of {settings.tasks} episodes failed, the last because "
-                f"{errors[-1] if errors else 'their workers were lost'}"
+                f"{last_failure([one for _, one in played])}"
             )
 
     async def _play(self, name: str, tasks: Sequence[Task]) -> list[tuple[Task, Outcome]]:

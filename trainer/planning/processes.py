@@ -106,7 +106,7 @@ def _learner(config: RunConfig, shape: ModelShape) -> Iterator[Process]:
         if others:
             yield Process("other learner ranks", HOST, process | tensors, others)
         return
-    loaded = {"checkpoint": FLOAT32 * shape.parameters}
+    loaded = {"loading": FLOAT32 * shape.parameters}
     if learner.optimizer_offload:
         process["optimizer"] = memory.moments
     yield Process(name, "gpu 0", memory.parts)

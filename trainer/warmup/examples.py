@@ -10,6 +10,7 @@ from random import Random
 
 from ...agents.tokens.conversation import Chat
 from ...envs.base import TurnEnv
+from ...envs.errors import EnvironmentBroken
 from ...envs.runner.observations import instructions, split
 from ...envs.runner.valid_actions import checked_actions
 from ..learner.sft import SftExample
@@ -19,8 +20,19 @@ PlayEpisode = Callable[[TurnEnv, int, Random, Callable[[], None]], SftExample]
 
 
 def random_policy(chat: Chat, max_turns: int) -> PlayEpisode:
-    """Return a function that plays an episode of at most ``max_turns`` turns with random valid actions."""
-    encode = cache(chat.encode_completion)
+    """Return a function that plays an episode of at most ``max_turns`` turns with random valid actions.
+
+    It raises ``EnvironmentBroken`` on a valid action that the policy cannot write.
+    """
+
+    @cache
+    def encode(action: str) -> list[int]:
+        if not chat.encoder.is_complete(action):
+            raise EnvironmentBroken(
+                f"the tokenizer has no token for a word of the valid action {action!r}, so no policy can take it; add "
+                "all words of actions to `vocabulary()`"
+            )
+        return chat.encode_completion(action)
 
     def play(env: TurnEnv, seed: int, rng: Random, heartbeat: Callable[[], None]) -> SftExample:
         heartbeat()

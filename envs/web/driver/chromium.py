@@ -8,6 +8,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
 from typing import Any
 
 from .launcher import MAX_ARGUMENTS_BYTES, peer_uid
@@ -129,13 +130,15 @@ def browser_uid() -> int:
 
 
 def _finish(ended: list[socket.socket]) -> None:
+    """Wait until the other sides have closed, ``END_TIMEOUT_S`` at most, and close these."""
+    until = monotonic() + END_TIMEOUT_S
     for one in ended:
         with one:
-            one.settimeout(END_TIMEOUT_S)
             try:
                 one.shutdown(socket.SHUT_WR)
+                one.settimeout(max(0.01, until - monotonic()))
                 while one.recv(1):
-                    pass
+                    one.settimeout(max(0.01, until - monotonic()))
             except OSError:
                 # Nothing is left to wait for.
                 pass

@@ -41,7 +41,9 @@ OBSERVE_ATTEMPTS = 4
 NAVIGATED = ("navigated or closed", "context was destroyed", "Cannot find default execution context")
 """Substrings of Chromium's errors for a script whose page was replaced."""
 REPLACE_TIMEOUT_S = 15.0
-"""Limit of a new browser, which starts in one second on an idle machine. Both of its attempts must fit in."""
+"""Limit of the restart of Chromium, which takes one second on an idle machine. Both attempts fit in
+(``browser.RESTART_TIMEOUTS_S``), with the restart of Playwright between them (``browser.CLOSE_TIMEOUT_S``).
+"""
 MAX_LINE_BYTES = 1 << 20
 
 

@@ -1,9 +1,13 @@
-"""A lost node is replaced as a lost sandbox is."""
+"""A lost node is replaced as a lost sandbox is; the timeouts fit into one another."""
 
+import ast
+from pathlib import Path
 from typing import Any
 
 import pytest
-from turnwise.envs.computer.driver_client import DriverClient, Steps
+from turnwise.agents.rollout.timeouts import Timeouts
+from turnwise.envs.computer.driver_client import STEP_TIMEOUT_S, DriverClient, Steps, request_timeout_s
+from turnwise.envs.web import driver
 from turnwise.envs.web.browser_session import BROWSER
 from turnwise.sandbox import NodeLost, SandboxError, SandboxLost, SandboxSpec
 from turnwise.sandbox.provider import InProcessProvider
@@ -39,3 +43,21 @@ def test_a_loss_before_the_episode_is_retried_in_a_new_sandbox(error: SandboxErr
         assert client.open([]) == ({"opened": True}, b"")
         assert client.renewals == 1
     provider.close()
+
+
+def constant(module: str, name: str) -> Any:
+    """Return a constant of the browser's driver, which imports only inside its sandbox."""
+    (folder,) = driver.__path__
+    for statement in ast.parse((Path(folder) / f"{module}.py").read_text()).body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == name:
+            return ast.literal_eval(statement.value)
+    raise AssertionError(f"{module}.py has no constant {name}")
+
+
+def test_a_browser_that_does_not_restart_is_an_outcome_before_the_step_times_out() -> None:
+    attempts = sum(constant("browser", "RESTART_TIMEOUTS_S")) + constant("browser", "CLOSE_TIMEOUT_S")
+    replaced = constant("server", "REPLACE_TIMEOUT_S")
+    assert attempts < replaced
+    decided = STEP_TIMEOUT_S + constant("elements", "CLEANUP_TIMEOUT_S") + constant("blame", "ANSWER_TIMEOUT_S")
+    ended = decided + replaced + constant("chromium", "END_TIMEOUT_S")
+    assert ended + 3 < request_timeout_s(STEP_TIMEOUT_S) < Timeouts().step_s

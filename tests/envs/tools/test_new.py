@@ -20,6 +20,8 @@ def test_the_environment_is_short(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_it_installs_registers_by_entry_point_and_passes_its_own_tests(tmp_path: Path) -> None:
+    # As in this checkout, whose options must not apply to the tests of the package.
+    (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = "--import-mode=importlib"\n')
     root = new("scaffolded", tmp_path)
     site = tmp_path / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--no-index"]

@@ -32,7 +32,6 @@ from ..sft import SftExample
 from .rank import LearnerRank, RankSpec, RankUpdate
 from .ranks import COLLECTIVE_TIMEOUT_S
 
-RAY_LOGS = "/tmp/ray/session_latest/logs"  # noqa: S108 - where Ray puts its logs, named in an error
 START_TIMEOUT_S = 600.0
 """Seconds the ranks may take to start; an allowance for the model is added."""
 STRAGGLER_TIMEOUT_S = COLLECTIVE_TIMEOUT_S + 60
@@ -74,8 +73,8 @@ class FsdpLearner:
         gpus = 1 if config.device == "cuda" else 0
         actor = ray.remote(_RankActor).options(num_cpus=0, num_gpus=gpus, max_restarts=0, **OFF_SANDBOX_NODES)
         self.actors = [actor.remote(rank, size) for rank in range(size)]
-        self._processes: list[int] = []
-        """Process id of each rank, once all have started."""
+        self._logs: list[str] = []
+        """Path of the log of each rank on its node, once all have started."""
         timeout_s = START_TIMEOUT_S + self._allowance_s
         try:
             address = ray.get(self.actors[0].listen_on_node.remote(), timeout=START_TIMEOUT_S)
@@ -90,8 +89,9 @@ class FsdpLearner:
         collective_timeout_s = COLLECTIVE_TIMEOUT_S + self._allowance_s
         spec = RankSpec(str(model), settings, objective, anchor, temperature, collective_timeout_s)
         hint = _placement(size, gpus)
-        self._processes = self._call("process_id", timeout_s=timeout_s, hint=hint)
-        self._call("connect", address, spec, timeout_s=timeout_s, hint=hint)
+        until = monotonic() + timeout_s
+        self._logs = self._call("log_file", timeout_s=timeout_s, hint=hint)
+        self._call("connect", address, spec, timeout_s=until - monotonic(), hint=hint)
 
     def update(
         self,
@@ -232,15 +232,16 @@ class FsdpLearner:
         self.close()
         if dead:
             numbers = ", ".join(map(str, dead))
-            logs = ", ".join(f"{RAY_LOGS}/worker-*-{self._processes[rank]}.err" for rank in dead if self._processes)
+            logs = ", ".join(self._logs[rank] for rank in dead if self._logs)
             where = f"; on its node, {logs} may show why" if logs else ""
-            return RankFailed(f"rank {numbers} of {len(references)} of the learner died during `{method}`{where}")
+            when = f"`{method}`" if self._logs else "its start"
+            return RankFailed(f"rank {numbers} of {len(references)} of the learner died during {when}{where}")
         for one in raised:
             if isinstance(one, TurnwiseError | OSError | SafetensorError) and not isinstance(one, RankFailed):
                 return one
         reasons = "; ".join(map(str, raised))
         # A start that fails without a death would fail again; an update may have met other values.
-        kind = TurnwiseError if method == "connect" else RankFailed
+        kind = TurnwiseError if method in ("log_file", "connect") else RankFailed
         return kind(f"the learner's ranks failed during `{method}`: {reasons}")
 
 

@@ -76,9 +76,9 @@ class LearnerRank:
         address: tuple[str, int] = self._listener.getsockname()[:2]
         return address
 
-    def process_id(self) -> int:
-        """Return the id of this process."""
-        return os.getpid()
+    def log_file(self) -> str:
+        """Return the file of this process's stderr."""
+        return os.readlink("/proc/self/fd/2")  # noqa: PTH115 - of a pipe, it is not a path
 
     def connect(self, address: tuple[str, int], spec: RankSpec) -> None:
         """Join the process group and load the model.
