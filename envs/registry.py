@@ -132,7 +132,11 @@ def _register() -> dict[str, str]:
 
 
 def all_ids() -> list[str]:
-    """Return the sorted ids of the shipped environments and of plugins, without Gymnasium's own."""
+    """Return the sorted ids of the shipped environments and of plugins, without Gymnasium's own.
+
+    Raises:
+        EnvironmentFailed: another thread still loads the plugins after ``REGISTER_TIMEOUT_S``.
+    """
     load_plugins()
     return sorted(spec.id for spec in list(gymnasium.registry.values()) if not _is_gymnasiums(spec))
 

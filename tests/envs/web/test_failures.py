@@ -58,15 +58,15 @@ def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("number", ["-9", "-STOP"])
+@pytest.mark.parametrize("sent", ["-KILL", "-STOP"])
 def test_an_endless_page_is_an_outcome_even_if_no_new_browser_starts(
-    site: HostileSite, short_steps: None, number: str
+    site: HostileSite, short_steps: None, sent: str
 ) -> None:
     site.at = "endless"
     seen, _ = site.reset(seed=1)
     assert site.browser.sandbox
     # Without the launcher, no browser starts again.
-    site.browser.sandbox.exec(["pkill", number, "-f", "driver.launcher"], timeout_s=5, user=BROWSER_USER)
+    site.browser.sandbox.exec(["pkill", sent, "-f", "driver.launcher"], timeout_s=5, user=BROWSER_USER)
     after, reward, over, _, _ = site.step(f"click({number_of(seen, 'button')})")
     assert "error: the page did not respond" in str(after)
     assert (reward, over) == (0.0, True)
