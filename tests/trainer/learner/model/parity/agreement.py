@@ -36,10 +36,14 @@ TEMPERATURE = 0.8
 CONVERSATIONS = 16
 TURNS = 3
 TOKENS_PER_TURN = 32
-UPDATES = 3
+"""Most tokens of a turn in the first two conversations; each further pair has one more, so that turns do not all end
+together."""
+MIN_UPDATES, MAX_UPDATES = 3, 10
+"""More than ``MIN_UPDATES`` only while no turn ran through one: on a busy machine, turns may end before it arrives."""
 STEPS_PER_UPDATE = 10
-"""Engine steps between two updates; fewer than the tokens of a turn, so that a turn runs through an update."""
+"""Engine steps before each update at least; a turn takes more."""
 SECONDS_PER_TURN = 120.0
+SECONDS_PER_FAMILY = 240.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,8 @@ class Agreeing:
         self.engine = start_engine(settings, self.folder, MAX_CONTEXT)
         self.model = load_model(self.folder, "cpu")
         self.weights: list[dict[str, torch.Tensor]] = []
+        self._version = -1
+        self._updated_turns = 0
         self._writer = WeightWriter(ParameterSource(self.model.named_parameters()))
         self._generator = torch.Generator().manual_seed(1)
 
@@ -94,33 +100,63 @@ class Agreeing:
         started = monotonic()
         chat = Chat(self.folder)
         client = PolicyClient([self.engine], temperature=TEMPERATURE)
-        await self._update()
-        playing = [asyncio.ensure_future(converse(client, chat, number)) for number in range(CONVERSATIONS)]
-        for number in range(1, UPDATES + 1):
-            while await self._steps() < number * STEPS_PER_UPDATE and not all(one.done() for one in playing):
-                await asyncio.sleep(0.01)
-            await self._update()
-        conversations = await asyncio.gather(*playing)
+        await self._load(self._new_weights())
+        async with asyncio.timeout(SECONDS_PER_FAMILY), asyncio.TaskGroup() as playing:
+            played = [playing.create_task(self._play(client, chat, number)) for number in range(CONVERSATIONS)]
+            while not self._has_enough_updates:
+                written = self._new_weights()
+                start = await self._steps()
+                while await self._steps() < start + STEPS_PER_UPDATE:
+                    await asyncio.sleep(0.01)
+                await self._load(written)
+        samples = [sample for one in played for sample in one.result()]
         await client.close()
         self._writer.close()
-        mixed = [len(set(one.versions)) > 1 for messages in conversations for one in messages if one.mask[0]]
-        samples = [as_sample(messages) for messages in conversations]
-        return self._compare(samples, sum(mixed), started)
+        return self._compare(samples, started)
+
+    @property
+    def _has_enough_updates(self) -> bool:
+        return self._version >= (MIN_UPDATES if self._updated_turns else MAX_UPDATES)
+
+    async def _play(self, client: PolicyClient, chat: Chat, number: int) -> list[TrainSample]:
+        """Play conversations until there were enough updates, and return their samples."""
+        played = [await self._converse(client, chat, number)]
+        while not self._has_enough_updates:
+            played.append(await self._converse(client, chat, number))
+        return played
+
+    async def _converse(self, client: PolicyClient, chat: Chat, number: int) -> TrainSample:
+        """Play one conversation of ``TURNS`` turns, and return its sample."""
+        random = Random(number)
+        conversation: Conversation = chat.begin("Reply with one action." if number % 2 else "")
+        messages = []
+        for _ in range(TURNS):
+            messages.append(conversation.observe(random.choice(TEXT)[: 10 + 2 * number]))
+            prompt = conversation.prompt()
+            done = await client.generate(f"c{number}", prompt, TOKENS_PER_TURN + number // 2, SECONDS_PER_TURN)
+            messages.append(conversation.act(done.tokens, done.logprobs, done.versions))
+            self._updated_turns += len(set(done.versions)) > 1
+        return as_sample(messages)
 
     async def _steps(self) -> int:
         """Return the steps of the engine so far."""
         return int((await self.engine.info.remote())["steps"])
 
-    async def _update(self) -> None:
-        """Change the weights, and load them into the engine as the next version."""
+    def _new_weights(self) -> dict[str, Any]:
+        """Change the weights, except before the first version, and write them for the engine."""
         with torch.no_grad():
             for parameter in self.model.parameters() if self.weights else ():
                 noise = torch.randn(parameter.shape, generator=self._generator)
                 parameter.add_(noise * 0.1 * parameter.std())
         self.weights.append({name: value.detach().clone() for name, value in self.model.named_parameters()})
-        await self.engine.update_weights.remote(self._writer.write(), len(self.weights) - 1)
+        return self._writer.write()
 
-    def _compare(self, samples: Sequence[TrainSample], mixed: int, started: float) -> Agreement:
+    async def _load(self, written: dict[str, Any]) -> None:
+        """Load weights into the engine as the next version."""
+        await self.engine.update_weights.remote(written, self._version + 1)
+        self._version += 1
+
+    def _compare(self, samples: Sequence[TrainSample], started: float) -> Agreement:
         micro_batch = pack(samples)
         scorer = TokenScorer(self.model, TEMPERATURE)
         scores = []
@@ -130,21 +166,8 @@ class Agreeing:
         own = differences.gather(0, micro_batch.versions[None])
         before = differences.gather(0, (micro_batch.versions[None] - 1).clamp(min=0))[:, micro_batch.versions > 0]
         used = int(micro_batch.versions.unique().numel())
-        figures = len(micro_batch.targets), mixed, used, float(own.max()), float(before.max())
+        figures = len(micro_batch.targets), self._updated_turns, used, float(own.max()), float(before.max())
         return Agreement(self.family, *figures, round(monotonic() - started, 1))
-
-
-async def converse(client: PolicyClient, chat: Chat, number: int) -> list[Message]:
-    """Play one conversation of ``TURNS`` turns, and return its messages."""
-    random = Random(number)
-    conversation: Conversation = chat.begin("Reply with one action." if number % 2 else "")
-    messages = []
-    for _ in range(TURNS):
-        messages.append(conversation.observe(random.choice(TEXT)[: 10 + 2 * number]))
-        prompt = conversation.prompt()
-        done = await client.generate(f"c{number}", prompt, TOKENS_PER_TURN, SECONDS_PER_TURN)
-        messages.append(conversation.act(done.tokens, done.logprobs, done.versions))
-    return messages
 
 
 def as_sample(messages: Sequence[Message]) -> TrainSample:
