@@ -77,6 +77,7 @@ def measure(folder: Path, mean_ms: float, staleness: int, updates: int, model: s
         "environments": environments(mean_ms),
         "rollout.max_staleness": staleness,
         "max_steps": updates,
+        "learner.max_kl": 0.02,
     }
     result, store = train(folder, name, own, model)
     lines = (Path(result["folder"]) / "metrics.jsonl").read_text().splitlines()

@@ -8,12 +8,12 @@ TRL. TRL runs in an environment that ``bash tools/trl.sh`` creates, with as many
 Each system uses the recipe that suits it, so the comparison is of recipes as well as of loops:
 
 * turnwise has the settings of the quick start, which were chosen on these tasks: returns per turn, tasks chosen by what
-  they teach, a horizon that grows, a tenth of the weight for negative advantages, a trust region.
+  they teach, a horizon that grows, a tenth of the weight for negative advantages, three optimizer steps per batch.
 * TRL has its ``GRPOTrainer`` with one reward per episode and the settings that were best for it without delay, most of
   them tried on one seed (``parts/peer_programs/trl_peer.py``). An update of TRL takes less time than one of turnwise,
   which needs fewer.
 * With delays, turnwise has settings for them (``SLOW``): more groups in flight, of a greater staleness, groups that do
-  not wait for their last members, and a smaller trust region. ``GRPOTrainer`` waits for its slowest episode. TRL's
+  not wait for their last members, and a trust region. ``GRPOTrainer`` waits for its slowest episode. TRL's
   experimental asynchronous trainer sends its weights by NCCL, so it does not run on a CPU as it is.
 
 Prints one JSON line last:
