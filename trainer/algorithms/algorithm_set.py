@@ -70,7 +70,7 @@ class AlgorithmSet(BaseModel):
     loss: SerializeAsAny[PolicyLoss] = Field(default_factory=PolicyLoss.build_default)
     """The objective of an update."""
     proximal: SerializeAsAny[ProximalPolicy] = Field(default_factory=ProximalPolicy.build_default)
-    """The policy that anchors the trust region."""
+    """The policy that anchors the clip range."""
     replay_buffer: SerializeAsAny[ReplayBuffer] = Field(default_factory=ReplayBuffer.build_default)
     """Selects stored groups that are trained on again."""
 

@@ -1,4 +1,4 @@
-"""Slot ``proximal``: the policy that anchors the trust region.
+"""Slot ``proximal``: the policy that anchors the clip range.
 
 Invariant: proximal log-probabilities carry no gradient.
 
