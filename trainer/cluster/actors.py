@@ -33,7 +33,7 @@ from ...store.writing.client import StoreClient
 from ...store.writing.writer import Writer
 from ..config.schema import RunConfig
 from ..config.sections import EnvironmentConfig, RolloutConfig
-from ..rollout.worker_pool import WorkerPool
+from ..rollout.worker_pool import WorkerPool, start_error
 from .engines import EngineGroup
 
 START_TIMEOUT_S = 180.0
@@ -192,10 +192,7 @@ class Cluster:
                 "logged nothing waits for its place in the Ray cluster (`ray status`)"
             ) from None
         except ray.exceptions.RayError as error:
-            if isinstance(cause := getattr(error, "cause", None), TurnwiseError):
-                raise cause from None
-            reason = str(error).strip().splitlines()[-1]
-            raise TurnwiseError(f"an engine or the store's writer could not start: {reason}") from error
+            raise start_error("an engine or the store's writer", error) from error
         await self.workers.ready(START_TIMEOUT_S)
         self.engines.watch()
         if self.nodes is not None:

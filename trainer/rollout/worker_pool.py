@@ -72,7 +72,7 @@ class WorkerPool:
         """Wait until every worker answers.
 
         Raises:
-            TurnwiseError: a worker did not answer within ``timeout_s``.
+            TurnwiseError: a worker did not answer within ``timeout_s``, died, or raised this error.
         """
         import ray.exceptions
 
@@ -82,9 +82,7 @@ class WorkerPool:
         except TimeoutError:
             raise TurnwiseError(f"the rollout workers did not start within {timeout_s:g} s") from None
         except ray.exceptions.RayError as error:
-            if isinstance(cause := getattr(error, "cause", None), TurnwiseError):
-                raise cause from None
-            raise TurnwiseError(f"a rollout worker could not start: {str(error).strip().splitlines()[-1]}") from error
+            raise start_error("a rollout worker", error) from error
 
     def follow(self, nodes: Callable[[], Sequence[str]]) -> None:
         """Keep a worker on each node that ``nodes`` returns twice in a row, until ``close``.
@@ -216,6 +214,16 @@ class WorkerPool:
         self._workers = [one for one in self._workers if one is not worker] + [
             _Worker(self._start(worker.node), worker.node)
         ]
+
+
+def start_error(what: str, error: Exception) -> TurnwiseError:
+    """Return the error of an actor that could not start, from one of Ray: what the actor raised, or why it is gone."""
+    if isinstance(cause := getattr(error, "cause", None), TurnwiseError):
+        return cause
+    reason = str(error).strip().splitlines()[-1].partition(". Worker exit type")[0].removesuffix(".")
+    return TurnwiseError(
+        f"{what} could not start: {reason}; `turnwise logs RUN` may show why, and the same command starts again"
+    )
 
 
 def _kill(worker: _Worker) -> None:

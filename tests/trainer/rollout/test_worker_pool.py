@@ -1,11 +1,14 @@
 """A worker counts as lost if it overruns its timeout or stops answering, never because a member queues."""
 
 import asyncio
+import os
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from turnwise.errors import TurnwiseError
 from turnwise.records import Group, Outcome, Status
 from turnwise.tests.agents.players import group, site
 from turnwise.trainer.rollout import worker_pool
@@ -106,6 +109,22 @@ def test_a_node_on_which_no_worker_starts_gets_no_groups(
         await pool.close()
 
     asyncio.run(scenario())
+
+
+class Killed(Slow):
+    """A worker whose process ends while it starts."""
+
+    def __init__(self) -> None:
+        """End the process."""
+        os._exit(1)
+
+
+def test_a_worker_killed_while_it_starts_is_an_error_with_a_remedy(ray: Any) -> None:
+    remote = ray.remote(Killed).options(num_cpus=0, max_concurrency=100)
+    pool = WorkerPool(lambda _: remote.remote(), ["here"])
+    with pytest.raises(TurnwiseError, match=r"^a rollout worker could not start: .*same command") as raised:
+        asyncio.run(pool.ready(60))
+    assert not re.search("OOM|Worker exit", str(raised.value))
 
 
 def test_the_last_worker_stays_until_another_answers(ray: Any) -> None:
