@@ -217,12 +217,12 @@ class WorkerPool:
 
 
 def start_error(what: str, error: Exception) -> TurnwiseError:
-    """Return the error of an actor that could not start, from one of Ray: what the actor raised, or why it is gone."""
+    """Return the error to report when Ray raised ``error`` at the start of an actor: its own, or one with a remedy."""
     if isinstance(cause := getattr(error, "cause", None), TurnwiseError):
         return cause
     reason = str(error).strip().splitlines()[-1].partition(". Worker exit type")[0].removesuffix(".")
     return TurnwiseError(
-        f"{what} could not start: {reason}; `turnwise logs RUN` may show why, and the same command starts again"
+        f"{what} could not start: {reason}; `turnwise logs RUN` may show why; run the same command again"
     )
 
 
