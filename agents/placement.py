@@ -42,3 +42,13 @@ def nodes_of_actors(nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any
 def hosts_of_actors(nodes: Iterable[Mapping[str, Any]]) -> set[str]:
     """Return the addresses of the hosts of ``nodes_of_actors``."""
     return {str(node["NodeManagerAddress"]) for node in nodes_of_actors(nodes)}
+
+
+def reason_of_loss(error: Exception) -> str:
+    """Return the reason in an exception of Ray, without Ray's advice, which is about Ray's own settings."""
+    import ray.exceptions
+
+    if isinstance(error, ray.exceptions.OutOfMemoryError):
+        return "its host ran short of memory, so Ray ended it"
+    lines = str(error).strip().splitlines() or [""]
+    return lines[-1].partition(". Worker exit type")[0].removesuffix(".")

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...agents.placement import reason_of_loss
 from ...agents.rollout.control import Controller
 from ...agents.rollout.progress import BranchPoint
 from ...errors import TurnwiseError
@@ -173,10 +174,10 @@ class WorkerPool:
             if isinstance(error.cause, TurnwiseError):
                 raise error.cause from None
             raise
-        except (ray.exceptions.RayActorError, ray.exceptions.ActorUnschedulableError, TimeoutError) as error:
+        except (ray.exceptions.RayError, TimeoutError) as error:
             self._replace(worker)
             _kill(worker)
-            reason = str(error) or f"no answer for {timeout_s:g} s"
+            reason = reason_of_loss(error) or f"no answer for {timeout_s:g} s"
             raise WorkerLost(f"the rollout worker of group {group.id} was lost: {reason}") from error
         finally:
             worker.running -= len(members)
@@ -220,9 +221,8 @@ def start_error(what: str, error: Exception) -> TurnwiseError:
     """Return the error to report when Ray raised ``error`` at the start of an actor: its own, or one with a remedy."""
     if isinstance(cause := getattr(error, "cause", None), TurnwiseError):
         return cause
-    reason = str(error).strip().splitlines()[-1].partition(". Worker exit type")[0].removesuffix(".")
     return TurnwiseError(
-        f"{what} could not start: {reason}; `turnwise logs RUN` may show why; run the same command again"
+        f"{what} could not start: {reason_of_loss(error)}; `turnwise logs RUN` may show why; run the same command again"
     )
 
 

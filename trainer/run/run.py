@@ -149,13 +149,18 @@ def _drive(
                 raise
             with database.read() as conn:
                 saved = queries.latest_checkpoint(conn, identity.name)
+                asked = queries.run_row(conn, identity.name)["stop_requested"]
             since = "the start of the run" if saved is None else f"the checkpoint of update {saved.update}"
+            if asked or SHUTDOWN.reason:
+                raise RankFailed(
+                    f"{failure}; the run was to stop: the same command resumes it from {since}"
+                ) from failure
             deaths[since] += 1
             if deaths[since] >= MAX_LEARNER_DEATHS:
                 raise RankFailed(
                     f"{failure}; the learner died {MAX_LEARNER_DEATHS} times since {since}: look for its cause in "
-                    f"`turnwise logs {identity.name}` and in the kernel's log (often too little memory: more ranks, or "
-                    "a smaller `learner.max_tokens_per_micro_batch`), then run the same command to resume"
+                    "that log and in the kernel's (often too little memory: more ranks, or a smaller "
+                    "`learner.max_tokens_per_micro_batch`), then run the same command to resume"
                 ) from failure
             report(Note(f"{failure}; replacing the learner from {since}"))
             identity = replace(identity, resumes=True)

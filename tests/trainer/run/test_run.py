@@ -9,7 +9,7 @@ import pytest
 import torch
 from turnwise.errors import TurnwiseError
 from turnwise.sandbox.errors import NoImage
-from turnwise.store import queries
+from turnwise.store import operations, queries
 from turnwise.store.database import open_database
 from turnwise.tests.store.making import create_run
 from turnwise.tests.trainer.planning.planned_runs import run_config
@@ -63,13 +63,20 @@ class Dying:
 
 
 def drive(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, deaths: int, failure: type[RankFailed] = RankFailed
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    deaths: int,
+    failure: type[RankFailed] = RankFailed,
+    stops: bool = False,
 ) -> tuple[Any, Dying, list[Any]]:
     dying = Dying(deaths, failure)
     notes: list[Any] = []
     monkeypatch.setattr(run, "Run", dying)
     database = open_database(f"sqlite:///{folder}/turnwise.db", create=True)
     create_run(database, "planned")
+    if stops:
+        with database.transaction() as tx:
+            operations.request_stop(tx, run="planned")
     try:
         return run._drive(run_config(), database, RunIdentity("planned", False), notes.append, 0.0), dying, notes
     finally:
@@ -88,6 +95,11 @@ def test_a_run_whose_learner_dies_before_a_checkpoint_begins_again(
 def test_a_run_whose_learner_keeps_dying_ends_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RankFailed, match=r"died 3 times since the start of the run: .* the same command to resume"):
         drive(tmp_path, monkeypatch, MAX_LEARNER_DEATHS)
+
+
+def test_a_run_that_was_asked_to_stop_gets_no_other_learner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RankFailed, match="the run was to stop: the same command resumes it from the start of the run"):
+        drive(tmp_path, monkeypatch, 1, stops=True)
 
 
 @pytest.mark.parametrize("saved", [None, SimpleNamespace(update=3)], ids=["no-checkpoint", "checkpoint"])

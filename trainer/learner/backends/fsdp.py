@@ -18,7 +18,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from ....agents.model_folder import loading_allowance_s
-from ....agents.placement import OFF_SANDBOX_NODES
+from ....agents.placement import OFF_SANDBOX_NODES, reason_of_loss
 from ....agents.weights.base import EngineLost, Link
 from ....errors import TurnwiseError
 from ...algorithms.advantages.base import TokenModel
@@ -36,6 +36,10 @@ START_TIMEOUT_S = 600.0
 """Seconds the ranks may take to start; an allowance for the model is added."""
 STRAGGLER_TIMEOUT_S = COLLECTIVE_TIMEOUT_S + 60
 """Seconds a rank may take longer than the first one that has finished; an allowance for the model is added."""
+CALL_TIMEOUT_S = 1800.0
+"""Seconds a call other than an update may take; an allowance for the model is added."""
+UPDATE_TIMEOUT_S = 6 * 3600.0
+"""Seconds an update may take."""
 CAUSE_TIMEOUT_S = 5.0
 """Seconds to wait for the death of a rank after another one failed: it names the cause."""
 
@@ -78,13 +82,17 @@ class FsdpLearner:
         timeout_s = START_TIMEOUT_S + self._allowance_s
         try:
             address = ray.get(self.actors[0].listen_on_node.remote(), timeout=START_TIMEOUT_S)
-        except ray.exceptions.RayActorError as error:
-            self.close()
-            raise RankFailed(f"rank 0 of {size} of the learner died during its start: {error}") from error
-        except (ray.exceptions.RayError, TimeoutError) as error:
+        except (ray.exceptions.ActorUnschedulableError, TimeoutError) as error:
             self.close()
             late = f"rank 0 of {size} of the learner did not start within {START_TIMEOUT_S:g} s"
             raise RanksLate(f"{late}: {error}. {_placement(size, gpus)}") from error
+        except ray.exceptions.RayTaskError as error:
+            self.close()
+            raise TurnwiseError(f"rank 0 of {size} of the learner cannot open a socket: {error.cause}") from error
+        except ray.exceptions.RayError as error:
+            self.close()
+            reason = reason_of_loss(error)
+            raise RankFailed(f"rank 0 of {size} of the learner died during its start: {reason}") from error
         settings, objective, anchor = (one.model_dump(mode="json") for one in (config, loss, proximal))
         collective_timeout_s = COLLECTIVE_TIMEOUT_S + self._allowance_s
         spec = RankSpec(str(model), settings, objective, anchor, temperature, collective_timeout_s)
@@ -105,7 +113,9 @@ class FsdpLearner:
         import ray
 
         states = self.loss.state_dict(), self.proximal.state_dict()
-        results: list[RankUpdate] = self._call("update", ray.put(samples), lr_progress, update, stream, states)
+        results: list[RankUpdate] = self._call(
+            "update", ray.put(samples), lr_progress, update, stream, states, timeout_s=UPDATE_TIMEOUT_S
+        )
         first = results[0]
         stream.setstate(first.stream)
         self.loss.load_state_dict(first.states[0])
@@ -183,7 +193,8 @@ class FsdpLearner:
         """Return the results of a method of all ranks, in their order.
 
         Args:
-            timeout_s: for the whole call; without it, collectives and ``STRAGGLER_TIMEOUT_S`` bound the call.
+            timeout_s: for the whole call; ``CALL_TIMEOUT_S`` and the allowance without it. From the time at which a
+                rank has finished, ``STRAGGLER_TIMEOUT_S`` bounds the call too.
             hint: what to do if the ranks are late, for a call that waits until they have started.
 
         Raises:
@@ -194,22 +205,22 @@ class FsdpLearner:
 
         with self._calling:
             references = [getattr(actor, method).remote(*arguments) for actor in self.actors]
-        pending, deadline = list(references), None if timeout_s is None else monotonic() + timeout_s
+        began = monotonic()
+        deadline = began + (CALL_TIMEOUT_S + self._allowance_s if timeout_s is None else timeout_s)
+        pending = list(references)
         while pending:
-            left = None if deadline is None else max(0.0, deadline - monotonic())
-            done, pending = ray.wait(pending, num_returns=1, timeout=left)
+            done, pending = ray.wait(pending, num_returns=1, timeout=max(0.0, deadline - monotonic()))
             if not done:
                 missing = [references.index(one) for one in pending]
                 self.close()
-                late = f"ranks {missing} of the learner did not finish `{method}` in time"
+                late = f"ranks {missing} of the learner did not finish `{method}` within {monotonic() - began:.0f} s"
                 raise RanksLate(f"{late}. {hint}") if hint else RankFailed(late)
             for one in done:
                 try:
                     ray.get(one)
                 except ray.exceptions.RayError:
                     raise self._failure(method, references) from None
-            if deadline is None:
-                deadline = monotonic() + STRAGGLER_TIMEOUT_S + self._allowance_s
+            deadline = min(deadline, monotonic() + STRAGGLER_TIMEOUT_S + self._allowance_s)
         return list(ray.get(references))
 
     def _failure(self, method: str, references: Sequence[Any]) -> Exception:
@@ -219,23 +230,26 @@ class FsdpLearner:
         with contextlib.suppress(ray.exceptions.RayError):
             ray.wait(list(references), num_returns=len(references), timeout=CAUSE_TIMEOUT_S)
         raised: list[Exception] = []
-        dead: list[int] = []
+        dead: dict[int, str] = {}
         for rank, reference in enumerate(references):
             try:
                 ray.get(reference, timeout=0)
-            except ray.exceptions.RayActorError:
-                dead.append(rank)
             except ray.exceptions.RayTaskError as error:
                 raised.append(error.cause)
             except ray.exceptions.GetTimeoutError:
                 continue
+            except ray.exceptions.OutOfMemoryError as error:
+                dead[rank] = f": {reason_of_loss(error)}"
+            except ray.exceptions.RayError:
+                dead[rank] = ""
         self.close()
         if dead:
             numbers = ", ".join(map(str, dead))
             logs = ", ".join(self._logs[rank] for rank in dead if self._logs)
             where = f"; on its node, {logs} may show why" if logs else ""
             when = f"`{method}`" if self._logs else "its start"
-            return RankFailed(f"rank {numbers} of {len(references)} of the learner died during {when}{where}")
+            reason = next(filter(None, dead.values()), "")
+            return RankFailed(f"rank {numbers} of {len(references)} of the learner died during {when}{reason}{where}")
         for one in raised:
             if isinstance(one, TurnwiseError | OSError | SafetensorError) and not isinstance(one, RankFailed):
                 return one

@@ -27,8 +27,6 @@ from ...algorithms.groups import TrainSample
 from ...algorithms.losses.base import Need, PolicyLoss, TokenBatch, k3
 from ...algorithms.proximal.base import ProximalPolicy, ProximalTokens, Weights
 from ...config.sections import LearnerConfig
-from ..model.activation_checkpointing import checkpoint_activations
-from ..model.loading import load_model, load_policy
 from ..model.token_model import LocalTokenModel
 from ..model.token_scores import TokenScorer, score_with
 from ..optimization.learning_rate import learning_rate, scaled_learning_rate
@@ -41,6 +39,7 @@ from ..record.logprob_trace import LogprobTrace
 from ..record.weights_hash import weights_hash
 from ..sft import SftExample, SupervisedSteps
 from .ranks import ALONE, Ranks
+from .scorers import policy_scorer, reference_scorer
 from .state_files import load_optimizer_files, save_sharded_state, save_state
 from .torch_profile import ProfilesUpdates, profiled
 
@@ -76,14 +75,9 @@ class Learner(ProfilesUpdates):
         self.loss = loss
         self.proximal = proximal
         self.temperature = temperature
-        self._dtype = getattr(torch, config.dtype)
-        frozen = self._dtype if config.backend == "local" else torch.float32  # FSDP shards weights of one type
-        self.model, self._adapter = load_policy(Path(model), config.device, config.lora, frozen)
-        if config.activation_checkpointing:
-            checkpoint_activations(self.model)
-        self._scorer = TokenScorer(self.model, temperature, self._dtype)
         self._ranks = ranks
-        ranks.shard(self._scorer)
+        self._scorer, self._adapter = policy_scorer(Path(model), config, temperature, ranks)
+        self.model = self._scorer.model
         self._reference: TokenScorer | None = None
         self._supervised: SupervisedSteps | None = None
         self.optimizer = torch.optim.AdamW(
@@ -100,14 +94,7 @@ class Learner(ProfilesUpdates):
         Raises:
             TurnwiseError: ``folder`` is not a model folder.
         """
-        if not (Path(folder) / "config.json").exists():
-            raise TurnwiseError(
-                f"the reference policy `{folder}` is not a Hugging Face model folder (no config.json): set "
-                "`model.reference` to one"
-            )
-        model = load_model(folder, self.config.device).requires_grad_(False)
-        self._reference = TokenScorer(model, self.temperature, self._dtype)
-        self._ranks.shard(self._reference)
+        self._reference = reference_scorer(Path(folder), self.config, self.temperature, self._ranks)
 
     def token_model(self) -> LocalTokenModel:
         """Return a new trainable copy of the reference policy, for an advantage estimator that needs it.

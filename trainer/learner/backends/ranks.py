@@ -7,9 +7,11 @@ error names the rank and the reason of the collective.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,6 +19,8 @@ from torch import Tensor
 from ....errors import TurnwiseError
 from ..errors import RankFailed
 from ..model.token_scores import TokenScorer
+
+T = TypeVar("T")
 
 COLLECTIVE_TIMEOUT_S = 600.0
 """Seconds until a collective fails because another rank does not take part in it. An allowance for the model is
@@ -46,6 +50,11 @@ class Ranks:
     def own(self, value: Tensor) -> Tensor:
         """Return this rank's part of a tensor that may be sharded, without gradient; it shares the memory."""
         return value.detach()
+
+    def in_turn(self, load: Callable[[], T], reason: str) -> T:
+        """Return the result of ``load``; the ranks of one host call it one after the other, because each needs memory
+        for a whole model until its parameters are sharded."""
+        return load()
 
     def shard(self, scorer: TokenScorer) -> None:
         """Shard the parameters of a model over the ranks. The gradient becomes the sum over the ranks."""
@@ -111,8 +120,20 @@ class DistributedRanks(Ranks):
 
         return (value.to_local() if isinstance(value, DTensor) else value).detach()
 
+    def in_turn(self, load: Callable[[], T], reason: str) -> T:
+        """Return the result of ``load``, which contains no collective; the ranks of one host call it in turn."""
+        hosts = self.gather(socket.gethostname(), f"the order of {reason}")
+        own_turn = hosts[: self.rank].count(hosts[self.rank])
+        results = []
+        for turn in range(max(Counter(hosts).values())):
+            if turn == own_turn:
+                results.append(load())
+            self.gather(turn, f"{reason} on other ranks")
+        return results[0]
+
     def shard(self, scorer: TokenScorer) -> None:
-        """Shard the parameters of a model over the ranks. The gradient becomes the sum over the ranks."""
+        """Shard the parameters of a model over the ranks, and move each rank's part to its device. The gradient becomes
+        the sum over the ranks."""
         from torch.distributed.fsdp import (
             FSDPModule,
             MixedPrecisionPolicy,

@@ -8,8 +8,10 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoConfig
 from ....errors import TurnwiseError
 from .packed_attention import SLIDING, AttentionNotSupported
 
-LAYER_TYPES = frozenset({"full_attention", SLIDING})
+LAYER_TYPES = frozenset({"full_attention", SLIDING, "attention"})
 """Types of layers whose attention the learner computes."""
+LAYER_LISTS = ("layer_types", "layers_block_type", "block_types")
+"""Keys of ``config.json`` that list the types of the layers."""
 
 
 class ModelNotSupported(TurnwiseError):
@@ -54,7 +56,8 @@ def refuse_unsupported(model: Path, key: str = "model.path") -> Any:
 
 def _unsupported_attention(config: Any) -> str:
     """Return the first attention feature that the learner does not compute, or an empty string."""
-    others = sorted(set(getattr(config, "layer_types", None) or ()) - LAYER_TYPES)
+    kinds = {kind for name in LAYER_LISTS for kind in getattr(config, name, None) or ()}
+    others = sorted(kinds - LAYER_TYPES)
     if others:
         return f"layers of the type {', '.join(others)}"
     if getattr(config, "use_bidirectional_attention", None):

@@ -18,8 +18,9 @@ SHAPES: Mapping[str, Callable[[float], float]] = {
     "cosine": lambda progress: (1 + cos(pi * progress)) / 2,
     "quadratic": lambda progress: 1 - progress**2,
 }
-"""Share of the way from ``min_learning_rate`` to ``learning_rate``, by the share of the schedule that has passed. The
-first three are those of the same name in `transformers`, which count steps; these also follow a clock."""
+"""Share of the way from ``min_learning_rate`` to ``learning_rate``, by the share of the schedule that has passed.
+Without a rise, the first three have the values of the same name in `transformers`. Those count steps, and begin to fall
+after the rise; these also follow a clock, so they fall from the start of the run, and the rise is a factor."""
 
 
 def learning_rate(config: LearnerConfig, progress: float, update: int) -> float:

@@ -2,7 +2,9 @@
 
 import mmap
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,6 +25,7 @@ from turnwise.trainer.config.sections import LearnerConfig, LoraConfig
 from turnwise.trainer.learner.backends import fsdp
 from turnwise.trainer.learner.backends.fsdp import FsdpLearner
 from turnwise.trainer.learner.backends.local import Learner, NonFiniteLoss
+from turnwise.trainer.learner.backends.rank import LearnerRank, RankSpec
 from turnwise.trainer.learner.errors import RankFailed, RanksLate
 from turnwise.trainer.learner.record.logprob_trace import LogprobTrace
 
@@ -213,3 +216,32 @@ def test_every_loss_trains_the_same_weights_on_several_ranks(tmp_path: Path, ray
     for each in (one, several):
         with pytest.raises(NonFiniteLoss, match="optimizer step 1 of 6 of the batch"):
             each.update(broken, 0.5, 10, Random(0))
+
+
+class Turns(LearnerRank):
+    """A rank that records when it loads."""
+
+    def load(self) -> tuple[float, float]:
+        """Take part in a load of half a second, and return its beginning and end."""
+
+        def work() -> tuple[float, float]:
+            began = time.monotonic()
+            time.sleep(0.5)
+            return began, time.monotonic()
+
+        return self._ranks.in_turn(work, "the test")
+
+
+@pytest.mark.slow
+def test_the_ranks_of_one_host_load_one_after_the_other(tmp_path: Path, ray: Any) -> None:
+    model = new_model(tmp_path / "model", VOCABULARY, hidden=32, heads=2, seed=3)
+    ranks = [ray.remote(Turns).options(num_cpus=0).remote(rank, 3) for rank in range(3)]
+    address = ray.get(ranks[0].listen.remote(), timeout=60)
+    loss, proximal = DecoupledPPO().model_dump(mode="json"), Recompute().model_dump(mode="json")
+    spec = RankSpec(str(model), FSDP.model_dump(mode="json"), loss, proximal, 1.0)
+    ray.get([rank.connect.remote(address, spec) for rank in ranks], timeout=120)
+    times = sorted(ray.get([rank.load.remote() for rank in ranks], timeout=60))
+    for (_, ended), (began, _) in pairwise(times):
+        assert ended <= began
+    for rank in ranks:
+        ray.kill(rank)

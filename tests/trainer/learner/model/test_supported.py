@@ -38,6 +38,7 @@ def test_full_and_sliding_attention_are_accepted(tmp_path: Path, family: str, op
         ("mamba", {}, "layers of the type linear_attention"),
         ("mpt", {"d_model": 16, "n_heads": 2, "n_layers": 2}, "an attention fixed by its class"),
         ("rwkv", {}, "an attention fixed by its class"),
+        ("recurrent_gemma", {}, "layers of the type recurrent"),
         ("llama4_text", {}, "layers of the type chunked_attention"),
         ("gemma3_text", {"use_bidirectional_attention": True}, "attention to later tokens"),
     ],

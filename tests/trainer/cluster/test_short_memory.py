@@ -1,0 +1,89 @@
+"""An actor that Ray's memory monitor ends counts as dead: the learner and the worker are replaced, and the run goes on.
+
+Each case runs in a process with a Ray of its own, whose monitor takes any use of memory for a shortage.
+"""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from random import Random
+
+import pytest
+from turnwise.errors import TurnwiseError
+
+PERIOD_MS = 10_000
+"""Between two checks of the monitor: actors start and work within it."""
+ENVIRONMENT = {"RAY_memory_usage_threshold": "0.01", "RAY_memory_monitor_refresh_ms": str(PERIOD_MS)}
+
+
+def learner_rank() -> None:
+    """Update until a rank is ended."""
+    from turnwise.agents.tiny_model import new_model
+    from turnwise.tests.trainer.learner.train_samples import VOCABULARY, train_samples
+    from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
+    from turnwise.trainer.algorithms.proximal.recompute import Recompute
+    from turnwise.trainer.config.sections import LearnerConfig
+    from turnwise.trainer.learner.backends.fsdp import FsdpLearner
+    from turnwise.trainer.learner.errors import RankFailed
+
+    with tempfile.TemporaryDirectory() as folder:
+        model = new_model(Path(folder) / "model", VOCABULARY, hidden=32, heads=2, seed=3)
+        config = LearnerConfig(backend="fsdp", num_ranks=2)
+        try:
+            learner = FsdpLearner(model, config, DecoupledPPO(), Recompute(), 1.0)
+            for update in range(100_000):
+                learner.update(train_samples(update), 0.0, update, Random(update))
+        except RankFailed as failure:
+            print(failure)
+
+
+def rollout_worker() -> None:
+    """Play until the worker is ended."""
+    import ray
+    from turnwise.tests.agents.players import group, site
+    from turnwise.tests.trainer.rollout.test_worker_pool import Slow
+    from turnwise.trainer.rollout.worker_pool import WorkerLost, WorkerPool
+
+    async def play() -> None:
+        remote = ray.remote(Slow).options(num_cpus=0, max_concurrency=100)
+        pool = WorkerPool(lambda _: remote.remote(0.0, 1000.0, False), ["here"])
+        for _ in range(3):  # the monitor may end a worker that starts, too
+            with contextlib.suppress(TurnwiseError):
+                await pool.ready(60)
+                break
+        try:
+            await pool.play(group(site()), [(0, 0)], 200)
+        except WorkerLost as failure:
+            print(failure, "| replaced:", pool.replaced)
+
+    asyncio.run(play())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ("learner_rank", "of the learner died during"),
+        ("rollout_worker", "the rollout worker of group"),
+    ],
+)
+def test_an_actor_that_ray_ended_for_memory_counts_as_dead(case: str, expected: str) -> None:
+    command = [sys.executable, "-W", "ignore", "-m", __spec__.name, case]
+    done = subprocess.run(command, env=os.environ | ENVIRONMENT, capture_output=True, text=True, timeout=120)
+    assert expected in done.stdout, done.stderr[-2000:]
+    assert "its host ran short of memory, so Ray ended it" in done.stdout
+    assert "docs.ray.io" not in done.stdout, "Ray's advice is about Ray's settings"
+
+
+if __name__ == "__main__":
+    from turnwise.trainer.cluster.runtime import start_ray, stop_ray
+
+    start_ray()
+    try:
+        {"learner_rank": learner_rank, "rollout_worker": rollout_worker}[sys.argv[1]]()
+    finally:
+        stop_ray()
