@@ -136,10 +136,10 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    from turnwise.agents.engine.actor import ENVIRONMENT
+    from turnwise.agents.engine.actor import CPU_ENVIRONMENT
     from turnwise.agents.tiny_model import new_model
 
-    os.environ.update({**ENVIRONMENT, "OMP_NUM_THREADS": "1"})
+    os.environ.update({**CPU_ENVIRONMENT, "OMP_NUM_THREADS": "1"})
     with tempfile.TemporaryDirectory() as folder:
         model = new_model(Path(folder) / "model", [f"w{i}" for i in range(WORDS)])
         print("through PolicyClient and Ray", flush=True)

@@ -121,9 +121,9 @@ async def main() -> None:
     options.add_argument("--rounds", type=int, default=15)
     options.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
     args = options.parse_args()
-    from turnwise.agents.engine.actor import ENVIRONMENT
+    from turnwise.agents.engine.actor import CPU_ENVIRONMENT
 
-    os.environ.update(ENVIRONMENT, OMP_NUM_THREADS="1")
+    os.environ.update(CPU_ENVIRONMENT, OMP_NUM_THREADS="1")
     import torch
     from transformers import AutoModelForCausalLM
     from turnwise.agents.tiny_model import new_model

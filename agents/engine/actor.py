@@ -39,13 +39,15 @@ LOG = logging.getLogger(__name__)
 
 ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    "TORCH_COMPILE_DISABLE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_CONFIGURE_LOGGING": "0",
     "TOKENIZERS_PARALLELISM": "false",
     "PYTHONWARNINGS": "ignore",
 }
+
+CPU_ENVIRONMENT = {**ENVIRONMENT, "TORCH_COMPILE_DISABLE": "1"}
+"""On a CPU compilation takes longer than it saves. On a GPU, vLLM compiles and captures CUDA graphs."""
 
 Request = tuple[int, list[int], int]
 """The number that the client gave the request, the prompt's token ids, and the maximum number of sampled tokens."""
@@ -70,7 +72,6 @@ def start_engine(
     """
     import ray
 
-    environment = {**ENVIRONMENT, "OMP_NUM_THREADS": str(config.num_threads)}
     actor: Any = ray.remote(Engine)
     return actor.options(
         name=name,
@@ -79,9 +80,15 @@ def start_engine(
         max_concurrency=1000,
         max_restarts=-1,
         max_task_retries=0,
-        runtime_env={"env_vars": environment},
+        runtime_env={"env_vars": environment_of(config)},
         **OFF_SANDBOX_NODES,
     ).remote(config.model_dump(), str(model_path), max_model_len, logs, lora_rank)
+
+
+def environment_of(config: EngineConfig) -> dict[str, str]:
+    """Return the environment variables of an engine's process."""
+    variables = ENVIRONMENT if config.tensor_parallel_size else CPU_ENVIRONMENT
+    return {**variables, "OMP_NUM_THREADS": str(config.num_threads)}
 
 
 class Engine(ProfiledActor):

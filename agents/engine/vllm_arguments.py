@@ -22,7 +22,6 @@ PASSED_THROUGH = frozenset(
         "offload_prefetch_step",
         "kv_offloading_backend",
         "kv_offloading_size",
-        "enable_sleep_mode",
         "enable_cumem_allocator",
         # compilation
         "enforce_eager",
@@ -77,6 +76,7 @@ REFUSED = {
     "disable_log_stats": _SET,
     "disable_sliding_window": _LOGPROBS,
     "enable_lora": "`learner.lora` sets it",
+    "enable_sleep_mode": "an engine that shares its GPU with the learner stays awake (`docs/gpu.md`)",
     "generation_config": _LOGPROBS,
     "hf_overrides": _LOGPROBS,
     "kv_cache_dtype": _LOGPROBS,

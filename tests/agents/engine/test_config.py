@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from turnwise.agents.engine.actor import environment_of
 from turnwise.agents.engine.config import FREE_SHARE_AT_START, EngineConfig, engine_arguments
 from turnwise.agents.engine.vllm_arguments import PASSED_THROUGH, REFUSED
 
@@ -62,3 +63,8 @@ def test_the_page_on_models_lists_every_argument_that_is_passed_through() -> Non
     page = (Path(__file__).parents[3] / "docs/models.md").read_text()
     listed = page.split("## Settings of the engine\n")[1].split("\n\n")[1]
     assert set(re.findall(r"`(\w+)`", listed)) == PASSED_THROUGH
+
+
+def test_vllm_compiles_on_a_gpu_only() -> None:
+    assert "TORCH_COMPILE_DISABLE" in environment_of(EngineConfig())
+    assert "TORCH_COMPILE_DISABLE" not in environment_of(EngineConfig(tensor_parallel_size=1))

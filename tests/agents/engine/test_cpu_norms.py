@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from turnwise.agents.engine.actor import ENVIRONMENT
+from turnwise.agents.engine.actor import CPU_ENVIRONMENT
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ print(json.dumps(found))
 def test_the_norms_equal_the_native_ones_where_they_are_used() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
-        env={**os.environ, **ENVIRONMENT},
+        env={**os.environ, **CPU_ENVIRONMENT},
         capture_output=True,
         text=True,
         check=True,

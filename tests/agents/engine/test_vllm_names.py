@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from turnwise.agents.engine.actor import ENVIRONMENT
+from turnwise.agents.engine.actor import CPU_ENVIRONMENT
 from turnwise.agents.engine.vllm_names import ASYNC_LLM, CPU, CPU_SPEED, ENGINE_CORE, WEIGHTS
 
 pytestmark = pytest.mark.slow
@@ -30,7 +30,7 @@ def gone() -> list[str]:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         input=json.dumps([*NAMES, *GONE]),
-        env={**os.environ, **ENVIRONMENT},
+        env={**os.environ, **CPU_ENVIRONMENT},
         capture_output=True,
         text=True,
         check=True,
