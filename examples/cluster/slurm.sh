@@ -1,5 +1,6 @@
 #!/bin/bash
-# One training run on a SLURM allocation: `sbatch examples/cluster/slurm.sh examples/eight_gpus.toml`. See docs/cluster.md.
+# One training run on a SLURM allocation: `sbatch examples/cluster/slurm.sh examples/eight_gpus.toml NAME`. See
+# docs/cluster.md.
 # A heterogeneous job: one node with eight GPUs for driver, engines and learner, and nodes without GPUs for sandboxes.
 #SBATCH --job-name=turnwise
 #SBATCH --nodes=1
@@ -8,7 +9,7 @@
 #SBATCH --cpus-per-task=64
 #SBATCH --mem=128G
 #SBATCH --time=24:00:00
-#SBATCH --signal=B:TERM@180
+#SBATCH --signal=B:TERM@900
 #SBATCH hetjob
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=1
@@ -17,7 +18,7 @@
 #SBATCH --time=24:00:00
 set -euo pipefail
 
-config=$1
+config=$1 name=$2
 : "${TURNWISE_STORE:?a PostgreSQL URL without its password; the password is in ~/.pgpass on every node}"
 # srun does not take the number of CPUs from sbatch.
 on_gpus=(srun --het-group=0 --nodes=1 --ntasks=1 --cpus-per-task=64 --overlap)
@@ -33,8 +34,9 @@ for ((waited = 0; ; waited += 2)); do
 done
 srun --het-group=1 --cpus-per-task=64 --overlap ray start --address="$RAY_ADDRESS" --num-gpus=0 --labels=turnwise=sandboxes --block &
 
-# SIGTERM comes three minutes before the time limit and stops the run; the next job with the same command resumes it.
-"${on_gpus[@]}" turnwise train "$config" --store "$TURNWISE_STORE" &
+# SIGTERM comes 15 minutes before the time limit. `runs stop` lets the run finish its update and save a checkpoint, while
+# a signal to the run would end it within seconds. The next job with the same command resumes the run.
+"${on_gpus[@]}" turnwise train "$config" --name "$name" --store "$TURNWISE_STORE" &
 trainer=$!
-trap 'kill -TERM "$trainer"' TERM
+trap 'turnwise runs stop "$name" --store "$TURNWISE_STORE"' TERM
 wait "$trainer" || wait "$trainer"
