@@ -7,7 +7,7 @@ than one per process would.
 import asyncio
 import threading
 from collections.abc import Mapping
-from time import monotonic
+from time import monotonic, process_time
 from typing import Any
 
 from ..logs import LogFolder
@@ -51,6 +51,10 @@ class StoreWriter(ProfiledActor):
         """Return True once the store is open. Raises the StoreError of a store that cannot be opened."""
         await asyncio.to_thread(self._open)
         return True
+
+    async def usage(self) -> dict[str, float]:
+        """Return the seconds of processor time of this process so far."""
+        return {"cpu_s": process_time()}
 
     async def close(self) -> None:
         """Commit the queued writes and stop."""

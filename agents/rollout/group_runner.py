@@ -59,11 +59,14 @@ class GroupRunner:
         self._source = source
         self._seed = seed
         self._slots = {name: asyncio.Semaphore(count) for name, count in concurrency.items()}
+        self._slot_count = sum(concurrency.values())
         self._idle: dict[str, list[EnvThread]] = {}
         self._closing: set[asyncio.Task[None]] = set()
         """Environments of dropped members that are being closed."""
         self._since: dict[tuple[str, int], float] = {}
         """Start time of each member that holds a slot, by group and member."""
+        self._released_s = 0.0
+        """Seconds for which members have held the slots that they returned."""
 
     async def play(
         self,
@@ -96,6 +99,12 @@ class GroupRunner:
         now = monotonic()
         return max((now - since for (name, _), since in self._since.items() if name == group), default=0.0)
 
+    def mean_slot_s(self) -> float:
+        """Return the seconds so far for which the slots have been held, as a mean over them; 0 without bounds."""
+        now = monotonic()
+        held_s = self._released_s + sum(now - since for since in self._since.values())
+        return held_s / self._slot_count if self._slot_count else 0.0
+
     async def close(self) -> None:
         """Close the environments, of which none may be playing."""
         env_threads = [env_thread for waiting in self._idle.values() for env_thread in waiting]
@@ -127,7 +136,9 @@ class GroupRunner:
                     outcome = await self._attempt(group, member, left)
                 finally:
                     del self._since[key]
-                left -= monotonic() - since
+                    held_s = monotonic() - since
+                    self._released_s += held_s
+                left -= held_s
             if outcome.status in SCORED_STATUSES or attempt >= last or left <= 0 or member.dropped:
                 return outcome
             attempt += 1

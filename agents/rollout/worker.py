@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from time import process_time
 from typing import Any
 
 from ...envs.registry import load_plugins
@@ -104,6 +105,11 @@ class RolloutWorker(ProfiledActor):
     async def slot_held_s(self, group: str) -> float:
         """Return the seconds for which the longest-running attempt of a group has held its slot."""
         return self._runner.slot_held_s(group) if self._runner is not None else 0.0
+
+    async def usage(self) -> dict[str, float]:
+        """Return seconds so far: ``cpu_s`` of processor time of this process, and ``slot_s`` in which its slots for
+        episodes were held, as a mean over the slots."""
+        return {"cpu_s": process_time(), "slot_s": self._runner.mean_slot_s() if self._runner is not None else 0.0}
 
     async def ready(self) -> bool:
         """Return True once the process is up, its node's path into the store is open, and the plugins are loaded.

@@ -16,6 +16,7 @@ from typing import Any
 from ...agents.weights.base import EngineLost, WeightSender
 from ...errors import TurnwiseError
 from ...logs import log_errors
+from ..telemetry.counter_sums import CounterSums
 
 LOG = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ class EngineGroup:
         self._training = asyncio.Lock()
         """Held while the learner changes the weights that a transfer reads."""
         self._watching: asyncio.Task[None] | None = None
+        self._counters = CounterSums(COUNTERS)
 
     @property
     def _timeout_s(self) -> float:
@@ -123,19 +125,12 @@ class EngineGroup:
                 yield True
 
     async def usage(self) -> dict[str, Any]:
-        """Return sums over the engines since they started: seconds of computing, and tokens.
+        """Return sums over the engines since the first call: seconds of computing, steps, and tokens.
 
-        All are 0 if an engine does not answer.
+        An engine that does not answer adds its increment at a later call. One that restarted adds its counts from 0.
         """
-        import ray.exceptions
-
-        infos: list[dict[str, Any]] = []
-        try:
-            async with asyncio.timeout(PUSH_TIMEOUT_S):
-                infos = await asyncio.gather(*(actor.info.remote() for actor in self.actors))
-        except (ray.exceptions.RayError, TimeoutError):
-            pass
-        return {name: sum(one[name] for one in infos) for name in COUNTERS}
+        infos = {engine: actor.info.remote for engine, actor in enumerate(self.actors)}
+        return await self._counters.read(infos, PUSH_TIMEOUT_S)
 
     async def close(self) -> None:
         """Stop and kill every engine."""

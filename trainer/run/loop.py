@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Self
 
 from ...records import PolicyVersion
+from ..cluster.usage import ClusterUsage
 from ..context import RunContext
 from ..failpoints import failpoint
 from ..learner.update import UpdateResult, UpdateStep
@@ -37,6 +38,7 @@ class TrainingLoop(UpdateLoop):
         super().__init__(context, state, parts, UpdateStep(context, parts.learner, history))
         self._dispatcher = Dispatcher(context, parts.cluster.workers, first_group, first_scoring)
         self._batches = BatchWait(context, state, parts.cluster, self._dispatcher, self._update_step)
+        self._usage = ClusterUsage(parts.cluster)
         self._retention = Retention(context.store, context.config.retention)
 
     @classmethod
@@ -61,7 +63,7 @@ class TrainingLoop(UpdateLoop):
         await dispatcher.fill()
         last = waiting = monotonic()
         before = await engines.usage()
-        utilization = Utilization(len(engines.actors), before["busy_s"])
+        utilization = Utilization(await self._usage.read())
         try:
             while not await self.is_done():
                 groups = await self._batches.next_batch(waiting)
@@ -71,15 +73,16 @@ class TrainingLoop(UpdateLoop):
                 async with engines.training():
                     trained = await self._update_step.update(groups, state.version, progress, monotonic() - waiting)
                     if trained is not None:
-                        _, usage = await asyncio.gather(self._publish(trained), engines.usage())
+                        _, usage = await asyncio.gather(self._publish(trained), self._usage.read())
                 if trained is not None:
                     now = monotonic()
                     state.trained_s += now - last
                     learner_s = trained.metrics["assembly_s"] + trained.metrics["update_s"]
-                    trained.metrics.update(utilization.since_last(usage["busy_s"], learner_s, now - last))
+                    trained.metrics.update(utilization.since_last(usage, learner_s, now - last))
                     await self.report(trained, now - last)
                     last = now
                     if await self._evaluate_and_save(trained.update):
+                        utilization.restart(await self._usage.read())
                         last = monotonic()
                 self.count_batch(trained is not None)
                 await dispatcher.fill()

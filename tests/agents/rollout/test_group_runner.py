@@ -202,15 +202,20 @@ def test_a_group_holds_slots_only_while_it_plays(tmp_path: Path) -> None:
         for name in ("first", "second"):
             await store.open_group(group(site(), name=name))
         runner = stage.runner(script)
+        assert runner.mean_slot_s() == 0
+        began = time.monotonic()
         playing = [asyncio.ensure_future(runner.play(group(site(), name="first"), [(0, 0)]))]
         await started.wait()
         playing.append(asyncio.ensure_future(runner.play(group(site(), name="second"), [(0, 0)])))
         await asyncio.sleep(0)
         assert runner.slot_held_s("first") > 0
         assert runner.slot_held_s("second") == 0
+        assert 0 < (held_s := runner.mean_slot_s()) <= time.monotonic() - began
         go.set()
         await asyncio.gather(*playing)
         assert runner.slot_held_s("first") == runner.slot_held_s("second") == 0
+        ended_s = runner.mean_slot_s()
+        assert held_s < ended_s == runner.mean_slot_s() <= time.monotonic() - began
         await runner.close()
 
     on_stage(tmp_path, scenario)

@@ -163,7 +163,7 @@ class Checks:
         dtype, bound = (torch.bfloat16, 0.05) if on_gpu else (torch.float32, 1e-4)
         shapes = [(1, heads, sum(lengths), 64), *[(1, 2, sum(lengths), 64)] * 2]
         whole = [torch.randn(shape, device=self.device).to(dtype) for shape in shapes]
-        sinks = torch.randn(heads, device=self.device)
+        whole_sinks = torch.randn(heads, device=self.device)
         worst = 0.0
         for window, softcap, with_sinks in (
             *((None, None, False), (128, None, False), (None, 4.0, False)),
@@ -171,12 +171,14 @@ class Checks:
         ):
             results = []
             for attend, precision in ((attend_fused, dtype), (attend_by_sequence, torch.float32)):
-                query, key, value = inputs = [one.to(precision).requires_grad_(on_gpu) for one in whole]
-                scheme = AttentionScheme(None, window, softcap, sinks if with_sinks else None)
+                query, key, value = inputs = [one.to(precision, copy=True).requires_grad_(on_gpu) for one in whole]
+                sinks = whole_sinks.clone().requires_grad_() if with_sinks else None
+                scheme = AttentionScheme(None, window, softcap, sinks)
                 output = attend(query, key, value, lengths, scheme)
-                if on_gpu:  # flex-attention has no backward pass on a CPU
+                if output.requires_grad:  # on a CPU for sinks alone: flex-attention has no backward pass there
                     output.float().square().sum().backward()
-                results.append([output, *(one.grad for one in inputs if one.grad is not None)])
+                trained = inputs if sinks is None else [*inputs, sinks]
+                results.append([output.detach(), *(one.grad for one in trained if one.grad is not None)])
             for one, other in zip(*results, strict=True):
                 scale = float(other.abs().max())
                 worst = max(worst, float((one.float() - other).abs().max()) / scale)
@@ -340,34 +342,47 @@ class Checks:
         )
 
 
+def name_of(device: str) -> str:
+    """Return the name of the device; an empty string, after an error message, if there is no GPU."""
+    import torch
+
+    if device == "cpu":
+        return "the CPU"
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    print('no GPU was found: `make test-gpu ARGS="--device cpu"` runs the same checks on the CPU', file=sys.stderr)
+    return ""
+
+
+def run_checks(part: str, device_name: str, checks: list[Callable[[], dict[str, Any]]]) -> int:
+    """Run the checks, print one line for each and one JSON line last, and return the exit status."""
+    import torch
+
+    print(f"checking {part} on {device_name}, torch {torch.__version__}", flush=True)
+    results: dict[str, Any] = {}
+    failed = []
+    for check in checks:
+        start = perf_counter()
+        try:
+            results[check.__name__] = check()
+        except Exception:
+            failed.append(check.__name__)
+            traceback.print_exc()
+        state = "FAILED" if check.__name__ in failed else "ok"
+        print(f"{state:6} {check.__name__} ({perf_counter() - start:.1f} s): {check.__doc__}", flush=True)
+    print(json.dumps({"device": device_name, "failed": failed, **results}))
+    return 1 if failed else 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     device: str = parser.parse_args().device
     with tempfile.TemporaryDirectory() as temporary:
         this_checkout(Path(temporary))
-        import torch
-
-        if device == "cuda" and not torch.cuda.is_available():
-            print(
-                'no GPU was found: `make test-gpu ARGS="--device cpu"` runs the same checks on the CPU', file=sys.stderr
-            )
+        if not (name := name_of(device)):
             return NO_GPU
-        name = torch.cuda.get_device_name() if device == "cuda" else "the CPU"
-        print(f"checking the learner on {name}, torch {torch.__version__}")
-        results: dict[str, Any] = {}
-        failed = []
-        for check in Checks(device, Path(temporary)).all():
-            start = perf_counter()
-            try:
-                results[check.__name__] = check()
-            except Exception:
-                failed.append(check.__name__)
-                traceback.print_exc()
-            state = "FAILED" if check.__name__ in failed else "ok"
-            print(f"{state:6} {check.__name__} ({perf_counter() - start:.1f} s): {check.__doc__}")
-    print(json.dumps({"device": name, "failed": failed, **results}))
-    return 1 if failed else 0
+        return run_checks("the learner", name, Checks(device, Path(temporary)).all())
 
 
 if __name__ == "__main__":

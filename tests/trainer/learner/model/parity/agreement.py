@@ -1,7 +1,7 @@
 """Sample conversations with a real engine while its weights change, and score the same tokens with the learner.
 
-The learner's model is the one that a run trains: its weights reach the engine through the weight buffer, its attention
-is the packed one, and several conversations share a micro-batch.
+The learner's model is the one that a run trains: its weights reach the engine by a weight transport, its attention is
+the packed one, and several conversations share a micro-batch.
 """
 
 import asyncio
@@ -19,7 +19,8 @@ from turnwise.agents.engine.client import PolicyClient
 from turnwise.agents.engine.config import EngineConfig
 from turnwise.agents.engine.limits import refuse_unservable
 from turnwise.agents.tokens.conversation import Chat, Conversation
-from turnwise.agents.weights.shm_writer import WeightWriter
+from turnwise.agents.weights.base import Link, WeightSender
+from turnwise.agents.weights.registry import transport
 from turnwise.agents.weights.source import ParameterSource
 from turnwise.records import Message, Sample
 from turnwise.tests.trainer.learner.model.parity.families import MAX_CONTEXT, new_family_model
@@ -30,8 +31,9 @@ from turnwise.trainer.learner.model.supported import refuse_unsupported
 from turnwise.trainer.learner.model.token_scores import TokenScorer, score_with
 from turnwise.trainer.learner.packing import pack
 
+SETTINGS = EngineConfig(kv_cache_memory_bytes=32 << 20)
 TOLERANCE = 1e-4
-"""Nats."""
+"""Nats, in float32 on a CPU."""
 TEMPERATURE = 0.8
 CONVERSATIONS = 16
 TURNS = 3
@@ -61,15 +63,17 @@ class Agreement:
     max_difference_of_versions: float
     """The same difference under the weights before each token's own version: the updates change that much."""
     seconds: float
+    tolerance: float = TOLERANCE
+    """Bound of ``max_difference``."""
 
     @property
     def problems(self) -> list[str]:
         """Reasons to reject the result."""
         wrong = {
-            f"{self.family}: differs by {self.max_difference:g} nats": self.max_difference > TOLERANCE,
+            f"{self.family}: differs by {self.max_difference:g} nats": self.max_difference > self.tolerance,
             f"{self.family}: only {self.tokens} tokens": self.tokens < 1000,
             f"{self.family}: no turn ran through an update": self.updated_turns < 1,
-            f"{self.family}: updates change nothing": self.max_difference_of_versions < 0.01,
+            f"{self.family}: updates change nothing": self.max_difference_of_versions < max(0.01, 2 * self.tolerance),
         }
         return [problem for problem, holds in wrong.items() if holds]
 
@@ -81,38 +85,59 @@ class Agreement:
 class Agreeing:
     """One family: its model, its engine, and the weights of every version."""
 
-    def __init__(self, family: str, folder: Path) -> None:
-        """Make the model and start the engine; Ray must be up."""
+    tolerance = TOLERANCE
+
+    def __init__(
+        self, family: str, folder: Path, settings: EngineConfig = SETTINGS, device: str = "cpu", lora_rank: int = 0
+    ) -> None:
+        """Make the model on ``device`` and start the engine, for a LoRA adapter if it has a rank; Ray must be up."""
         self.family = family
         self.folder = new_family_model(family, folder)
-        settings = EngineConfig(kv_cache_memory_bytes=32 << 20)
+        self.device = device
         refuse_unservable(refuse_unsupported(self.folder), settings, MAX_CONTEXT)
-        self.engine = start_engine(settings, self.folder, MAX_CONTEXT)
-        self.model = load_model(self.folder, "cpu")
+        self.engine = start_engine(settings, self.folder, MAX_CONTEXT, lora_rank=lora_rank)
+        self.model = load_model(self.folder, device)
+        self.link = Link(engines_on_gpu=settings.tensor_parallel_size > 0)
         self.weights: list[dict[str, torch.Tensor]] = []
         self._version = -1
         self._updated_turns = 0
-        self._writer = WeightWriter(ParameterSource(self.model.named_parameters()))
         self._generator = torch.Generator().manual_seed(1)
 
-    async def measure(self) -> Agreement:
-        """Sample, score and compare."""
+    async def measure(self, transport_name: str = "shm") -> Agreement:
+        """Sample, score and compare; the weights reach the engine by this transport, whose sender sends nothing."""
         started = monotonic()
+        self.weights, self._version, self._updated_turns = [], -1, 0
+        sender = self.sender(transport_name)
         chat = Chat(self.folder)
         client = PolicyClient([self.engine], temperature=TEMPERATURE)
-        await self._load(self._new_weights())
+        await self._load(self._new_weights(sender))
         async with asyncio.timeout(SECONDS_PER_FAMILY), asyncio.TaskGroup() as playing:
             played = [playing.create_task(self._play(client, chat, number)) for number in range(CONVERSATIONS)]
             while not self._has_enough_updates:
-                written = self._new_weights()
+                written = self._new_weights(sender)
                 start = await self._steps()
                 while await self._steps() < start + STEPS_PER_UPDATE:
                     await asyncio.sleep(0.01)
                 await self._load(written)
         samples = [sample for one in played for sample in one.result()]
         await client.close()
-        self._writer.close()
+        sender.close()
         return self._compare(samples, started)
+
+    def sender(self, transport_name: str) -> WeightSender:
+        """Return the learner's side of a transport."""
+        return transport(transport_name).sender(ParameterSource(self.model.named_parameters()), self.link)
+
+    def change(self) -> None:
+        """Change what the engine receives."""
+        with torch.no_grad():
+            for parameter in self.model.parameters():
+                noise = torch.randn(parameter.shape, generator=self._generator).to(self.device)
+                parameter.add_(noise * 0.1 * parameter.std())
+
+    def scored_weights(self) -> dict[str, torch.Tensor]:
+        """Return a copy of the weights by which the model scores the tokens of the present version."""
+        return {name: value.detach().clone() for name, value in self.model.named_parameters()}
 
     @property
     def _has_enough_updates(self) -> bool:
@@ -142,14 +167,13 @@ class Agreeing:
         """Return the steps of the engine so far."""
         return int((await self.engine.info.remote())["steps"])
 
-    def _new_weights(self) -> dict[str, Any]:
-        """Change the weights, except before the first version, and write them for the engine."""
-        with torch.no_grad():
-            for parameter in self.model.parameters() if self.weights else ():
-                noise = torch.randn(parameter.shape, generator=self._generator)
-                parameter.add_(noise * 0.1 * parameter.std())
-        self.weights.append({name: value.detach().clone() for name, value in self.model.named_parameters()})
-        return self._writer.write()
+    def _new_weights(self, sender: WeightSender) -> dict[str, Any]:
+        """Change the weights, except before the first version, and offer them to the engine."""
+        if self.weights:
+            self.change()
+        self.weights.append(self.scored_weights())
+        sender.write()
+        return sender.offer(0, "")
 
     async def _load(self, written: dict[str, Any]) -> None:
         """Load weights into the engine as the next version."""
@@ -157,7 +181,7 @@ class Agreeing:
         self._version += 1
 
     def _compare(self, samples: Sequence[TrainSample], started: float) -> Agreement:
-        micro_batch = pack(samples)
+        micro_batch = pack(samples, self.device)
         scorer = TokenScorer(self.model, TEMPERATURE)
         scores = []
         for weights in self.weights:
@@ -167,7 +191,7 @@ class Agreeing:
         before = differences.gather(0, (micro_batch.versions[None] - 1).clamp(min=0))[:, micro_batch.versions > 0]
         used = int(micro_batch.versions.unique().numel())
         figures = len(micro_batch.targets), self._updated_turns, used, float(own.max()), float(before.max())
-        return Agreement(self.family, *figures, round(monotonic() - started, 1))
+        return Agreement(self.family, *figures, round(monotonic() - started, 1), self.tolerance)
 
 
 def as_sample(messages: Sequence[Message]) -> TrainSample:
