@@ -7,6 +7,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help install quickstart images test test-fast test-gpu soak up down lint format docs lock clean
 
 VENV := .venv/bin
+GPU_PYTHON = $(if $(VIRTUAL_ENV),$(VIRTUAL_ENV)/bin/python,$(or $(wildcard $(VENV)/python),python3))
 PYTEST := OMP_NUM_THREADS=1 $(VENV)/python -m pytest
 FAST := not slow and not chaos and not docker and not postgres and not alone and not soak
 
@@ -31,8 +32,9 @@ test: images ## run every test, or some: ARGS="tests/store -x"
 test-fast: install ## run the tests that need no Docker, PostgreSQL, engine or minutes; one to two minutes on two cores
 	$(PYTEST) -m "$(FAST)" --numprocesses 2 --dist loadfile $(ARGS)
 
-test-gpu: ## check the learner on a GPU, with torch, transformers and pydantic alone; ARGS="--device cpu" on the CPU
-	@$(if $(VIRTUAL_ENV),$(VIRTUAL_ENV)/bin/python,$(or $(wildcard $(VENV)/python),python3)) tests/trainer/learner/gpu/check_learner.py $(ARGS)
+test-gpu: ## check the learner on one GPU, and engines if vLLM and Ray are installed; ARGS="--device cpu" on the CPU
+	@$(GPU_PYTHON) tests/trainer/learner/gpu/check_learner.py $(ARGS)
+	@$(GPU_PYTHON) tests/agents/engine/gpu/check_engine.py $(ARGS)
 
 soak: images ## run the properties at full counts; hours
 	OMP_NUM_THREADS=1 $(VENV)/python tests/soak/soak.py $(ARGS)
