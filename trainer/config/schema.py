@@ -186,6 +186,11 @@ class RunConfig(AlgorithmSet):
                 f"`advantage` `{component_name(type(self.advantage))}` trains all weights of a separate model, which "
                 "`learner.lora` keeps frozen: remove `learner.lora`, or choose another `advantage`"
             )
+        if self.learner.lora is not None and self.engine.tensor_parallel_size and self.engine.dtype == "float32":
+            raise ValueError(
+                "vLLM computes an adapter (`learner.lora`) on a GPU in half precision only: set `engine.dtype` to "
+                "`bfloat16`"
+            )
         return self
 
     @property

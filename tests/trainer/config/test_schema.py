@@ -185,6 +185,10 @@ def test_two_configurations_share_no_component() -> None:
             {"learner": {"lora": {}}, "advantage": {"name": "prime"}},
             "`advantage` `prime` trains all weights of a separate model, which `learner.lora` keeps frozen",
         ),
+        (
+            {"learner": {"lora": {}}, "engine": {"tensor_parallel_size": 1}},
+            "on a GPU in half precision only: set `engine.dtype` to `bfloat16`",
+        ),
         ({"learner": {"weight_transport": "ipc"}}, "needs one engine on the GPU of the learner"),
         (
             {
