@@ -67,7 +67,9 @@ def override(raw: dict[str, Any], assignment: str) -> None:
     node: Any = raw
     try:
         for part in path:
-            node = node[int(part)] if isinstance(node, list) else node.setdefault(part, {})
+            if isinstance(node, dict) and node.get(part) is None:
+                node[part] = {}
+            node = node[int(part) if isinstance(node, list) else part]
         node[int(last) if isinstance(node, list) else last] = value
     except (TypeError, ValueError, IndexError, AttributeError) as error:
         raise ConfigError(

@@ -11,9 +11,10 @@ from turnwise.errors import suggestion
 from turnwise.trainer.algorithms.algorithm_set import SLOTS
 from turnwise.trainer.algorithms.registry import component_names
 from turnwise.trainer.config.errors import RENAMED_COMPONENTS, RENAMED_KEYS, ConfigError, fields_at
-from turnwise.trainer.config.loading import load_config, parse_config
+from turnwise.trainer.config.loading import load_config, override, parse_config
 from turnwise.trainer.config.presets import FOLDER, preset_names
 from turnwise.trainer.config.schema import RunConfig
+from turnwise.trainer.config.sections import LoraConfig
 
 MINIMAL = {"name": "t", "environments": [{"id": "turnwise/TextSite-v0"}]}
 QUICKSTART = Path(__file__).parents[3] / "examples" / "quickstart.toml"
@@ -174,6 +175,9 @@ def test_overrides_take_toml_values_and_dotted_paths(tmp_path: Path) -> None:
         2,
         "other",
     )
+    stored = load_config(QUICKSTART).resolved()
+    override(stored, "learner.lora.rank=16")  # `runs fork` overrides a stored configuration, where it is null
+    assert parse_config(stored).learner.lora == LoraConfig(rank=16)
     with pytest.raises(ConfigError, match="expected key=value"):
         load_config(QUICKSTART, ["seed"])
     with pytest.raises(ConfigError, match="cannot read"):
