@@ -28,6 +28,7 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Compute the sizes of a run; exit 1 if it cannot fit, and name settings with which it fits. Nothing is started."""
+    from ...envs.registry import spec
     from ...trainer.config.loading import load_config
     from ...trainer.planning.model_source import model_shape
     from ...trainer.planning.plan import plan_run
@@ -35,6 +36,8 @@ def plan(
     from ...trainer.planning.remedies import find_remedies
 
     run = load_config(config, overrides)
+    for one in run.environments:
+        spec(one.id)  # a run with another id would end at its start
     machine = _machine(memory, gpus, gpu_memory, gpus_of(run))
     shape = model_shape(run)
     found = plan_run(run, machine, shape)

@@ -41,16 +41,18 @@ def find_remedies(config: RunConfig, machine: Machine, shape: ModelShape) -> lis
     tried = [way for change in CHANGES for way in change(config, plan)]
     if alone := [way for way in tried if fits(way)]:
         return list({tuple(_by_key(way)): way for way in reversed(alone)}.values())[::-1]
-    chosen: dict[str, str] = {}
-    for change in CHANGES * 2:  # a later change may make an earlier one possible
-        for way in change(_changed(config, chosen.values()) or config, plan):
-            after = plan_with((chosen | _by_key(way)).values())
-            if after is None or _badness(after) >= _badness(plan):
-                continue
-            chosen, plan = chosen | _by_key(way), after
-            break
-        if not plan.refusals:
-            return [_needed(chosen, fits)]
+    for changes in (CHANGES, [one for one in CHANGES if one is not _ranks]):  # ranks exclude an adapter that shrinks
+        chosen: dict[str, str] = {}
+        best = plan
+        for change in [*changes, *changes]:  # a later change may make an earlier one possible
+            for way in change(_changed(config, chosen.values()) or config, best):
+                after = plan_with((chosen | _by_key(way)).values())
+                if after is None or _badness(after) >= _badness(best):
+                    continue
+                chosen, best = chosen | _by_key(way), after
+                break
+            if not best.refusals:
+                return [_needed(chosen, fits)]
     return []
 
 

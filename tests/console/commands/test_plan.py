@@ -49,6 +49,25 @@ def test_a_run_that_cannot_fit_exits_1_and_names_what_would(turnwise: Turnwise, 
     assert (fits.code, json.loads(fits.out)["refusals"]) == (0, [])
 
 
+def test_an_unknown_environment_is_named_before_the_sizes(turnwise: Turnwise, tmp_path: Path) -> None:
+    path = f"model.path={model_folder('qwen3-0.6b', tmp_path)}"
+    other = 'environments=[{id="turnwise/Cod-v0"}]'
+    refused = turnwise("plan", EXAMPLES / "gpu_24gb.toml", "--set", path, "--set", other, "--gpu-memory", "24GiB")
+    assert refused.code == 2
+    assert "turnwise/Code-v0" in refused.err
+
+
+def test_an_adapter_is_offered_where_more_ranks_would_exclude_it(turnwise: Turnwise, tmp_path: Path) -> None:
+    path = f"model.path={model_folder('qwen3-4b', tmp_path)}"
+    options = ("--set", path, "--gpu-memory", "24GiB", "--memory", "24GiB")
+    refused = turnwise("plan", EXAMPLES / "gpu_24gb.toml", *options)
+    assert refused.code == 1
+    ways = refused.out.partition("fits with: --set ")[2].splitlines()[0].split(" --set ")
+    assert any("lora" in one for one in ways)
+    sets = [part for one in ways for part in ("--set", one.strip("' "))]
+    assert turnwise("plan", EXAMPLES / "gpu_24gb.toml", *options, *sets).code == 0
+
+
 def test_more_gpus_than_this_host_has_need_a_size(turnwise: Turnwise) -> None:
     found = turnwise("plan", EXAMPLES / "quickstart.toml", "--gpus", "64")
     assert found.code == 2
