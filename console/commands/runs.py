@@ -110,7 +110,10 @@ def fork(
     as_json: Json = False,
     log_level: LogLevel = None,
 ) -> None:
-    """Start a new run from the newest checkpoint and the configuration of RUN, with the overrides of --set."""
+    """Start a new run with the configuration of RUN and the overrides of --set.
+
+    It begins with the newest checkpoint of RUN or, if there are runs RUN-2, RUN-3, …, of the last one.
+    """
     from ...store import queries
     from ...trainer.config.loading import override, parse_config
     from .train import start

@@ -18,7 +18,7 @@
 #SBATCH --time=24:00:00
 set -euo pipefail
 
-config=$1 name=$2
+config=${1:?the configuration of the run} name=${2:?the name of the run}
 : "${TURNWISE_STORE:?a PostgreSQL URL without its password; the password is in ~/.pgpass on every node}"
 # srun does not take the number of CPUs from sbatch.
 on_gpus=(srun --het-group=0 --nodes=1 --ntasks=1 --cpus-per-task=64 --overlap)
@@ -36,7 +36,7 @@ srun --het-group=1 --cpus-per-task=64 --overlap ray start --address="$RAY_ADDRES
 
 # SIGTERM comes 15 minutes before the time limit. `runs stop` lets the run finish its update and save a checkpoint, while
 # a signal to the run would end it within seconds. The next job with the same command resumes the run.
-"${on_gpus[@]}" turnwise train "$config" --name "$name" --store "$TURNWISE_STORE" &
+"${on_gpus[@]}" turnwise train "$config" --name "$name" --store "$TURNWISE_STORE" "${@:3}" &
 trainer=$!
 trap 'turnwise runs stop "$name" --store "$TURNWISE_STORE"' TERM
 wait "$trainer" || wait "$trainer"
