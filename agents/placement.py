@@ -1,5 +1,6 @@
-"""Placement of a run's actors: every node except those reserved for sandboxes (``ray start
---labels=turnwise=sandboxes``).
+"""Where Ray runs the actors of a run, and why it lost one.
+
+Actors run on every node except those reserved for sandboxes (``ray start --labels=turnwise=sandboxes``).
 
 A reserved node has the socket of a container engine and none of the run's secrets; only ``SandboxNode`` runs there.
 """
@@ -45,7 +46,7 @@ def hosts_of_actors(nodes: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def reason_of_loss(error: Exception) -> str:
-    """Return the reason in an exception of Ray, without Ray's advice, which is about Ray's own settings."""
+    """Return why Ray lost an actor, from the exception that a call of it raised, without Ray's advice, which is about Ray's own settings."""
     import ray.exceptions
 
     if isinstance(error, ray.exceptions.OutOfMemoryError):

@@ -159,7 +159,7 @@ def _drive(
             if deaths[since] >= MAX_LEARNER_DEATHS:
                 raise RankFailed(
                     f"{failure}; the learner died {MAX_LEARNER_DEATHS} times since {since}: look for its cause in "
-                    "that log and in the kernel's (often too little memory: more ranks, or a smaller "
+                    "the log of the rank and in the kernel's (often too little memory: more ranks, or a smaller "
                     "`learner.max_tokens_per_micro_batch`), then run the same command to resume"
                 ) from failure
             report(Note(f"{failure}; replacing the learner from {since}"))

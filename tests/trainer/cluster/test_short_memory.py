@@ -1,6 +1,6 @@
 """An actor that Ray's memory monitor ends counts as dead: the learner and the worker are replaced, and the run goes on.
 
-Each case runs in a process with a Ray of its own, whose monitor takes any use of memory for a shortage.
+Each case runs in a process with a Ray of its own, whose monitor sees a shortage in any use of memory.
 """
 
 import asyncio
