@@ -46,7 +46,10 @@ def hosts_of_actors(nodes: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def reason_of_loss(error: Exception) -> str:
-    """Return why Ray lost an actor, from the exception that a call of it raised, without Ray's advice, which is about Ray's own settings."""
+    """Return why Ray lost an actor, from what a call of the actor raised.
+
+    Ray's own advice, which is about Ray's settings, is left out.
+    """
     import ray.exceptions
 
     if isinstance(error, ray.exceptions.OutOfMemoryError):
