@@ -38,10 +38,10 @@ bash COMMAND            run a command, or the script on the lines below it
 view PATH [FIRST LAST]  show a file with line numbers, or list a folder
 edit PATH               followed by one or more blocks of
 <<<<<<<
-old lines, which occur exactly once
+old lines: whole lines, which occur exactly once
 =======
 new lines
->>>>>>>
+>>>>>>>                 (more of each mark if the lines hold such marks)
 write PATH              followed by the whole new content
 submit                  when you are done: the files are judged by checks you do not see"""
 WORDS = ("bash", "ls", "cat", "view", ".", "README.md", "submit", "echo", "python3")

@@ -88,7 +88,7 @@ def last_line(text: str) -> str:
     Raises:
         Invalid: the line is too long.
     """
-    lines = (line.strip().strip("`") for line in reversed(text.strip().splitlines()))
+    lines = (line.strip().strip("`") for line in reversed(text.strip().split("\n")))
     last = next((line for line in lines if line), "")
     if len(last) > MAX_ACTION_CHARS:
         raise Invalid(f"invalid action: the last line is longer than {MAX_ACTION_CHARS} characters")

@@ -71,7 +71,7 @@ class EndState:
         """Return the GSettings of a schema that differ from their defaults, as GVariant text by key."""
         found: dict[str, str] = {}
         group, wanted = "", schema.replace(".", "/")
-        for line in self.files.get(SETTINGS_FILE, b"").decode(errors="replace").splitlines():
+        for line in self.files.get(SETTINGS_FILE, b"").decode(errors="replace").split("\n"):
             if line.startswith("[") and line.endswith("]"):
                 group = line[1:-1]
             elif group == wanted and "=" in line:

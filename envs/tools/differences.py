@@ -10,7 +10,7 @@ MAX_LINE_CHARS = 100
 
 def difference(expected: StepResult, seen: StepResult) -> str:
     """Return the first difference: of the texts, else of the other values, else of the images."""
-    lines = zip_longest(expected.text.splitlines(), seen.text.splitlines(), fillvalue="")
+    lines = zip_longest(expected.text.split("\n"), seen.text.split("\n"), fillvalue="")
     for number, (one, other) in enumerate(lines, 1):
         if expected.hash != seen.hash and one != other:
             return f"line {number} of the observation was {_shown(one)}, then {_shown(other)}"

@@ -2,31 +2,29 @@
 
     bash COMMAND                 or the script on the lines below
     view PATH [FIRST LAST]       a file with line numbers, or the files of a folder
-    edit PATH                    then blocks of <<<<<<<, old lines, =======, new lines, >>>>>>>
+    edit PATH                    then blocks of old and new lines (``edit_blocks``)
     write PATH                   then the whole content
     submit
 
-Reasoning up to ``</think>`` is dropped. A fenced block stands for its content, run by ``bash`` if the fence
-names a shell. Parsing takes linear time: no expression matches across lines.
+Leading reasoning is dropped, and a fenced block stands for its content, run by ``bash`` if the fence names a shell
+(``markers``). Parsing takes linear time: no expression matches across lines.
 """
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TypeAlias
 
+from .edit_blocks import Ambiguous, blocks
+from .markers import Unbalanced, after_reasoning, fenced, without_fence
+
 TOOLS = ("bash", "view", "edit", "write", "submit")
-FENCE = "```"
-OPENING = re.compile(FENCE + r"[ \t]*(\w*)")
-"""The first line of a fenced block, without the blanks around it; its group is the language."""
-MARKS = {
-    mark: re.compile(mark + r"{5,9}(?!" + mark + ")" + rest) for mark, rest in (("<", ".*"), ("=", r"\s*"), (">", ".*"))
-}
 MAX_ACTION_CHARS = 100_000
 """Maximum characters per action."""
 MAX_EDIT_BLOCKS = 100
 """Maximum blocks per ``edit``; each of them searches the file once."""
 SHELLS = frozenset({"bash", "sh", "shell"})
+FENCED_SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".mdown", ".rmd", ".qmd", ".rst", ".txt"})
+"""Suffixes of files that may hold nothing but a fenced block: ``write`` keeps its fence."""
 
 
 class MalformedAction(ValueError):
@@ -63,6 +61,8 @@ class Write:
 
     path: str
     content: str
+    unfenced: bool = False
+    """Whether a fence around the content was dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,9 @@ def parse(text: str) -> Action:
     """
     if len(text) > MAX_ACTION_CHARS:
         raise MalformedAction(f"an action has at most {MAX_ACTION_CHARS} characters")
-    text = text.rpartition("</think>")[2].lstrip("\n")
+    if any("\ud800" <= each <= "\udfff" for each in text):
+        raise MalformedAction("the action contains half of a surrogate pair, which no file can hold")
+    text = after_reasoning(text, TOOLS, SHELLS).lstrip("\n")
     head = text.split(None, 1)[0] if text.strip() else ""
     if head not in TOOLS:
         text = _unfenced(text)
@@ -96,53 +98,29 @@ def parse(text: str) -> Action:
         case "edit":
             return _edit(argument, rest)
         case "write":
-            if not argument:
-                raise MalformedAction("write needs a path after `write` on the first line")
-            content = _without_fence(rest)
-            return Write(argument, content if content.endswith("\n") or not content else content + "\n")
+            return _write(argument, rest)
         case "submit":
             return Submit()
     raise MalformedAction(f"the first line must name a tool: {', '.join(TOOLS)}")
 
 
-def _fenced(text: str) -> list[tuple[str, str]]:
-    """Return the language and the content of each complete fenced block."""
-    blocks, lines = list[tuple[str, str]](), list[str]()
-    language: str | None = None
-    for line in text.split("\n"):
-        bare = line.strip(" \t")
-        if language is None:
-            opening = OPENING.fullmatch(bare)
-            language, lines = (opening[1] if opening else None), []
-        elif bare == FENCE:
-            blocks.append((language, "".join(f"{each}\n" for each in lines)))
-            language = None
-        else:
-            lines.append(line)
-    return blocks
-
-
-def _without_fence(text: str) -> str:
-    """Return what is between a fence on the first and a fence on the last line; without these, the text itself."""
-    first, *lines = text.strip().split("\n")
-    if lines and lines[-1].strip(" \t") == FENCE and OPENING.fullmatch(first.strip(" \t")):
-        return "".join(f"{each}\n" for each in lines[:-1])
-    return text
-
-
 def _unfenced(text: str) -> str:
-    blocks = _fenced(text)
-    if len(blocks) > 1:
+    try:
+        found = fenced(text)
+    except Unbalanced as error:
+        raise MalformedAction(str(error)) from None
+    if len(found) > 1:
         raise MalformedAction("one action per turn: the answer has more than one fenced block")
-    if not blocks:
+    if not found:
         return text
-    language, content = blocks[0]
+    language, content = found[0]
     inner = content.split(None, 1)[0] if content.strip() else ""
     return f"bash\n{content}" if language in SHELLS and inner not in TOOLS else content
 
 
 def _bash(argument: str, rest: str) -> Bash:
-    script = f"{argument}\n{_without_fence(rest)}".strip("\n")
+    # The rest of a script, such as a here-document, may begin and end with fences of its own.
+    script = f"{argument}\n{rest if argument else without_fence(rest)}".strip("\n")
     if not script.strip():
         raise MalformedAction("bash needs a command")
     return Bash(script)
@@ -160,35 +138,30 @@ def _view(argument: str) -> View:
     return View(path, first, last)
 
 
-def _blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the old and new lines of each complete block."""
-    old, new = list[str](), list[str]()
-    part: list[str] | None = None
-    for line in text.splitlines(keepends=True):
-        bare = line.rstrip("\r\n")
-        if part is None:
-            if MARKS["<"].fullmatch(bare):
-                old, new = [], []
-                part = old
-        elif part is old and MARKS["="].fullmatch(bare):
-            part = new
-        elif part is new and MARKS[">"].fullmatch(bare):
-            yield "".join(old), "".join(new)
-            part = None
-        else:
-            part.append(line)
+def _write(argument: str, rest: str) -> Write:
+    if not argument:
+        raise MalformedAction("write needs a path after `write` on the first line")
+    path = PurePosixPath(argument)
+    own = path.suffix.lower() in FENCED_SUFFIXES or path.name.upper() == "README"
+    content = rest if own else without_fence(rest)
+    return Write(
+        argument, content if content.endswith("\n") or not content else f"{content}\n", unfenced=content is not rest
+    )
 
 
 def _edit(argument: str, rest: str) -> Edit:
     if not argument:
         raise MalformedAction("edit needs a path after `edit` on the first line")
-    blocks = tuple(_blocks(rest))
-    if not blocks:
+    try:
+        found = tuple(blocks(rest))
+    except Ambiguous as error:
+        raise MalformedAction(str(error)) from None
+    if not found:
         raise MalformedAction(
             "edit needs blocks: <<<<<<<, the old lines, =======, the new lines, >>>>>>>, each mark alone on its line"
         )
-    if len(blocks) > MAX_EDIT_BLOCKS:
+    if len(found) > MAX_EDIT_BLOCKS:
         raise MalformedAction(f"edit takes at most {MAX_EDIT_BLOCKS} blocks; use write or bash for larger changes")
-    if any(not old for old, _ in blocks):
+    if any(not old for old, _ in found):
         raise MalformedAction("the old lines of a block are empty; use write to make a file")
-    return Edit(argument, blocks)
+    return Edit(argument, found)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ....sandbox import ExecResult, FileError, SandboxLease
 from ..fresh_sandbox import FILE_TIMEOUT_S
 from .actions import Action, Bash, Edit, View, Write
+from .edit import NotApplied, edited
 from .numbered_lines import line_count, numbered
 
 MAX_LISTED_PATHS = 200
@@ -35,9 +36,9 @@ def act(box: SandboxLease, action: Action, seconds: float, max_chars: int) -> Ac
                 return _view(box, action, max_chars, file_s)
             case Edit(path, blocks):
                 return _edit(box, path, blocks, file_s)
-            case Write(path, content):
-                box.write({path: _encoded(content)}, timeout_s=file_s)
-                return ActionResult(f"wrote {path}")
+            case Write(path, content, unfenced):
+                box.write({path: content.encode()}, timeout_s=file_s)
+                return ActionResult(f"wrote {path}{' without the fence around it' if unfenced else ''}")
     except FileError as error:
         return ActionResult(str(error).partition(": ")[2] or str(error), applied=False)
     raise AssertionError(f"{action} is not run by `act`")
@@ -92,17 +93,9 @@ def _edit(box: SandboxLease, path: str, blocks: tuple[tuple[str, str], ...], tim
     if len(files["."]) > MAX_EDITED_BYTES:
         limit = f"{MAX_EDITED_BYTES >> 20} MiB"
         return ActionResult(f"{path} is longer than {limit}, the limit of edit; use bash", applied=False)
-    ended = files["."].endswith(b"\n")
-    content = files["."] if ended else files["."] + b"\n"
-    for number, (old, new) in enumerate(blocks, 1):
-        count = content.count(_encoded(old))
-        if count != 1:
-            where = "does not occur" if not count else f"occurs {count} times, and must occur once"
-            return ActionResult(f"{path} is unchanged: the old text of block {number} {where}", applied=False)
-        content = content.replace(_encoded(old), _encoded(new))
-    box.write({path: content if ended else content.removesuffix(b"\n")}, timeout_s=timeout_s)
+    try:
+        content = edited(files["."], tuple((old.encode(), new.encode()) for old, new in blocks))
+    except NotApplied as error:
+        return ActionResult(f"{path} is unchanged: {error}", applied=False)
+    box.write({path: content}, timeout_s=timeout_s)
     return ActionResult(f"edited {path}: {len(blocks)} {'place' if len(blocks) == 1 else 'places'}")
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "replace")

@@ -18,7 +18,7 @@ def numbered(content: bytes, first: int, last: int, max_chars: int) -> str:
 
     If they exceed ``max_chars``, the middle ones are omitted. A line longer than half of ``max_chars`` is cut.
     """
-    part = content[_line_start(content, first) : _line_start(content, last + 1)].removesuffix(NEWLINE)
+    part = content[line_start(content, first) : line_start(content, last + 1)].removesuffix(NEWLINE)
     if first > last:
         return ""
     if len(part) <= max_chars:
@@ -50,7 +50,7 @@ def _rendered(number: int, line: bytes) -> str:
     return f"{number:5} {text}"
 
 
-def _line_start(content: bytes, number: int) -> int:
+def line_start(content: bytes, number: int) -> int:
     """Return the offset of line ``number``; the length of the content if there are fewer lines."""
     missing, offset = number - 1, 0
     while missing:

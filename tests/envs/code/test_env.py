@@ -48,7 +48,9 @@ def test_the_tools(env: CodeEnv) -> None:
     assert seen(env, "view .") == "calc.py\ntests/test_calc.py"
     assert seen(env, "view calc.py") == "    1 def add(one, two):\n    2     return one - two"
     assert seen(env, "view calc.py 2 9") == "    2     return one - two"
-    assert seen(env, "edit calc.py\n<<<<<<<\none * two\n=======\none + two\n>>>>>>>").endswith("does not occur")
+    assert seen(env, "edit calc.py\n<<<<<<<\none * two\n=======\none + two\n>>>>>>>").endswith(
+        "does not occur as whole lines"
+    )
     edit = "edit calc.py\n<<<<<<<\n    return one - two\n=======\n    return one + two\n>>>>>>>"
     assert seen(env, edit) == "edited calc.py: 1 place"
     assert seen(env, "view calc.py 2 2") == "    2     return one + two"

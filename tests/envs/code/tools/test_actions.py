@@ -22,7 +22,7 @@ from turnwise.envs.code.tools.actions import Bash, Edit, MalformedAction, Submit
         ("  submit  \n", Submit()),
         ("write a.py\nx = 1", Write("a.py", "x = 1\n")),
         ("write a.py\nx = 1\n\n\n", Write("a.py", "x = 1\n\n\n")),
-        ("write a.py\n```python\nx = 1\n```", Write("a.py", "x = 1\n")),
+        ("write a.py\n```python\nx = 1\n```", Write("a.py", "x = 1\n", unfenced=True)),
         ("write empty.txt", Write("empty.txt", "")),
         ("edit a.py\n<<<<<<<\nx\n=======\n>>>>>>>", Edit("a.py", (("x\n", ""),))),
         (
