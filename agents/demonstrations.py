@@ -5,8 +5,8 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from ..envs.registry import make
 from ..envs.runner.observations import instructions
+from ..envs.runner.once import call_once
 from ..errors import TurnwiseError
 from ..records import Group, ScoredGroup, Trajectory
 from .rollout.group_runner import env_key
@@ -53,9 +53,5 @@ class DemonstrationEncoder:
         """Return the system message of a group's episodes, as ``policy_player`` joins it."""
         key = env_key(group.task)
         if key not in self._instructions:
-            env = make(group.task.env_id, **group.task.options)
-            try:
-                self._instructions[key] = instructions(env)
-            finally:
-                env.close()
+            self._instructions[key] = call_once(group.task.env_id, group.task.options, "instructions", instructions)
         return "\n\n".join(part for part in (group.prompt_prefix, self._instructions[key]) if part)

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..envs.errors import UnknownEnvironment
-from ..envs.registry import make
 from ..envs.runner.observations import instructions
+from ..envs.runner.once import call_once
 from ..envs.semi_online.expert import Expert
 from ..errors import TurnwiseError
 from ..records import Source, Status, Task
@@ -62,13 +62,9 @@ def _successes(database: Database, run: str | None, env_id: str | None) -> Itera
 def _instructions(task: Task) -> str:
     """Return the system prompt of a task's environment; empty if the environment is not installed."""
     try:
-        env = make(task.env_id, **task.options)
+        return call_once(task.env_id, task.options, "instructions", instructions)
     except UnknownEnvironment:
         return ""
-    try:
-        return instructions(env)
-    finally:
-        env.close()
 
 
 def _expert(stored: Stored, prompt: str) -> Expert:

@@ -1,7 +1,13 @@
 """The program ``turnwise``. It installs the signal handlers of a run before any slow import."""
 
+import atexit
+import contextlib
+import os
 import sys
+import threading
+from typing import NoReturn
 
+from ..process.children import descendants, end_descendants, end_pools, isolate_signals
 from ..trainer.shutdown import SHUTDOWN
 
 RECORDED_COMMANDS = (["train"], ["eval"], ["runs", "fork"], ["trajectories", "branch"])
@@ -15,6 +21,7 @@ def main() -> None:
 
     Ctrl-C ends any other command with 130, also while its modules are imported.
     """
+    isolate_signals()
     if any(sys.argv[1 : 1 + len(command)] == command for command in RECORDED_COMMANDS):
         SHUTDOWN.install()
     try:
@@ -25,9 +32,26 @@ def main() -> None:
         if not isinstance(error, Exception):
             SHUTDOWN.exit_if_signaled()
         if isinstance(error, KeyboardInterrupt):
-            sys.exit(INTERRUPTED)
+            _exit(INTERRUPTED)
+        if isinstance(error, SystemExit):
+            _exit(error.code)
         raise
     SHUTDOWN.exit_if_signaled()
+    _exit(0)
+
+
+def _exit(code: str | int | None) -> NoReturn:
+    """End the process, with the processes and threads that environments left: the interpreter would wait for them."""
+    end_pools()
+    if descendants() or any(not one.daemon for one in threading.enumerate() if one is not threading.main_thread()):
+        with contextlib.suppress(Exception):
+            atexit._run_exitfuncs()  # closes the sandboxes of this process, and Ray
+        end_descendants()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(code if isinstance(code, int) else int(code is not None))
+    sys.exit(code)
 
 
 if __name__ == "__main__":

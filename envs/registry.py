@@ -159,7 +159,7 @@ def spec(env_id: str) -> EnvSpec:
         with _registering(f"import {module}"):
             try:
                 importlib.import_module(module)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 why = _why(error, module, name)
                 raise UnknownEnvironment(f"environment {env_id!r}: cannot import {module!r}: {why}") from error
     if name in gymnasium.registry:
@@ -180,7 +180,7 @@ def _near(module: str, name: str) -> str:
     return f"{module}:{close[0]}" if module and not close[0].startswith("turnwise/") else close[0]
 
 
-def _why(error: Exception, module: str, name: str) -> str:
+def _why(error: BaseException, module: str, name: str) -> str:
     """Return why ``module`` failed to import, with the line; if there is no such module, how to name one."""
     file = Path(module)
     if file.suffix == ".py":
@@ -204,7 +204,7 @@ def make(env_id: str, **options: Any) -> TurnEnv:
     bare = replace(spec(env_id), order_enforce=False, max_episode_steps=None, disable_env_checker=True)
     try:
         made = gymnasium.make(bare, **options)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if isinstance(error, TypeError) and (unknown := _unknown(bare, options)):
             raise EnvironmentFailed(f"{env_id} has no option {unknown}") from error
         said = f" with options {options}" if options else ""

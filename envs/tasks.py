@@ -5,7 +5,7 @@ The id of a task is the hash of its other fields, the same in every process.
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, distribution, entry_points
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 from .. import __version__
 from ..records import Task
 from . import registry
-from .errors import EnvironmentBroken
 
 
 def task_id(env_id: str, env_version: str, seed: int, split: str, options: Mapping[str, Any]) -> str:
@@ -71,23 +70,3 @@ def make_task(env_id: str, seed: int, split: str = "train", options: Mapping[str
     version = env_version(env_id)
     chosen = dict(options or {})
     return Task(task_id(env_id, version, seed, split, chosen), env_id, version, seed, split, chosen)
-
-
-def enumerated_seeds(env_id: str, options: Mapping[str, Any], split: str = "train") -> Sequence[int] | None:
-    """Return the seeds of all tasks of an environment; None if every seed is a task.
-
-    Raises:
-        UnknownEnvironment: no such id.
-        EnvironmentFailed: the environment could not be made.
-        EnvironmentBroken: its ``tasks`` returned no seed, or values that are not seeds.
-    """
-    env = registry.make(env_id, **options)
-    try:
-        seeds = env.tasks(split)
-    finally:
-        env.close()
-    if seeds is None:
-        return None
-    if not seeds or any(isinstance(seed, bool) or not isinstance(seed, int) or seed < 0 for seed in seeds):
-        raise EnvironmentBroken(f"{env_id}: `tasks({split!r})` must return at least one seed, each an int of 0 or more")
-    return tuple(seeds)

@@ -22,6 +22,7 @@ from enum import StrEnum
 from pathlib import Path
 from time import monotonic
 from typing import IO
+from weakref import WeakSet
 
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import SQLAlchemyError
@@ -214,8 +215,21 @@ def _driver_by_advisory_lock(database: Database, name: str) -> Driver:
         return Driver.ALIVE if conn.execute(HELD, halves).scalar_one() else Driver.GONE
 
 
+_held: "WeakSet[IO[str]]" = WeakSet()
+"""The locked files of this process."""
+
+
+def _drop_inherited() -> None:
+    """Close the locked files in a forked child: its copies would hold the locks for as long as the child lives."""
+    for file in list(_held):
+        file.close()
+
+
+os.register_at_fork(after_in_child=_drop_inherited)
+
+
 def _file_lock(folder: Path) -> IO[str]:
-    """Lock the folder for as long as the returned file is open."""
+    """Lock the folder for as long as the returned file is open in this process."""
     folder.mkdir(parents=True, exist_ok=True)
     file = (folder / LOCK).open("a+", errors="replace")
     if not _locked(file):
@@ -223,6 +237,7 @@ def _file_lock(folder: Path) -> IO[str]:
             file.seek(0)
             process, host, *_ = [*file.read().splitlines(), "unknown", "unknown"]
         raise RunHeld(f"run {folder.name!r} is being run by process {process} on host {host}")
+    _held.add(file)
     file.seek(0)
     file.truncate()
     file.write("\n".join([str(os.getpid()), *_this_host()]))

@@ -5,8 +5,8 @@ first signal requests the run to stop. After ``GRACE_S``, or at a second signal,
 row and kills every process that it started. Exiting is safe at any moment, because a run survives ``kill -9``.
 
 The signals are blocked until Ray is up, because Ray's native code installs a SIGTERM handler that dumps a stack;
-until then the thread receives them from the kernel. Afterwards they are unblocked, because every process that an
-environment starts inherits the signal mask; the thread then receives them through the interpreter's wakeup pipe.
+until then the thread receives them from the kernel. Afterwards the thread receives them unblocked, through
+the interpreter's wakeup pipe. Children that an environment forks inherit none of it (``process.children``).
 
 In a program that calls ``train`` or ``evaluate`` (``receiving``), the process is not ours to end. The main thread then
 receives the signals for as long as the call lasts, and the caller's handlers are restored afterwards.
@@ -26,6 +26,8 @@ import threading
 from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import NoReturn
+
+from ..process.children import end_descendants, signals_isolated
 
 LOG = logging.getLogger(__name__)
 
@@ -61,6 +63,8 @@ class Shutdown:
         self._first = 0.0
         """When the first signal of a call of a program arrived, on the monotonic clock."""
         self._installed = False
+        self._pipe = -1
+        """The wakeup pipe's end for writing; -1 without ``install``."""
         self._receiving = False
         self._handled = False
         """Whether ``receiving`` turned a signal into a stop."""
@@ -75,9 +79,9 @@ class Shutdown:
             return
         self._installed = True
         self.block()
-        reader, writer = os.pipe()
-        os.set_blocking(writer, False)
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        reader, self._pipe = os.pipe()
+        os.set_blocking(self._pipe, False)
+        self._set_handlers()
         threading.Thread(target=self._serve, args=(reader,), name="signals", daemon=True).start()
 
     @contextlib.contextmanager
@@ -98,7 +102,8 @@ class Shutdown:
             self._set_handlers()
         stopped = False
         try:
-            yield
+            with signals_isolated():
+                yield
             stopped = self._handled
         finally:
             self._receiving = self._handled = False
@@ -176,6 +181,8 @@ class Shutdown:
     def _set_handlers(self) -> None:
         for number in SIGNALS:
             signal.signal(number, self._receive)
+        if self._installed:
+            signal.set_wakeup_fd(self._pipe, warn_on_full_buffer=False)
 
     def _receive(self, number: int, frame: object) -> None:
         """Handle a signal in the main thread. With ``install``, the thread reads it from the wakeup pipe instead."""
@@ -225,8 +232,7 @@ class Shutdown:
         recording.start()
         recording.join(RECORD_TIMEOUT_S)
         try:
-            if self.kill_processes is not None:
-                self.kill_processes()
+            (self.kill_processes or end_descendants)()
             recording.join(RECORD_TIMEOUT_S)
         finally:
             os._exit(code)

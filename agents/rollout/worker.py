@@ -18,6 +18,7 @@ from ...envs.runner.call_thread import abandoned_threads
 from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import lease_from_run, refuse_leases
 from ...logs import LogFolder
+from ...process.children import isolate_signals
 from ...records import Group, Outcome, Trajectory
 from ...store.content.blob_root import BlobRoot
 from ...store.content.blobs import BlobStore
@@ -66,6 +67,7 @@ class RolloutWorker(ProfiledActor):
         """``writers`` maps the id of a node to its ``StoreWriter`` actor."""
         if spec.logs is not None:
             spec.logs.attach("worker")
+        isolate_signals()
         self._spec = spec
         self._engines = engines
         self._writers = writers

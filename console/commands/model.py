@@ -35,19 +35,21 @@ def new(
 ) -> None:
     """Create a tiny model and its word-level tokenizer for the given environments."""
     from ...agents.tiny_model import new_model
-    from ...envs import registry
+    from ...envs.errors import EnvError
+    from ...envs.runner.once import call_once
 
     if arch not in ("qwen3", "llama"):
         raise InvalidModelOptions(f"unknown architecture {arch!r}: set `--arch` to qwen3 or llama")
     words: list[str] = []
     for env_id in env:
-        world = registry.make(env_id)
         try:
-            words += world.vocabulary()
-        except NotImplementedError as error:
-            raise InvalidModelOptions(f"{env_id}: {error}; use a model that has a tokenizer instead") from error
-        finally:
-            world.close()
+            words += call_once(env_id, {}, "vocabulary", lambda world: world.vocabulary())
+        except EnvError as error:
+            if not isinstance(error.__cause__, NotImplementedError):
+                raise
+            raise InvalidModelOptions(
+                f"{env_id}: {error.__cause__}; use a model that has a tokenizer instead"
+            ) from error
     try:
         new_model(
             path,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
+from ...process.children import copies_end, unblock_signals
 from ..base import TurnEnv
 
 LOG = logging.getLogger(__name__)
@@ -38,10 +39,12 @@ class CallThread(threading.Thread):
 
     def run(self) -> None:
         """Run the calls of the inbox."""
+        unblock_signals()
         while (job := self.inbox.get()) is not None and not self.abandoned:
             work, deliver = job
             try:
-                result, error = work(), None
+                with copies_end():
+                    result, error = work(), None
             except BaseException as raised:  # noqa: BLE001 - delivered to the caller
                 result, error = None, raised
             deliver(result, error)

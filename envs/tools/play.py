@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ...errors import TurnwiseError
+from ...process.children import copies_end
 from ..base import Obs, TurnEnv
 from ..errors import wrap_error
 from ..runner.observations import instructions, parts, png
@@ -52,10 +53,11 @@ def _shown(env: TurnEnv, observation: Obs, keep: Callable[[Png], str]) -> str:
 def _wrapping(call: str) -> Iterator[None]:
     """Wrap the exceptions of an environment as ``EnvThread`` does; errors of turnwise pass unchanged."""
     try:
-        yield
+        with copies_end():
+            yield
     except TurnwiseError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise wrap_error(call, error) from error
 
 

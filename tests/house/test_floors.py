@@ -14,13 +14,14 @@ FLOORS = {
     "circuit_breaker": set[str](),
     "logs": set[str](),
     "masking": set[str](),
+    "process": set[str](),
     "sandbox": {"records", "errors", "circuit_breaker", "logs"},
-    "store": {"records", "errors", "masking", "migrations"},
+    "store": {"records", "errors", "masking", "process", "migrations"},
     "migrations": {"records", "errors", "store"},
-    "envs": {"records", "errors", "sandbox"},
-    "agents": {"records", "errors", "logs", "masking", "envs", "store"},
-    "trainer": {"records", "errors", "circuit_breaker", "logs", "masking", "envs", "store", "agents"},
-    "console": {"records", "errors", "logs", "masking", "sandbox", "envs", "store", "agents", "trainer"},
+    "envs": {"records", "errors", "process", "sandbox"},
+    "agents": {"records", "errors", "logs", "masking", "process", "envs", "store"},
+    "trainer": {"records", "errors", "circuit_breaker", "logs", "masking", "process", "envs", "store", "agents"},
+    "console": {"records", "errors", "logs", "masking", "process", "sandbox", "envs", "store", "agents", "trainer"},
 }
 """The parts that each part may import."""
 INNER_FLOORS = {

@@ -19,8 +19,9 @@ from ...agents.rollout.timeouts import Timeouts
 from ...envs.base import TurnEnv
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
+from ...envs.runner.once import enumerated_seeds
 from ...envs.sandboxes import any_sandboxed, lease_in_process
-from ...envs.tasks import enumerated_seeds, make_task
+from ...envs.tasks import make_task
 from ...errors import TurnwiseError
 from ...masking import without_secrets
 from ...records import Task

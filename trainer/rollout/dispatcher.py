@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...agents.rollout.episode import run_to_completion
-from ...envs.tasks import enumerated_seeds
+from ...envs.runner.once import enumerated_seeds
 from ...errors import TurnwiseError
 from ...records import Group, GroupState, Purpose
 from ...store.operations.group_states import RUN_ENDED

@@ -24,6 +24,7 @@ from ...agents.rollout.group_runner import env_key_of
 from ...envs.base import TurnEnv
 from ...envs.registry import make
 from ...errors import TurnwiseError
+from ...process.children import copies_end
 from ..config.sections import EnvironmentConfig
 from ..learner.sft import SftExample
 from .examples import PlayEpisode
@@ -120,9 +121,10 @@ class _EpisodeThread(threading.Thread):
             self._current = self._environments[chosen]
             self._heartbeat()
             try:
-                if chosen not in envs:
-                    envs[chosen] = make(self._current.id, **self._current.options)
-                example = self._play(envs[chosen], self._rng.randrange(SEED_RANGE), self._rng, self._heartbeat)
+                with copies_end():
+                    if chosen not in envs:
+                        envs[chosen] = make(self._current.id, **self._current.options)
+                    example = self._play(envs[chosen], self._rng.randrange(SEED_RANGE), self._rng, self._heartbeat)
             except BaseException as error:  # an environment may also raise SystemExit
                 failures[chosen] += 1
                 LOG.warning("a warm-up episode raised", exc_info=True, extra={"environment": str(chosen)})

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from ...envs.registry import make
+from ...envs.errors import EnvError
+from ...envs.runner.once import call_once
 from ...errors import TurnwiseError
 from ..config.sections import EnvironmentConfig
 
@@ -16,13 +17,13 @@ def closed_vocabulary(environments: Sequence[EnvironmentConfig]) -> list[str]:
     """
     words: dict[str, None] = {}
     for one in environments:
-        env = make(one.id, **one.options)
         try:
-            words.update(dict.fromkeys(env.vocabulary()))
-        except NotImplementedError as error:
+            words.update(dict.fromkeys(call_once(one.id, one.options, "vocabulary", lambda env: env.vocabulary())))
+        except EnvError as error:
+            if not isinstance(error.__cause__, NotImplementedError):
+                raise
             raise TurnwiseError(
-                f"a new model needs a closed vocabulary, and {error}; set `model.path` to a pretrained model instead"
+                f"a new model needs a closed vocabulary, and {error.__cause__}; set `model.path` to a pretrained model "
+                "instead"
             ) from None
-        finally:
-            env.close()
     return list(words)

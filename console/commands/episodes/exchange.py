@@ -205,19 +205,15 @@ def _episodes(
 def _system_prompts() -> Callable[[Group], str]:
     """Return a function that reads the instructions of a group's environment, once per environment and options."""
     from ....agents.rollout.group_runner import env_key
-    from ....envs.registry import make
     from ....envs.runner.observations import instructions
+    from ....envs.runner.once import call_once
 
     prompts: dict[str, str] = {}
 
     def read(group: Group) -> str:
         key = env_key(group.task)
         if key not in prompts:
-            env = make(group.task.env_id, **group.task.options)
-            try:
-                prompts[key] = instructions(env)
-            finally:
-                env.close()
+            prompts[key] = call_once(group.task.env_id, group.task.options, "instructions", instructions)
         return prompts[key]
 
     return read

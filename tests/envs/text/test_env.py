@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from turnwise.envs import make
 from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.runner.observations import observation_hash
-from turnwise.envs.tasks import enumerated_seeds
+from turnwise.envs.runner.once import enumerated_seeds
 from turnwise.envs.text.env import MAX_CHARS, TextSiteEnv
 from turnwise.envs.text.instances import FAMILIES, VOCABULARY, Site, draw
 
