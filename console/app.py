@@ -44,8 +44,7 @@ def _exit(code: str | int | None) -> NoReturn:
     """End the process, with the processes and threads that environments left: the interpreter would wait for them."""
     end_pools()
     if descendants() or any(not one.daemon for one in threading.enumerate() if one is not threading.main_thread()):
-        with contextlib.suppress(Exception):
-            atexit._run_exitfuncs()  # closes the sandboxes of this process, and Ray
+        atexit._run_exitfuncs()  # closes the sandboxes of this process, and Ray
         end_descendants()
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, AttributeError):

@@ -91,10 +91,10 @@ def _exit(error: BaseException | None) -> None:
     if isinstance(error, SystemExit):
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
     elif error is not None:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
             sys.excepthook(type(error), error, error.__traceback__)
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
     os._exit(code & 0xFF)
 

@@ -133,4 +133,4 @@ class StartsProcesses(TurnEnv):
         return "on", 1.0, True, False, {"action_valid": True, "state_key": "on", "success": True}
 
 
-gymnasium.register("starts/Processes-v0", entry_point=StartsProcesses)
+gymnasium.register("starts/Processes-v0", entry_point=f"{__name__}:StartsProcesses")

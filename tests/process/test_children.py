@@ -26,7 +26,7 @@ def left_processes(folder: Path) -> list[str]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if os.readlink(process / "cwd") == str(folder):
+            if (process / "cwd").readlink() == folder:
                 found.append((process / "cmdline").read_text().replace("\0", " "))
         except OSError:
             continue

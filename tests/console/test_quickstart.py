@@ -17,7 +17,7 @@ from turnwise.store.database import Database, open_database
 from turnwise.store.schema import no_of, step
 from turnwise.store.schema import trajectory as heads
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = str(Path(sys.executable).with_name("turnwise"))
 UPDATES = 40
 ADAPTER_UPDATES = 28
