@@ -17,9 +17,7 @@ from dataclasses import dataclass, field
 
 MIN_MARK = 5
 MARK = re.compile(rf"(<{{{MIN_MARK},}}|={{{MIN_MARK},}}|>{{{MIN_MARK},}})(.*)", re.DOTALL)
-LONGER = (
-    "if the lines of the file hold such marks, use more of them: any length from 5 on, the same for all three marks"
-)
+LONGER = "if the lines of the file hold such marks, use more of them: any number from 5 on, the same for all three"
 
 
 class Ambiguous(ValueError):
