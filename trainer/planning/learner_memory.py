@@ -6,11 +6,13 @@ the largest counts: at the output head, in the backward pass of the last decoder
 optimizer step.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ..algorithms.losses.base import Need
-from ..config.schema import RunConfig
 from .activations import (
     FLOAT32,
     ComputeDtype,
@@ -21,6 +23,9 @@ from .activations import (
     passing_bytes,
 )
 from .model_shape import ModelShape
+
+if TYPE_CHECKING:
+    from ..config.schema import RunConfig  # imports gymnasium, which `make test-gpu` does without
 
 MOMENTS = 2
 """Tensors of AdamW's state per parameter."""

@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[4]
-BLOCKED = ("ray", "vllm")
+BLOCKED = ("alembic", "gymnasium", "ray", "sqlalchemy", "vllm")
 NO_GPU = 2
 """Exit status without a GPU."""
 
@@ -320,7 +320,7 @@ class Checks:
             offer = sender.offer(0, "first")
             seconds = perf_counter() - start
             near, far = context.Pipe()
-            process = context.Process(target=receive, args=(str(self.folder), offer, self.device, str(expected), far))
+            process = context.Process(target=receive, args=(str(self.folder), offer, "cuda:0", str(expected), far))
             process.start()
             far.close()
             assert [near.recv(), near.recv()] == ["ready", "equal"]
@@ -382,7 +382,10 @@ def main() -> int:
         this_checkout(Path(temporary))
         if not (name := name_of(device)):
             return NO_GPU
-        return run_checks("the learner", name, Checks(device, Path(temporary)).all())
+        from turnwise.tests.trainer.learner.gpu.model_checks import ModelChecks
+
+        models = ModelChecks(device, Path(temporary))
+        return run_checks("the learner", name, [*Checks(device, Path(temporary)).all(), *models.all()])
 
 
 if __name__ == "__main__":
