@@ -45,6 +45,21 @@ class Status(StrEnum):
 
 SCORED_STATUSES = frozenset({Status.COMPLETED, Status.TRUNCATED})
 """The statuses that have a reward. Every other final status is a failure, never a reward."""
+SUCCESS_RETURN = 0.5
+"""The return from which a completed episode counts as a success if its environment gave no verdict."""
+
+
+def is_success(verdict: bool | None, status: Status, total: float, min_return: float = SUCCESS_RETURN) -> bool:
+    """Return whether an episode succeeded: the environment's verdict, or without one, whether a completed episode has
+    a return of at least ``min_return``.
+
+    An environment gives its verdict at the end. A truncated episode without a verdict has not succeeded.
+
+    Args:
+        verdict: ``Trajectory.success``.
+        total: the return of the episode.
+    """
+    return status is not Status.TRUNCATED and total >= min_return if verdict is None else verdict
 
 
 class GroupState(StrEnum):

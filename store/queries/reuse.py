@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, exists, false, or_, select, true
 
-from ...records import SCORED_STATUSES, GroupState, GroupSummary, Purpose, Source, Status
+from ...records import SCORED_STATUSES, GroupState, GroupSummary, Purpose, Source, Status, is_success
 from ..schema import batch_group, no_of, policy_version, rollout_group, score, task, train_batch, trajectory
 from ..schema import run as run_table
 
@@ -75,9 +75,10 @@ def group_summaries(
 
 
 def newest_successes(conn: Connection, run: str, task_id: str, min_return: float, limit: int) -> list[str]:
-    """Return the newest trajectories of a task whose shaped return is at least ``min_return``, used or not."""
+    """Return the newest trajectories of a task that succeeded (``is_success`` of the shaped return), used or not."""
+    columns = (trajectory.c.id, trajectory.c.status, trajectory.c.success, trajectory.c.reward, score.c.rewards)
     statement = (
-        select(trajectory.c.id, trajectory.c.reward, score.c.rewards)
+        select(*columns)
         .join(rollout_group, rollout_group.c.no == trajectory.c.group_no)
         .join(score, score.c.trajectory_no == trajectory.c.no, isouter=True)
         .where(
@@ -85,7 +86,7 @@ def newest_successes(conn: Connection, run: str, task_id: str, min_return: float
             rollout_group.c.task_no == no_of(task, task_id),
             trajectory.c.source == Source.POLICY.value,
             _has_return(),
-            or_(score.c.rewards.is_not(None), trajectory.c.reward >= min_return),
+            or_(trajectory.c.success.is_(None), trajectory.c.success == true()),
         )
         .order_by(rollout_group.c.score_no.desc(), trajectory.c.member)
     )
@@ -93,7 +94,7 @@ def newest_successes(conn: Connection, run: str, task_id: str, min_return: float
     for row in conn.execute(statement):
         if len(found) == limit:
             break
-        if _total(row) >= min_return:
+        if is_success(row.success, Status(row.status), _total(row), min_return):
             found.append(row.id)
     return found
 

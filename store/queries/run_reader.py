@@ -59,7 +59,8 @@ class RunReader:
         return self._read(group_summaries, self._run, limit=limit, task_id=task, states=states, min_update=min_update)
 
     def successes(self, task: str, *, min_return: float, limit: int) -> list[str]:
-        """Return the ids of the newest trajectories of a task whose shaped return is at least ``min_return``."""
+        """Return the ids of the newest trajectories of a task that succeeded; without a verdict of the environment,
+        their shaped return is at least ``min_return``."""
         return self._read(newest_successes, self._run, task, min_return, limit)
 
     def demonstrations(

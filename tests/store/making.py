@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from types import EllipsisType
 from typing import Any
 from uuid import uuid4
 
@@ -132,8 +133,9 @@ def play(
     version: int = 0,
     status: Status = Status.COMPLETED,
     run: str = "r",
+    success: bool | EllipsisType | None = ...,
 ) -> None:
-    """Write a complete episode."""
+    """Write a complete episode; by default, the environment's verdict is that it succeeded if it completed."""
     call(database, "start_trajectory", trajectory=trajectory(name, of, member, attempt, run))
     for index in range(turns):
         call(database, "append", trajectory=name, **turn(index, version))
@@ -143,7 +145,7 @@ def play(
         trajectory=name,
         status=status,
         reward=float(turns),
-        success=status is Status.COMPLETED,
+        success=status is Status.COMPLETED if success is ... else success,
         final_observation_hash="ff" * 16,
         final_observation=f"the end of {name}",
     )
@@ -168,11 +170,18 @@ def play_scored(
     seed: int = 0,
     version: int = 0,
     run: str = "r",
+    verdicts: Sequence[bool | None] | None = None,
+    status: Status = Status.COMPLETED,
 ) -> None:
-    """Store a scored group of task ``task-{seed}`` with members of one turn, named ``{name}-0`` and so on."""
+    """Store a scored group of task ``task-{seed}`` with members of one turn, named ``{name}-0`` and so on.
+
+    Args:
+        verdicts: the environment's verdict on each member; by default it gives none.
+    """
     call(database, "open_group", group=group(name, run, len(returns), seed=seed))
     for member in range(len(returns)):
-        play(database, f"{name}-{member}", name, member, turns=1, version=version, run=run)
+        verdict = None if verdicts is None else verdicts[member]
+        play(database, f"{name}-{member}", name, member, 0, 1, version, status, run, verdict)
     call(database, "close_group", group=name, state=GroupState.SCORING)
     scores = [Score(f"{name}-{member}", [total]) for member, total in enumerate(returns)]
     call(database, "score_group", group=name, number=number, state=state, scores=scores)

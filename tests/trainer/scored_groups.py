@@ -41,9 +41,11 @@ def scored_group(
     tokens: int = 1,
     task: Task | None = None,
     name: str = "g",
+    verdicts: Sequence[bool | None] | None = None,
+    status: Status = Status.COMPLETED,
 ) -> ScoredGroup:
     """Return a scored group of completed members; ``states`` are the state keys of their turns, each with ``tokens``
-    sampled tokens.
+    sampled tokens, and ``verdicts`` those of the environment; by default it gives none.
     """
     keys = states or [[""] * len(turns) for turns in rewards]
     members = [
@@ -53,8 +55,9 @@ def scored_group(
             name,
             i,
             0,
-            Status.COMPLETED,
+            status,
             reward=sum(turns),
+            success=None if verdicts is None else verdicts[i],
             steps=[step(t, reward, key) for t, (reward, key) in enumerate(zip(turns, keys[i], strict=True))],
             messages=[sampled(t, tokens) for t in range(len(turns))],
         )

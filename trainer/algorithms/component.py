@@ -7,7 +7,8 @@ A slot is a package with a ``base.py``. That file declares an abstract subclass 
 * ``observe`` receives every training group of the run once, after the group closed and was scored.
 * ``metrics`` returns numbers for the record of the next update.
 * State is kept in private attributes and leaves through ``state_dict``, as JSON values, and ``tensors``. With the
-  random streams (``random_streams``), it makes a resumed run continue as the uninterrupted run would have.
+  random streams (``random_streams``), it makes the components of a resumed run continue as those of the uninterrupted
+  run would have.
 """
 
 from __future__ import annotations

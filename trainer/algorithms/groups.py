@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...records import Message, Role, Sample, ScoredGroup, Source, Trajectory
+from ...records import SUCCESS_RETURN, Message, Role, Sample, ScoredGroup, Source, Trajectory, is_success
 
 T = TypeVar("T")
 
@@ -45,8 +45,8 @@ class TrainSample:
     """0 where the token is not trained on: context, of a source that the loss does not accept, too stale, filtered."""
     staleness: NDArray[np.int32]
     """Updates between the version that sampled the token and the version being updated; -1 where not sampled."""
-    task_return: float = nan
-    """Mean shaped return of the policy's trajectories of the same task in this batch; NaN if there is none."""
+    task_success: float = nan
+    """Share of the policy's trajectories of the same task in this batch that succeeded; NaN if there is none."""
     path: int = 0
     """Index of the sample among those of its trajectory (``learner.samples``)."""
 
@@ -88,9 +88,13 @@ def sampled_tokens(trajectory: Trajectory) -> list[int]:
     return [counts[step.index] for step in trajectory.steps]
 
 
-def successes(scored: ScoredGroup, min_return: float) -> list[bool]:
-    """Return per member whether its shaped return reaches ``min_return``."""
-    return [sum(turns) >= min_return for turns in scored.rewards]
+def successes(scored: ScoredGroup, min_return: float = SUCCESS_RETURN) -> list[bool]:
+    """Return per member whether it succeeded: by the environment's verdict, or without one, by its shaped return
+    (``records.is_success``)."""
+    return [
+        is_success(one.success, one.status, sum(turns), min_return)
+        for one, turns in zip(scored.group.trajectories, scored.rewards, strict=True)
+    ]
 
 
 def whole_paths(values: Sequence[Sequence[T]], trajectories: Sequence[Trajectory]) -> list[list[T]]:

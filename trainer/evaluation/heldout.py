@@ -6,7 +6,7 @@ from typing import Any
 
 from ...agents.rollout.group_runner import env_key, env_key_of
 from ...envs.tasks import make_task
-from ...records import SCORED_STATUSES, Outcome, Task
+from ...records import SCORED_STATUSES, Outcome, Task, is_success
 from ..config.sections import EnvironmentConfig
 from ..learner.batch_stats import success_rate
 from .intervals import wilson
@@ -79,18 +79,20 @@ def summarize(
 ) -> EvalResult:
     """Return the result of an evaluation of ``requested`` tasks from the ends of their episodes."""
     good = [(task, outcome) for task, outcome in played if outcome.status in SCORED_STATUSES]
-    verdicts = [outcome.success for _, outcome in good]
-    low, high = wilson(sum(verdict is True for verdict in verdicts), len(verdicts))
+    succeeded = [is_success(outcome.success, outcome.status, outcome.reward) for _, outcome in good]
+    low, high = wilson(sum(succeeded), len(succeeded))
     by_environment = {}
     for environment, name_of in zip(environments, labels(environments), strict=True):
         key = env_key_of(environment.id, environment.options)
-        by_environment[name_of] = success_rate([outcome.success for task, outcome in good if env_key(task) == key])
+        by_environment[name_of] = success_rate(
+            [won for (task, _), won in zip(good, succeeded, strict=True) if env_key(task) == key]
+        )
     return EvalResult(
         name=name,
         run=run,
         tasks=len(good),
         failed=requested - len(good),
-        success=success_rate(verdicts),
+        success=success_rate(succeeded),
         low=low,
         high=high,
         reward=sum(outcome.reward for _, outcome in good) / max(len(good), 1),

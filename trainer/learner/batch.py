@@ -23,7 +23,7 @@ from ...errors import TurnwiseError
 from ...records import PolicyVersion, ScoredGroup, Source, Trajectory
 from ..algorithms.advantages.base import AdvantageEstimator
 from ..algorithms.filters.samples.base import SampleFilter
-from ..algorithms.groups import Credit, TrainSample, is_demonstration, sampled_tokens
+from ..algorithms.groups import Credit, TrainSample, is_demonstration, sampled_tokens, successes
 from ..algorithms.losses.base import SOURCES, PolicyLoss
 from .samples import samples
 from .staleness import staleness, sweep
@@ -121,7 +121,7 @@ def assemble(
         replay_max_staleness: staleness bound per token of source ``replay``, in updates.
     """
     accepted = np.asarray([*(source in loss.accepts for source in SOURCES), False])  # the last is context, source -1
-    returns = _task_returns(groups)
+    success = _task_success(groups)
     kept: list[TrainSample] = []
     trained: list[str] = []
     expired: list[str] = []
@@ -167,8 +167,8 @@ def assemble(
                     continue
                 trainable = True
                 values = expand_to_tokens(advantages, sample.turns, sample.positions)
-                task_return = returns.get(group.task.id, nan)
-                kept.append(TrainSample(sample, group.id, values, weights, ages, task_return, path))
+                task_success = success.get(group.task.id, nan)
+                kept.append(TrainSample(sample, group.id, values, weights, ages, task_success, path))
         (trained if trainable else expired if stale else unread).append(group.id)
     (trained if trained else expired).extend(unread)
     for sample_filter, stream in zip(filters, streams, strict=True):
@@ -195,11 +195,11 @@ def _no_credit(scored: ScoredGroup) -> Credit:
     return [[0.0] * len(turns) for turns in scored.rewards]
 
 
-def _task_returns(groups: Sequence[ScoredGroup]) -> dict[str, float]:
-    """Return per task the mean shaped return of the policy's trajectories."""
-    returns: dict[str, list[float]] = defaultdict(list)
+def _task_success(groups: Sequence[ScoredGroup]) -> dict[str, float]:
+    """Return per task the share of the policy's trajectories that succeeded."""
+    found: dict[str, list[bool]] = defaultdict(list)
     for scored in groups:
-        for trajectory, rewards in zip(scored.group.trajectories, scored.rewards, strict=True):
+        for trajectory, won in zip(scored.group.trajectories, successes(scored), strict=True):
             if trajectory.source is Source.POLICY:
-                returns[scored.group.task.id].append(sum(rewards))
-    return {task: fmean(values) for task, values in returns.items()}
+                found[scored.group.task.id].append(won)
+    return {task: fmean(values) for task, values in found.items()}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...records import SCORED_STATUSES, Group, Source
+from ...records import SCORED_STATUSES, Group, Source, is_success
 from ...store.operations import BatchItem
 from ..algorithms.losses.base import SOURCES
 from .batch import Batch
@@ -72,7 +72,7 @@ def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
     sources = np.concatenate([np.empty(0, np.int8), *(one.sample.sources[kept] for one, kept in trained)])
     authors = {SOURCES[index].value: int(count) for index, count in enumerate(np.bincount(sources)) if count}
     return {
-        "success": success_rate([one.success for one in members]),
+        "success": success_rate([is_success(one.success, one.status, one.reward) for one in members]),
         "reward": fmean([one.reward for one in members]) if members else 0.0,
         "trajectories": len(members),
         "turns": len(steps),
@@ -94,6 +94,6 @@ def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
     }
 
 
-def success_rate(verdicts: Sequence[bool | None]) -> float:
-    """Return the share of True; a missing verdict counts as False, as in the intervals. NaN without an episode."""
-    return sum(verdict is True for verdict in verdicts) / len(verdicts) if verdicts else nan
+def success_rate(succeeded: Sequence[bool]) -> float:
+    """Return the share of episodes that succeeded; NaN without an episode."""
+    return sum(succeeded) / len(succeeded) if succeeded else nan

@@ -20,7 +20,7 @@ class UpdateDone:
     update: int
     version: int
     success: float
-    """Share of the batch's episodes whose environment reported success."""
+    """Share of the batch's episodes that succeeded."""
     reward: float
     """Mean return of the batch's episodes."""
     horizon_turns: int

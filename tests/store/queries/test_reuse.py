@@ -1,7 +1,7 @@
 """The reads of a replay buffer: earlier groups, successes and demonstrations of the surviving history."""
 
 from sqlalchemy import update
-from turnwise.records import GroupState, GroupSummary
+from turnwise.records import GroupState, GroupSummary, Status
 from turnwise.store.database import Database
 from turnwise.store.operations import BatchItem
 from turnwise.store.queries import RunReader, run_totals
@@ -57,12 +57,23 @@ def test_a_success_may_be_of_any_scored_group(database: Database) -> None:
     assert [list(message.mask) for message in loaded.messages] == [[0, 0, 0], [1, 1]]
 
 
+def test_the_verdict_of_the_environment_decides_over_the_return(database: Database) -> None:
+    """Failures with a return of .65, a success with -.5, and truncated episodes, of which one has a verdict."""
+    start(database)
+    play_scored(database, "a", 0, [-0.5, 0.65, 0.65], verdicts=[True, False, None])
+    play_scored(database, "b", 1, [0.65, 1.0, 0.0], verdicts=[None, False, True], status=Status.TRUNCATED)
+    reader = RunReader("r", database)
+    assert reader.successes("task-0", min_return=0.5, limit=9) == ["b-2", "a-0", "a-2"]
+    assert reader.successes("task-0", min_return=0.9, limit=9) == ["b-2", "a-0"]
+    assert reader.successes("task-0", min_return=0.5, limit=1) == ["b-2"]
+
+
 def test_a_run_without_shapers_has_the_rewards_of_its_environment(database: Database) -> None:
     """An episode of the tests has one point per turn as its reward, and half a point as the reward of each turn."""
     start(database)
     call(database, "open_group", group=group("a"))
-    play(database, "a-0", "a", 0, turns=3)
-    play(database, "a-1", "a", 1, turns=1)
+    play(database, "a-0", "a", 0, turns=3, success=None)
+    play(database, "a-1", "a", 1, turns=1, success=None)
     call(database, "close_group", group="a", state=GroupState.SCORING)
     call(database, "score_group", group="a", number=0, state=READY)
     reader = RunReader("r", database)

@@ -1,4 +1,4 @@
-"""An evaluation labels the environments of its mixture, and counts an episode without a verdict as a failure."""
+"""An evaluation labels the environments of its mixture, and counts successes by verdict, or without one by return."""
 
 from typing import Any
 
@@ -29,6 +29,27 @@ def test_labels_are_families_then_other_options_then_all_options(
     mixture: list[tuple[str, dict[str, Any]]], expected: list[str]
 ) -> None:
     assert labels([EnvironmentConfig(id=env, options=options) for env, options in mixture]) == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "reward", "success"),
+    [
+        (Status.COMPLETED, None, 0.5, 1.0),
+        (Status.COMPLETED, None, 0.4, 0.0),
+        (Status.COMPLETED, False, 0.65, 0.0),
+        (Status.COMPLETED, True, -0.1, 1.0),
+        (Status.TRUNCATED, None, 0.65, 0.0),
+        (Status.TRUNCATED, True, 0.0, 1.0),
+    ],
+)
+def test_the_return_counts_only_without_a_verdict(
+    status: Status, verdict: bool | None, reward: float, success: float
+) -> None:
+    mixture = [EnvironmentConfig(id=SITE)]
+    (task,) = held_out(mixture, 1)
+    played = [(task, Outcome("t", 0, 0, status, reward, verdict, 4, 8, ""))]
+    result = summarize("after", "r", mixture, played, 1, 1.0)
+    assert (result.success, result.by_environment) == (success, {SITE: success})
 
 
 def test_truncated_episodes_without_a_verdict_are_failures() -> None:

@@ -124,7 +124,7 @@ def trained(one: TrainSample) -> dict[str, object]:
     columns = {name: getattr(one, name)[places].tolist() for name in ("advantages", "weights", "staleness")}
     names = ("tokens", "mask", "logprobs", "versions", "turns", "sources")
     columns |= {name: getattr(one.sample, name)[places].tolist() for name in names}
-    return {**columns, "group": one.group, "path": one.path, "return": one.task_return, "length": len(one.weights)}
+    return {**columns, "group": one.group, "path": one.path, "return": one.task_success, "length": len(one.weights)}
 
 
 @pytest.mark.parametrize("advantage", [TreeCredit(), PerToken()], ids=["per turn", "per token"])

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from pydantic import Field, PrivateAttr
 
-from ....records import ScoredGroup
+from ....records import SUCCESS_RETURN, ScoredGroup
 from ..groups import Credit, successes, whole_paths
 from ._returns import Values, largest_sum, leave_one_out, sums_to_go
 from .base import AdvantageEstimator, TokenLogprobs
@@ -54,8 +54,8 @@ class PRIME(AdvantageEstimator):
     """Weight of the process reward; that of the outcome is 1."""
     normalize: bool = True
     """Divide the process rewards by their largest sum, so that they stay comparable to the outcome."""
-    min_return: float = 0.5
-    """Shaped return from which an episode counts as a success, for the process reward model."""
+    min_return: float = SUCCESS_RETURN
+    """Return from which a completed episode counts as a success if its environment gives no verdict."""
 
     needs_token_model: ClassVar[bool] = True
 

@@ -1,6 +1,6 @@
 """Hybrid Post-Training (HPT, Lv et al. 2025, arXiv:2509.04419): per task, learn from rewards or from a demonstration.
 
-``loss = RL if the mean return of the task's episodes > gamma, else SFT on its demonstrations`` (the paper's equation
+``loss = RL if the success rate of the task's episodes > gamma, else SFT on its demonstrations`` (the paper's equation
 for ``alpha`` and ``beta``; gamma is 0 for Qwen models). Both kinds of tokens may be in one batch. The RL term is that
 of ``decoupled_ppo``. Each term is divided by the totals of the tokens that its side of the gate keeps in the optimizer
 step, so neither dilutes the other; ``sft_coef`` weighs the second one.
@@ -35,7 +35,7 @@ class HPT(DecoupledPPO):
     requires: ClassVar[Collection[Source]] = frozenset({Source.EXPERT})
 
     gamma: float = 0.0
-    """The gate: a task whose mean shaped return is above this value is trained on by RL, any other by SFT."""
+    """The gate: a task whose success rate in the batch is above this value is trained on by RL, any other by SFT."""
     sft_coef: float = Field(1.0, ge=0)
     """Coefficient of the supervised term."""
 
@@ -50,8 +50,8 @@ class HPT(DecoupledPPO):
 
     def prepare(self, samples: Sequence[TrainSample]) -> None:
         """Decide the side of each sample, and sum both sides over the optimizer step."""
-        self._solved = [one.task_return > self.gamma for one in samples]
-        self._unsolved = [one.task_return <= self.gamma for one in samples]
+        self._solved = [one.task_success > self.gamma for one in samples]
+        self._unsolved = [one.task_success <= self.gamma for one in samples]
         rewarded = [one for one, solved in zip(samples, self._solved, strict=True) if solved]
         weights = [_weight(one, Source.POLICY) for one in rewarded]
         groups = {one.group for one, weight in zip(rewarded, weights, strict=True) if weight}

@@ -40,9 +40,10 @@ class StoreReader(Protocol):
         """
 
     def successes(self, task: str, *, min_return: float, limit: int) -> list[str]:
-        """Return the ids of the newest trajectories of a task whose shaped return is at least ``min_return``.
+        """Return the ids of the newest trajectories of a task that succeeded (``records.is_success``).
 
-        The groups of these trajectories may have any state that ``groups`` returns: trained on or not.
+        Without a verdict of the environment, the shaped return must be at least ``min_return``. The groups of these
+        trajectories may have any state that ``groups`` returns: trained on or not.
         """
 
     def demonstrations(

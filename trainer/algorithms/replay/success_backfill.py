@@ -19,7 +19,7 @@ from random import Random
 
 from pydantic import Field, PrivateAttr
 
-from ....records import ScoredGroup, Trajectory
+from ....records import SUCCESS_RETURN, ScoredGroup, Trajectory
 from ..filters.groups.base import GroupFilter
 from ..filters.groups.zero_variance import ZeroVariance
 from ..groups import successes
@@ -35,8 +35,8 @@ class SuccessBackfill(ReplayBuffer):
 
     max_staleness: int = Field(32, ge=0)
     """Staleness bound of replayed tokens, in updates; ``rollout.max_staleness`` bounds fresh ones."""
-    min_return: float = 0.5
-    """Shaped return from which an episode counts as a success."""
+    min_return: float = SUCCESS_RETURN
+    """Return from which a completed episode counts as a success if its environment gives no verdict."""
 
     _filled: int = PrivateAttr(0)
     _left_out: int = PrivateAttr(0)

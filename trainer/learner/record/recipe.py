@@ -17,8 +17,8 @@ class Recipe(BaseModel):
     """Share of the learning rate's schedule that had passed; it may depend on the clock."""
     sources: Sequence[str] = ()
     """The sources of the trained tokens; details hold indices in this list."""
-    task_returns: Sequence[float | None] = ()
-    """Per group of the batch, the mean shaped return of its task; None if the task has none."""
+    task_success: Sequence[float | None] = ()
+    """Per group of the batch, the share of its task's episodes that succeeded; None if the task has none."""
     states: dict[str, Any] = {}
     """The states of the loss and of the proximal policy before the update, by slot; empty ones are left out."""
     device: str

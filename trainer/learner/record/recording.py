@@ -56,11 +56,11 @@ def record_update(
     for position, one in enumerate(batch.samples):
         if one.weights.any():
             found[one.sample.trajectory].append(_detail(one, position, index[one.group], used, trace))
-    returns = {one.group: one.task_return for one in batch.samples}
-    task_returns = [None if isnan(value := returns.get(name, float("nan"))) else value for name in index]
+    found_success = {one.group: one.task_success for one in batch.samples}
+    task_success = [None if isnan(value := found_success.get(name, float("nan"))) else value for name in index]
     sources = [SOURCES[source].value for source in used]
     details = {name: encode_details(samples) for name, samples in found.items()}
-    whole = recipe.model_copy(update={"sources": sources, "task_returns": task_returns})
+    whole = recipe.model_copy(update={"sources": sources, "task_success": task_success})
     return UpdateRecord(groups, reused, details, whole, weights_hash)
 
 

@@ -136,7 +136,7 @@ def _stored(
     if detail.sources.max(initial=0) >= len(recipe.sources):
         raise _altered(update, trajectory, f"it names source {detail.sources.max()} of {len(recipe.sources)}")
     authors = np.asarray([SOURCES.index(Source(name)) for name in recipe.sources], np.int8)
-    task_return = recipe.task_returns[detail.group]
+    task_success = recipe.task_success[detail.group]
     weights = _spread(detail.weights, acted, 0)
     train = TrainSample(
         replace(sample, sources=_spread(authors[detail.sources], acted, -1)),
@@ -144,7 +144,7 @@ def _stored(
         _spread(detail.advantages, acted, 0),
         weights,
         staleness(sample.versions, history, update.update - 1),
-        nan if task_return is None else task_return,
+        nan if task_success is None else task_success,
         detail.path,
     )
     trained = weights != 0

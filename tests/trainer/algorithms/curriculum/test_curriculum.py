@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 from pydantic import ValidationError
-from turnwise.records import ScoredGroup, Task
+from turnwise.records import ScoredGroup, Status, Task
 from turnwise.tests.trainer.scored_groups import scored_group
 from turnwise.trainer.algorithms.curriculum.group_sizes.constant import ConstantSize
 from turnwise.trainer.algorithms.curriculum.group_sizes.dars import Dars
@@ -15,6 +15,8 @@ from turnwise.trainer.algorithms.curriculum.horizons.base import HorizonSchedule
 from turnwise.trainer.algorithms.curriculum.horizons.multiplicative import MultiplicativeHorizon
 from turnwise.trainer.algorithms.curriculum.horizons.staged import StagedHorizon
 from turnwise.trainer.algorithms.curriculum.horizons.successful_length import SuccessfulLength
+from turnwise.trainer.algorithms.curriculum.task_samplers.mopps import MoPPS
+from turnwise.trainer.algorithms.groups import successes
 
 TASK = Task("t", "e", "0", 0, "train")
 
@@ -56,6 +58,45 @@ def test_dart_lowers_the_size_with_the_success_rate(successes: int, size: int) -
     again = Dart()
     again.load_state_dict(sizes.state_dict())
     assert again.size(TASK, 8) == size
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"), [(4, [4, 2, 2, 2]), (8, [8, 5, 3, 2]), (12, [12, 7, 4, 3]), (16, [16, 10, 6, 4])]
+)
+def test_dart_scales_its_counts_with_the_size_of_the_group(members: int, expected: list[int]) -> None:
+    """By hand: N / 8 * (9 / s - 7) at s = .6, .75, .9 and 1, at least 2."""
+    found = []
+    for won in (60, 75, 90, 100):
+        sizes = Dart()
+        sizes.observe(solved(won, 100))
+        found.append(sizes.size(TASK, members))
+    assert found == expected
+
+
+def test_dart_does_not_jump_at_its_threshold() -> None:
+    sizes = [Dart() for _ in range(2)]
+    for one, won in zip(sizes, (59, 60), strict=True):
+        one.observe(solved(won, 100))
+    assert [one.size(TASK, 32) for one in sizes] == [32, 32]
+
+
+FAILED = [[0.2, 0.2, 0.2]] * 3
+"""Returns of .6, as those of episodes that reached sub-goals only."""
+
+
+def test_the_verdict_counts_and_not_the_return() -> None:
+    lost, won = (scored_group(FAILED, task=TASK, verdicts=[verdict] * 3) for verdict in (False, True))
+    cut = scored_group(FAILED, task=TASK, status=Status.TRUNCATED)
+    assert [successes(one) for one in (lost, won, cut)] == [[False] * 3, [True] * 3, [False] * 3]
+    assert successes(scored_group(FAILED, task=TASK)) == [True] * 3
+    assert successes(scored_group(FAILED, task=TASK), 0.9) == [False] * 3
+    for one in (lost, cut):
+        assert Dars().additional(one) == Dars().additional(scored_group([[0.0]] * 3, task=TASK)) > 0
+        sizes, horizon, tasks = Dart(), SuccessfulLength(max_turns=12), MoPPS()
+        for component in (sizes, horizon, tasks):
+            component.observe(one)
+        assert (sizes.size(TASK, 8), horizon.horizon(TASK, 0).max_turns) == (8, 12)
+        assert tasks.posterior(TASK.id) == (1.0, 4.0)
 
 
 def test_dart_forgets_groups_before_the_latest() -> None:
@@ -108,3 +149,20 @@ def test_a_task_that_was_solved_gets_a_horizon_by_its_longest_success() -> None:
     schedule.observe(solved(1, 4, turns=11))
     schedule.observe(solved(4, 4, turns=2))
     assert schedule.horizon(TASK, 9).max_turns == schedule.longest().max_turns == 12
+
+
+def test_a_horizon_widens_again_while_its_task_fails() -> None:
+    """By hand, from one success of 3 turns: 5, then ceil(1.5 * 5) = 8, then 12; a short success does not lower it."""
+    schedule = SuccessfulLength(max_turns=12, margin=1.5)
+    schedule.observe(solved(1, 4, turns=3))
+    found = [schedule.horizon(TASK, 0).max_turns]
+    for won in (0, 1, 0, 0, 1):
+        schedule.observe(solved(won, 4, turns=3))
+        found.append(schedule.horizon(TASK, 0).max_turns)
+    assert found == [5, 8, 8, 12, 12, 12]
+    narrow = SuccessfulLength(max_turns=12, margin=1.0)
+    for won in (1, 0):
+        narrow.observe(solved(won, 4, turns=3))
+    assert narrow.horizon(TASK, 0).max_turns == 4
+    narrow.observe(solved(0, 0))
+    assert narrow.horizon(TASK, 0).max_turns == 4, "a failed group without members shows nothing"

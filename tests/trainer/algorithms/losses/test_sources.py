@@ -136,7 +136,23 @@ def test_demonstrations_change_no_advantage_and_have_none() -> None:
         assert [one.advantages.tolist() for one in rest] == [one.advantages.tolist() for one in alone.samples]
         (demo,) = (one for one in mixed.samples if one.group == "demo")
         assert not demo.advantages.any()
-        assert {one.group: one.task_return for one in mixed.samples} == {"g": 0.5, "demo": 0.5, "h": 1.0}
+        assert {one.group: one.task_success for one in mixed.samples} == {"g": 0.5, "demo": 0.5, "h": 1.0}
+
+
+def test_success_of_a_task_and_of_a_batch_is_the_verdict_where_there_is_one() -> None:
+    """By hand: of the returns .75 and 1, the verdict rejects the first in `g`; without a verdict both count in `h`."""
+    judged, plain = rollouts("g", 0.75, 1.0), rollouts("h", 0.75, 1.0, task="u")
+    verdicts = [replace(one, success=won) for one, won in zip(judged.group.trajectories, (False, True), strict=True)]
+    judged = replace(judged, group=replace(judged.group, trajectories=verdicts))
+    batch = assembled(HPT(), judged, plain)
+    assert {one.group: one.task_success for one in batch.samples} == {"g": 0.5, "h": 1.0}
+    earned = [
+        replace(one, reward=sum(turns)) for one, turns in zip(plain.group.trajectories, plain.rewards, strict=True)
+    ]
+    groups = [judged.group, replace(plain.group, trajectories=earned)]
+    assert batch_metrics(groups, batch)["success"] == 0.75
+    cut = [replace(one, success=None, reward=0.75, status=Status.TRUNCATED) for one in verdicts]
+    assert batch_metrics([replace(judged.group, trajectories=cut)], batch)["success"] == 0.0
 
 
 def test_the_turns_of_an_expert_count_as_many_tokens_as_they_have() -> None:

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 from sqlalchemy import update
-from turnwise.records import GroupState
+from turnwise.records import GroupState, Status
 from turnwise.store.database import Database
 from turnwise.store.schema import no_of, trajectory
 from turnwise.tests.store.content.sealing import reseal
@@ -82,6 +82,27 @@ def test_groups_without_a_difference_are_left_out(tmp_path: Path) -> None:
         batch = buffer.batch(reader.load(["failed", "solved", "partial"]), reader, 0, Random(0))
     assert shown(batch) == {"partial": [("partial-0", "policy"), ("partial-1", "policy")]}
     assert buffer.metrics() == {"filled_groups": 0, "left_out_groups": 2}
+
+
+def test_a_failure_with_a_large_return_is_no_success(tmp_path: Path) -> None:
+    """By the verdicts, all members of `failed` failed, and of `old` only the one with the small return succeeded."""
+    with replay_store(tmp_path) as (database, reader):
+        play_scored(database, "old", 0, [0.1, 0.65], FILTERED, verdicts=[True, False])
+        play_scored(database, "lost", 1, [0.65, 0.8], FILTERED, verdicts=[False, False])
+        play_scored(database, "failed", 2, [0.65, 0.8, 0.2], verdicts=[False, False, False])
+        (filled,) = SuccessBackfill().batch(reader.load(["failed"]), reader, 0, Random(0))
+    assert shown([filled]) == {"failed": [("old-0", "replay"), ("failed-1", "policy"), ("failed-2", "policy")]}
+    assert [list(turns) for turns in filled.rewards] == [[0.1], [0.8], [0.2]]
+
+
+def test_a_failed_group_stays_as_it_is_if_its_task_never_succeeded(tmp_path: Path) -> None:
+    """The old members have large returns: one failed by verdict, one was truncated before the environment's verdict."""
+    with replay_store(tmp_path) as (database, reader):
+        play_scored(database, "old", 0, [0.65, 0.9], FILTERED, verdicts=[False, False])
+        play_scored(database, "cut", 1, [0.65, 0.9], FILTERED, status=Status.TRUNCATED)
+        play_scored(database, "failed", 2, [0.65, 0.2], verdicts=[False, False])
+        fresh = reader.load(["failed"])
+        assert SuccessBackfill().mix(fresh, reader, 0, Random(0)) == fresh
 
 
 def test_min_return_separates_successes_from_failures(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr
 
-from .....records import ScoredGroup, Task
+from .....records import SUCCESS_RETURN, ScoredGroup, Task
 from ...groups import successes
 from .base import GroupSize
 
@@ -39,8 +39,8 @@ class Dars(GroupSize):
     """Members of both stages together, at most."""
     normalize_std: bool = False
     """Whether the advantage is divided by the group's standard deviation, as by ``advantage.normalize_std``."""
-    min_return: float = 0.5
-    """Return of the environment's rewards from which an episode counts as a success."""
+    min_return: float = SUCCESS_RETURN
+    """Return from which a completed episode counts as a success if its environment gives no verdict."""
 
     _sizes: list[int] = PrivateAttr(default_factory=list)
     """Sizes of the latest groups, oldest first."""

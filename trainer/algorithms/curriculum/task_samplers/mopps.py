@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import Field, PrivateAttr
 
 from .....errors import TurnwiseError
-from .....records import ScoredGroup, Task
+from .....records import SUCCESS_RETURN, ScoredGroup, Task
 from ...groups import successes
 from .base import TaskSampler, WeightedEnvironment
 
@@ -33,8 +33,8 @@ class MoPPS(TaskSampler):
     """Tasks drawn per proposal, of which one is taken."""
     target: float = Field(0.5, ge=0, le=1)
     """Success rate that is aimed at."""
-    min_return: float = 0.5
-    """Shaped return from which an episode counts as a success."""
+    min_return: float = SUCCESS_RETURN
+    """Return from which a completed episode counts as a success if its environment gives no verdict."""
 
     _posteriors: dict[str, tuple[float, float]] = PrivateAttr(default_factory=dict)
 
