@@ -2,10 +2,11 @@
 
 With ``N = rollout.group_size`` and the success rate ``s`` of the task's latest groups::
 
-    n(s) = N                          if s < threshold
-         = max(min_size, floor(9 / s - 7))   otherwise, at most N
+    n(s) = N                                        if s < threshold
+         = max(min_size, floor(N / 8 * (9 / s - 7)))   otherwise, at most N
 
-The formula meets ``N = 8`` at ``s = .6``.
+The paper has ``N = 8``, with which ``9 / s - 7`` meets N at ``s = .6`` and is a quarter of N at ``s = 1``; the factor
+``N / 8``, which is ours, keeps both for every N.
 """
 
 from collections.abc import Mapping
@@ -14,9 +15,12 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr
 
-from .....records import ScoredGroup, Task
+from .....records import SUCCESS_RETURN, ScoredGroup, Task
 from ...groups import successes
 from .base import MIN_SIZE, GroupSize
+
+PAPER_SIZE = 8
+"""The group size that the paper's formula is made for."""
 
 
 class Dart(GroupSize):
@@ -28,8 +32,8 @@ class Dart(GroupSize):
     """Members of a task that is always solved, at least."""
     latest_groups: int = Field(2, ge=1)
     """Groups of a task over which the success rate is computed."""
-    min_return: float = 0.5
-    """Shaped return from which an episode counts as a success."""
+    min_return: float = SUCCESS_RETURN
+    """Return from which a completed episode counts as a success if its environment gives no verdict."""
 
     _latest: dict[str, list[list[int]]] = PrivateAttr(default_factory=dict)
     """Task -> successes and members of its latest groups, oldest first."""
@@ -41,7 +45,7 @@ class Dart(GroupSize):
         rate = sum(won for won, _ in groups) / members if members else 0.0
         if rate < self.threshold:
             return group_size
-        return min(group_size, max(self.min_size, floor(9 / rate - 7 + 1e-9)))
+        return min(group_size, max(self.min_size, floor(group_size / PAPER_SIZE * (9 / rate - 7) + 1e-9)))
 
     def observe(self, scored: ScoredGroup) -> None:
         """Record the successes of the group."""

@@ -1,6 +1,7 @@
 """DART's horizon per task (Li et al. 2025, arXiv:2509.23866): the length of its successful episodes, and a margin.
 
-The paper derives the limit of a task from the lengths of its past successes; the margin is ours.
+The paper derives the limit of a task from the lengths of its past successes; the margin is ours. So is the growth after
+a group without a success: an early success may be shorter than most, and no longer one is seen within its limit.
 """
 
 from collections.abc import Mapping
@@ -9,22 +10,24 @@ from typing import Any
 
 from pydantic import Field, PrivateAttr
 
-from .....records import Horizon, ScoredGroup, Task
+from .....records import SUCCESS_RETURN, Horizon, ScoredGroup, Task
 from ...groups import successes
 from .base import HorizonSchedule
 
 
 class SuccessfulLength(HorizonSchedule):
-    """``max_turns`` until a task was solved, then ``margin`` times the turns of its longest success."""
+    """``max_turns`` until a task was solved, then ``margin`` times the turns of its longest success; after each group
+    without a success, ``margin`` times the limit so far."""
 
     max_turns: int = Field(12, ge=1)
     """Turns per episode of a task without a success, and the limit of every task."""
     margin: float = Field(1.5, ge=1)
-    """Factor of the longest successful length."""
-    min_return: float = 0.5
-    """Shaped return from which an episode counts as a success."""
+    """Factor of the longest successful length, and of the limit after a group without a success."""
+    min_return: float = SUCCESS_RETURN
+    """Return from which a completed episode counts as a success if its environment gives no verdict."""
 
-    _longest: dict[str, int] = PrivateAttr(default_factory=dict)
+    _limits: dict[str, int] = PrivateAttr(default_factory=dict)
+    """Turns per episode of each task that was solved; a limit never falls."""
 
     def turns_at(self, update: int) -> int:
         """Return ``max_turns``."""
@@ -35,23 +38,26 @@ class SuccessfulLength(HorizonSchedule):
         return self.max_turns
 
     def horizon(self, task: Task, update: int) -> Horizon:
-        """Return the horizon of the task; at least one turn, also if an episode without turns counts as a success."""
-        longest = self._longest.get(task.id)
-        turns = self.max_turns if longest is None else min(self.max_turns, ceil(self.margin * longest))
-        return self._horizon(max(1, turns))
+        """Return the horizon of the task."""
+        return self._horizon(min(self.max_turns, self._limits.get(task.id, self.max_turns)))
 
     def observe(self, scored: ScoredGroup) -> None:
-        """Record the longest success of the group."""
+        """Raise the limit of the group's task for its longest success, or after members of whom none succeeded."""
         won = successes(scored, self.min_return)
         lengths = [len(turns) for turns, success in zip(scored.rewards, won, strict=True) if success]
+        task = scored.group.task.id
+        limit = self._limits.get(task)
         if lengths:
-            task = scored.group.task.id
-            self._longest[task] = max(self._longest.get(task, 0), *lengths)
+            limit = max(limit or 1, ceil(self.margin * max(lengths)))
+        elif won and limit is not None:
+            limit = max(limit + 1, ceil(self.margin * limit))
+        if limit is not None:
+            self._limits[task] = min(self.max_turns, limit)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the longest success by task."""
-        return dict(self._longest)
+        """Return the limits by task."""
+        return dict(self._limits)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore the longest successes."""
-        self._longest = dict(state)
+        """Restore the limits."""
+        self._limits = dict(state)
