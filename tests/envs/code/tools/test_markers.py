@@ -12,6 +12,8 @@ LINES = st.sampled_from(
     + [f"a{each}b" for each in SEPARATORS]
 )
 
+CONFLICT = "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n"
+
 
 def text_of(lines: list[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
@@ -68,10 +70,10 @@ def test_fences_with_two_readings_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "blocks"),
     [
-        ("<<<<<<<\nTitle\n=====\nold\n=======\nTitle\n=====\nnew\n>>>>>>>", ("Title\n=====\nold\n", "Title\n=====\nnew\n")),
+        ("<<<<<<<\nTi\n=====\nold\n=======\nTi\n=====\nnew\n>>>>>>>", ("Ti\n=====\nold\n", "Ti\n=====\nnew\n")),
         ("<<<<<\n=======\n=====\n-------\n>>>>>", ("=======\n", "-------\n")),
         ("<<<<<<<<<<<\n=======\n===========\n\n>>>>>>>>>>>", ("=======\n", "\n")),
-        ("<<<<<<<\n<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n=======\nc\n>>>>>>>", ("<<<<<<< HEAD\na\n=======\nb\n>>>>>>> x\n", "c\n")),
+        (f"<<<<<<<\n{CONFLICT}=======\nc\n>>>>>>>", (CONFLICT, "c\n")),
         ("<<<<<<<\n>>>>>>> x\n=======\n>>>>>>>", (">>>>>>> x\n", "")),
         ("<<<<<<<\r\na\r\n=======\r\nb\r\n>>>>>>>\r\n", ("a\r\n", "b\r\n")),
     ],
