@@ -1,5 +1,6 @@
 """The episodes of experts that the policy imitates: a file with one JSON object per line."""
 
+import os
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -7,8 +8,11 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from ...user_files import UnreadableFile, open_regular_file, read_regular_text
 from ..errors import EnvironmentFailed
 
+MAX_FILE_BYTES = 2**30
+"""Limit of a file of experts, which is in memory whole."""
 THOUGHT_END = "</think>"
 """The end of the thought in a text: the action follows it."""
 
@@ -50,28 +54,29 @@ def read_experts(path: str) -> Sequence[Expert]:
         EnvironmentFailed: the file cannot be read, or a line is not an episode.
     """
     try:
-        found = Path(path).resolve()
-        state = found.stat()
-    except OSError as error:
+        with open_regular_file(path, MAX_FILE_BYTES) as file:
+            state = os.fstat(file.fileno())
+        return _read(Path(os.path.realpath(path)), state.st_mtime_ns, state.st_size)
+    except UnreadableFile as error:
         raise EnvironmentFailed(
             f"`path` of `turnwise/SemiOnline-v0`: {error}; `turnwise trajectories experts --run RUN FILE` writes one"
         ) from error
-    return _read(found, state.st_mtime_ns, state.st_size)
 
 
 @lru_cache(maxsize=4)
 def _read(path: Path, modified_ns: int, size: int) -> Sequence[Expert]:
     found = []
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                found.append(Expert.model_validate_json(line))
-            except ValidationError as error:
-                first = error.errors(include_url=False, include_input=False)[0]
-                where = ".".join(map(str, first["loc"]))
-                raise EnvironmentFailed(
-                    f"line {number} of `{path}` is not an episode of an expert: {where or 'the line'}: {first['msg']}"
-                ) from error
+    for number, line in enumerate(read_regular_text(path, MAX_FILE_BYTES).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            found.append(Expert.model_validate_json(line))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            raise EnvironmentFailed(
+                f"line {number} of `{path}` is not an episode of an expert: {where or 'the line'}: {first['msg']}"
+            ) from error
     if not found:
         raise EnvironmentFailed(f"`{path}` holds no episode of an expert")
     return tuple(found)

@@ -9,12 +9,17 @@ from ...records import SPLITS, Message, Status, Trajectory
 from ..content.blobs import digest
 from .episodes import Episode, image_hashes
 from .errors import ExchangeError
+from .pictures import image_problem
 
 HASH = re.compile(r"(?:[0-9a-f]{2}){0,32}")
 """A hash in hex; empty for none."""
 MAX_INT, MAX_SEED = 2**31 - 1, 2**63 - 1
 MAX_TEXT = 16 << 20
 """Characters of an observation, an action or an error."""
+MAX_TOKENS = 2**22
+"""Tokens of the messages of one trajectory."""
+MAX_IMAGE_BYTES = 512 * 2**20
+"""Bytes of the images of one trajectory."""
 
 
 def check(episode: Episode) -> None:
@@ -43,10 +48,14 @@ def _problems(episode: Episode) -> Iterator[str]:
             yield "the content of an image is missing: export it again without `--no-images`"
         elif digest(episode.images[image]) != image:
             yield f"the content of the image {image[:12]} has another hash"
+        elif problem := image_problem(episode.images[image]):
+            yield f"the image {image[:12]} {problem}"
 
 
 def _message_problems(one: Trajectory) -> Iterator[str]:
     seen: dict[int | None, Message] = {}
+    if (tokens := sum(len(message.tokens) for message in one.messages)) > MAX_TOKENS:
+        yield f"it has {tokens:,} tokens; the limit is {MAX_TOKENS:,}"
     if [message.index for message in one.messages] != list(range(len(one.messages))):
         yield "its messages do not count up from 0"
     for message in one.messages:

@@ -4,11 +4,16 @@
 and ``images`` are lists of structs; ``messages`` has the token columns (ids, mask, log-probabilities, versions).
 """
 
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO
 
 from ...records import Group, Horizon, Task, Trajectory
+from ...user_files import open_regular_file
+from . import decode_parquet
 from .columns import Codec, arrow, codec_of, present, record_columns, struct_codec
 from .episodes import Episode
 from .errors import ExchangeError
@@ -17,9 +22,15 @@ FORMAT_KEY = b"turnwise"
 """Key of the schema's metadata whose value names the layout of the file."""
 LAYOUT = b"trajectories 1"
 ROW_GROUP = 64
-"""Trajectories per row group, at most, which a writer and a reader hold in memory."""
+"""Trajectories per row group, at most, which a writer holds in memory."""
 IMAGE_BYTES = 64 * 2**20
 """Bytes of images in a row group that end it."""
+MAX_ROW_BYTES = 512 * 2**20
+"""Bytes of one decoded trajectory of a file, its images included."""
+MAX_ROW_VALUES = 2**24
+"""Values of one trajectory of a file: each token has four."""
+DECODER_BYTES = 2 * MAX_ROW_BYTES
+"""Memory that the decoding of a file may take, above that of the program."""
 _GROUP_COLUMNS = ("size", "purpose", "prompt_prefix", "state")
 
 
@@ -87,21 +98,71 @@ def from_row(row: Mapping[str, Any]) -> Episode:
 
 
 def read_parquet(path: Path) -> Iterator[Episode]:
-    """Yield the episodes of a file that ``TrajectoryRows`` wrote.
+    """Yield the episodes of a file that ``TrajectoryRows`` wrote, one in memory at a time.
 
     Raises:
-        ExchangeError: the file is not such a file, or a value is not allowed.
+        ExchangeError: the file is not such a file, a trajectory is too large, or a value is not allowed.
+        UnreadableFile: the file is missing or no regular file.
         MissingPackage: pyarrow is not installed.
     """
     pa = arrow()
-    try:
-        with pa.parquet.ParquetFile(path) as file:
-            _check_layout(path, file.schema_arrow)
-            for batch in file.iter_batches(batch_size=ROW_GROUP):
-                for row in batch.to_pylist():
-                    yield from_row(row)
-    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
-        raise ExchangeError(f"`{path}` cannot be read as trajectories: {error}") from error
+    with open_regular_file(path) as content:
+        try:
+            with pa.parquet.ParquetFile(content) as file:
+                _check_layout(path, file.schema_arrow)
+            for number, row in enumerate(_decoded(content)):
+                _check_size(number, row)
+                yield from_row(row.to_pylist()[0])
+        except (pa.ArrowException, OSError, ValueError, TypeError) as error:
+            raise ExchangeError(f"`{path}` cannot be read as trajectories: {error}") from error
+
+
+def _decoded(content: BinaryIO) -> Iterator[Any]:
+    """Yield the rows of an open Parquet file as Arrow batches of one row, which ``decode_parquet`` decodes.
+
+    Raises:
+        ValueError: the file is damaged, or a row needs more than ``DECODER_BYTES``.
+    """
+    pa = arrow()
+    command = [sys.executable, "-P", decode_parquet.__file__, str(content.fileno()), str(DECODER_BYTES)]
+    content.seek(0)
+    broken = ""
+    with TemporaryFile() as errors:
+        with subprocess.Popen(
+            command, pass_fds=[content.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
+        ) as decoder:
+            try:
+                with pa.ipc.open_stream(decoder.stdout) as stream:
+                    yield from stream
+            except GeneratorExit:
+                decoder.kill()
+                raise
+            except (pa.ArrowException, OSError) as error:
+                broken = str(error)
+        errors.seek(0)
+        lines = errors.read().decode(errors="replace").splitlines()
+    if decoder.returncode < 0:
+        raise ValueError(f"the decoding ended with signal {-decoder.returncode}")
+    if decoder.returncode or broken:
+        raise ValueError(lines[-1] if lines else broken)
+
+
+def _check_size(number: int, row: Any) -> None:
+    """Check one row before its values become Python objects. Raises ValueError."""
+    if row.nbytes > MAX_ROW_BYTES:
+        raise ValueError(f"trajectory {number} has {row.nbytes:,} bytes; the limit is {MAX_ROW_BYTES:,}")
+    if (values := sum(map(_values_in, row.columns))) > MAX_ROW_VALUES:
+        raise ValueError(f"trajectory {number} has {values:,} values; the limit is {MAX_ROW_VALUES:,}")
+
+
+def _values_in(array: Any) -> int:
+    """Return the number of values of an Arrow array, those of nested lists and structs included."""
+    types = arrow().types
+    if types.is_list(array.type):
+        return len(array) + _values_in(array.flatten())
+    if types.is_struct(array.type):
+        return len(array) + sum(map(_values_in, array.flatten()))
+    return len(array)
 
 
 def _check_layout(path: Path, schema: Any) -> None:

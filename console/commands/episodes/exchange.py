@@ -11,6 +11,7 @@ import typer
 
 from ....errors import TurnwiseError
 from ....records import Group, Purpose, Source, Split, Status, Task, Trajectory
+from ....user_files import open_regular_file
 from ...options import DEFAULT_STORE, Json, Store
 from ...stores import open_store
 from ...terminal.output import print_fields, print_json
@@ -164,12 +165,10 @@ def import_trajectories(
 def _files(path: Path) -> list[Path]:
     """Return the files that an import reads at ``path``. Raises CannotExchange."""
     if path.is_dir():
-        found = sorted(one for one in path.glob("*.json") if one.is_file())
+        found = sorted(path.glob("*.json"))
         if not found:
             raise CannotExchange(f"the folder `{path}` has no `.json` file")
         return found
-    if not path.is_file():
-        raise CannotExchange(f"`{path}` does not exist")
     if path.suffix not in (".parquet", ".json", ".jsonl"):
         raise CannotExchange(f"`{path}` is neither `.parquet`, `.json` nor `.jsonl`")
     return [path]
@@ -179,7 +178,7 @@ def _digest(files: list[Path]) -> str:
     """Return the SHA-256 of the contents of files, in hex."""
     total = sha256()
     for file in files:
-        with file.open("rb") as content:
+        with open_regular_file(file) as content:
             one = sha256()
             while data := content.read(HASH_CHUNK_BYTES):
                 one.update(data)

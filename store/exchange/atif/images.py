@@ -1,7 +1,9 @@
 """Images of an episode as files in a folder, named by hash and format."""
 
+import os
 from pathlib import Path
 
+from ....user_files import UnreadableFile, read_regular_file
 from ...content.blobs import digest
 from ..errors import ExchangeError
 from .models import ImageType
@@ -47,20 +49,17 @@ def write_image(folder: Path, data: bytes) -> tuple[ImageType, str]:
 
 
 def read_image(folder: Path, name: str) -> bytes:
-    """Return the content of the file ``name`` in ``folder`` or below it.
+    """Return the content of the file ``name`` in ``folder`` or below it, which need not be an image.
 
     Raises:
-        ExchangeError: the path leaves the folder, or names no image.
+        ExchangeError: the path leaves the folder, or names no regular file of at most ``MAX_BYTES``.
     """
-    path = (folder / name).resolve()
-    if not path.is_relative_to(folder.resolve()):
+    if "\x00" in name:
+        raise ExchangeError(f"the image {name!r} cannot be read: a path has no NUL character")
+    path = os.path.realpath(folder / name)
+    if not Path(path).is_relative_to(folder.resolve()):
         raise ExchangeError(f"the image `{name}` is outside of the folder of its document; copy it into the folder")
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ExchangeError(f"the image `{name}` has more than {MAX_BYTES >> 20} MiB")
-        data = path.read_bytes()
-    except OSError as error:
-        raise ExchangeError(f"the image `{name}` cannot be read: {error.strerror or error}") from error
-    if image_type(data) is None:
-        raise ExchangeError(f"the image `{name}` is neither PNG, JPEG, GIF nor WebP")
-    return data
+        return read_regular_file(path, MAX_BYTES)
+    except UnreadableFile as error:
+        raise ExchangeError(f"the image {error}") from error

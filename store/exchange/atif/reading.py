@@ -17,7 +17,9 @@ import numpy as np
 from pydantic import ValidationError
 
 from ....records import NO_VERSION, Message, Purpose, Role, Source, Status, Step
+from ....user_files import open_regular_file, read_regular_text
 from ...content.blobs import digest
+from ..checks import MAX_IMAGE_BYTES
 from ..episodes import Episode
 from ..errors import ExchangeError
 from .images import read_image
@@ -26,6 +28,8 @@ from .origin import EpisodeOrigin, TaskOrigin, TurnOrigin, episode_origin, turn_
 
 NAMESPACE = UUID("0192f6c4-3a51-7c1e-9a55-6d6f1c0f8e11")
 """Namespace of the uids of documents that have none."""
+MAX_DOCUMENT = 64 * 2**20
+"""Bytes of one document: its values take up to about twenty times that in memory."""
 Content = str | list[ContentPart]
 
 
@@ -36,7 +40,8 @@ def read_atif(path: Path, task: TaskOrigin | None) -> Iterator[Episode]:
         task: the task of the documents that name none.
 
     Raises:
-        ExchangeError: a document is not valid, names no environment, or an image cannot be read.
+        ExchangeError: a document is not valid or too large, names no environment, or an image cannot be read.
+        UnreadableFile: a file is missing, no regular file, too large or not UTF-8.
     """
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     if not files:
@@ -83,15 +88,25 @@ def text_hash(text: str) -> str:
 
 
 def _documents(file: Path) -> Iterator[tuple[str, str]]:
-    """Yield the place and the text of each document of a file."""
+    """Yield the place and the text of each document of a file, one in memory at a time. Raises ExchangeError."""
+    if file.suffix != ".jsonl":
+        yield str(file), read_regular_text(file, MAX_DOCUMENT)
+        return
+    with open_regular_file(file) as lines:
+        number = 0
+        while line := lines.readline(MAX_DOCUMENT + 1):
+            number += 1
+            if len(line) > MAX_DOCUMENT:
+                raise ExchangeError(f"line {number} of `{file}` has more than {MAX_DOCUMENT:,} bytes")
+            if line.strip():
+                yield f"{file}:{number}", _decoded(line, f"line {number} of `{file}`")
+
+
+def _decoded(line: bytes, place: str) -> str:
     try:
-        if file.suffix != ".jsonl":
-            yield str(file), file.read_text(encoding="utf-8")
-            return
-        with file.open(encoding="utf-8") as lines:
-            yield from ((f"{file}:{number}", line) for number, line in enumerate(lines, 1) if line.strip())
-    except (OSError, UnicodeDecodeError) as error:
-        raise ExchangeError(f"`{file}` cannot be read: {error}") from error
+        return line.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ExchangeError(f"{place} is not UTF-8: save the file as UTF-8") from error
 
 
 @dataclass(slots=True)
@@ -103,6 +118,8 @@ class _Turns:
     steps: list[Step] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     images: dict[str, bytes] = field(default_factory=dict)
+    read: dict[str, str] = field(default_factory=dict)
+    """The hashes of the images that were read, by path."""
     context: list[int] = field(default_factory=list)
     has_tokens: bool = True
 
@@ -134,12 +151,20 @@ class _Turns:
                 elif part.text is not None:
                     texts.append(part.text)
                 elif part.type == "image" and part.source is not None:
-                    data = read_image(self.folder, part.source.path)
-                    images.append(digest(data))
-                    self.images[images[-1]] = data
+                    images.append(self._image(part.source.path))
                 else:
                     raise ExchangeError("it contains audio, which no observation of turnwise can hold")
         return "\n\n".join(texts), tuple(images)
+
+    def _image(self, path: str) -> str:
+        """Return the hash of an image, which is read once. Raises ExchangeError."""
+        if path not in self.read:
+            data = read_image(self.folder, path)
+            self.read[path] = digest(data)
+            self.images[self.read[path]] = data
+            if sum(map(len, self.images.values())) > MAX_IMAGE_BYTES:
+                raise ExchangeError(f"its images have more than {MAX_IMAGE_BYTES:,} bytes")
+        return self.read[path]
 
     def _add_tokens(self, step: AtifStep) -> None:
         """Add the messages of a turn; without the token ids of its prompt and completion, drop those of all turns."""
