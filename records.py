@@ -25,7 +25,10 @@ NO_VERSION = -1
 
 
 class Status(StrEnum):
-    """The status of a trajectory. Only ``completed`` and ``truncated`` enter a baseline or a loss."""
+    """The status of a trajectory. Only ``completed`` and ``truncated`` enter a baseline or a loss.
+
+    A success rate counts these two, ``policy_error`` and ``timeout`` (``rates``): no other end is the policy's doing.
+    """
 
     RUNNING = "running"
     COMPLETED = "completed"
@@ -34,10 +37,12 @@ class Status(StrEnum):
     """A limit of the horizon (turns, tokens or context) was reached: neither a failure nor a termination."""
     ENV_ERROR = "env_error"
     """The environment raised, broke its contract, or its process died."""
+    ENGINE_ERROR = "engine_error"
+    """The engine or the server behind the policy failed, or returned no token ids."""
     POLICY_ERROR = "policy_error"
-    """The engine failed, or returned no token ids."""
+    """The policy returned no action, or none in time."""
     TIMEOUT = "timeout"
-    """A reset or a step exceeded its timeout."""
+    """The step of an action exceeded its timeout. A reset that does is an ``env_error``."""
     CANCELLED = "cancelled"
     """The run ended it: the run stopped or resumed, the group's timeout was exceeded, or the rollout controller dropped
     the member."""

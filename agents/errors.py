@@ -7,7 +7,18 @@ from ..records import Message
 
 
 class EngineFailed(TurnwiseError):
-    """The engine did not respond, or returned no token ids: the episode ends as ``policy_error``."""
+    """The engine or the server failed: the episode ends as ``engine_error``, and no success rate counts it."""
+
+
+class PolicyFailed(TurnwiseError):
+    """The policy returned no action, or none in time: the episode ends as ``policy_error``.
+
+    A success rate counts the episode as a failure.
+    """
+
+
+class ContextOutgrown(TurnwiseError):
+    """A server reports that the conversation no longer fits: the episode ends as ``truncated``."""
 
 
 class ImagesUnsupported(TurnwiseError):

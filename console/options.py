@@ -22,6 +22,15 @@ Overrides = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Override a configuration key (dotted path); repeatable."),
 ]
 
+ApiKeyEnv = Annotated[
+    str,
+    typer.Option(
+        "--api-key-env",
+        metavar="NAME",
+        help="With the URL of a server: the environment variable that holds its key, sent as a bearer token.",
+    ),
+]
+
 SandboxOptions = Annotated[
     list[str] | None,
     typer.Option(

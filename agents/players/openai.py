@@ -2,80 +2,43 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 
-from ...errors import TurnwiseError
-from ...masking import without_secrets
 from ...records import Message
-from ..errors import EngineFailed
+from ..errors import ContextOutgrown, HorizonReached
 from ..rollout.player import PastTurn, PlayerTurn
+from .chat_api.client import ChatApi
 from .policy import refuse_images
 
 
 class ChatServer:
-    """An OpenAI-compatible server. All its players share one HTTP client, which keeps connections open between turns.
+    """An OpenAI-compatible server as a policy. All its players share one client.
 
     The numbers of requests and connections are unbounded here: the caller bounds the number of episodes. An instance
     belongs to the event loop that first uses it; ``close`` it there.
     """
 
-    def __init__(self, url: str, temperature: float, timeout_s: float) -> None:
-        """``url`` is the base URL, ``http://[user:password@]host:port/v1``, and optionally ``#`` and the model's name.
-
-        A user and a password are sent as basic authentication. Errors contain neither them nor secrets of the query.
+    def __init__(self, url: str, temperature: float, timeout_s: float, api_key_env: str = "") -> None:
+        """``url`` is that of ``ChatApi``, and optionally ``#`` and the model's name; ``timeout_s`` is per turn.
 
         Raises:
-            TurnwiseError: ``httpx`` is not installed, or ``url`` is not a URL.
+            TurnwiseError: the server cannot be used; see ``ChatApi``.
         """
-        shown = without_secrets(url)
-        try:
-            import httpx
-        except ImportError as error:
-            raise TurnwiseError(
-                f"the policy {shown} needs httpx, which is not installed: `pip install httpx`"
-            ) from error
-        base, _, self._model = url.partition("#")
-        try:
-            given = httpx.URL(base)
-        except httpx.InvalidURL:
-            # The cause is dropped: it may quote a part of the password.
-            raise TurnwiseError(
-                f"the policy {shown} is not a URL; write http://HOST:PORT/v1, and percent-encode `@`, `:`, `/` and `#` "
-                "in a password"
-            ) from None
-        auth = httpx.BasicAuth(given.username, given.password) if given.userinfo else None
-        self._url = given.copy_with(userinfo=b"", path=given.path.rstrip("/") + "/chat/completions")
-        self._shown = without_secrets(str(self._url))
-        self._temperature = temperature
-        self._timeout_s = timeout_s
-        self._errors = (httpx.HTTPError, ValueError, KeyError, IndexError, TypeError)
-        unbounded = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-        self._http = httpx.AsyncClient(auth=auth, timeout=timeout_s, limits=unbounded)
+        base, _, model = url.partition("#")
+        self._options: dict[str, object] = {"temperature": temperature, **({"model": model} if model else {})}
+        self._api = ChatApi(base, "the policy", timeout_s, api_key_env)
 
     async def complete(self, messages: Sequence[Mapping[str, str]]) -> str:
         """Return the server's next message.
 
         Raises:
-            EngineFailed: the server returned no message within the timeout.
+            ContextOutgrown, PolicyFailed, EngineFailed: there is none, for the reason in the message.
         """
-        body: dict[str, object] = {"messages": messages, "temperature": self._temperature}
-        if self._model:
-            body["model"] = self._model
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                response = await self._http.post(self._url, json=body)
-            response.raise_for_status()
-            return str(response.json()["choices"][0]["message"]["content"])
-        except TimeoutError:
-            raise EngineFailed(f"{self._shown} returned no message within {self._timeout_s:g} s") from None
-        except self._errors as error:
-            reason = without_secrets(str(error))  # The cause is dropped: it quotes the URL.
-            raise EngineFailed(f"{self._shown} returned no message: {type(error).__name__}: {reason}") from None
+        return await self._api.text(messages, **self._options)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._http.aclose()
+        await self._api.close()
 
 
 class ChatPlayer:
@@ -89,12 +52,17 @@ class ChatPlayer:
         """Return the server's next message.
 
         Raises:
-            EngineFailed: the server returned no message within the timeout.
+            HorizonReached: the conversation no longer fits the model's context.
+            PolicyFailed: the model returned no text, or none within the timeout.
+            EngineFailed: the server failed.
             ImagesUnsupported: the observation contains images.
         """
         refuse_images(images)
         self._messages.append({"role": "user", "content": observation})
-        text = await self._server.complete(self._messages)
+        try:
+            text = await self._server.complete(self._messages)
+        except ContextOutgrown as error:
+            raise HorizonReached(f"the limit on context was reached: {error}") from error
         self._messages.append({"role": "assistant", "content": text})
         return PlayerTurn(text)
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from ...envs.errors import EnvError, EnvTimeout
 from ...records import Horizon, Outcome, Status, Step, Task, Trajectory
 from ...store.writing.trajectory_writer import TrajectoryWriter
-from ..errors import EngineFailed, HorizonReached, ImagesUnsupported
+from ..errors import EngineFailed, HorizonReached, ImagesUnsupported, PolicyFailed
 from .control import CONTINUES, LOSS_WEIGHT
 from .player import Patchable, Player, Restorable
 from .progress import BranchPoint, Progress
@@ -44,6 +44,10 @@ timeout of a step may be shorter: a snapshot that takes longer than a step is no
 
 ENV_PACKAGE = "env_package"
 """Key in a trajectory's ``extras``: the package that provides the environment, with its version."""
+
+
+class StepTimeout(EnvTimeout):
+    """The step of an action exceeded its timeout; any other call that does is a failure of the environment."""
 
 
 async def play_episode(
@@ -79,11 +83,13 @@ async def play_episode(
         if error.messages:
             progress.tokens += sum(int(sum(message.mask)) for message in error.messages)
             record.append([], error.messages)
-    except EnvTimeout as error:
+    except StepTimeout as error:
         progress.status, progress.error = Status.TIMEOUT, str(error)
     except EnvError as error:
         progress.status, progress.error = Status.ENV_ERROR, str(error)
-    except (EngineFailed, TimeoutError) as error:
+    except EngineFailed as error:
+        progress.status, progress.error = Status.ENGINE_ERROR, str(error)
+    except (PolicyFailed, TimeoutError) as error:
         progress.status, progress.error = Status.POLICY_ERROR, str(error) or f"no answer within {timeouts.turn_s:g} s"
     except ImagesUnsupported as error:
         progress.status, progress.error, unplayable = Status.POLICY_ERROR, f"{task.env_id}: {error}", error
@@ -193,8 +199,10 @@ async def _turns(
         )
         try:
             result = await env_thread.step(played.text, timeouts.step_s)
-        except EnvError:
+        except EnvError as error:
             record.append([step], played.messages, images)
+            if isinstance(error, EnvTimeout):
+                raise StepTimeout(str(error)) from error
             raise
         messages = played.messages
         if result.patch is not None and isinstance(player, Patchable):

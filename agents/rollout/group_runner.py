@@ -28,6 +28,9 @@ from .progress import BranchPoint
 from .running_group import RunningGroup, RunningMember
 from .timeouts import Timeouts
 
+ENDS = frozenset({*SCORED_STATUSES, Status.POLICY_ERROR})
+"""The statuses after which a member is not played again. A second chance after a ``policy_error`` would raise the
+success rate of a policy that sometimes returns no action."""
 MAX_RETRIES = 1
 """Retries of a failed member."""
 CLOSE_TIMEOUT_MAX_S = 10.0
@@ -139,7 +142,7 @@ class GroupRunner:
                     held_s = monotonic() - since
                     self._released_s += held_s
                 left -= held_s
-            if outcome.status in SCORED_STATUSES or attempt >= last or left <= 0 or member.dropped:
+            if outcome.status in ENDS or attempt >= last or left <= 0 or member.dropped:
                 return outcome
             attempt += 1
             member.start = None

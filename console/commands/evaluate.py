@@ -10,8 +10,9 @@ import typer
 
 from ...errors import TurnwiseError
 from ...masking import without_secrets
-from ...records import Split
-from ..options import DEFAULT_STORE, Json, LogLevel, SandboxOptions, Store
+from ...rates import is_counted
+from ...records import Split, Status
+from ..options import DEFAULT_STORE, ApiKeyEnv, Json, LogLevel, SandboxOptions, Store
 from ..stores import open_store
 from ..terminal.output import GUTTER, console, format_value, print_fields, print_json, result_fields
 from ..terminal.sanitize import indented, one_line, sanitize
@@ -39,6 +40,7 @@ def evaluate(
     temperature: Annotated[
         float | None, typer.Option("--temperature", min=0.01, help=f"Sampling temperature of a model. {RUN_DEFAULT} 1.")
     ] = None,
+    api_key_env: ApiKeyEnv = "",
     option: EnvOptions = None,
     sandbox: SandboxOptions = None,
     store: Store = DEFAULT_STORE,
@@ -70,30 +72,40 @@ def evaluate(
         turns=turns,
         temperature=temperature,
         sandboxes=read_options(sandbox, "--sandbox"),
+        api_key_env=api_key_env,
     )
     if as_json:
         print_json(result.json(), indent=None)
     elif result.tasks:
         print_fields(result_fields(result.json()))
     if not result.tasks:
-        _print_error(f"no episode had an outcome: {_failure_summary(store, result.run, _with_traceback)}")
-        raise typer.Exit(1)
-    if result.failed and not as_json:
         _print_error(
-            f"{result.failed} of {tasks} episodes failed: {_failure_summary(store, result.run, _without_traceback)}"
+            f"no episode had an outcome: {_failure_summary(store, result.run, _with_traceback, counted=False)}"
         )
+        raise typer.Exit(1)
+    if as_json:
+        return
+    if result.failed:
+        left_out = _failure_summary(store, result.run, _without_traceback, counted=False)
+        _print_error(f"{result.failed} of {tasks} episodes failed and are left out of the rates: {left_out}")
+    if result.failed_by_policy:
+        own = _failure_summary(store, result.run, _without_traceback, counted=True)
+        _print_error(f"{result.failed_by_policy} of {tasks} episodes count as failures of the policy: {own}")
 
 
 def _print_error(text: str) -> None:
     console(stderr=True).print(f"turnwise: {text}", soft_wrap=True)
 
 
-def _failure_summary(store: str, run: str, describe: Callable[[str], str]) -> str:
-    """Return the failures per status, the first failure's reason, and the commands that list the failures."""
+def _failure_summary(store: str, run: str, describe: Callable[[str], str], *, counted: bool) -> str:
+    """Return the failures per status, the first failure's reason, and the commands that list the failures.
+
+    ``counted`` selects those that a rate counts, or those that it leaves out.
+    """
     from ...store import queries
 
     with open_store(store) as database, database.read() as conn:
-        failed = queries.failed_for_good(conn, run)
+        failed = [one for one in queries.failed_for_good(conn, run) if is_counted(Status(one["status"])) is counted]
     if not failed:
         return "no episode started"
     first = f"{sanitize(failed[0]['id'])}: {describe(failed[0]['error'])}"

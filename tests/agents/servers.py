@@ -1,5 +1,6 @@
 """An OpenAI-compatible HTTP server that records requests and connections; it replaces a model to check the client."""
 
+import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -76,3 +77,44 @@ def serving(counter: Counter) -> Iterator[str]:
         server.shutdown()
         server.server_close()
         thread.join(10)
+
+
+Response = tuple[int, dict[str, str], bytes]
+"""Status, headers and body."""
+
+
+@contextmanager
+def scripted(respond: Callable[[int, dict[str, Any]], Response]) -> Iterator[str]:
+    """Run a server whose responses ``respond`` makes from the number of the request and its body; yield its base URL.
+
+    A status of 0 closes the connection without a response.
+    """
+    count = itertools.count()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            status, headers, content = respond(next(count), body)
+            if not status:
+                self.close_connection = True
+                return
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -28,7 +28,7 @@ from .engine_players import CreatePlayer, engine_players
 from .recording import recorded, run_name, until_signal
 from .settings import EvalSettings, is_model, settings_of
 from .standalone import CONCURRENCY, SANDBOXED_CONCURRENCY
-from .token_free import TokenFreePlayers, is_token_free
+from .token_free import TokenFreePlayers, check_key, is_token_free
 
 CLOSE_REASON = "branches"
 
@@ -62,6 +62,7 @@ def branch(
     seed: int = 0,
     turns: int | None = None,
     temperature: float | None = None,
+    api_key_env: str = "",
 ) -> Branches:
     """Play ``episodes`` new episodes from step ``at`` of a stored trajectory, after its first ``at`` actions.
 
@@ -72,6 +73,7 @@ def branch(
         policy: ``random``, ``oracle``, the folder of a checkpoint, or the URL of an OpenAI-compatible server.
         turns: replaces the turns of the trajectory's horizon; the turns of the prefix count.
         temperature: replaces the temperature of the checkpoint's run.
+        api_key_env: name of the environment variable with the key of a server.
 
     Raises:
         NotFound: the trajectory is not in the store.
@@ -83,6 +85,7 @@ def branch(
         raise TurnwiseError(
             f"--policy {shown}: neither random, oracle, a folder with a model (no config.json there), nor a URL"
         )
+    check_key(policy, api_key_env)
     stored = load(database, trajectory)
     check_branch(stored, at)
     settings = settings_of(policy, turns or stored.group.horizon.max_turns, temperature)
@@ -96,7 +99,7 @@ def branch(
     SHUTDOWN.record = partial(finish_if_running, database, run)
     SHUTDOWN.unblock()
     asyncio.run(_can_be_reached(stored, at))
-    plan = _Plan(database, run, stored, at, policy, episodes, seed, settings)
+    plan = _Plan(database, run, stored, at, policy, episodes, seed, settings, api_key_env)
     with hold_evaluation(database, run, SHUTDOWN.abandon):
         return Branches(run, trajectory, at, _with_engine(plan) if is_model(policy) else _without_engine(plan))
 
@@ -113,11 +116,12 @@ class _Plan:
     episodes: int
     seed: int
     settings: EvalSettings
+    api_key_env: str
 
 
 def _without_engine(plan: _Plan) -> list[Outcome]:
     async def main() -> list[Outcome]:
-        players = TokenFreePlayers(plan.policy, plan.seed, plan.settings)
+        players = TokenFreePlayers(plan.policy, plan.seed, plan.settings, plan.api_key_env)
         writer = Writer(plan.database)
         try:
             return await _play(plan, StoreClient(writer.run, plan.database.blobs), players.create, players.source)

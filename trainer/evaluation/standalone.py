@@ -40,7 +40,7 @@ from .play_tasks import play_tasks
 from .recording import recorded, run_name, until_signal
 from .settings import EvalSettings, is_model, settings_of
 from .sight import refuse_unseen
-from .token_free import TokenFreePlayers, is_token_free
+from .token_free import TokenFreePlayers, check_key, is_token_free
 
 CONCURRENCY = 64
 """Episodes at once."""
@@ -61,6 +61,7 @@ def evaluate(
     turns: int | None = None,
     temperature: float | None = None,
     sandboxes: Mapping[str, Any] | None = None,
+    api_key_env: str = "",
 ) -> EvalResult:
     """Play ``tasks`` tasks once each and store them. On the training split, these are the environment's enumerated
     tasks if it has some.
@@ -74,6 +75,7 @@ def evaluate(
         turns: replaces the turns of the horizon.
         temperature: replaces the temperature.
         sandboxes: replaces settings of the sandboxes by key.
+        api_key_env: name of the environment variable with the key of a server.
         seed: two seeds give evaluations that share no task; 0 gives the tasks a training run is evaluated on.
 
     Raises:
@@ -88,6 +90,7 @@ def evaluate(
     named = policy
     if is_hub_id(policy) and not is_model(policy):
         policy = str(model_folder(policy, "--policy"))
+    check_key(policy, api_key_env)
     database = open_database(store_url, create=True)
     environment = EnvironmentConfig(id=env_id, options=dict(options or {}))
     shown = named if is_model(policy) else without_secrets(policy)
@@ -107,7 +110,9 @@ def evaluate(
         if is_model(policy):
             played = _with_engine(policy, environment, database, run, problems, settings)
         else:
-            played = asyncio.run(until_signal(_with_player(policy, shown, database, run, problems, seed, settings)))
+            played = asyncio.run(
+                until_signal(_with_player(policy, shown, database, run, problems, seed, settings, api_key_env))
+            )
     return summarize(shown, run, [environment], played, len(problems), monotonic() - began)
 
 
@@ -145,10 +150,17 @@ async def _can_be_played(policy: str, environment: EnvironmentConfig, timeouts: 
 
 
 async def _with_player(
-    policy: str, shown: str, database: Database, run: str, problems: list[Any], seed: int, settings: EvalSettings
+    policy: str,
+    shown: str,
+    database: Database,
+    run: str,
+    problems: list[Any],
+    seed: int,
+    settings: EvalSettings,
+    api_key_env: str,
 ) -> list[Any]:
     """Play the tasks without an engine; ``shown`` is the policy as it is stored, without secrets."""
-    players = TokenFreePlayers(policy, seed, settings)
+    players = TokenFreePlayers(policy, seed, settings, api_key_env)
     writer = Writer(database)
     store = RunStore(run, database, StoreClient(writer.run, database.blobs))
     runner = GroupRunner(store.client, players.create, settings.timeouts, {}, shown, players.source)

@@ -9,6 +9,7 @@ from ...agents.players.baselines import OraclePlayer, RandomPlayer
 from ...agents.players.openai import ChatPlayer, ChatServer
 from ...agents.rollout.player import Player
 from ...envs.runner.env_thread import EnvThread
+from ...errors import TurnwiseError
 from ...records import Group, Source, Trajectory
 from .settings import EvalSettings
 
@@ -18,16 +19,30 @@ def is_token_free(policy: str) -> bool:
     return policy in ("random", "oracle") or "://" in policy
 
 
+def check_key(policy: str, api_key_env: str) -> None:
+    """Check that a key is given for a server only.
+
+    Raises:
+        TurnwiseError: the policy is not a server.
+    """
+    if api_key_env and "://" not in policy:
+        raise TurnwiseError(f"`--api-key-env {api_key_env}` is for the URL of a server, and `--policy` is `{policy}`")
+
+
 class TokenFreePlayers:
     """Creates the players of one policy. ``close`` it in the event loop that played."""
 
-    def __init__(self, policy: str, seed: int, settings: EvalSettings) -> None:
-        """``policy`` must be ``is_token_free``; ``seed`` is that of the random policy."""
+    def __init__(self, policy: str, seed: int, settings: EvalSettings, api_key_env: str = "") -> None:
+        """``policy`` must be ``is_token_free``; ``seed`` is that of the random policy, ``api_key_env`` a server's.
+
+        Raises:
+            TurnwiseError: the server cannot be used.
+        """
         self._policy = policy
         self._seed = seed
         self._timeouts = settings.timeouts
         temperature = settings.rollout.temperature
-        self._server = ChatServer(policy, temperature, self._timeouts.turn_s) if "://" in policy else None
+        self._server = ChatServer(policy, temperature, self._timeouts.turn_s, api_key_env) if "://" in policy else None
 
     @property
     def source(self) -> Source:

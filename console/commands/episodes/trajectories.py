@@ -10,7 +10,7 @@ import typer
 
 from ....errors import TurnwiseError
 from ....records import SCORED_STATUSES, Purpose, Status, Step, Task, Trajectory
-from ...options import DEFAULT_STORE, After, Json, Limit, LogLevel, SandboxOptions, Store
+from ...options import DEFAULT_STORE, After, ApiKeyEnv, Json, Limit, LogLevel, SandboxOptions, Store
 from ...stores import open_store
 from ...terminal.output import (
     GUTTER,
@@ -184,6 +184,7 @@ def branch(
     temperature: Annotated[
         float | None, typer.Option("--temperature", min=0.01, help=f"Sampling temperature of a model. {RUN_DEFAULT} 1.")
     ] = None,
+    api_key_env: ApiKeyEnv = "",
     sandbox: SandboxOptions = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
@@ -198,7 +199,15 @@ def branch(
     choose_sandboxes(sandbox)
     with open_store(store) as database:
         result = play(
-            database, trajectory, at, policy, episodes=episodes, seed=seed, turns=turns, temperature=temperature
+            database,
+            trajectory,
+            at,
+            policy,
+            episodes=episodes,
+            seed=seed,
+            turns=turns,
+            temperature=temperature,
+            api_key_env=api_key_env,
         )
     failed = [one for one in result.episodes if one.status not in SCORED_STATUSES]
     if as_json:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from turnwise.agents.engine.completion import Completion
+from turnwise.agents.errors import EngineFailed
 from turnwise.agents.players.policy import policy_player
 from turnwise.agents.reexecution.replay import replay_stored
 from turnwise.agents.rollout.control import Branch, Close, Controller, Decision, Drop, GroupView
@@ -152,14 +153,14 @@ def test_a_failed_child_is_not_retried(tmp_path: Path, chat: Chat) -> None:
         class Fails(Sampler):
             async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
                 if session == failing:
-                    raise TimeoutError("the engine is slow")
+                    raise EngineFailed("the engine is slow")
                 return await super().generate(session, prompt, max_tokens, timeout_s)
 
         controller = Decides(lambda view: [Branch(0, 2)] if _at(view, 2) else [])
         of, client = group(site("find"), 1, LONG), Fails(chat.stop_tokens[0])
         parent, first, second = (await played(stage, chat, of, controller, client))[0]
         assert [one.status for one in (parent, first)] == [Status.TRUNCATED] * 2
-        assert (second.status, second.attempt, second.turns) == (Status.POLICY_ERROR, 0, 2)
+        assert (second.status, second.attempt, second.turns) == (Status.ENGINE_ERROR, 0, 2)
         assert len(load_trajectory(stage.database, failing).steps) == 2, "the shared turns"
 
     on_stage(tmp_path, scenario)

@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from turnwise.agents.errors import EngineFailed
 from turnwise.agents.rollout.control import LOSS_WEIGHT, Branch, Close, Decision, Drop, GroupView, Stop, Weigh
 from turnwise.agents.rollout.group_runner import env_key
 from turnwise.agents.rollout.running_group import RunningGroup
@@ -140,7 +141,7 @@ def test_a_stop_of_another_member_takes_effect_after_its_turn(tmp_path: Path) ->
 
 def test_a_dropped_member_is_cancelled_at_once_and_not_retried(tmp_path: Path) -> None:
     def choose(view: GroupView) -> Sequence[Decision]:
-        return [Drop(0, "it failed"), Drop(1, "it waits")] if view.latest.status is Status.POLICY_ERROR else []
+        return [Drop(0, "it failed"), Drop(1, "it waits")] if view.latest.status is Status.ENGINE_ERROR else []
 
     async def scenario(stage: Stage) -> None:
         waits = asyncio.Event()
@@ -149,14 +150,14 @@ def test_a_dropped_member_is_cancelled_at_once_and_not_retried(tmp_path: Path) -
             async def respond(_: str) -> str:
                 if trajectory.member == 0:
                     await waits.wait()
-                    raise TimeoutError("the engine is slow")
+                    raise EngineFailed("the engine is slow")
                 waits.set()
                 return await asyncio.get_running_loop().create_future()
 
             return respond
 
         failed, waiting = await stage.play(script, group(site(), 2), controller=Decides(choose))
-        assert (failed.status, failed.attempt) == (Status.POLICY_ERROR, 0)
+        assert (failed.status, failed.attempt) == (Status.ENGINE_ERROR, 0)
         assert (waiting.status, waiting.error) == (Status.CANCELLED, f"{DROPPED}: it waits")
         stored = load_trajectory(stage.database, "g-1")
         assert (stored.status, stored.error) == (Status.CANCELLED, f"{DROPPED}: it waits")

@@ -99,7 +99,7 @@ def test_a_failed_engine_is_a_status(tmp_path: Path) -> None:
         raise EngineFailed("engine 0 died")
 
     for one in ended(tmp_path, "", fail):
-        assert (one.status, one.error, one.steps) == (Status.POLICY_ERROR, "engine 0 died", ())
+        assert (one.status, one.error, one.steps) == (Status.ENGINE_ERROR, "engine 0 died", ())
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_the_error_names_a_silent_engine_and_its_state(tmp_path: Path) -> None:
 
         stage.player = PerAttempt()
         (outcome,) = await stage.play(lambda *_: always(""), group(site()), replace(QUICK, turn_s=0.2))
-        assert outcome.status is Status.POLICY_ERROR
+        assert outcome.status is Status.ENGINE_ERROR
         assert outcome.error.startswith("no answer from engine 0 within 0.2 s; it has not answered yet, with 0 other")
         await client.close()
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from turnwise.agents.errors import EngineFailed
 from turnwise.agents.rollout.group_runner import env_key
 from turnwise.envs.errors import EnvironmentFailed
 from turnwise.envs.runner.call_thread import abandoned_threads
@@ -40,7 +41,7 @@ def failing(attempts: int) -> Script:
         if trajectory.member == 0 and trajectory.attempt < attempts:
 
             async def fail(_: str) -> str:
-                raise TimeoutError("the engine is slow")
+                raise EngineFailed("the engine is slow")
 
             return fail
         return oracle(owner, trajectory)
@@ -56,10 +57,10 @@ def test_a_failed_member_is_retried_once(tmp_path: Path, attempts: int) -> None:
         assert [one.status for one in outcomes[1:]] == [Status.COMPLETED] * 2
         last = min(attempts, 1)
         assert outcomes[0].attempt == last
-        assert outcomes[0].status is (Status.POLICY_ERROR if attempts == 2 else Status.COMPLETED)
+        assert outcomes[0].status is (Status.ENGINE_ERROR if attempts == 2 else Status.COMPLETED)
         assert len(stage.players) == 3 + last
         if attempts:
-            assert load_trajectory(stage.database, "g-0").status is Status.POLICY_ERROR
+            assert load_trajectory(stage.database, "g-0").status is Status.ENGINE_ERROR
         with pytest.raises(NotFound):
             load_trajectory(stage.database, "g-0.2")
 
@@ -173,7 +174,7 @@ def test_a_retry_shares_the_timeout_of_its_member(tmp_path: Path) -> None:
                 if trajectory.attempt:
                     await asyncio.get_running_loop().create_future()
                 await asyncio.sleep(1.5)
-                raise TimeoutError("the engine is slow")
+                raise EngineFailed("the engine is slow")
 
             return respond
 
@@ -279,7 +280,7 @@ def test_a_cancelled_group_is_recorded_and_not_retried(tmp_path: Path, slow: boo
         with pytest.raises(asyncio.CancelledError):
             await playing
         stored = load_trajectory(stage.database, "g-0")
-        assert stored.status is (Status.POLICY_ERROR if slow else Status.CANCELLED)
+        assert stored.status is (Status.ENGINE_ERROR if slow else Status.CANCELLED)
         assert len(stage.players) == 1
         assert stage.players[0].closed
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from turnwise.agents.engine.completion import Completion
+from turnwise.agents.errors import EngineFailed
 from turnwise.agents.players.policy import policy_player
 from turnwise.agents.reexecution.replay import replay_stored
 from turnwise.agents.rollout.control import (
@@ -49,7 +50,7 @@ class Versioned(Sampler):
 
     async def generate(self, session: str, prompt: list[int], max_tokens: int, timeout_s: float) -> Completion:
         if session in self.failing:
-            raise TimeoutError("the engine is slow")
+            raise EngineFailed("the engine is slow")
         done = await super().generate(session, prompt, max_tokens, timeout_s)
         return done._replace(versions=[self.version] * len(done.tokens))
 
@@ -184,7 +185,7 @@ def test_a_failed_continuation_is_retried_with_a_reset(tmp_path: Path, chat: Cha
         (again,) = await play(group(site("find"), 1, LONG, "h"), None, {0: first.suspended})
         assert (again.trajectory, again.status, again.turns) == ("h-0.1", Status.TRUNCATED, 5)
         failed, retried = (load_trajectory(stage.database, name) for name in ("h-0", "h-0.1"))
-        assert (failed.status, len(failed.steps), failed.extras[CONTINUES]) == (Status.POLICY_ERROR, 2, "g-0")
+        assert (failed.status, len(failed.steps), failed.extras[CONTINUES]) == (Status.ENGINE_ERROR, 2, "g-0")
         assert CONTINUES not in retried.extras
         assert trained_tokens(stage, [again]) == sum(len(tokens) for _, tokens in play.client.requests["h-0.1"])
         accounts(stage)

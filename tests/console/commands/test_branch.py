@@ -99,5 +99,5 @@ def test_a_policy_that_does_not_answer_is_a_failure_with_its_cause(turnwise: Tur
     policy = "http://127.0.0.1:9/v1"
     ended = turnwise("trajectories", "branch", parent, "--at", "1", "--policy", policy, "--store", store)
     assert ended.code == 1
-    assert "policy_error" in ended.out
+    assert "engine_error" in ended.out
     assert "1 of 1 episodes failed: " in ended.err

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 from pydantic import ValidationError
+from turnwise.agents.errors import EngineFailed
 from turnwise.agents.rollout.control import Branch, Decision, Drop, GroupView, MemberView, Stop, TurnView
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat
@@ -44,7 +45,7 @@ def heavy_tailed() -> Script:
             if trajectory.member in (1, 4):
                 await asyncio.get_running_loop().create_future()
             if trajectory.member == 0 and not trajectory.attempt:
-                raise TimeoutError("the engine is slow")
+                raise EngineFailed("the engine is slow")
             return await oracle(owner, trajectory)(observation)
 
         return respond
@@ -97,7 +98,7 @@ def test_april_closes_a_group_of_heavy_tailed_episodes(tmp_path: Path) -> None:
         assert all(set(one.weights.tolist()) == {0.0, 1.0} for one in batch.samples), "they keep their weights"
         assert batch.groups == [of.id]
         with stage.database.read() as conn:
-            assert failure_counts(conn, "r") == {"policy_error": 1}
+            assert failure_counts(conn, "r") == {"engine_error": 1}
             assert failed_for_good(conn, "r") == []
             assert accounting(conn, "r") == {"submitted": 6, "accepted": 3, "filtered": 2, "failed": 1, "running": 0}
 

@@ -1,0 +1,103 @@
+"""The text in the body of a chat completion, or the reason why it holds none. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ...errors import PolicyFailed
+
+MAX_SHOWN_CHARS = 300
+"""Limit on a server's text in an error, in characters."""
+
+
+class NotACompletion(Exception):
+    """The body is not a chat completion at all: an HTML page, a stream, JSON of another shape."""
+
+
+def parse(body: bytes) -> Any:
+    """Return the JSON value of a body.
+
+    Raises:
+        NotACompletion: the body is not JSON.
+    """
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise NotACompletion(f"the response is not JSON: {shown(body)}") from None
+
+
+def completion_text(value: Any) -> str:
+    """Return the text of the first choice of a chat completion. An empty text is a text: an empty action.
+
+    Raises:
+        NotACompletion: the value is not a chat completion.
+        PolicyFailed: it has no text, only a refusal, tool calls, reasoning or nothing; the message contains
+            ``finish_reason``.
+    """
+    if not isinstance(value, Mapping) or not isinstance(value.get("choices"), list):
+        raise NotACompletion(f"the response is not a chat completion: {shown(json.dumps(value).encode())}")
+    if not value["choices"]:
+        raise PolicyFailed("the completion has no choices")
+    choice = value["choices"][0]
+    message = choice.get("message") if isinstance(choice, Mapping) else None
+    if not isinstance(message, Mapping):
+        raise PolicyFailed(f"the completion has no message: {shown(json.dumps(choice).encode())}")
+    text, called = _text(message.get("content")), bool(message.get("tool_calls") or message.get("function_call"))
+    if text is None or (called and not text):
+        ended = choice.get("finish_reason")
+        named = f"`finish_reason` {ended!r}" if isinstance(ended, str) else "no `finish_reason`"
+        raise PolicyFailed(f"the model returned no text ({named}): {_instead(message, called)}")
+    return text
+
+
+def _text(content: Any) -> str | None:
+    """Return the text of a message's content, of all its parts if it is a list; None if it holds no text."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        parts = [one.get("text") if isinstance(one, Mapping) else one for one in content if not _is_thought(one)]
+        texts = [one for one in parts if isinstance(one, str)]
+        return "".join(texts) if texts else None
+    return None
+
+
+def _is_thought(part: Any) -> bool:
+    """Return whether a part of a content is reasoning or a refusal, which is not the model's answer."""
+    return isinstance(part, Mapping) and part.get("type") in ("reasoning", "thinking", "refusal")
+
+
+def _instead(message: Mapping[str, Any], called: bool) -> str:
+    """Return a message's parts other than its text, in words."""
+    if isinstance(refusal := message.get("refusal"), str) and refusal:
+        return f"it refused: {shown(refusal.encode())}"
+    if called:
+        return "it called a tool, and the request offers none"
+    if message.get("reasoning_content") or message.get("reasoning"):
+        return "it returned reasoning only; raise the server's limit on tokens"
+    return f"`content` is {shown(json.dumps(message.get('content')).encode())}"
+
+
+def server_error(value: Any) -> tuple[str, str, str]:
+    """Return the message, the code and the type in the JSON of a server's error, empty where they are missing.
+
+    OpenAI and vLLM nest them in ``error``; TGI has a text there; FastAPI uses ``detail``; others ``message``.
+    """
+    if not isinstance(value, Mapping):
+        return "", "", ""
+    error = value.get("error")
+    if isinstance(error, Mapping):
+        return _words(error.get("message")), _words(error.get("code")), _words(error.get("type"))
+    message = error or value.get("message") or value.get("detail") or value.get("errors")
+    return _words(message), _words(value.get("code")), _words(value.get("error_type") or value.get("type"))
+
+
+def _words(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value)
+
+
+def shown(body: bytes) -> str:
+    """Return the beginning of a text of the server on one line."""
+    text = " ".join(body[: 8 * MAX_SHOWN_CHARS].decode(errors="replace").split())
+    return text if len(text) <= MAX_SHOWN_CHARS else text[: MAX_SHOWN_CHARS - 1] + "…"
