@@ -58,13 +58,16 @@ def is_success(verdict: bool | None, status: Status, total: float, min_return: f
     """Return whether an episode succeeded: the environment's verdict, or without one, whether a completed episode has
     a return of at least ``min_return``.
 
-    An environment gives its verdict at the end. A truncated episode without a verdict has not succeeded.
+    An environment gives its verdict at the end. A truncated episode without a verdict has not succeeded, and a failed
+    one has not, whatever the environment returned before.
 
     Args:
         verdict: ``Trajectory.success``.
         total: the return of the episode.
     """
-    return status is not Status.TRUNCATED and total >= min_return if verdict is None else verdict
+    if status not in SCORED_STATUSES:
+        return False
+    return status is Status.COMPLETED and total >= min_return if verdict is None else verdict
 
 
 class GroupState(StrEnum):

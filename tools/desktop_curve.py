@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select
-from turnwise.records import SCORED_STATUSES, Purpose
+from turnwise.rates import COUNTED_STATUSES
+from turnwise.records import Purpose, Status, is_success
 from turnwise.store.database import open_database
 from turnwise.store.schema import metric, trajectory
 
 TARGET = Path(__file__).parents[1] / "docs/images/desktop_curve.png"
 WINDOW = 300
-STATUSES = [status.value for status in SCORED_STATUSES]
+STATUSES = [status.value for status in COUNTED_STATUSES]
 SHIFT_MIN = 0.06
 """Distance of the points of different runs, which would cover one another."""
 
@@ -32,11 +33,15 @@ def curve(url: str) -> tuple[list[float], list[float], dict[str, dict[str, Any]]
     with closing(open_database(url)) as database, database.read() as conn:
         training = (trajectory.c.purpose == Purpose.TRAIN.value) & trajectory.c.status.in_(STATUSES)
         ended = trajectory.c.ended_at
-        rows = conn.execute(select(ended, trajectory.c.success).where(training).order_by(ended)).all()
+        rows = conn.execute(
+            select(ended, trajectory.c.status, trajectory.c.success, trajectory.c.reward)
+            .where(training)
+            .order_by(ended)
+        ).all()
         found = conn.execute(select(metric.c.data).where(metric.c.kind.startswith("evaluation "))).scalars()
         evaluations = [json.loads(one) if isinstance(one, str) else one for one in found]
     minutes = [(one.ended_at - rows[0].ended_at).total_seconds() / 60 for one in rows]
-    solved = [bool(one.success) for one in rows]
+    solved = [is_success(one.success, Status(one.status), one.reward) for one in rows]
     means = [sum(solved[end - WINDOW : end]) / WINDOW for end in range(WINDOW, len(solved) + 1)]
     return minutes[WINDOW - 1 :], means, {one["name"]: one for one in evaluations}
 

@@ -110,5 +110,7 @@ def _row(event: "UpdateDone") -> tuple[str, ...]:
 
 def _evaluated(event: "Evaluated") -> str:
     rates = "".join(f"  {one_line(str(name), 24)} {value:.2f}" for name, value in event.by_environment.items())
-    failed = f"  ({event.failed} episodes failed)" if event.failed else ""
-    return f"{one_line(event.name)}: success {event.success:.3f} [{event.low:.3f}, {event.high:.3f}]{rates}{failed}"
+    left_out = f"  ({event.failed} episodes failed and are left out)" if event.failed else ""
+    own = f"  ({event.failed_by_policy} ended as policy_error or timeout)" if event.failed_by_policy else ""
+    shown = f"{one_line(event.name)}: success {event.success:.3f} [{event.low:.3f}, {event.high:.3f}]"
+    return f"{shown}{rates}{left_out}{own}"

@@ -23,7 +23,7 @@ class BrokenWorld(TurnEnv):
         if self.fault == "reset" or (self.fault == "odd" and seed is not None and seed % 2):
             raise LookupError("no page at all")
         self.turn = 0
-        return "on", {}
+        return "odd" if seed is not None and seed % 2 else "even", {}
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
         self.turn += 1

@@ -1,14 +1,14 @@
 """Held-out tasks, and the result of playing them once each. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ...agents.rollout.group_runner import env_key, env_key_of
 from ...envs.tasks import make_task
+from ...rates import is_counted, success_rate
 from ...records import SCORED_STATUSES, Outcome, Task, is_success
 from ..config.sections import EnvironmentConfig
-from ..learner.batch_stats import success_rate
 from .intervals import wilson
 
 SEED = 1_000_003
@@ -24,14 +24,17 @@ class EvalResult:
     name: str
     run: str
     tasks: int
-    """Scored episodes."""
+    """Episodes that the rates count."""
     failed: int
-    """Episodes that failed because of their environment, an engine or a worker; no rate includes them."""
+    """Episodes that failed because of their environment, an engine or a worker; no rate counts them."""
+    failed_by_policy: int
+    """Counted episodes that ended as ``policy_error`` or ``timeout``; each is a failure in every rate."""
     success: float
     low: float
     high: float
     """Upper end of the 95 % Wilson interval; ``low`` is its lower end."""
     reward: float
+    """Mean over the counted episodes; a failed one has the reward that it had collected."""
     turns: float
     by_environment: dict[str, float] = field(default_factory=dict)
     """Success by environment of the mixture."""
@@ -78,25 +81,27 @@ def summarize(
     seconds: float,
 ) -> EvalResult:
     """Return the result of an evaluation of ``requested`` tasks from the ends of their episodes."""
-    good = [(task, outcome) for task, outcome in played if outcome.status in SCORED_STATUSES]
-    succeeded = [is_success(outcome.success, outcome.status, outcome.reward) for _, outcome in good]
-    low, high = wilson(sum(succeeded), len(succeeded))
+    counted = [(task, outcome) for task, outcome in played if is_counted(outcome.status)]
+    low, high = wilson(sum(is_success(one.success, one.status, one.reward) for _, one in counted), len(counted))
     by_environment = {}
     for environment, name_of in zip(environments, labels(environments), strict=True):
         key = env_key_of(environment.id, environment.options)
-        by_environment[name_of] = success_rate(
-            [won for (task, _), won in zip(good, succeeded, strict=True) if env_key(task) == key]
-        )
+        by_environment[name_of] = _rate(one for task, one in counted if env_key(task) == key)
     return EvalResult(
         name=name,
         run=run,
-        tasks=len(good),
-        failed=requested - len(good),
-        success=success_rate(succeeded),
+        tasks=len(counted),
+        failed=requested - len(counted),
+        failed_by_policy=sum(one.status not in SCORED_STATUSES for _, one in counted),
+        success=_rate(one for _, one in counted),
         low=low,
         high=high,
-        reward=sum(outcome.reward for _, outcome in good) / max(len(good), 1),
-        turns=sum(outcome.turns for _, outcome in good) / max(len(good), 1),
+        reward=sum(one.reward for _, one in counted) / max(len(counted), 1),
+        turns=sum(one.turns for _, one in counted) / max(len(counted), 1),
         by_environment=by_environment,
         seconds=seconds,
     )
+
+
+def _rate(outcomes: Iterable[Outcome]) -> float:
+    return success_rate((one.success, one.status, one.reward) for one in outcomes)

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from time import monotonic
 from uuid import uuid4
 
-from ...agents.rollout.group_runner import env_key
+from ...agents.rollout.group_runner import ENDS, env_key
 from ...errors import TurnwiseError
+from ...rates import is_counted
 from ...records import SCORED_STATUSES, Outcome, Task
 from ..cluster.actors import Cluster
 from ..context import RunContext
@@ -24,8 +25,8 @@ RETRY_PAUSES_S = (5.0, 15.0, 45.0, 135.0, 300.0, 600.0, 700.0)
 
 
 def last_failure(outcomes: Sequence[Outcome]) -> str:
-    """Return why the last episode without a score has none."""
-    errors = [one.error for one in outcomes if one.error and one.status not in SCORED_STATUSES]
+    """Return why the last episode that no rate counts failed."""
+    errors = [one.error for one in outcomes if one.error and not is_counted(one.status)]
     return errors[-1] if errors else "their workers were lost"
 
 
@@ -58,7 +59,7 @@ class Evaluator:
         tasks = held_out(self._config.environments, settings.tasks)
         played = await self._play(name, tasks)
         for pause in RETRY_PAUSES_S:
-            ended = [(task, one) for task, one in played if one.status in SCORED_STATUSES]
+            ended = [(task, one) for task, one in played if one.status in ENDS]
             known = [task for task, _ in ended]
             again = [task for task in tasks if task not in known and env_key(task) in self._worked]
             if len(again) <= MAX_FAILED_SHARE * len(tasks):
@@ -85,6 +86,7 @@ class Evaluator:
                 result.seconds,
                 result.tasks,
                 result.failed,
+                result.failed_by_policy,
             )
         )
         if result.failed > MAX_FAILED_SHARE * settings.tasks:

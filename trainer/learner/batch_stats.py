@@ -1,14 +1,14 @@
 """Compute the numbers stored with an update: the contribution of each trajectory, and the metrics of the batch."""
 
 from collections.abc import Collection, Mapping, Sequence
-from math import nan
 from statistics import fmean
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...records import SCORED_STATUSES, Group, Source, is_success
+from ...rates import success_rate
+from ...records import SCORED_STATUSES, Group, Source
 from ...store.operations import BatchItem
 from ..algorithms.losses.base import SOURCES
 from .batch import Batch
@@ -72,7 +72,9 @@ def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
     sources = np.concatenate([np.empty(0, np.int8), *(one.sample.sources[kept] for one, kept in trained)])
     authors = {SOURCES[index].value: int(count) for index, count in enumerate(np.bincount(sources)) if count}
     return {
-        "success": success_rate([is_success(one.success, one.status, one.reward) for one in members]),
+        "success": success_rate(
+            (one.success, one.status, one.reward) for group in groups for one in group.trajectories
+        ),
         "reward": fmean([one.reward for one in members]) if members else 0.0,
         "trajectories": len(members),
         "turns": len(steps),
@@ -92,8 +94,3 @@ def batch_metrics(groups: Sequence[Group], batch: Batch) -> dict[str, Any]:
         "replayed_fraction": authors.get(Source.REPLAY.value, 0) / max(len(sources), 1),
         "replayed_swept_fraction": batch.swept_replayed_tokens / max(batch.replayed_tokens, 1),
     }
-
-
-def success_rate(succeeded: Sequence[bool]) -> float:
-    """Return the share of episodes that succeeded; NaN without an episode."""
-    return sum(succeeded) / len(succeeded) if succeeded else nan

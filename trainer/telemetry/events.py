@@ -20,7 +20,7 @@ class UpdateDone:
     update: int
     version: int
     success: float
-    """Share of the batch's episodes that succeeded."""
+    """Share of the batch's episodes that succeeded, of those that a rate counts (``rates``)."""
     reward: float
     """Mean return of the batch's episodes."""
     horizon_turns: int
@@ -54,9 +54,11 @@ class Evaluated:
     """Success by environment of the mixture."""
     seconds: float
     tasks: int
-    """Scored episodes."""
+    """Episodes that the rates count."""
     failed: int
-    """Episodes that failed because of their environment, an engine or a worker; no rate includes them."""
+    """Episodes that failed because of their environment, an engine or a worker; no rate counts them."""
+    failed_by_policy: int = 0
+    """Counted episodes that ended as ``policy_error`` or ``timeout``."""
 
 
 Event = Note | UpdateDone | Evaluated

@@ -7,12 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 from sqlalchemy import event
 from sqlalchemy.pool import Pool
 from turnwise.store import queries
 from turnwise.store.database import open_database
+from turnwise.tests.agents.servers import Response, scripted
 from turnwise.tests.console.worlds import BROKEN
 
 from ..conftest import ENV, Turnwise
@@ -109,13 +111,40 @@ def test_failures_next_to_outcomes_are_reported_with_reason_and_command(turnwise
     assert ended.code == 0
     assert re.search(r"^failed +2$", ended.out, re.MULTILINE)
     message, command = ended.err.splitlines()
-    assert message.startswith("turnwise: 2 of 4 episodes failed: env_error 2; the first, ")
+    assert message.startswith(
+        "turnwise: 2 of 4 episodes failed and are left out of the rates: env_error 2; the first, "
+    )
     assert message.endswith("reset raised LookupError: no page at all")
     program, *arguments = command.split()
     assert program == "turnwise"
     assert len(turnwise(*arguments, "--ids").out.split()) == 4, "each was played twice"
     ended = turnwise(*evaluation, "--json")
     assert (ended.code, ended.err, json.loads(ended.out)["failed"]) == (0, "", 2)
+
+
+def test_a_policy_that_fails_where_it_would_lose_has_no_higher_rate(turnwise: Turnwise, store: str) -> None:
+    """Of four episodes the server wins two; it loses the others by an answer without text, or by too long a talk."""
+    null = {"choices": [{"message": {"content": None}, "finish_reason": "length"}]}
+    long = {"error": {"message": "This model's maximum context length is 64 tokens. However, your request has 70"}}
+    for status, lost, shown in ((200, null, 2), (400, long, 0), (422, {"error": "kann ich nicht"}, 2)):
+
+        def respond(number: int, body: dict[str, Any], status: int = status, lost: Any = lost) -> Response:
+            odd = "odd" in body["messages"][0]["content"]
+            first = len(body["messages"]) == 1
+            won = {"choices": [{"message": {"content": "go"}, "finish_reason": "stop"}]}
+            return (status, {}, json.dumps(lost).encode()) if odd and not first else (200, {}, json.dumps(won).encode())
+
+        with scripted(respond) as url:
+            policy = ["eval", "--policy", url, "--env", BROKEN, "--option", "fault=none", "--tasks", "4"]
+            ended = turnwise(*policy, "--json", "--store", store)
+            found = json.loads(ended.out)
+            assert (found["success"], found["tasks"], found["failed"]) == (0.5, 4, 0)
+            assert found["failed_by_policy"] == shown
+            text = turnwise(*policy, "--store", store)
+        assert re.search(r"^success +50\.0%", text.out, re.MULTILINE)
+        counted = "turnwise: 2 of 4 episodes count as failures of the policy: policy_error 2; the first, "
+        assert text.err.startswith(counted) is bool(shown)
+        assert ("`finish_reason` 'length'" in text.err) is (lost is null)
 
 
 def test_the_command_that_lists_failures_omits_the_default_store(

@@ -1,11 +1,14 @@
 """An evaluation labels the environments of its mixture, and counts successes by verdict, or without one by return."""
 
+from math import isnan
 from typing import Any
 
 import pytest
+from turnwise.rates import is_counted, success_rate
 from turnwise.records import Outcome, Status
 from turnwise.trainer.config.sections import EnvironmentConfig
 from turnwise.trainer.evaluation.heldout import held_out, labels, summarize
+from turnwise.trainer.evaluation.intervals import wilson
 
 SITE, TINY = "turnwise/TextSite-v0", "turnwise/TinyWeb-v0"
 
@@ -62,3 +65,35 @@ def test_truncated_episodes_without_a_verdict_are_failures() -> None:
     assert (result.success, result.by_environment) == (0.0, {"find": 0.0, "open": 0.0})
     assert (result.tasks, result.failed) == (4, 0)
     assert 0.0 <= result.low < result.high < 1.0
+
+
+def test_failures_of_the_policy_are_counted_and_those_of_the_world_left_out() -> None:
+    """8 episodes: 2 of 5 counted ones are successes; a failure has no success, whatever the environment said before."""
+    ends: list[tuple[Status, bool | None, float]] = [
+        (Status.COMPLETED, True, 1.0),
+        (Status.TRUNCATED, True, 1.0),
+        (Status.TRUNCATED, None, 0.0),
+        (Status.POLICY_ERROR, True, 0.5),
+        (Status.TIMEOUT, None, 0.0),
+        (Status.ENV_ERROR, True, 9.0),
+        (Status.ENGINE_ERROR, None, 9.0),
+        (Status.CANCELLED, False, 9.0),
+    ]
+    mixture = [EnvironmentConfig(id=SITE)]
+    played = [
+        (task, Outcome(f"t{index}", 0, 0, status, reward, success, 4, 8, "why"))
+        for index, (task, (status, success, reward)) in enumerate(zip(held_out(mixture, 8), ends, strict=True))
+    ]
+    result = summarize("after", "r", mixture, played, 9, 1.0)
+    assert (result.success, result.by_environment) == (0.4, {SITE: 0.4})
+    assert (result.tasks, result.failed, result.failed_by_policy) == (5, 4, 2), "one had no outcome at all"
+    assert (result.reward, result.turns) == (0.5, 4.0)
+    assert (result.low, result.high) == wilson(2, 5)
+
+
+def test_a_rate_decides_about_every_status() -> None:
+    counted = {Status.COMPLETED, Status.TRUNCATED, Status.POLICY_ERROR, Status.TIMEOUT}
+    left_out = {Status.RUNNING, Status.ENV_ERROR, Status.ENGINE_ERROR, Status.CANCELLED}
+    assert counted | left_out == set(Status)
+    assert {status for status in Status if is_counted(status)} == counted
+    assert isnan(success_rate((True, status, 1.0) for status in left_out))
