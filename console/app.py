@@ -8,6 +8,7 @@ import threading
 from typing import NoReturn
 
 from ..process.children import descendants, end_descendants, end_pools, isolate_signals
+from ..process.output import stderr, stdout
 from ..trainer.shutdown import SHUTDOWN
 
 RECORDED_COMMANDS = (["train"], ["eval"], ["runs", "fork"], ["trajectories", "branch"])
@@ -46,7 +47,7 @@ def _exit(code: str | int | None) -> NoReturn:
     if descendants() or any(not one.daemon for one in threading.enumerate() if one is not threading.main_thread()):
         atexit._run_exitfuncs()  # closes the sandboxes of this process, and Ray
         end_descendants()
-        for stream in (sys.stdout, sys.stderr):
+        for stream in (stdout(), stderr(), sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, AttributeError):
                 stream.flush()
         os._exit(code if isinstance(code, int) else int(code is not None))

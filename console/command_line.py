@@ -9,13 +9,16 @@ Any other exception is a bug and prints its traceback.
 """
 
 import sys
-from typing import Annotated
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Annotated, Any
 
 import typer
 
 from .. import __version__
 from ..errors import TurnwiseError
 from ..logs import set_level
+from ..process.output import claim_output, stderr
 from .commands import db, doctor, envs, evaluate, logs, model, plan, runs, sandbox, train
 from .commands.episodes import exchange, lineage, replay, score, trajectories
 from .terminal.sanitize import indented
@@ -66,18 +69,42 @@ def root(
     """Train language-model agents by reinforcement learning in real multi-turn environments."""
 
 
+def _leaves(command: Any) -> Iterator[Any]:
+    """Yield the commands that are not groups of commands."""
+    if isinstance(command, typer.core.TyperGroup):
+        for one in command.commands.values():
+            yield from _leaves(one)
+    else:
+        yield command
+
+
+def _claiming(run: Callable[..., Any] | None) -> Callable[..., Any]:
+    """Return a command that claims stdout first: the text of ``--help`` needs none of this."""
+    assert run is not None  # noqa: S101
+
+    @wraps(run)
+    def claiming(*arguments: Any, **options: Any) -> Any:
+        claim_output()
+        return run(*arguments, **options)
+
+    return claiming
+
+
 def main() -> None:
     """Run the command line; a ``TurnwiseError`` becomes one message and exit 2."""
     set_level("info")
+    command = typer.main.get_command(app)
+    for one in _leaves(command):
+        one.callback = _claiming(one.callback)
     try:
-        app()
+        command()
     except TurnwiseError as error:
-        sys.stderr.write(f"turnwise: {indented(str(error))}\n")
+        stderr().write(f"turnwise: {indented(str(error))}\n")
         sys.exit(2)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in OPTIONAL_PACKAGES:
             raise
-        sys.stderr.write(
+        stderr().write(
             f"turnwise: this command needs {error.name}, which is not installed: run `make install` "
             'or `pip install "turnwise[cpu]"` (`[gpu]` on a machine with a GPU)\n'
         )

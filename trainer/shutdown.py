@@ -21,13 +21,13 @@ import logging
 import os
 import select
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import NoReturn
 
 from ..process.children import end_descendants, signals_isolated
+from ..process.output import discard_output, stderr, stdout
 
 LOG = logging.getLogger(__name__)
 
@@ -173,7 +173,7 @@ class Shutdown:
         """End the process with 128 plus the signal's number; return if there was no signal."""
         if not self._code:
             return
-        for stream in (sys.stdout, sys.stderr):
+        for stream in (stdout(), stderr()):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
         self._exit(self._code, "stopped", self.reason)
@@ -225,9 +225,7 @@ class Shutdown:
 
     def _exit(self, code: int, status: str, error: str) -> NoReturn:
         """Record, kill, exit. Output is discarded, since every process that loses its peer now would print errors."""
-        silent = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silent, 1)
-        os.dup2(silent, 2)
+        discard_output()
         recording = threading.Thread(target=self._record, args=(status, error), daemon=True)
         recording.start()
         recording.join(RECORD_TIMEOUT_S)
@@ -263,5 +261,5 @@ def _next_signal(pipe: int, timeout_s: float | None) -> int:
 
 def _print(line: str) -> None:
     with contextlib.suppress(OSError, ValueError, RuntimeError):  # RuntimeError: a signal interrupted another write
-        sys.stderr.write(f"{line}\n")
-        sys.stderr.flush()
+        stderr().write(f"{line}\n")
+        stderr().flush()

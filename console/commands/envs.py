@@ -12,7 +12,7 @@ import typer
 from ...errors import TurnwiseError
 from ...records import Split
 from ..options import Json, SandboxOptions
-from ..terminal.output import console, jsonable, print_json, print_lines, print_table, print_text
+from ..terminal.output import console, echo, jsonable, print_json, print_lines, print_table, print_text
 
 if TYPE_CHECKING:
     from ...envs.spaces import Png
@@ -89,7 +89,7 @@ def check(env_id: EnvId, option: EnvOptions = None, sandbox: SandboxOptions = No
 
     def print_heading(name: str) -> None:
         if not as_json:
-            typer.echo(heading(name), nl=False)
+            echo(heading(name), end="")
 
     def print_finding(finding: Finding) -> None:
         if not as_json:
@@ -130,7 +130,7 @@ def new(
 
     root = scaffold(name, folder)
     where = root if root.is_absolute() else f"./{root}"
-    typer.echo(f"created {where}; next: `pip install {where}`, then `turnwise envs check {env_id(name)}`")
+    echo(f"created {where}; next: `pip install {where}`, then `turnwise envs check {env_id(name)}`")
 
 
 def play_episode(env_id: str, *, seed: int, split: str, options: dict[str, Any]) -> None:
@@ -175,8 +175,7 @@ def _lines() -> Iterator[str]:
     """Yield the lines of stdin; print a prompt if stdin is a terminal."""
     while True:
         if sys.stdin.isatty():
-            sys.stdout.write("> ")
-            sys.stdout.flush()
+            echo("> ", end="")
         line = sys.stdin.readline()
         if not line:
             return

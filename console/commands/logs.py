@@ -12,7 +12,7 @@ from ...errors import TurnwiseError
 from ...logs import LEVELS, Level, files, parse
 from ..options import DEFAULT_STORE, Json, Store
 from ..stores import open_store
-from ..terminal.output import GUTTER, print_json
+from ..terminal.output import GUTTER, echo, print_json
 from ..terminal.sanitize import indented, one_line
 
 FOLLOW_INTERVAL_S = 0.5
@@ -47,7 +47,7 @@ def logs(
             "cluster"
         )
     if paths:
-        print_json([str(path) for path in found]) if as_json else typer.echo("\n".join(map(str, found)))
+        print_json([str(path) for path in found]) if as_json else echo("\n".join(map(str, found)))
         return
 
     def wanted(record: Record) -> bool:
@@ -117,7 +117,7 @@ def _print(records: Iterable[Record], as_json: bool) -> None:
         if as_json:
             print_json(record, indent=None)
         else:
-            typer.echo(_line(record))
+            echo(_line(record))
 
 
 def _line(record: Record) -> str:

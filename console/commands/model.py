@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from ...errors import TurnwiseError
+from ..terminal.output import echo
 
 app = typer.Typer(help="Initial models, and merged adapters.", no_args_is_help=True)
 
@@ -64,7 +65,7 @@ def new(
         )
     except (ValueError, FileExistsError) as error:
         raise InvalidModelOptions(str(error)) from error
-    typer.echo(f"{path}: {arch}, {layers} layers of {hidden}, {len(set(words))} words")
+    echo(f"{path}: {arch}, {layers} layers of {hidden}, {len(set(words))} words")
 
 
 @app.command()
@@ -78,4 +79,4 @@ def merge(
     from ...trainer.learner.model.merge import merge_adapter
 
     merge_adapter(checkpoint, path)
-    typer.echo(f"{path}: `{checkpoint}` merged, in float32")
+    echo(f"{path}: `{checkpoint}` merged, in float32")

@@ -10,7 +10,7 @@ from ...errors import TurnwiseError
 from ...records import GroupState
 from ..options import DEFAULT_STORE, After, Json, Limit, LogLevel, Overrides, Store
 from ..stores import open_store
-from ..terminal.output import ago, empty_message, format_value, print_fields, print_json, print_table
+from ..terminal.output import ago, echo, empty_message, format_value, print_fields, print_json, print_table
 from ..terminal.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -95,11 +95,9 @@ def stop(run: Run, store: Store = DEFAULT_STORE) -> None:
         with database.transaction() as tx:
             operations.request_stop(tx, run=run)
     if status == "interrupted":
-        typer.echo(
-            f"requested run {run} to stop, but its driver may be gone; the same `turnwise train` resumes the run"
-        )
+        echo(f"requested run {run} to stop, but its driver may be gone; the same `turnwise train` resumes the run")
     else:
-        typer.echo(f"requested run {run} to stop; the run stops after its current update")
+        echo(f"requested run {run} to stop; the run stops after its current update")
 
 
 @app.command()
@@ -143,7 +141,7 @@ def retrain_run(
 
     def shown(one: "RepeatedUpdate") -> None:
         verdict = f"equal  {one.hash[:16]}" if one.matches else f"differs: {one.hash}, stored {one.stored_hash}"
-        typer.echo(f"update {one.update}  version {one.version}  {verdict}")
+        echo(f"update {one.update}  version {one.version}  {verdict}")
 
     with open_store(store) as database:
         result = retrain(database, run, last=last, report=(lambda one: None) if as_json else shown)
@@ -153,9 +151,9 @@ def retrain_run(
         found = {"run": run, "start": result.start, "total": result.total, "equal": equal}
         print_json({**found, "first_difference": first, "weights_hash": result.updates[-1].hash})
     else:
-        typer.echo(f"{equal} of {result.total} updates are equal, bit for bit, from update {result.start + 1} on")
+        echo(f"{equal} of {result.total} updates are equal, bit for bit, from update {result.start + 1} on")
         for note in first.notes if first else ():
-            typer.echo(f"note: {note}")
+            echo(f"note: {note}")
     if first is not None:
         raise typer.Exit(1)
 

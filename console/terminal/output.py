@@ -7,7 +7,6 @@ records become objects.
 import dataclasses
 import json
 import math
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
@@ -17,6 +16,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from ...process.output import stderr as errors
+from ...process.output import stdout
 from .sanitize import cell, indented, one_line, sanitize, wrapped
 
 PIPED_WIDTH = 240
@@ -27,7 +28,13 @@ GUTTER = "| "
 
 def console(*, stderr: bool = False) -> Console:
     """Return a console without markup, emoji codes and automatic highlighting."""
-    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    return Console(file=errors() if stderr else stdout(), markup=False, emoji=False, highlight=False)
+
+
+def echo(text: str, *, end: str = "\n") -> None:
+    """Print a text on stdout as it is."""
+    stdout().write(text + end)
+    stdout().flush()
 
 
 def print_text(text: str, gutter: str = GUTTER, *, start: int = 0, out: Console | None = None) -> None:
@@ -73,8 +80,7 @@ def jsonable(value: Any) -> Any:
 
 def print_json(value: Any, *, indent: int | None = 2) -> None:
     """Print one JSON document on stdout, on one line if ``indent`` is None. JSON escapes control characters."""
-    sys.stdout.write(json.dumps(jsonable(value), indent=indent, ensure_ascii=True, allow_nan=False) + "\n")
-    sys.stdout.flush()
+    echo(json.dumps(jsonable(value), indent=indent, ensure_ascii=True, allow_nan=False))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:

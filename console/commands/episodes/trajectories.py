@@ -16,6 +16,7 @@ from ...terminal.output import (
     GUTTER,
     ago,
     console,
+    echo,
     empty_message,
     jsonable,
     print_fields,
@@ -93,7 +94,7 @@ def list_trajectories(
         return
     if ids:
         for row in rows:
-            typer.echo(row["id"])
+            echo(row["id"])
         return
     now = datetime.now(UTC)
     columns = {"id": "id", "status": "status", "success": "success", "reward": "reward"}
