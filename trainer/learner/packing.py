@@ -93,9 +93,8 @@ def pack_minibatch(
         idle = pack([min(samples, key=lambda one: len(one.sample.tokens))], device)
     micro_batches = [pack([samples[index] for index in part], device, indices=part, groups=groups) for part in parts]
     counts = [len(trained_tokens(one)) for one in samples]
-    weight = sum(float(one.weights[1:].sum(dtype=np.float64)) for one in samples)
     trained_groups = {one.group for one, count in zip(samples, counts, strict=True) if count}
-    totals = Totals(weight, sum(count > 0 for count in counts), len(trained_groups))
+    totals = Totals(sum(counts), sum(count > 0 for count in counts), len(trained_groups))
     lengths = torch.as_tensor(counts, dtype=torch.int64, device=device)
     return Minibatch(micro_batches, parts, idle, lengths, totals)
 

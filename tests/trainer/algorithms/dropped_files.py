@@ -129,7 +129,7 @@ CONTENT: Mapping[str, tuple[str, str]] = {
     def __call__(self, batch):
         self._calls += 1
         values = batch.weights * batch.advantages * batch.logprobs
-        return LossOutput(-values.sum() / batch.totals.weight, {"dropped": Metric(batch.proximal == batch.behavior)})
+        return LossOutput(-values.sum() / batch.totals.tokens, {"dropped": Metric(batch.proximal == batch.behavior)})
 """,
     ),
     "proximal": (

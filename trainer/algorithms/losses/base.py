@@ -33,10 +33,10 @@ class Need(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over the whole optimizer step, before any rejection by the loss."""
+    """Counts over the whole optimizer step, before any rejection by the loss."""
 
-    weight: float
-    """Sum of the token weights."""
+    tokens: int
+    """Tokens with a weight, which may be any number above 0."""
     sequences: int
     """Sequences with a trained token."""
     groups: int

@@ -6,7 +6,8 @@ proximal/behavior, which is capped. The denominator counts the tokens before any
 raises the weight of the others.
 
 Options change the parts that the papers of the field vary: the aggregation over tokens (``_aggregation``), an entropy
-bonus, and a penalty on the KL divergence from a reference policy.
+bonus, and a penalty on the KL divergence from a reference policy (``_reference_kl``). The penalty is weighted by
+min(proximal/behavior, cap), since its estimators are those of tokens that the updated policy samples.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pydantic import Field
 
 from ....records import Source
 from ._aggregation import Aggregation, aggregate
+from ._reference_kl import KLEstimator, loss_penalty, reward_penalty
 from .base import LossOutput, Metric, Need, PolicyLoss, TokenBatch, k3
 
 if TYPE_CHECKING:
@@ -53,6 +55,9 @@ class DecoupledPPO(PolicyLoss):
     """Coefficient of the entropy bonus."""
     reference_kl_coef: float = Field(0.0, ge=0)
     """Coefficient of the KL divergence from the reference policy (``model.reference``)."""
+    kl_estimator: KLEstimator = "k2"
+    """The estimate of that divergence per token: ``k1`` in the reward, ``k2`` or ``k3`` in the loss. ``k1`` and ``k2``
+    have the gradient of KL(current || reference), ``k3`` (GRPO) that of KL(reference || current)."""
     aggregation: Aggregation = "token_mean"
     """The denominator: ``token_mean``, ``sequence_mean`` (GRPO), or ``constant`` (Dr. GRPO)."""
     max_tokens: int = Field(1024, ge=1)
@@ -77,7 +82,10 @@ class DecoupledPPO(PolicyLoss):
         ratio = self.log_ratio(batch).exp()
         correction = importance_weight(batch.proximal, batch.behavior, self.is_cap, self.is_mode)
         low, high = self.clip_range(batch)
-        values = correction * clipped_surrogate(ratio, batch.advantages, low, high)
+        advantages = batch.advantages
+        if self.reference_kl_coef:
+            advantages = advantages - self.reference_kl_coef * reward_penalty(batch, self.kl_estimator)
+        values = correction * clipped_surrogate(ratio, advantages, low, high)
         trained = batch.weights > 0
         metrics = {
             "entropy": Metric(batch.entropy[trained]),
@@ -88,7 +96,7 @@ class DecoupledPPO(PolicyLoss):
         if self.entropy_coef:
             values = values - self.entropy_coef * batch.entropy
         if self.reference_kl_coef:
-            divergence = k3(batch.reference - batch.logprobs)
-            values = values + self.reference_kl_coef * divergence
-            metrics["reference_kl"] = Metric(divergence[trained])
+            truncated = importance_weight(batch.proximal, batch.behavior, self.is_cap, "truncate")
+            values = values + self.reference_kl_coef * truncated * loss_penalty(batch, self.kl_estimator)
+            metrics["reference_kl"] = Metric((truncated * k3(batch.reference - batch.logprobs))[trained])
         return LossOutput(aggregate(batch, values, self.aggregation, self.max_tokens), metrics)

@@ -4,8 +4,12 @@ The ratio of sequence ``y_i`` is the geometric mean of its token ratios, ``s_i =
 (equation 7), and the objective is the mean over sequences of ``min(s_i A_i, clip(s_i) A_i)`` (equation 5). The ratio is
 much closer to 1 than a token's, hence the narrow clip range, which is that of the paper's section 5.1.
 
-The importance weight proximal/behavior stays one per token, as in decoupled PPO. With an advantage per turn, each token
-contributes ``min(s_i A_it, clip(s_i) A_it)`` to the mean of its sequence.
+With an advantage per turn, the gradient of ``s_i`` would spread the mean advantage of the sequence over all its tokens.
+The ratio of a token is therefore that of GSPO-token (section 4.3), ``s_it = sg(s_i) p_it / sg(p_it)`` with ``p_it`` the
+token's probability and ``sg`` without gradient: its value is ``s_i``, and each token is moved by its own advantage.
+Where all tokens of a sequence have the same advantage and importance weight, both forms have the same gradient.
+
+The importance weight proximal/behavior stays one per token, as in decoupled PPO.
 """
 
 from __future__ import annotations
@@ -33,5 +37,6 @@ class GSPO(DecoupledPPO):
     """The denominator: ``token_mean``, ``sequence_mean`` (the paper's), or ``constant`` (Dr. GRPO)."""
 
     def log_ratio(self, batch: TokenBatch) -> Tensor:
-        """Return at each token the mean log-ratio of its sequence. Shape (tokens,)."""
-        return batch.sequence_mean(super().log_ratio(batch))
+        """Return at each token the mean log-ratio of its sequence, with the gradient of the token's own. (tokens,)."""
+        own = super().log_ratio(batch)
+        return batch.sequence_mean(own).detach() + own - own.detach()

@@ -16,11 +16,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 from pydantic import Field, PrivateAttr
 
 from ....records import Source
 from ..groups import TrainSample
-from ._aggregation import MIN_WEIGHT
 from .base import SOURCES, LossOutput, Metric, TokenBatch, Totals
 from .decoupled_ppo import DecoupledPPO
 
@@ -43,28 +43,28 @@ class HPT(DecoupledPPO):
     """Per sequence of the optimizer step, whether its task is trained on by RL."""
     _unsolved: list[bool] = PrivateAttr(default_factory=list)
     """Per sequence of the optimizer step, whether its task is trained on by SFT."""
-    _rl: Totals = PrivateAttr(Totals(0.0, 0, 0))
+    _rl: Totals = PrivateAttr(Totals(0, 0, 0))
     """Totals of the tokens that are trained on by RL."""
-    _sft_weight: float = PrivateAttr(0.0)
-    """Sum of the weights of the tokens that are trained on by SFT."""
+    _sft_tokens: int = PrivateAttr(0)
+    """Tokens that are trained on by SFT."""
 
     def prepare(self, samples: Sequence[TrainSample]) -> None:
         """Decide the side of each sample, and sum both sides over the optimizer step."""
         self._solved = [one.task_success > self.gamma for one in samples]
         self._unsolved = [one.task_success <= self.gamma for one in samples]
         rewarded = [one for one, solved in zip(samples, self._solved, strict=True) if solved]
-        weights = [_weight(one, Source.POLICY) for one in rewarded]
-        groups = {one.group for one, weight in zip(rewarded, weights, strict=True) if weight}
-        self._rl = Totals(sum(weights), sum(weight > 0 for weight in weights), len(groups))
+        counts = [_tokens(one, Source.POLICY) for one in rewarded]
+        groups = {one.group for one, count in zip(rewarded, counts, strict=True) if count}
+        self._rl = Totals(sum(counts), sum(count > 0 for count in counts), len(groups))
         taught = (one for one, unsolved in zip(samples, self._unsolved, strict=True) if unsolved)
-        self._sft_weight = sum(_weight(one, Source.EXPERT) for one in taught)
+        self._sft_tokens = sum(_tokens(one, Source.EXPERT) for one in taught)
 
     def __call__(self, batch: TokenBatch) -> LossOutput:
         """Return the sum of both terms, each over its own denominator, and metrics."""
         rl_weights = batch.weights * self._kept(self._solved, batch) * batch.from_source(Source.POLICY)
         sft_weights = batch.weights * self._kept(self._unsolved, batch) * batch.from_source(Source.EXPERT)
         rl = super().__call__(replace(batch, weights=rl_weights, totals=self._rl))
-        sft = -(sft_weights * batch.logprobs).sum() / max(self._sft_weight, MIN_WEIGHT)
+        sft = -(sft_weights * batch.logprobs).sum() / max(self._sft_tokens, 1)
         taught = sft_weights > 0
         metrics = {
             "nll": Metric(-batch.logprobs[taught]),
@@ -77,6 +77,7 @@ class HPT(DecoupledPPO):
         return batch.weights.new_tensor(sides)[batch.sequence]
 
 
-def _weight(sample: TrainSample, source: Source) -> float:
-    """Return the sum of the weights of a sample's tokens of this source; a first token is never trained on."""
-    return float(sample.weights[1:][sample.sample.sources[1:] == SOURCES.index(source)].sum())
+def _tokens(sample: TrainSample, source: Source) -> int:
+    """Return the number of a sample's trained tokens of this source; a first token is never trained on."""
+    here = sample.sample.sources[1:] == SOURCES.index(source)
+    return int(np.count_nonzero(sample.weights[1:][here]))

@@ -41,6 +41,6 @@ def token_batch(
         source=zeros,
         staleness=zeros,
         lengths=lengths,
-        totals=Totals(float(weight.sum()), len(lengths), 1),
+        totals=Totals(int((weight > 0).sum()), len(lengths), 1),
         needed=needed or {Need.ENTROPY: zeros.double(), Need.ENTROPY_GRADIENT: zeros.double()},
     )

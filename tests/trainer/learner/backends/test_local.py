@@ -43,7 +43,7 @@ class Recording(PolicyLoss):
 
     def __call__(self, batch: TokenBatch) -> LossOutput:
         self._batches.append(batch)
-        loss = -(batch.weights * batch.advantages * batch.logprobs).sum() / batch.totals.weight
+        loss = -(batch.weights * batch.advantages * batch.logprobs).sum() / batch.totals.tokens
         return LossOutput(loss, {"tokens_seen": Metric(batch.weights, "sum")})
 
     def lr_scale(self, metrics: Mapping[str, float]) -> float:
@@ -82,7 +82,7 @@ def test_indices_and_totals_are_those_of_the_whole_optimizer_step(model: Path) -
     tokens = [int(mask.sum()) for mask in trained]
     for batch in loss._batches:
         assert batch.lengths.tolist() == tokens
-        assert (batch.totals.weight, batch.totals.sequences, batch.totals.groups) == (sum(tokens), 8, 4)
+        assert (batch.totals.tokens, batch.totals.sequences, batch.totals.groups) == (sum(tokens), 8, 4)
     assert metrics["tokens_seen"] == metrics["tokens"] == sum(tokens)
 
 
@@ -145,8 +145,9 @@ def test_the_reference_policy_is_frozen_and_loaded_only_if_needed(model: Path, t
     whole = pack(SAMPLES)
     reference = one.compute_logprobs(whole)
     for update in range(3):
-        log_ratio = reference - one.compute_logprobs(whole)
-        expected = float((log_ratio.exp() - 1 - log_ratio).mean())
+        current = one.compute_logprobs(whole)
+        log_ratio, weights = reference - current, (current - whole.behavior_logprobs).exp().clamp(max=loss.is_cap)
+        expected = float((weights * (log_ratio.exp() - 1 - log_ratio)).mean())
         metrics = one.update(SAMPLES, 0.0, update, Random(0))
         assert metrics["reference_kl"] == pytest.approx(expected, rel=1e-3, abs=1e-6)
     assert expected > 1e-3

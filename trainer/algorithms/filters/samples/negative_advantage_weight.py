@@ -1,6 +1,7 @@
 """Learn less from failure than from success.
 
-Source: ours.
+Source: ours. The weight lowers the share of these tokens in the sum of the loss; the denominator counts them as before,
+so the share of the others does not rise.
 """
 
 from collections.abc import Sequence
@@ -20,8 +21,9 @@ class NegativeAdvantageWeight(SampleFilter):
     All terms of the loss at these tokens get the weight, an entropy bonus and a KL penalty too.
     """
 
-    weight: float = Field(0.5, ge=0)
-    """Factor of the weight of tokens with a negative advantage."""
+    weight: float = Field(0.5, gt=0)
+    """Factor of the weight of tokens with a negative advantage; above 0, since a token of weight 0 would leave the
+    denominator."""
 
     def __call__(self, batch: Sequence[TrainSample], rng: Random) -> list[TrainSample]:
         """Return the batch with the new weights."""
