@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection, select
 from turnwise.records import Source
 from turnwise.store.content.stored_turns import messages_of
-from turnwise.store.schema import step
+from turnwise.store.schema import step, train_batch
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,14 @@ def patched(conn: Connection) -> int:
     return sum(message.source is Source.PATCH for row in rows for message in messages_of(row, {}))
 
 
+def clipped(conn: Connection) -> int:
+    """Return the number of updates in which a ratio was clipped."""
+    return sum(one["clip_fraction"] > 0 for one in conn.execute(select(train_batch.c.metrics)).scalars())
+
+
 METHODS: dict[str, Method] = {
-    "gspo": Method(('preset="gspo"',), (*LOSS, "clip_fraction")),
+    "gspo": Method(('preset="gspo"',), (*LOSS, "clip_fraction"), effect=clipped),
+    "grpo": Method(('preset="grpo"',), (*LOSS, "reference_kl")),
     "dr_grpo": Method(('preset="dr_grpo"',), (*LOSS, "clip_fraction")),
     "reference_kl": Method(("loss.reference_kl_coef=0.01",), (*LOSS, "reference_kl")),
     "vcpo": Method(('loss.name="vcpo"',), (*LOSS, "lr_scale", "sequence_weight", "sequence_weight_square")),

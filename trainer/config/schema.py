@@ -60,7 +60,7 @@ MATHEMATICS: dict[str, Any] = {
 }
 """The keys outside the slots that change the mathematics of a run, as pydantic's ``include``. ``digest`` hashes these
 and the slots. Length, timeouts, parallelism, evaluation, checkpoints and trackers are not among them."""
-MATHEMATICS_REVISION = 2
+MATHEMATICS_REVISION = 3
 """Part of ``digest``. Raise it when the default or the meaning of a key that ``digest`` hashes changes."""
 
 

@@ -7,7 +7,6 @@ from turnwise.tests.trainer.algorithms.losses.token_batches import token_batch
 from turnwise.trainer.algorithms.losses._aggregation import Aggregation, aggregate
 from turnwise.trainer.algorithms.losses.base import SOURCES
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
-from turnwise.trainer.config.loading import parse_config
 
 VALUES = [8.0, 1.0, 2.0, 3.0]
 WEIGHTS = [1.0, 1.0, 0.5, 1.0]
@@ -37,10 +36,3 @@ def test_tokens_are_found_by_their_source() -> None:
     assert SOURCES[0] is Source.POLICY
     assert BATCH.from_source(Source.POLICY).all()
     assert not BATCH.from_source(Source.EXPERT).any()
-
-
-def test_dr_grpo_is_one_line_of_configuration() -> None:
-    config = parse_config({"name": "t", "environments": [{"id": "e"}], "preset": "dr_grpo"})
-    assert isinstance(config.loss, DecoupledPPO)
-    assert config.loss.aggregation == "constant"
-    assert config.advantage.model_dump() == {"name": "grpo", "normalize_std": False}
