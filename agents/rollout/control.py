@@ -105,7 +105,7 @@ def _check_weight(weight: float) -> None:
 class Stop:
     """End the member's episode as truncated after its current turn. The member counts: its rewards stay in the group.
 
-    ``weight`` is the factor on the loss of its tokens.
+    ``weight`` is the factor on the loss of its tokens (``Weigh``).
     """
 
     member: int
@@ -118,7 +118,13 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Weigh:
-    """Set the factor on the loss of the member's tokens; the episode continues."""
+    """Set the factor on the loss of the member's tokens; the episode continues.
+
+    The factor changes no denominator of the loss, which counts the tokens or sequences that are trained on. A member
+    that was dropped, or has the factor 0, is not counted. Where a controller drops a member with probability ``q`` and
+    gives a survivor the factor ``1 / (1 - q)``, the sum of the loss is unbiased, and its mean is larger by the ratio of
+    the members before and after.
+    """
 
     member: int
     weight: float

@@ -3,6 +3,10 @@
 The baseline and the scale come from the whole batch, so a group whose members all have the same return still has
 advantages: combine it with ``group_filters = []``. ``group_baseline`` subtracts the group's mean return first, which is
 the paper's REINFORCE++-baseline.
+
+The paper's rewards contain a penalty per token on the divergence from the reference policy, summed to the end of the
+episode and whitened with the return. Here they do not: ``loss.reference_kl_coef`` with ``loss.kl_estimator = "k1"`` is
+the nearest option, a penalty on the token's own advantage after whitening.
 """
 
 from collections.abc import Sequence

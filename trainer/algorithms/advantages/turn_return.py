@@ -19,7 +19,9 @@ class TurnReturn(GroupAdvantage):
 
     ``R_i - R_j`` is ``gamma**t * G_i,t - (R_j - C_i,t)``: the term of the discounted objective, in units of the first
     turn. The value subtracted from the member's return-to-go depends on the other members and on ``C_i,t`` only, never
-    on the action at the turn, so it adds no bias. Nothing is divided by ``gamma**t``: an advantage is at most the
+    on the action at the turn. The gradient is therefore unbiased without discount. With discount, it is so up to a
+    factor per turn between ``gamma**t``, that of the discounted objective, where all other members have ended, and 1,
+    where all are alive. Nothing is divided by ``gamma**t``: an advantage is at most the
     largest difference of two returns-to-go. Without discount and with a reward at the last turn only, every turn gets
     the advantage of RLOO (Kool et al. 2019).
     """

@@ -1,4 +1,7 @@
-"""Rollout replay of DOTS (Sun et al. 2025, arXiv:2506.05316): a share of each batch comes from a buffer of old groups.
+"""Replay half of DOTS (Sun et al. 2025, arXiv:2506.05316): a share of each batch comes from a buffer of old groups.
+
+The other half of the method, a task sampler that predicts the difficulty of tasks by attention to a few reference
+tasks, is not implemented.
 
 * The buffer holds the ``capacity`` groups that were trained on last (first in, first out).
 * Eligible are the groups without a token older than ``max_staleness`` whose members have different returns (with
