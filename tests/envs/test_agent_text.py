@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from turnwise.envs.code.checks.answers import FORGED_VERDICT
-from turnwise.envs.code.checks.file_checks import NameGone
+from turnwise.envs.code.checks.file_checks import ConfigEquals, ProgramsEqual
 from turnwise.envs.code.grading.forbidden import forbidden
 from turnwise.envs.code.grading.suspicion import aimed_at_grader
 from turnwise.envs.code.tools.actions import MAX_ACTION_CHARS, parse
@@ -66,7 +66,10 @@ READERS: dict[str, Callable[[str], object]] = {
     "experts": lambda text: match_words(text, text, ("bash",)),
     "verdicts": lambda text: FORGED_VERDICT.search(text.encode()),
     "pyproject.toml": lambda text: forbidden("pyproject.toml", text.encode(), {}, {}),
-    "names": lambda text: NameGone("a_b").passes({"a.py": text.encode()}),
+    "programs": lambda text: ProgramsEqual((("a.py", b"b = 1\n"),), "a_b").passes({"a.py": text.encode()}),
+    "settings": lambda text: [
+        ConfigEquals("a", ((name, b""),)).passes({f"a/{name}": text.encode()}) for name in ("b.env", "b.ini", "b.json")
+    ],
     "suspicions": lambda text: aimed_at_grader({"a.py": text.encode()}, {}),
     "setup.cfg": lambda text: forbidden("setup.cfg", text.encode(), {}, {}),
 }

@@ -43,13 +43,11 @@ class CallCase:
     """A Python literal: the expected result. Types count; floats may differ by ``RELATIVE_TOLERANCE``."""
     raises: str = ""
     """The class name of the expected exception, instead of ``returns``."""
-    missing: bool = False
-    """Whether the module must exist without this function, instead of ``returns``."""
 
     def __post_init__(self) -> None:
         """Check the call and the result."""
         _parsed(self.call)
-        if bool(self.returns) + bool(self.raises) + self.missing != 1:
+        if bool(self.returns) == bool(self.raises):
             raise BadCall("`call` needs either `returns`, a Python literal, or `raises`, the name of an exception")
         if self.returns:
             _expected(self.returns)
@@ -88,7 +86,7 @@ class CallCase:
     def guesses(self) -> frozenset[str] | None:
         """Return the results that code without an answer can give; None if the case compares an answer.
 
-        Any code can return None, raise, lack a function, or return an empty text or container. An object that compares
+        Any code can return None, raise, or return an empty text or container. An object that compares
         equal to everything makes a function of the task return True, or False.
         """
         if not self.returns:
@@ -102,8 +100,6 @@ class CallCase:
     def passes(self, exit_code: int, stdout: bytes) -> bool:
         """Return whether the output reports the expected result."""
         report = _report(stdout)
-        if self.missing:
-            return report == {"failed": "AttributeError"}
         if self.raises:
             return report == {"raises": self.raises}
         return report is not None and set(report) == {"returns"} and _equal(_expected(self.returns), report["returns"])

@@ -1,7 +1,7 @@
-"""Rename a function in all modules that use it; no use of the old name may remain, and the program must still work."""
+"""Rename a function in all modules that use it; the program must still work, and nothing else may change."""
 
 from ..checks.calls import CallCase
-from ..checks.file_checks import NameGone
+from ..checks.file_checks import ProgramsEqual
 from ..task import Case, CodeTask
 from .program import text
 from .words import Words
@@ -51,26 +51,31 @@ def rename(words: Words) -> CodeTask:
             for path, source in sources.items()
         }
 
-    def case(values: list[int]) -> Case:
-        def total(some: list[int]) -> int:
-            return sum(value for value in some if value % 2 == 0) + bonus
+    def total(values: list[int]) -> int:
+        return sum(value for value in values if value % 2 == 0) + bonus
 
+    def case(values: list[int]) -> Case:
         said = f"{second} {total(values)} of {len(values)}\n{third} {total(values[: len(values) // 2])}\n"
         return Case(("python3", "main.py"), said.encode(), " ".join(map(str, values)).encode())
 
+    def call(values: list[int]) -> CallCase:
+        return CallCase(f"{first}.{new}({values})", returns=str(total(values)))
+
     renamed = files(new, new, new)
     alias = {**renamed, f"{first}.py": renamed[f"{first}.py"] + f"\n\n{old} = {new}\n".encode()}
+    lengths = (words.number(6, 9), words.number(2, 3), 1, 0)
     return CodeTask(
         name="rename",
         instruction=f"Rename the function {old} of {first}.py to {new}, everywhere. The old name must be gone from all "
-        "files and from the module, and `python3 main.py` must go on working as it does.",
+        "files, and `python3 main.py` must go on working as it does. Change nothing else, and leave no other files: "
+        "apart from comments and layout, the programs must be as they were, with the new name.",
         workspace=files(old, old, old),
         cases=(
-            case([words.number(1, 99) for _ in range(6)]),
-            CallCase(f"{first}.{new}([2, 3, 4])", returns=str(6 + bonus)),
-            CallCase(f"{first}.{old}([2])", missing=True),
+            *(case([words.number(-9, 99) for _ in range(length)]) for length in lengths),
+            call([words.number(1, 99) for _ in range(words.number(3, 5))] + [words.number(50, 99) * 2]),
+            call([words.number(1, 40) * 2 + 1]),
         ),
-        file_checks=(NameGone(old),),
+        file_checks=(ProgramsEqual(tuple(sorted(renamed.items())), without=old),),
         solution=renamed,
         mutations={
             "the old name kept": alias,

@@ -7,7 +7,7 @@ from ..task import CodeTask
 from .program import text
 from .words import Words
 
-SHOW = """
+SHOW = r"""
 # Prints the ports of every service, as each of the files has them.
 import configparser
 import json
@@ -24,8 +24,9 @@ for path in sorted(pathlib.Path("config").iterdir()):
         services = json.loads(content)["services"]
         found += [(path.name, name, service["port"]) for name, service in services.items()]
     else:
-        pairs = (line.split("=") for line in content.split("\n") if "=" in line)
-        found += [(path.name, key[: -len("_PORT")].lower(), value) for key, value in pairs if key.endswith("_PORT")]
+        lines = [line for line in content.split("\n") if not line.startswith("#")]
+        pairs = [line.partition("=") for line in lines]
+        found += [(path.name, key[: -len("_PORT")].lower(), value) for key, _, value in pairs if key.endswith("_PORT")]
 for where, service, port in sorted(found):
     print(where, service, port)
 """

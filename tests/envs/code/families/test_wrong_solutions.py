@@ -6,6 +6,7 @@ The programs of this file are harmless, so they run on this machine, without a s
 import subprocess
 import sys
 import textwrap
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,10 +52,37 @@ def renamed(task: CodeTask) -> tuple[str, str, str, dict[str, str]]:
     return words[3], words[7].rstrip(","), words[5].removesuffix(".py"), files
 
 
-def kept_through_globals(task: CodeTask) -> Change:
-    old, new, first, files = renamed(task)
-    files[f"{first}.py"] += f'\n\nglobals()["{old[:3]}" "{old[3:]}"] = {new}\n'
-    return {path: text.encode() for path, text in files.items()}
+def kept(hidden: str, in_module: str = "") -> Callable[[CodeTask], Change]:
+    """Return a solution whose library, or another module, also runs code that keeps the old name alive."""
+
+    def change(task: CodeTask) -> Change:
+        old, new, first, files = renamed(task)
+        path = f"{in_module or first}.py"
+        texts = {"half": f"'{old[:3]}' '{old[3:]}'", "old": old, "new": new, "first": first, "back": repr(old[::-1])}
+        files[path] = files.get(path, "") + "\n\n" + hidden.format(**texts) + "\n"
+        return {path: text.encode() for path, text in files.items()}
+
+    return change
+
+
+UNSEEN = "import sys\nif not sys.flags.isolated: "
+"""The grading calls functions with ``python3 -I``: code that recognizes it can hide."""
+KEPT = {
+    "an alias": "{old} = {new}",
+    "globals": "globals()[{half}] = {new}",
+    "globals, unseen by a call": UNSEEN + "globals()[{half}] = {new}",
+    "an attribute of the module": "import sys; setattr(sys.modules[__name__], {back}[::-1], {new})",
+    "a lookup": "def __getattr__(name):\n    return {new}",
+    "a lookup, unseen by a call": UNSEEN + "__getattr__ = lambda name: {new}",
+    "the name of the function": "{new}.__name__ = {half}",
+    "a second function": "globals()[{half}] = lambda values: {new}(values)",
+    "the code of the module": "exec({back}[::-1] + ' = {new}')",
+    "builtins": "import builtins; setattr(builtins, {half}, {new})",
+    "a comment": "# {old} before",
+    "a docstring": '""" {old} """',
+    "letters in another width": "\uff54_ = {new}",
+    "another spelling": "{new}.former = ['t', 'o', 't']",
+}
 
 
 def kept_in_data(task: CodeTask) -> Change:
@@ -76,6 +104,31 @@ def kept_in_data_and_deleted(task: CodeTask) -> Change:
     hidden = f"kept = {{}}\nexec(open(__file__[:-3] + '.src').read(), kept)\n{new} = kept['{old[:3]}' '{old[3:]}']\n"
     change: dict[str, bytes | None] = {path: text.encode() for path, text in files.items()}
     return {**change, f"{first}.src": task.workspace[f"{first}.py"], f"{first}.py": hidden.encode()}
+
+
+def kept_compressed(task: CodeTask) -> Change:
+    """Keep the old source where no search of the text finds it."""
+    _, _, first, files = renamed(task)
+    change: dict[str, bytes | None] = {path: text.encode() for path, text in files.items()}
+    return {**change, "notes.bin": zlib.compress(task.workspace[f"{first}.py"])}
+
+
+def a_package_for_the_library(task: CodeTask) -> Change:
+    """Leave the library as it was, and let Python import a package of its name."""
+    _, _, first, files = renamed(task)
+    change: dict[str, bytes | None] = {path: text.encode() for path, text in files.items()}
+    return {
+        **change,
+        f"{first}.py": task.workspace[f"{first}.py"],
+        f"{first}/__init__.py": files[f"{first}.py"].encode(),
+    }
+
+
+def constant(task: CodeTask) -> Change:
+    """Return a program without the function that knows the answer of the shown length only."""
+    _, new, first, files = renamed(task)
+    files[f"{first}.py"] = f"def {new}(values):\n    return 6 + len(values)\n"
+    return {path: text.encode() for path, text in files.items()}
 
 
 def counted_from_the_front(task: CodeTask) -> Change:
@@ -110,7 +163,12 @@ UNQUOTED = (
 ONE_SIDED = (("len(value) > 1 and value[0] == value[-1] == '\"'", "value[:1] == '\"'"), ("[1:-1]", "[1:].rstrip('\"')"))
 AMOUNT = "found[-1][1] += int(word)"
 WRONG: dict[str, tuple[str, Callable[[CodeTask], Change]]] = {
-    "the old name through globals": ("rename", kept_through_globals),
+    **{f"the old name by {how}": ("rename", kept(code)) for how, code in KEPT.items()},
+    "the old name from main": ("rename", kept("{first}.__dict__[{half}] = {first}.{new}", "main")),
+    "the old name in a new module": ("rename", kept("from {first} import {new} as {old}", "legacy")),
+    "the old source compressed": ("rename", kept_compressed),
+    "a package for the library": ("rename", a_package_for_the_library),
+    "a constant for the function": ("rename", constant),
     "old sources executed": ("rename", kept_in_data),
     "the old library executed": ("rename", kept_in_data_and_deleted),
     "quotes without a pair removed": ("parsing", lambda task: replaced(task, *UNQUOTED)),
@@ -122,6 +180,10 @@ WRONG: dict[str, tuple[str, Callable[[CodeTask], Change]]] = {
     "ties by the first letter": ("ordering", lambda task: replaced(task, ("record[0])", "record[0][0])"))),
     "one line by vertical tabs": ("setting", in_env("\n", "\v")),
     "values that begin with a special space": ("setting", in_env("=", "=\u00a0")),
+    "spaces around equals signs": ("setting", in_env("=", " = ")),
+    "a space before equals signs": ("setting", in_env("=", " =")),
+    "a space after equals signs": ("setting", in_env("=", "= ")),
+    "indented lines": ("setting", in_env("\n", "\n  ")),
 }
 
 
