@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from turnwise.tests.envs.code.families.grade_mutants import grade_mutants
 from turnwise.tests.soak import desktops
 from turnwise.tests.soak.disturbances import disturb
 from turnwise.tests.soak.families import agree
@@ -30,7 +31,18 @@ from turnwise.tests.soak.retention import hold
 from turnwise.tests.trainer.learner.model.parity.families import FAMILIES
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("kills", "disturbances", "quickstart", "proofs", "retention", "isolation", "desktops", "families", "tests")
+PARTS = (
+    "kills",
+    "disturbances",
+    "quickstart",
+    "proofs",
+    "retention",
+    "isolation",
+    "desktops",
+    "mutants",
+    "families",
+    "tests",
+)
 TESTS: dict[str, tuple[list[str], dict[str, str]]] = {
     "tests": (["-m", "soak", "--ignore=tests/envs/web"], {}),
     "web": (
@@ -106,6 +118,11 @@ def main() -> int:
         print(json.dumps(tasks), flush=True)
         passed &= not tasks["failed"] and not tasks["left"]
         report(f"desktops: {tasks['passed']} tasks passed, {len(tasks['failed'])} failed", began)
+    if "mutants" in chosen.parts:
+        summary["mutants"] = mutated = grade_mutants(chosen.mutated_seeds)
+        print(json.dumps(mutated), flush=True)
+        passed &= not mutated["survivors"]
+        report(f"mutants of code tasks: {mutated['survivors'] or 'none'} survive", began)
     if "retention" in chosen.parts:
         kept = folder / "retention"
         kept.mkdir(parents=True, exist_ok=True)
@@ -152,6 +169,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--stored-steps", type=int, default=2_000_000, help="steps of the soak of retention")
     parser.add_argument("--max-size-mib", type=int, default=1024, help="size that the soak of retention stays under")
     parser.add_argument("--sandboxes", type=int, default=40, help="sandboxes at once in the soak of isolation")
+    parser.add_argument("--mutated-seeds", type=int, default=10, help="seeds of each family of code tasks to mutate")
     parser.add_argument("--desktop-seeds", type=int, default=20, help="seeds of each template of desktop tasks")
     parser.add_argument("--desktops", type=int, default=4, help="desktops at once in the soak of desktop tasks")
     parser.add_argument("--folder", type=Path, help="folder of the runs; default: a temporary folder")

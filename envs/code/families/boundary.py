@@ -89,27 +89,28 @@ def boundary(words: Words) -> CodeTask:
             formula=formula.replace("N", words.second.upper()),
         )
 
-    def reading(count: int) -> str:
-        around = [number - 1, number, number, number + 1, number + words.number(2, 9)]
-        values = words.shuffled(around) + [words.number(number + 2, 60) for _ in range(count)]
+    def readings(count: int) -> str:
+        """Return at least 8 readings: some around the limit, zero and negative ones, then larger ones."""
+        around = [number - 1, number, number, number + 1, number + words.number(2, 9), 0, -number, -number - 1]
+        values = words.shuffled(around) + [words.number(number + 2, 60) for _ in range(count - len(around))]
         return "".join(f"{value}\n" for value in values)
 
     def reference(given: str) -> str:
         return f"{words.third} {chosen.compute([int(line) for line in given.split()], number)}\n"
 
     wrong = {what: source(formula) for what, formula in chosen.wrong.items()}
-    full = [reading(number), reading(2 * number - 5 if number > 2 else 1), reading(3 * number - 4), reading(9)]
+    multiple = number * (3 if number == 3 else 2)
+    # A page is full at a multiple of N, and the next one begins at one more.
+    some = [readings(count) for count in (number + 8, multiple, multiple + number + 1, 14, words.number(600, 900))]
     fewer = "".join(f"{words.number(number, 60)}\n" for _ in range(number - 1))
     return program_task(
         name=f"boundary-{kind}",
-        instruction=f"{path} reads whole numbers from its standard input, one a line, and must print the word "
-        f"{words.third} and {chosen.asked.replace('N', str(number))}. It is one off. Repair it.",
+        instruction=f"{path} reads whole numbers, some negative, from its standard input, one per line, and must print "
+        f"the word {words.third} and {chosen.asked.replace('N', str(number))}. It is one off. Repair it.",
         path=path,
         given=next(iter(wrong.values())),
         right=source(chosen.right),
         wrong=wrong,
-        # The earlier inputs include a multiple of N, where a page is full, and one more, where a page begins. The last
-        # input has one reading less than N.
-        inputs=[*full, fewer],
+        inputs=[*some, fewer, ""],
         reference=reference,
     )

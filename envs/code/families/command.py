@@ -37,7 +37,10 @@ def command(words: Words) -> CodeTask:
         return text(RIGHT.replace(old, new) if old else RIGHT, **names).encode()
 
     def table(*more: int) -> tuple[bytes, int]:
-        amounts = words.shuffled([words.number(50, 99), words.number(5, 9), *more])
+        return listed([words.number(50, 99), words.number(5, 9), *more])
+
+    def listed(some: list[int]) -> tuple[bytes, int]:
+        amounts = words.shuffled(some)
         return "".join(f"day{day} {amount}\n" for day, amount in enumerate(amounts, 1)).encode(), max(amounts)
 
     # Amounts of as many digits as the largest, and a largest of two, three and four digits.
@@ -46,6 +49,9 @@ def command(words: Words) -> CodeTask:
         table(words.number(100, 499), words.number(100, 499)),
         table(words.number(1000, 4999), words.number(1000, 4999), words.number(100, 499)),
         table(words.number(10, 49)),
+        table(*(words.number(100, 999) for _ in range(words.number(12, 20))), -words.number(1000, 4999)),
+        listed([-words.number(5, 9), -words.number(20, 99), -words.number(100, 499)]),
+        listed([words.number(11, 99)]),
     ]
     right = source()
     mutations = {what: {"run.sh": source(*slip)} for what, slip in WRONG.items()}
@@ -53,7 +59,7 @@ def command(words: Words) -> CodeTask:
     return CodeTask(
         name=f"command-{kind.replace(' ', '-')}",
         instruction=f"`sh run.sh` must print {words.third} and the largest amount of the second column of the file in "
-        "data/, whatever that file holds; as it is, the command fails. Repair it.",
+        "data/, whatever whole numbers that file holds; as it is, the command fails. Repair it.",
         workspace={
             "run.sh": source(*SLIPS[kind]),
             data: shown,

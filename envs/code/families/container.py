@@ -72,9 +72,9 @@ def container(words: Words) -> CodeTask:
         return source(BODY.replace("<add>", ADD[how]).replace("<end>", which))
 
     def commands() -> str:
-        # Filled beyond its limit, a word twice while there is room, and emptied beyond its end.
+        # Taken from while empty, filled beyond its limit, a word twice while there is room, and emptied beyond its end.
         some = words.several(NOUNS, size + 3)
-        lines = [f"add {word}" for word in (some[0], some[1], some[1], *some[2:])] + ["take"] * 2
+        lines = ["take"] + [f"add {word}" for word in (some[0], some[1], some[1], *some[2:])] + ["take"] * 2
         lines += [f"add {words.pick(some)}" for _ in range(2)] + ["take"] * (size + 1)
         lines += [f"add {word}" for word in (some[1], some[2], some[1])] + ["take"] * 4
         return "".join(f"{line}\n" for line in lines)

@@ -89,7 +89,10 @@ def formula(words: Words) -> CodeTask:
 
 
 def _visible(words: Words) -> tuple[list[Step], list[str]]:
-    """Return three steps and three inputs: without any one step a hidden output differs. Every line has two words."""
+    """Return three steps and three inputs: without any one step a hidden output differs.
+
+    Every label has two words, but for those of an empty line and of a line of one word in the last input.
+    """
 
     def lines() -> str:
         some = [words.first, words.second, *words.several(NOUNS, 4)]
@@ -101,7 +104,8 @@ def _visible(words: Words) -> tuple[list[Step], list[str]]:
         without = [[other for other in steps if other is not step] for step in steps]
         shown = all([_labels(each, left, " ") for each in inputs[1:]] != right[1:] for left in without)
         if shown and all(" " in line for each in right for line in each.splitlines()):
-            return steps, inputs
+            first, rest = inputs[-1].split("\n", 1)
+            return steps, [*inputs[:-1], f"{first}\n\n{words.pick(NOUNS)}\n{rest}"]
 
 
 def _labels(given: str, steps: Sequence[Step], mark: str) -> str:

@@ -40,6 +40,11 @@ def ordering(words: Words) -> CodeTask:
         lines = [*words.shuffled(rest), *tied]
         return "".join(f"{name} {score}\n" for name, score in lines)
 
+    def few() -> str:
+        """Return fewer records than are asked for, some with negative numbers."""
+        some = [("nu", -words.number(100, 999)), ("xi", words.number(10, 99)), (words.first, -words.number(1, 9))]
+        return "".join(f"{name} {score}\n" for name, score in words.shuffled(some))
+
     def reference(given: str) -> str:
         records = sorted((-int(score), name) for name, score in map(str.split, given.splitlines()))
         return "".join(f"{words.second} {name} {-score}\n" for score, name in records[:count])
@@ -47,12 +52,12 @@ def ordering(words: Words) -> CodeTask:
     return program_task(
         name=f"ordering-{kind.replace(' ', '-')}",
         instruction=f"{path} reads lines of a name and a whole number from its standard input. It must print the "
-        f"{count} with the largest numbers, the largest first, each after the word {words.second}; where numbers are "
-        "equal, in the order of the alphabet. The order is wrong. Repair it.",
+        f"{count} with the largest numbers, or all of them if there are fewer, the largest first, each after the word "
+        f"{words.second}; where numbers are equal, in the order of the alphabet. The order is wrong. Repair it.",
         path=path,
         given=source(WRONG[kind]),
         right=source(RIGHT),
         wrong={what: source(order) for what, order in WRONG.items()},
-        inputs=[scores(number) for number in words.shuffled(range(3))],
+        inputs=[*(scores(number) for number in words.shuffled(range(3))), few()],
         reference=reference,
     )

@@ -47,20 +47,43 @@ def parsing(words: Words) -> CodeTask:
     def source(body: str) -> str:
         return text(PROGRAM, first=words.first, second=words.second, third=words.third, body=body.strip("\n"))
 
-    def settings() -> str:
-        key, number = words.second, words.number(10, 99)
+    def settings(*, edges: bool) -> str:
+        """Return lines that show every rule, in random order, and with ``edges`` each rule at its limits."""
+        key, other, number = words.second, words.third, words.number(10, 99)
         lines = [
             f"{key}_path = a={number}&b=2",
-            f"   {words.third} =   {number} items  ",
+            f"   {other} =   {number} items  ",
             f"# {key} = {number}",
             "",
-            f'{key}_title = "the {words.third}"',
+            f'{key}_title = "the {other}"',
             f"{key.upper()}_Size={number}",
             f"{key}_colour = #{number}{number}",
-            f'{key}_inch = "{words.third}',
-            f'{key}_quoted = ""{words.third}""',
+            f'{key}_inch = "{other}',
+            f'{key}_quoted = ""{other}""',
         ]
-        return "".join(f"{line}\n" for line in words.shuffled(lines))
+        limits = [
+            f"  # {other} = {number}",
+            "#",
+            "   ",
+            f"{key}_none =",
+            f"{key}_nothing= ",
+            f'{key}_empty = ""',
+            f'{key}_lone = "',
+            f'{key}_three = """',
+            f'{key}_inches = {number} {other}"',
+            f'{key}_spaced =  " {other} {number}  "  ',
+            f'{key}_inside = {other} "{number}" {key}',
+            f"{key}_single = '{other}'",
+            f"{key}_marks = !{other}!",
+            f'{key}_mark = !{other}"',
+            f'"{key}_Key" = {number}',
+            f"{key}_Name = {other.title()} {number}",
+            f"{other} {key} = {number}",
+            f"{key}#{number} = {number} # {other}",
+            f"{key}_equals ==",
+            f"{key}_equal = = {number} =",
+        ]
+        return "".join(f"{line}\n" for line in words.shuffled([*lines, *limits] if edges else lines))
 
     def reference(given: str) -> str:
         out = ""
@@ -75,14 +98,14 @@ def parsing(words: Words) -> CodeTask:
     return program_task(
         name=f"parsing-{kind.replace(' ', '-')}",
         instruction=f"{path} reads settings from its standard input, one `key = value` per line. It prints keys in "
-        "lowercase. Spaces around key and value are ignored. The value is everything after the first equals sign. One "
-        "pair of double quotes around a value is removed, and every other quote stays. Empty lines and lines that "
-        "begin with # are skipped; a # anywhere else is part of the value. The program violates one of these rules. "
-        "Repair it.",
+        "lowercase. Spaces around a line, a key and a value are ignored. The value is everything after the first "
+        "equals sign, and it may be empty. One pair of double quotes around a value is removed; spaces between the two "
+        "stay, and so does every other quote. Empty lines and lines that begin with # are skipped; a # anywhere else "
+        "stays. The program violates one of these rules. Repair it.",
         path=path,
         given=source(RIGHT.replace(*SLIPS[kind])),
         right=source(RIGHT),
         wrong={what: source(RIGHT.replace(*slip)) for what, slip in SLIPS.items()},
-        inputs=[settings() for _ in range(3)],
+        inputs=[settings(edges=False), settings(edges=True), settings(edges=True)],
         reference=reference,
     )

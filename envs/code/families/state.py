@@ -104,7 +104,10 @@ def state(words: Words) -> CodeTask:
 
     def report(count: int) -> str:
         names = [words.second, *(words.pick(("north", "south", "east", "west")) for _ in range(count)), words.second]
-        return "".join(f"{name}:\n" + "".join(f"{amount}\n" for amount in words.shuffled(amounts())) for name in names)
+        sections = [words.shuffled(amounts()) for _ in names]
+        sections[words.number(1, count)] = []
+        lines = [line for name, some in zip(names, sections, strict=True) for line in (f"{name}:", *map(str, some))]
+        return "".join(f"{line}\n" for line in lines)
 
     def amounts() -> list[int]:
         return [-words.number(1, 90), *(words.number(1, 90) for _ in range(words.number(1, 3)))]
@@ -121,9 +124,9 @@ def state(words: Words) -> CodeTask:
     return program_task(
         name=f"state-{kind.replace(' ', '-')}",
         instruction=f"{path} reads sections from its standard input: a line that ends in a colon opens a section, "
-        "which holds the whole numbers, some negative, up to the next section. For every section, in order, it must "
-        f"print {words.second}, the name and the sum of the section's numbers. Two sections with the same name stay "
-        "separate. The program prints wrong sums or loses lines. Repair it.",
+        "which holds the whole numbers, some negative, up to the next section; it may hold none. For every section, in "
+        f"order, it must print {words.second}, the name and the sum of the section's numbers. Two sections with the "
+        "same name stay separate. The program prints wrong sums or loses lines. Repair it.",
         path=path,
         given=source(WRONG[kind]),
         right=source(RIGHT),

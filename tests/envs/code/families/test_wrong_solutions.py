@@ -45,6 +45,10 @@ def replaced(task: CodeTask, *slips: tuple[str, str]) -> Change:
     return {path: text.encode()}
 
 
+def slip(pair: tuple[str, str]) -> Callable[[CodeTask], Change]:
+    return lambda task: replaced(task, pair)
+
+
 def renamed(task: CodeTask) -> tuple[str, str, str, dict[str, str]]:
     """Return the old name, the new one, the module and the files of the solution."""
     words = task.instruction.split()
@@ -161,6 +165,42 @@ UNQUOTED = (
     ("value = value[1:-1]", "value = value.strip('\"')"),
 )
 ONE_SIDED = (("len(value) > 1 and value[0] == value[-1] == '\"'", "value[:1] == '\"'"), ("[1:-1]", "[1:].rstrip('\"')"))
+QUOTED = "len(value) > 1 and value[0] == value[-1] == '\"'"
+PARSERS = {
+    "an empty value ends the program": (QUOTED, "value[0] == value[-1] == '\"' and len(value) > 1"),
+    "a quoted empty text kept": (QUOTED, QUOTED.replace("1 and", "2 and")),
+    "a lone quote removed": (QUOTED, QUOTED.replace("len(value) > 1", "value")),
+    "a quote at the end is enough": (QUOTED, "len(value) > 1 and value[-1] == '\"'"),
+    "spaces between quotes removed": ("value = value[1:-1]", "value = value[1:-1].strip()"),
+    "every pair of quotes removed": ("value = value[1:-1]", "value = value.strip('\"')"),
+    "single quotes removed": ("return key", 'value = value.strip("\'")\n    return key'),
+    "values in lowercase": ("value.strip()", "value.strip().lower()"),
+    "quotes of keys removed": ("key.strip()", "key.strip().strip('\"')"),
+    "spaces in keys removed": ("key.strip()", "key.replace(' ', '')"),
+    "comments after values removed": ("value.strip()", "value.split(' #')[0].strip()"),
+    "keys up to a number sign": ("key.strip()", "key.split('#')[0].strip()"),
+    "lines without a value skipped": ("value = value.strip()", "value = value.strip()\n    if not value: return None"),
+    "indented comments read": ("line = line.strip()", "line = line.rstrip()"),
+    "the last equals sign of several": ('partition("=")', 'rpartition("=")'),
+    "equals signs around values removed": ("value.strip()", "value.strip(' =')"),
+}
+NO_NEGATIVES = """
+most=0
+for file in data/*; do
+  while read -r _ amount; do
+    [ "$amount" -le "$most" ] || most=$amount
+  done < "$file"
+done
+echo "WORD $most"
+"""
+
+
+def no_negatives(task: CodeTask) -> Change:
+    return {"run.sh": NO_NEGATIVES.replace("WORD", task.instruction.split()[4]).encode()}
+
+
+ORDER = "-int(record[1])"
+READINGS = "[int(line) for line in sys.stdin if line.strip()]"
 AMOUNT = "found[-1][1] += int(word)"
 WRONG: dict[str, tuple[str, Callable[[CodeTask], Change]]] = {
     **{f"the old name by {how}": ("rename", kept(code)) for how, code in KEPT.items()},
@@ -173,6 +213,16 @@ WRONG: dict[str, tuple[str, Callable[[CodeTask], Change]]] = {
     "the old library executed": ("rename", kept_in_data_and_deleted),
     "quotes without a pair removed": ("parsing", lambda task: replaced(task, *UNQUOTED)),
     "a quote at the beginning is enough": ("parsing", lambda task: replaced(task, *ONE_SIDED)),
+    **{what: ("parsing", slip(pair)) for what, pair in PARSERS.items()},
+    "empty sections left out": ("state", slip(("return found", "return [each for each in found if each[1]]"))),
+    "numbers without their sign": ("ordering", slip((ORDER, "-abs(int(record[1]))"))),
+    "as many records as are asked for": ("ordering", slip(("in records[:", "in [records[i] for i in range(4)][:"))),
+    "an answer without readings": ("boundary", slip((READINGS, f"{READINGS} or [9] * 9"))),
+    "readings without their sign": ("boundary", slip((READINGS, READINGS.replace("int(line)", "abs(int(line))")))),
+    "a label without words": ("formula", slip((".join(words)", ".join(words) or '-'"))),
+    "empty lines left out": ("formula", slip(("in sys.stdin:", "in filter(str.strip, sys.stdin):"))),
+    "the first command skipped": ("container", slip(("for line in sys.stdin:", "for line in [*sys.stdin][1:]:"))),
+    "amounts below 0": ("command", no_negatives),
     "the one amount of three digits": ("command", three_digits),
     "the largest of three digits": ("command", largest_of_three_digits),
     "negative numbers as zero": ("state", lambda task: replaced(task, (AMOUNT, f"{AMOUNT} if word.isdigit() else 0"))),
