@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...sandbox import SandboxSpec
-from .checks.answers import FORGED_VERDICT, case_fault, cases_fault, guesses, scripts_of
+from .checks.answers import FORGED_VERDICT, can_be_guessed, fault
 from .checks.calls import CallCase
 from .checks.file_checks import FileCheck
+from .checks.questions import Question, command_question
 
 Files: TypeAlias = Mapping[str, bytes]
 """Content by path relative to the work folder."""
@@ -26,11 +27,7 @@ Change: TypeAlias = Mapping[str, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One command on the submitted files. Trailing white space of the output is ignored.
-
-    Raises:
-        ValueError: the case compares no answer.
-    """
+    """One command on the submitted files. Trailing white space of the output is ignored."""
 
     argv: tuple[str, ...]
     stdout: bytes
@@ -40,30 +37,14 @@ class Case:
     files: Files = field(default_factory=dict)
     """Files written before the command runs; they overwrite submitted files."""
 
-    def __post_init__(self) -> None:
-        """Check that the case compares an answer."""
-        if fault := case_fault(self.argv, self.stdout, self.files):
-            raise ValueError(fault)
+    def question(self) -> Question:
+        """Return the question of the case. Raises ValueError: it compares no answer that only the code can give."""
+        return command_question(self.argv, self.stdin, self.files, self.stdout)
 
     @property
-    def source(self) -> str:
-        """Return the command, as text."""
-        return " ".join(self.argv)
-
-    @property
-    def scripts(self) -> list[str]:
-        """Return the command and the scripts that are written before it."""
-        return scripts_of(self.argv, self.files)
-
-    @property
-    def expected(self) -> str:
-        """Return the expected output."""
-        return self.stdout.decode(errors="replace")
-
-    @property
-    def guesses(self) -> frozenset[str] | None:
-        """Return the expected output if it can be guessed; None if it is an answer."""
-        return guesses(self.stdout)
+    def guessable(self) -> bool:
+        """Return whether code without an answer can print the expected output."""
+        return can_be_guessed(self.stdout)
 
     def passes(self, exit_code: int, stdout: bytes) -> bool:
         """Return whether this exit code and output pass the case."""
@@ -78,11 +59,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class CodeTask:
-    """One instance. Equal tasks are the same instance.
-
-    Raises:
-        ValueError: the cases together prove nothing.
-    """
+    """One instance. Equal tasks are the same instance."""
 
     name: str
     instruction: str
@@ -92,7 +69,7 @@ class CodeTask:
     tests: Files = field(default_factory=dict)
     """Hidden pytest files, by path relative to their own folder."""
     trusted: bool = False
-    """Whether the code under test is harmless, so that a run may train on the verdict of hidden tests."""
+    """Whether the code under test forges nothing, so that a run may train on hidden tests and on cases of any kind."""
     protected: tuple[str, ...] = ()
     """Patterns of paths that the agent must not change; its changes to them are reverted before grading."""
     solution: Change | None = None
@@ -105,10 +82,23 @@ class CodeTask:
     case_seconds: float = 5.0
     """Timeout of one case. All hidden tests together have ten times this, and at most 40 % of a step."""
 
-    def __post_init__(self) -> None:
-        """Check that the cases compare answers."""
-        if fault := cases_fault(self.cases, self.workspace, self.protected):
-            raise ValueError(fault)
+    def check_cases(self) -> None:
+        """Check that the cases compare answers that the agent can only give by a solution, unless it is ``trusted``.
+
+        Raises:
+            ValueError: they do not; the message names what to write instead.
+        """
+        if self.trusted:
+            return
+        questions = list[Question]()
+        for number, case in enumerate(self.cases):
+            try:
+                questions.append(case.question())
+            except ValueError as error:
+                raise ValueError(f"case.{number}: {error}") from None
+        added = {path: content for path, content in (self.solution or {}).items() if content is not None}
+        if message := fault(questions, self.workspace, added, self.protected, self.instruction):
+            raise ValueError(f"case: {message}")
 
 
 def changed(files: Files, change: Change) -> dict[str, bytes]:

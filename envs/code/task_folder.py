@@ -124,8 +124,9 @@ def load(folder: Path) -> tuple[CodeTask, str]:
             command_seconds=limits.command_seconds,
             case_seconds=limits.case_seconds,
         )
+        task.check_cases()
     except ValueError as error:
-        raise BadTask(f"{folder / MANIFEST}: case: {error}") from None
+        raise BadTask(f"{folder / MANIFEST}: {error}") from None
     return task, manifest.split
 
 

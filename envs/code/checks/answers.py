@@ -1,148 +1,124 @@
-"""Refuse cases whose expected output the code under test can produce without an answer.
+"""Refuse cases that code can pass without solving the task.
 
-The code under test controls its process: it can end with exit code 0, and print any text. So a case proves something
-only if the code cannot guess the output that the host compares.
+The code under test controls the process that it runs in: it can end with any exit code, print any text, and return an
+object that equals everything. So a case proves something only if the host compares an answer, and if that answer
+
+* comes from the code under test alone: no script of the task decides it in the same process;
+* depends on the input: the cases of a program, or of a function, expect at least two different answers, or a long one;
+* cannot be read or guessed: the words of all answers that the agent cannot read add up to ``MIN_BITS``.
 """
 
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
-from typing import Protocol
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
-VERDICT = re.compile(
-    r"\W*(ok|pass|passed|success|\d+ passed|(all )?tests? pass(ed)?|all pass(ed)?|exit( code| status)?:? \d+"
-    r"|(?P<count>\d+) ?(/|of|out of) ?(?P=count))\b.*",
-    re.IGNORECASE,
-)
-"""A line that any program can print, whatever the code under test does."""
+from .questions import Files, Question, place_fault
+
+WORD = re.compile(r"\d+|[^\W\d_]+")
+_COMMON = """
+true false yes no none null ok pass passed passing fail failed failing failure success successful succeeded error errors
+right wrong correct incorrect good bad valid invalid done all tests test checks check cases hold match equal same
+different works rc exit code status
+"""
+COMMON = frozenset(_COMMON.split())
+"""Words that any program may print, in lowercase: the agent need not read them to know them."""
 GUESS = re.compile(r"true|false|yes|no|\d", re.IGNORECASE)
 """A line that is an answer only next to a different one."""
 FORGED_VERDICT = re.compile(
     rb"^[^\w\n]{0,20}(\d+ passed|all tests pass|pass(ed)?|ok)\b[^\n]*$", re.IGNORECASE | re.MULTILINE
 )
 """Output that imitates a verdict."""
-TEST_RUNNERS = re.compile(r"\b(pytest|py\.test|unittest|nosetests|doctest)\b")
-ASSERTION = re.compile(r"\bassert\b")
+MIN_BITS = 8.0
+"""Code that guesses passes all cases of a task at most once in 256 times."""
+MIN_CONSTANT_BITS = 20.0
+"""Of an answer that is the same for every input."""
+BITS_PER_DIGIT = math.log2(10)
+BITS_PER_WORD = 6.0
+"""Of a word that the agent cannot read. Most such words are of the few that programs print."""
+BITS_PER_CHOICE = 1.0
+"""Of an answer whose words the agent can read: code must still choose one."""
+MIN_QUOTED_WORDS = 3
+"""Length of an answer that a file of the workspace does not hold by chance."""
 
 
-def case_fault(argv: Sequence[str], stdout: bytes, files: Mapping[str, bytes]) -> str:
-    """Return why a case compares no answer, and what to do; empty if it compares one."""
-    expected = stdout.decode(errors="replace").strip()
-    lines = _lines(stdout)
-    if not lines or lines <= {"none"}:
+def fault(
+    questions: Sequence[Question], workspace: Files, solution: Files, protected: Sequence[str], instruction: str
+) -> str:
+    """Return why the cases of a task together prove nothing, and what to do; empty if they compare answers.
+
+    ``solution`` are the files that the solution adds or changes.
+    """
+    for question in questions:
+        if message := place_fault(question, {**workspace, **solution}, protected):
+            return message
+    words = {path: _words(content.decode(errors="replace")) for path, content in workspace.items()}
+    said = _words(instruction)
+    return _answers_fault([(question, COMMON.union(said, _readable(question, words))) for question in questions])
+
+
+def _readable(question: Question, files: Mapping[str, Sequence[str]]) -> frozenset[str]:
+    """Return the words of the files that the code of a case uses, and of its answer if a file holds it as a whole.
+
+    The code uses the file that runs, and each file whose name occurs in the input or in a file that the code uses.
+    """
+    used = {path for path in question.places if path in files}
+    named = set(_words(question.given)).union(*(files[path] for path in used))
+    while more := {path for path in files.keys() - used if (stem := _words(_stem(path))) and named.issuperset(stem)}:
+        used |= more
+        named.update(*(files[path] for path in more))
+    answer = _words(question.expected)
+    whole = f" {' '.join(answer)} "
+    is_quoted = len(answer) >= MIN_QUOTED_WORDS and any(whole in f" {' '.join(words)} " for words in files.values())
+    return frozenset(answer if is_quoted else ()).union(*(files[path] for path in used))
+
+
+def can_be_guessed(stdout: bytes) -> bool:
+    """Return whether each line of an expected output is one of the few that many programs print."""
+    lines = (line.strip() for line in stdout.decode(errors="replace").splitlines())
+    return all(GUESS.fullmatch(line) for line in lines if line)
+
+
+def _answers_fault(questions: Sequence[tuple[Question, frozenset[str]]]) -> str:
+    answers, bits = defaultdict[str, dict[tuple[str, ...], float]](dict), 0.0
+    for question, known in questions:
+        answer, how_many = _answer(question, known)
+        answers[question.name][answer or (question.outcome,)] = how_many
+        bits += how_many
+    for name, found in answers.items():
+        if len(found) < 2 and max(found.values()) < MIN_CONSTANT_BITS:
+            return (
+                f"every case of `{name}` expects the same answer, apart from words of the input, so a constant passes; "
+                "add a case with another input and another answer"
+            )
+    if questions and bits < MIN_BITS:
         return (
-            "the case compares no answer: an exit code alone proves nothing, because the code under test can end its "
-            "process; print the answer and set `stdout`, or use `call` and `returns`"
-        )
-    if all(VERDICT.fullmatch(line) for line in lines):
-        return (
-            f"the expected output {expected[:40]!r} is a verdict, which any program can print; print the answer itself "
-            "and set `stdout` to it, or use `call` and `returns`"
-        )
-    return scripts_fault(scripts_of(argv, files))
-
-
-def scripts_of(argv: Sequence[str], files: Mapping[str, bytes]) -> list[str]:
-    """Return the command and the scripts among the files of a case."""
-    return [" ".join(argv), *(content.decode(errors="replace") for path, content in files.items() if _script(path))]
-
-
-def guesses(stdout: bytes) -> frozenset[str] | None:
-    """Return the lines of an expected output if each can be guessed; None if the output is an answer."""
-    lines = _lines(stdout)
-    return lines if all(GUESS.fullmatch(line) for line in lines) else None
-
-
-def scripts_fault(scripts: Iterable[str]) -> str:
-    """Return why scripts that run in the sandbox decide a verdict there; empty if they do not."""
-    texts = list(scripts)
-    if any(TEST_RUNNERS.search(text) for text in texts):
-        return (
-            "the case runs tests in one process with the code under test, which can forge their output; use `call` and "
-            "`returns`, or move the tests to `tests/` and set `trusted = true`"
-        )
-    if any(ASSERTION.search(text) for text in texts):
-        return (
-            "the case asserts in the sandbox, where the code under test can end the process first; print the answer "
-            "and set `stdout`, or use `call` and `returns`"
+            "the answers of the cases can be guessed: the words that the agent can read neither in the files of the "
+            f"program nor in the input have {bits:.1f} bits, of at least {MIN_BITS:.0f} (a digit counts "
+            f"{BITS_PER_DIGIT:.1f}, a word {BITS_PER_WORD:.0f}, True or yes {BITS_PER_CHOICE:.0f}); add cases with "
+            "longer answers, or more cases"
         )
     return ""
 
 
-class ProvingCase(Protocol):
-    """A case, as far as its proof goes."""
-
-    @property
-    def source(self) -> str:
-        """Return the command or the call, as text."""
-        ...
-
-    @property
-    def scripts(self) -> Sequence[str]:
-        """Return the texts of the case that the code under test can read and that may print its answer."""
-        ...
-
-    @property
-    def expected(self) -> str:
-        """Return the expected answer as text; empty if the case compares none."""
-        ...
-
-    @property
-    def guesses(self) -> frozenset[str] | None:
-        """Return the answers that code without an answer can give; None if the case compares an answer."""
-        ...
-
-
-def cases_fault(cases: Sequence[ProvingCase], workspace: Mapping[str, bytes], protected: Sequence[str]) -> str:
-    """Return why the cases of a task together prove nothing, and what to do; empty if they compare answers."""
-    fixed = {
-        path: content.decode(errors="replace")
-        for path, content in workspace.items()
-        if _script(path) and any(fnmatchcase(path, pattern) for pattern in protected)
-    }
-    found = [_guesses(case, _used([case], fixed)) for case in cases]
-    answers = frozenset[str]().union(*(each for each in found if each is not None))
-    if cases and None not in found and len(answers) < 2:
-        return (
-            "every case expects a result that code without an answer can give: always the same one of True, False, "
-            "yes, no, a digit, an empty value, and a text that the case's own script holds; or None, or an exception; "
-            "add a case with another answer in `returns` or `stdout`"
-        )
-    return scripts_fault(_used(cases, fixed)) if fixed else ""
-
-
-def _guesses(case: ProvingCase, used: Sequence[str]) -> frozenset[str] | None:
-    """Return the answers that code without an answer can give, or that it can read in a script of the grading."""
-    if case.guesses is None and _holds([*case.scripts, *used], case.expected):
-        return frozenset({case.expected})
-    return case.guesses
-
-
-def _holds(scripts: Sequence[str], expected: str) -> bool:
-    """Return whether the scripts hold every line of an answer as whole words."""
-    patterns = [rf"(?<!\w){re.escape(line)}(?!\w)" for line in map(str.strip, expected.splitlines()) if line]
-    return bool(patterns) and all(any(re.search(each, text) for text in scripts) for each in patterns)
-
-
-def _used(cases: Iterable[ProvingCase], scripts: Mapping[str, str]) -> list[str]:
-    """Return the scripts that a case names, and those that these name, by path or module."""
-    texts = [case.source for case in cases]
-    left, used = dict(scripts), list[str]()
-    while texts:
-        words = {word for text in texts for word in re.findall(r"\w+", text)}
-        texts = [left.pop(path) for path in [*left] if _stem(path) in words]
-        used += texts
-    return used
-
-
-def _script(path: str) -> bool:
-    return path.endswith((".py", ".sh"))
+def _answer(question: Question, known: frozenset[str]) -> tuple[tuple[str, ...], float]:
+    """Return the words of an answer that code cannot take from elsewhere, and their bits."""
+    said, given = _words(question.expected), _words(question.given)
+    readable = known.union(given)
+    new = [word for word in said if word not in readable]
+    if new:
+        return tuple(new), sum(BITS_PER_DIGIT * len(word) if word.isdigit() else BITS_PER_WORD for word in {*new})
+    selected, offered = ([word for word in words if word not in known] for words in (said, given))
+    if selected and selected != offered:
+        return tuple(selected), max(BITS_PER_CHOICE, math.log2(len({*offered}) or 1)) * len(selected)
+    input_words = {*given}
+    chosen = [word for word in said if word not in input_words]
+    return tuple(chosen), BITS_PER_CHOICE if chosen else 0.0
 
 
 def _stem(path: str) -> str:
     return path.rpartition("/")[2].partition(".")[0]
 
 
-def _lines(stdout: bytes) -> frozenset[str]:
-    lines = (line.strip().lower() for line in stdout.decode(errors="replace").splitlines())
-    return frozenset(line for line in lines if line)
+def _words(text: str) -> list[str]:
+    return WORD.findall(text.casefold())

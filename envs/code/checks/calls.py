@@ -16,6 +16,7 @@ from typing import Any
 
 from . import call_guest
 from .call_guest import encoded
+from .questions import Question, modules
 
 RELATIVE_TOLERANCE = 1e-9
 """Tolerance of the comparison of two floats."""
@@ -67,35 +68,25 @@ class CallCase:
         """Return no files: a call adds none to the submission."""
         return {}
 
-    @property
-    def source(self) -> str:
-        """Return the call."""
-        return self.call
+    def question(self) -> Question:
+        """Return the question of the call."""
+        names, arguments = _parsed(self.call)
+        value = ast.literal_eval(self.returns) if self.returns else None
+        expected = "" if value is None else str(value)
+        return Question(modules(names[:-1]), ".".join(names), arguments, expected, outcome=self.raises or self.returns)
 
     @property
-    def scripts(self) -> tuple[str, ...]:
-        """Return no scripts: the arguments of a call decide nothing."""
-        return ()
+    def guessable(self) -> bool:
+        """Return whether code without an answer can give the expected result.
 
-    @property
-    def expected(self) -> str:
-        """Return the expected result as text; empty without one."""
-        return str(ast.literal_eval(self.returns)) if self.returns else ""
-
-    @property
-    def guesses(self) -> frozenset[str] | None:
-        """Return the results that code without an answer can give; None if the case compares an answer.
-
-        Any code can return None, raise, or return an empty text or container. An object that compares
-        equal to everything makes a function of the task return True, or False.
+        Any code can return None, raise, or return an empty text or container. An object that compares equal to
+        everything makes a function of the task return True, or False.
         """
         if not self.returns:
-            return frozenset()
+            return True
         value = _expected(self.returns)
-        if value is None:
-            return frozenset()
         is_empty = value == "" or (isinstance(value, dict) and not any(value.values()))
-        return frozenset({str(value).lower()}) if isinstance(value, bool) or is_empty else None
+        return value is None or isinstance(value, bool) or is_empty
 
     def passes(self, exit_code: int, stdout: bytes) -> bool:
         """Return whether the output reports the expected result."""

@@ -61,7 +61,7 @@ def grade(task: CodeTask, left_files: Files, until: float | None = None) -> Verd
     sanitized = sanitize(task, left_files)
     files, tamper = sanitized.files, [*sanitized.tamper, *aimed_at_grader(sanitized.files, task.workspace)]
     held = [check.passes(files) for check in task.file_checks]
-    guessable = [False] * len(task.file_checks) + [case.guesses is not None for case in task.cases]
+    guessable = [False] * len(task.file_checks) + [case.guessable for case in task.cases]
     timed_out = False
     if monotonic() >= until:
         # The agent left files that take long to read. A lease would end after the step and count as a failed sandbox.

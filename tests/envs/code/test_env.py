@@ -28,12 +28,12 @@ protected = ["tests/*"]
 command_seconds = 3
 
 [[case]]
-argv = ["python3", "-c", "from calc import add; print(add(2, 3))"]
-stdout = "5"
+call = "calc.add(2, 3)"
+returns = "5"
 
 [[case]]
-argv = ["python3", "-c", "from calc import add; print(add(7, 0))"]
-stdout = "7"
+call = "calc.add(70, 27)"
+returns = "97"
 """
 
 
@@ -119,7 +119,7 @@ def test_episodes_begin_clean(env: CodeEnv) -> None:
 def test_step_rewards_sum_to_the_final_share_and_cannot_be_farmed(sandboxes: str) -> None:
     env = make("turnwise/Code-v0", family="rename", step_reward=True, trusted=True, turn_cost=0.01, invalid_cost=0.1)
     env.reset(seed=1)
-    begun, rng, total, costs = 1 / 4, random.Random(0), 0.0, 0.0
+    begun, rng, total, costs = 4 / 7, random.Random(0), 0.0, 0.0
     oracles = []
     for _ in range(3):
         oracles.append(env.oracle())

@@ -21,10 +21,6 @@ def test_a_folder_is_a_task(tmp_path: Path) -> None:
 
 
 CASE = "instruction = 'x'\n[[case]]\n"
-PROTECTED = "instruction = 'x'\nprotected = ['tests/*']\n[[case]]\n"
-JUDGE = PROTECTED.replace("tests/*", "judge.py")
-JUDGE_PY = "import calc\n\n\ndef check():\n    return 'sums agree' if calc.add(2, 3) == 5 else 17\n"
-GUESSED = "case: every case expects a result that code without an answer can give"
 
 
 @pytest.mark.parametrize(
@@ -35,34 +31,6 @@ GUESSED = "case: every case expects a result that code without an answer can giv
         ("instruction = 'x'\n[limits]\nmemory_mib = 10", "limits.memory_mib: .*64"),
         ("instruction = 'x'\n[limits]\nmemory_mib = 80", "limits: .*is too small for"),
         ("instruction = 'x'\n[[case]]\nargv = []", "case.0: a case needs `call` and `returns`"),
-        (CASE + 'argv = ["sh", "run.sh"]', "case.0: the case compares no answer"),
-        (CASE + 'argv = ["sh", "run.sh"]\nexit_code = 3', "an exit code alone proves nothing"),
-        (CASE + 'argv = ["sh", "run.sh"]\nstdout = "4 passed"', "is a verdict"),
-        (CASE + 'argv = ["sh", "run.sh"]\nstdout = "  OK\\n"', "is a verdict"),
-        (CASE + 'argv = ["python3", "-m", "pytest", "checks"]\nstdout = "x"', "runs tests in one process"),
-        (CASE + 'argv = ["python3", "-c", "assert 1 == 1; print(3)"]\nstdout = "3"', "asserts in the sandbox"),
-        (CASE + 'argv = ["python3", "a.py"]\nstdout = "3"\nfiles = {"a.py" = "assert 1"}', "asserts in the sandbox"),
-        (CASE + 'argv = ["sh", "run.sh"]\nstdout = "ok\\nok\\nok"', "is a verdict"),
-        (CASE + 'argv = ["sh", "run.sh"]\nstdout = "Tests passed: 3"', "is a verdict"),
-        (CASE + 'argv = ["sh", "run.sh"]\nstdout = "exit 0"', "is a verdict"),
-        (CASE + 'argv = ["sh", "run.sh"]\nstdout = "None"', "compares no answer"),
-        (CASE + 'argv = ["sh", "a.sh"]\nstdout = "x"\nfiles = {"a.sh" = "python3 -m unittest a"}', "runs tests in one"),
-        (CASE + 'argv = ["sh", "run.sh"]\nstdout = "True"', GUESSED),
-        (CASE + 'argv = ["sh", "run.sh"]\nstdout = "0\\n0"', GUESSED),
-        (CASE + 'call = "judge.check()"\nreturns = "None"', GUESSED),
-        (CASE + 'call = "judge.same()"\nreturns = "True"\n[[case]]\ncall = "judge.check()"\nreturns = "None"', GUESSED),
-        (CASE + 'call = "calc.add(1)"\nraises = "TypeError"', GUESSED),
-        (PROTECTED + 'argv = ["python3", "tests/test_calc.py"]\nstdout = "3 cases checked"', "asserts in the sandbox"),
-        (PROTECTED + 'call = "tests.test_calc.test_add()"\nreturns = "[3]"', "asserts in the sandbox"),
-        (CASE + 'call = "calc.find(1)"\nreturns = "[]"\n[[case]]\ncall = "calc.find(2)"\nreturns = "[]"', GUESSED),
-        (CASE + 'argv = ["sh", "run.sh"]\nstdout = "5/5 hold"', "is a verdict"),
-        (
-            CASE + """argv = ["python3", "-c", "import a; print('right' if a.f() == 5 else '')"]\nstdout = "right\"""",
-            GUESSED,
-        ),
-        (CASE + 'argv = ["python3", "j.py"]\nstdout = "all hold"\nfiles = {"j.py" = "print(\'all hold\')"}', GUESSED),
-        (JUDGE + 'call = "judge.check()"\nreturns = "\'sums agree\'"', GUESSED),
-        (JUDGE + 'call = "judge.check()"\nreturns = "17"\n[[case]]\ncall = "judge.check()"\nreturns = "17"', GUESSED),
         (CASE + 'call = "calc.add(2, 3)"', "needs either `returns`"),
         (CASE + 'call = "calc.add(2, 3)"\nreturns = "5"\nraises = "E"', "needs either `returns`"),
         (CASE + 'call = "calc.add(2, 3)"\nreturns = "five"', "not a Python literal"),
@@ -74,26 +42,8 @@ GUESSED = "case: every case expects a result that code without an answer can giv
     ],
 )
 def test_errors_name_file_and_key(tmp_path: Path, toml: str, message: str) -> None:
-    folder = write(small_task(tmp_path / "add", toml=toml), {"workspace/judge.py": JUDGE_PY})
     with pytest.raises(BadTask, match=message):
-        load(folder)
-
-
-@pytest.mark.parametrize(
-    "cases",
-    [
-        'call = "calc.even(2)"\nreturns = "True"\n[[case]]\ncall = "calc.even(3)"\nreturns = "False"',
-        'call = "calc.find(2)"\nreturns = "None"\n[[case]]\ncall = "calc.find(3)"\nreturns = "30"',
-        'call = "calc.find(2)"\nraises = "KeyError"\n[[case]]\ncall = "calc.find(3)"\nreturns = "30"',
-        'argv = ["sh", "run.sh"]\nstdin = "2"\nstdout = "yes"\n[[case]]\nargv = ["sh", "run.sh"]\nstdout = "no"',
-        'argv = ["python3", "calc.py"]\nstdout = "ok\\n3 of 8"',
-        'call = "calc.clamp(5, 0, 10)"\nreturns = "5"',
-        """argv = ["python3", "-c", "import calc; print(calc.clamp(5, 0, 10))"]\nstdout = "5"
-[[case]]\nargv = ["python3", "-c", "import calc; print(calc.clamp(-5, 0, 10))"]\nstdout = "0\"""",
-    ],
-)
-def test_honest_cases_are_accepted(tmp_path: Path, cases: str) -> None:
-    assert load(small_task(tmp_path / "add", toml=PROTECTED + cases, hidden=""))[0].cases
+        load(small_task(tmp_path / "add", toml=toml))
 
 
 def test_lines_end_in_a_newline() -> None:

@@ -16,7 +16,15 @@ from turnwise.trainer.rollout.trainable import refuse_untrainable
 from turnwise.trainer.run.run import train
 
 CODE = "turnwise/Code-v0"
-CASE = '\n[[case]]\ncall = "calc.add(2, 3)"\nreturns = "5"\n'
+CASE = """
+[[case]]
+call = "calc.add(2, 3)"
+returns = "5"
+
+[[case]]
+call = "calc.add(400, 36)"
+returns = "436"
+"""
 REFUSED = "turnwise/Code-v0 cannot be trained on: task add of .*hidden `tests/`.*forge.*`call`.*`trusted = true`"
 
 

@@ -7,8 +7,8 @@ import pytest
 from turnwise.envs.code.env import CodeEnv
 from turnwise.envs.code.families import FAMILIES, draw
 from turnwise.envs.errors import NotTrainable
-from turnwise.tests.envs.code.grading.forgeries import ALL, REVIEWED
-from turnwise.tests.envs.code.small_task import FIXED, small_task
+from turnwise.tests.envs.code.grading.forgeries import ALL, REVIEWED, solution
+from turnwise.tests.envs.code.small_task import FIXED, small_task, write
 
 TOML = """
 instruction = "add of calc.py must add. Repair it."
@@ -23,14 +23,26 @@ call = "calc.add(20, 31)"
 returns = "51"
 
 [[case]]
-argv = ["python3", "-c", "from calc import add; print(add(7, 90))"]
+call = "calc.add(200, 31)"
+returns = "231"
+
+[[case]]
+argv = ["python3", "main.py"]
+stdin = "7 90"
 stdout = "97"
+
+[[case]]
+argv = ["python3", "main.py"]
+stdin = "210 100"
+stdout = "310"
 """
 
 
 @pytest.fixture(scope="module")
 def by_cases(docker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CodeEnv]:
-    env = CodeEnv(folder=str(small_task(tmp_path_factory.mktemp("tasks") / "add", toml=TOML, hidden="")))
+    folder = small_task(tmp_path_factory.mktemp("tasks") / "add", toml=TOML, hidden="")
+    write(folder, {"workspace/main.py": "from calc import add\n\nprint(add(*map(int, input().split())))\n"})
+    env = CodeEnv(folder=str(folder))
     yield env
     env.close()
 
@@ -64,6 +76,40 @@ def test_hidden_tests_can_be_forged_so_no_run_trains_on_them(docker: str, tmp_pa
     reward, _, tamper = outcome(env, REVIEWED["frames"])
     assert reward == 1.0
     assert tamper[0].startswith("aims at its grader (_getframe, f_locals")
+    with pytest.raises(NotTrainable):
+        env.check_trainable()
+
+
+SPARES_CANARY = """
+from _pytest import reports
+made = reports.TestReport.from_item_and_call.__func__
+def forged(cls, item, call):
+    report = made(cls, item, call)
+    if not item.nodeid.startswith("test_t"):
+        report.outcome = "passed"
+    return report
+reports.TestReport.from_item_and_call = classmethod(forged)
+def add(one, two):
+    return 0
+"""
+EQUAL_TO_ALL = """
+class Equal:
+    def __eq__(self, other):
+        return True
+def add(one, two):
+    return Equal()
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("forgery", [SPARES_CANARY, EQUAL_TO_ALL])
+def test_forgeries_of_hidden_tests_without_a_trace_are_documented(docker: str, tmp_path: Path, forgery: str) -> None:
+    """If one of these is detected one day, the paragraph on hidden tests of the page on code tasks changes."""
+    env = CodeEnv(folder=str(small_task(tmp_path / "add")))
+    assert outcome(env, solution(forgery)) == (1.0, True, [])
+    page = (Path(__file__).parents[4] / "docs/shipped_environments/code_tasks.md").read_text()
+    assert "reports patched for every test except the\ncanary earn 1" in page
+    assert "an object that compares equal to everything" in page
     with pytest.raises(NotTrainable):
         env.check_trainable()
 

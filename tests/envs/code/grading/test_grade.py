@@ -16,6 +16,10 @@ call = "calc.add(20, 31)"
 returns = "51"
 
 [[case]]
+call = "calc.add(410, 31)"
+returns = "441"
+
+[[case]]
 call = "calc.add(None, 1)"
 raises = "ValueError"
 

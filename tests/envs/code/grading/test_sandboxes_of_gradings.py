@@ -10,7 +10,15 @@ from turnwise.tests.envs.code.small_task import FIXED, HIDDEN, TOML, small_task
 
 pytestmark = pytest.mark.docker
 
-CASE = '\n[[case]]\ncall = "calc.add(2, 3)"\nreturns = "5"\n'
+CASE = """
+[[case]]
+call = "calc.add(2, 3)"
+returns = "5"
+
+[[case]]
+call = "calc.add(400, 36)"
+returns = "436"
+"""
 
 
 def sandboxes(backend: str, folders: list[Path]) -> dict[str, set[str]]:
