@@ -6,8 +6,10 @@ of a module are made once. Modules that start whole runs come first, because the
 """
 
 import os
+import subprocess
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,6 +45,14 @@ def ray() -> Iterator[Any]:
         module.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield module
     shut_ray_down()
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """Return the folder of SmolLM2-135M-Instruct; the first use on a machine fetches and converts it."""
+    script = Path(__file__).resolve().parent.parent / "tools/smollm2.sh"
+    done = subprocess.run(["bash", script], stdout=subprocess.PIPE, text=True, check=True)
+    return Path(done.stdout.strip())
 
 
 @pytest.hookimpl(tryfirst=True)

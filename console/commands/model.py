@@ -1,4 +1,4 @@
-"""``turnwise model``: create initial policies, and merge trained adapters."""
+"""``turnwise model``: create initial policies, convert GGUF files, and merge trained adapters."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +8,7 @@ import typer
 from ...errors import TurnwiseError
 from ..terminal.output import echo
 
-app = typer.Typer(help="Initial models, and merged adapters.", no_args_is_help=True)
+app = typer.Typer(help="Initial models, converted models, and merged adapters.", no_args_is_help=True)
 
 
 class InvalidModelOptions(TurnwiseError):
@@ -17,7 +17,7 @@ class InvalidModelOptions(TurnwiseError):
 
 @app.callback()
 def root() -> None:
-    """Initial models, and merged adapters."""
+    """Initial models, converted models, and merged adapters."""
 
 
 @app.command()
@@ -80,3 +80,17 @@ def merge(
 
     merge_adapter(checkpoint, path)
     echo(f"{path}: `{checkpoint}` merged, in float32")
+
+
+@app.command()
+def convert(
+    file: Annotated[Path, typer.Argument(metavar="FILE.gguf", help="A GGUF file of an instruction-tuned model.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="Folder to write; it must not exist.")],
+) -> None:
+    """Convert a GGUF file into a Hugging Face folder in float32, for `model.path` and `eval --policy`."""
+    from ...trainer.learner.model.convert import convert_gguf
+
+    note = convert_gguf(file, path)
+    echo(f"{path}: `{file}` converted, in float32")
+    if note:
+        echo(f"note: {note}")

@@ -35,6 +35,16 @@ def refuse_unsupported(model: Path, key: str = "model.path") -> Any:
         config = AutoConfig.from_pretrained(model, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
         raise TurnwiseError(f"`{key}`: transformers cannot read {model}/config.json: {error}") from error
+    refuse_unsupported_config(config, str(model), key)
+    return config
+
+
+def refuse_unsupported_config(config: Any, model: str, key: str) -> None:
+    """Refuse the configuration of a model that the learner cannot train; ``model`` and ``key`` are for the error.
+
+    Raises:
+        AttentionNotSupported, ModelNotSupported: as above.
+    """
     name = f"`{key}`: {model} ({config.model_type}) cannot be trained"
     if feature := _unsupported_attention(config.get_text_config()) or _foreign_attention(config):
         raise AttentionNotSupported(
@@ -51,7 +61,6 @@ def refuse_unsupported(model: Path, key: str = "model.path") -> Any:
             f"{name}: it reads images or sound too, and turnwise trains policies that read text. Set `{key}` to a "
             "model of the family that reads text alone"
         )
-    return config
 
 
 def _unsupported_attention(config: Any) -> str:

@@ -2,7 +2,7 @@
 
 Requires Docker.
 
-python tools/desktop_pictures.py
+python tools/pictures/desktop_pictures.py
 """
 
 import io
@@ -18,7 +18,7 @@ from turnwise.envs.spaces import Png
 from turnwise.sandbox import set_provider
 from turnwise.sandbox.provider import InProcessProvider
 
-FOLDER = Path(__file__).parents[1] / "docs/images"
+FOLDER = Path(__file__).parents[2] / "docs/images"
 NOTES = b"Shopping\n--------\nbread\nbutter\ncoffee\n"
 SCREENS: dict[str, tuple[DesktopTask, Sequence[str], bool]] = {
     "desktop_applications": (

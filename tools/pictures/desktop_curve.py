@@ -1,6 +1,6 @@
 """Draw the success of several runs on desktops over the minutes of their training, into docs/images.
 
-python tools/desktop_curve.py STORE_URL...
+python tools/pictures/desktop_curve.py STORE_URL...
 
 Each store holds one run. A line is the success of the last ``WINDOW`` training episodes, those of groups that were
 filtered out included; points are the evaluations on held-out tasks, with 95 % intervals.
@@ -18,7 +18,7 @@ from turnwise.records import Purpose, Status, is_success
 from turnwise.store.database import open_database
 from turnwise.store.schema import metric, trajectory
 
-TARGET = Path(__file__).parents[1] / "docs/images/desktop_curve.png"
+TARGET = Path(__file__).parents[2] / "docs/images/desktop_curve.png"
 WINDOW = 300
 STATUSES = [status.value for status in COUNTED_STATUSES]
 SHIFT_MIN = 0.06
