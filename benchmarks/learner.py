@@ -28,12 +28,11 @@ from typing import Any
 import numpy as np
 import torch
 from parts.learner_peak import SIZES
+from parts.learner_samples import random_sample, training_samples
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.mem_tracker import MemTracker
 from transformers import AutoConfig, AutoModelForCausalLM
 from turnwise.agents.tiny_model import new_model
-from turnwise.records import Sample
-from turnwise.trainer.algorithms.groups import TrainSample
 from turnwise.trainer.algorithms.losses.base import Need
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.algorithms.proximal.recompute import Recompute
@@ -155,24 +154,6 @@ def state(_: argparse.Namespace) -> dict[str, int | float]:
     (whole, published), (adapted, sent) = state_bytes(None), state_bytes(LoraConfig(rank=16))
     result = {"state_bytes": whole, "lora_state_bytes": adapted, "published_bytes": published, "lora_sent_bytes": sent}
     return result | {"lora_state_ratio": whole / adapted, "lora_sent_ratio": published / sent}
-
-
-def random_sample(number: int, length: int, vocabulary: int, padded_length: int = 0) -> TrainSample:
-    """Return a sample of random tokens, a quarter of them trained, padded with tokens that are not."""
-    whole = max(length, padded_length)
-    tokens = np.random.default_rng(number).integers(vocabulary, size=whole, dtype=np.int32)
-    places = np.arange(whole)
-    mask = ((places % 4 == 3) & (places < length)).astype(np.uint8)
-    ints = mask.astype(np.int32)
-    logprobs = np.where(mask, -1.0, np.nan).astype(np.float32)
-    sample = Sample(f"t{number}", tokens, mask, logprobs, ints, ints - 1, ints - 1, (ints - 1).astype(np.int8))
-    advantages = np.full(whole, (-1.0) ** number, np.float32)
-    return TrainSample(sample, f"g{number // 8}", advantages, mask.astype(np.float32), ints)
-
-
-def training_samples(count: int, length: int, vocabulary: int) -> list[TrainSample]:
-    """Return samples of equal length."""
-    return [random_sample(number, length, vocabulary) for number in range(count)]
 
 
 def speed_model(folder: str, options: argparse.Namespace) -> Path:

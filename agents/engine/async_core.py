@@ -44,7 +44,7 @@ class AsyncCore:
             from ..weights.adapter_loading import policy_adapter
 
             self._lora = policy_adapter(str(adapter or "published by the learner"))
-        self._loads_adapter = adapter is not None
+        self._adapter = adapter
         self._stop_tokens = list(stop_tokens)
         self._on_death = on_death
         self._watch: asyncio.Task[None] | None = None
@@ -109,8 +109,10 @@ class AsyncCore:
         if self._prepared:
             return
         await self._llm.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})
-        if self._loads_adapter:
+        if self._lora is not None and self._adapter is not None:
             await self._llm.add_lora(self._lora)
+        elif self._adapter is not None:
+            await self._llm.collective_rpc("merge_adapter", args=(str(self._adapter),))
         self._prepared = True
 
     async def _watch_process(self) -> None:

@@ -65,8 +65,9 @@ def engine_arguments(
     """Return the keyword arguments of vLLM's ``EngineArgs`` for a model folder.
 
     ``max_model_len`` is the context length in tokens. On a CPU ``block_size`` is rounded up to a size that the
-    kernel accepts. With ``lora_rank``, the engine serves the model with an adapter of that rank. Arguments under vLLM's
-    own names take precedence.
+    kernel accepts. With ``lora_rank``, an engine on GPUs serves the model with an adapter of that rank; on a CPU,
+    adapters are merged into the weights (``weights.adapter_merging``). Arguments under vLLM's own names take
+    precedence.
     """
     arguments: dict[str, Any] = {
         "model": model_path,
@@ -77,7 +78,7 @@ def engine_arguments(
         "max_num_batched_tokens": config.max_num_batched_tokens,
         "block_size": config.block_size,
     }
-    if lora_rank:
+    if lora_rank and config.tensor_parallel_size:
         arguments["enable_lora"] = True
         arguments["max_lora_rank"] = next(rank for rank in LORA_RANKS if rank >= lora_rank)
     passed = config.model_extra or {}

@@ -61,7 +61,8 @@ class Core:
 
         Args:
             arguments: of vLLM's ``EngineArgs``. With ``enable_lora``, every request uses the LoRA adapter.
-            adapter: folder of the adapter to load; without it, the first ``update`` loads one.
+            adapter: folder of the adapter to load, or to merge into the weights without ``enable_lora``; without it,
+                the first ``update`` loads one.
         """
         self._arguments = arguments
         self._adapter = adapter
@@ -161,6 +162,8 @@ class Core:
             self._lora = policy_adapter(str(self._adapter or "published by the learner"))
             if self._adapter is not None:
                 core.add_lora(self._lora)
+        elif self._adapter is not None:
+            core.collective_rpc("merge_adapter", args=(str(self._adapter),))
         return core
 
     def _run_commands(self) -> bool:

@@ -3,6 +3,8 @@
 * Plain weights. vLLM packs the weights of linear layers when it loads a model, and a later load then misses them,
   silently for a tied output head. Plain parameters accept an update in place and compute as fast.
 * Plain experts, with packed copies (``weights.cpu_experts``).
+* In float32, matrices by columns. The product of a few rows with a matrix that is stored by rows takes a quarter longer
+  at 24 rows, and three quarters at 8; both are as fast at 128.
 * Blocks of 16 tokens. The x86 attention kernel accepts blocks of 16, but vLLM offers only multiples of 32. The block is
   the granularity of the prefix cache, so each turn recomputes half a block on average; blocks of 16 save a seventh of
   the work.
@@ -35,12 +37,31 @@ def apply() -> None:
     custom_ops._supports_onednn = False
     utils.check_cpu_sgl_kernel = lambda n, k, dtype: False
     cpu_experts.keep_plain_weights()
+    _store_by_columns(utils)
     if not missing(CPU_SPEED):
         _offer_norms()
         _call_plainly()
     if platform.machine().lower() in X86:
         backend: Any = CPUAttentionBackend
         backend.get_supported_kernel_block_sizes = staticmethod(lambda kv_cache_spec=None: [MultipleOf(16)])
+
+
+def _store_by_columns(utils: Any) -> None:
+    """Store the matrices of linear layers and output heads by columns after vLLM has loaded them; their shapes stay."""
+    import torch
+
+    dispatch = utils.dispatch_cpu_unquantized_gemm
+    if hasattr(dispatch, "by_columns"):
+        return
+
+    def by_columns(layer: Any, remove_weight: bool) -> None:
+        dispatch(layer, remove_weight)
+        weight = layer.weight.data
+        if weight.ndim == 2 and weight.dtype == torch.float32 and not weight.is_meta:
+            layer.weight.data = weight.t().contiguous().t()
+
+    by_columns.by_columns = True  # type: ignore[attr-defined]
+    utils.dispatch_cpu_unquantized_gemm = by_columns
 
 
 def norm_arguments() -> dict[str, Any]:

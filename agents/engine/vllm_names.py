@@ -91,6 +91,7 @@ CPU = (
     "vllm.model_executor.layers.fused_moe.experts.cpu_moe:CPUUnquantizedExperts.apply",
     "vllm.model_executor.layers.fused_moe.experts.cpu_moe:CPUUnquantizedExperts.process_weights_after_loading",
     "vllm.model_executor.layers.utils:check_cpu_sgl_kernel",
+    "vllm.model_executor.layers.utils:dispatch_cpu_unquantized_gemm",
     "vllm.v1.attention.backend:MultipleOf",
     "vllm.v1.attention.backends.cpu_attn:CPUAttentionBackend.get_supported_kernel_block_sizes",
 )

@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 from vllm.platforms import current_platform
 
 from ..weights.adapter_loading import load_adapter
+from ..weights.adapter_merging import merged_folder, merged_weights
 from ..weights.base import WeightReceiver
 from ..weights.cpu_experts import repack
 from ..weights.registry import transport
@@ -69,20 +71,30 @@ class Receivers(WeightTransferEngine):  # type: ignore[misc]
         Raises:
             RuntimeError: the transfer failed, or the model did not load all of it.
         """
-        weights = self._receive(update_info.offer)
+        self.load(self._receive(update_info.offer))
+
+    def load(self, weights: Iterator[tuple[str, torch.Tensor]]) -> None:
+        """Load parameters by their names in the files of the model.
+
+        Raises:
+            RuntimeError: the model did not load all of them.
+        """
         self.model.load_weights(weights)
         if left := [parameter for parameter, _ in weights]:
             raise RuntimeError(f"the model did not load {', '.join(left)}")
 
     def receive_adapter(self, update_info: UpdateInfo) -> None:
-        """Load the LoRA adapter, in place of the one before.
+        """Load the LoRA adapter, in place of the one before: on a CPU merged into the weights.
 
         Raises:
             RuntimeError: the transfer failed.
             ValueError: the model has no layer for a part of the adapter.
         """
         offer = update_info.offer
-        load_adapter(self.model, self._receive(offer), offer["adapter"])
+        if self.device.type == "cpu":
+            self.load(merged_weights(Path(self.model_config.model), self._receive(offer), offer["adapter"]))
+        else:
+            load_adapter(self.model, self._receive(offer), offer["adapter"])
 
     def _receive(self, offer: dict[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
         name = offer["transport"]
@@ -115,6 +127,10 @@ class WorkerExtension:
     def update_adapter(self, update_info: dict[str, Any]) -> None:
         """Load the LoRA adapter that the learner sent. vLLM's own update would drop it when it finishes."""
         self.weight_transfer_engine.receive_adapter(UpdateInfo(**update_info))
+
+    def merge_adapter(self, folder: str) -> None:
+        """Merge the LoRA adapter of a folder into the weights of its model, which are loaded."""
+        self.weight_transfer_engine.load(merged_folder(Path(folder)))
 
 
 def _end_with(parent: Any) -> None:
