@@ -39,10 +39,7 @@ def merged_weights(
         layer, place = _place(name)
         pairs.setdefault(f"{layer}.weight", [None, None])[place] = value
     with ExitStack() as stack:
-        files = [
-            stack.enter_context(safe_open(one, framework="pt"))  # type: ignore[no-untyped-call]
-            for one in sorted(model.glob("*.safetensors"))
-        ]
+        files = [stack.enter_context(safe_open(one, framework="pt")) for one in sorted(model.glob("*.safetensors"))]
         owners = {name: file for file in files for name in file.keys()}  # noqa: SIM118 - not a mapping
         for name, (first, second) in pairs.items():
             if first is None or second is None:
@@ -60,7 +57,7 @@ def merged_folder(adapter: Path) -> Iterator[tuple[str, torch.Tensor]]:
         TurnwiseError: the folder names no model.
         ValueError: the adapter does not fit its model.
     """
-    with safe_open(adapter / ADAPTER_WEIGHTS, framework="pt") as file:  # type: ignore[no-untyped-call]
+    with safe_open(adapter / ADAPTER_WEIGHTS, framework="pt") as file:
         tensors = [(name, file.get_tensor(name)) for name in file.keys()]  # noqa: SIM118 - not a mapping
     yield from merged_weights(base_model(adapter), tensors, adapter_settings(adapter))
 
