@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, exists, false, or_, select, true
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, case, exists, false, or_, select, true
 
-from ...records import GroupState, Source, Status
+from ...records import SUCCESS_RETURN, GroupState, Source, Status
 from ..database import Database
 from ..schema import batch_group, batch_item, policy_version, rollout_group, run, trajectory
 from .policy import RetentionPolicy
@@ -109,12 +109,18 @@ _PRUNABLE = and_(
 )
 
 
+_SUCCEEDED = case(
+    (trajectory.c.success.is_not(None), trajectory.c.success == true()),
+    else_=and_(trajectory.c.status == Status.COMPLETED.value, trajectory.c.reward >= SUCCESS_RETURN),
+)
+"""``records.is_success`` of a trajectory and the reward of its environment."""
+
+
 def _selection(success: bool) -> Any:
-    verdict = trajectory.c.success == true()
     return (
         select(trajectory.c.no)
         .select_from(_HEADS)
-        .where(_PRUNABLE, verdict if success else or_(trajectory.c.success.is_(None), ~verdict))
+        .where(_PRUNABLE, _SUCCEEDED if success else ~_SUCCEEDED)
         .where(trajectory.c.no > bindparam("after"))
         .order_by(trajectory.c.no)
         .limit(_CHUNK)

@@ -18,8 +18,9 @@ from turnwise.store.maintenance.policy import BadPolicy, RetentionPolicy, read_p
 from turnwise.store.maintenance.search_index import update_index
 from turnwise.store.queries import load_groups, load_trajectory
 from turnwise.store.schema import blob, step, step_image, trajectory
+from turnwise.tests.store.content.sealing import reseal
 from turnwise.tests.store.maintenance.populated import play_illustrated, populate
-from turnwise.tests.store.making import call, create_run, items, play_group, start, states, train
+from turnwise.tests.store.making import call, create_run, items, play_group, play_scored, start, states, train
 
 EVERYTHING = RetentionPolicy(keep_versions=1, keep_successes=False, grace_s=0)
 
@@ -137,6 +138,24 @@ def test_the_queue_successes_and_experts_stay(plain: Database) -> None:
     collect(plain, RetentionPolicy(keep_versions=1, grace_s=0))
     assert not pruned(plain) & before
     assert not pruned(plain) & {"open-0", "ready-0", "leased-0", "c-0"}
+
+
+def test_successes_are_those_of_the_verdict_or_without_one_of_the_return(database: Database) -> None:
+    """An old group of three: a success with a small return, a failure with a large one, and two without a verdict."""
+    start(database)
+    ends = [(0.1, True), (0.9, False), (0.9, None), (0.4, None)]
+    play_scored(database, "old", 0, [total for total, _ in ends], verdicts=[verdict for _, verdict in ends])
+    with database.transaction() as tx:
+        for member, (total, _) in enumerate(ends):
+            tx.conn.execute(update(trajectory).where(trajectory.c.id == f"old-{member}").values(reward=total))
+    reseal(database)
+    train(database, ["old"], 1, 0)
+    for number in (2, 3):
+        play_group(database, f"new{number}", version=number - 1)
+        train(database, [f"new{number}"], number, number - 1)
+    call(database, "set_checkpoint", run="r", version=3, path="checkpoints/3")
+    collect(database, RetentionPolicy(keep_versions=1, grace_s=0))
+    assert pruned(database) & {f"old-{member}" for member in range(4)} == {"old-1", "old-3"}
 
 
 @pytest.mark.parametrize("interval", [0, 1])
