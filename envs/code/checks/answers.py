@@ -50,7 +50,7 @@ def fault(
     ``solution`` are the files that the solution adds or changes.
     """
     for question in questions:
-        if message := place_fault(question, {**workspace, **solution}, protected):
+        if message := place_fault(question, workspace, solution, protected):
             return message
     words = {path: _words(content.decode(errors="replace")) for path, content in workspace.items()}
     said = _words(instruction)
@@ -68,9 +68,13 @@ def _readable(question: Question, files: Mapping[str, Sequence[str]]) -> frozens
         used |= more
         named.update(*(files[path] for path in more))
     answer = _words(question.expected)
-    whole = f" {' '.join(answer)} "
-    is_quoted = len(answer) >= MIN_QUOTED_WORDS and any(whole in f" {' '.join(words)} " for words in files.values())
-    return frozenset(answer if is_quoted else ()).union(*(files[path] for path in used))
+    is_held = any(words == answer or _quotes(words, answer) for words in files.values())
+    return frozenset(answer if is_held else ()).union(*(files[path] for path in used))
+
+
+def _quotes(words: Sequence[str], answer: Sequence[str]) -> bool:
+    """Return whether a file holds an answer as a part, and not by chance."""
+    return len(answer) >= MIN_QUOTED_WORDS and f" {' '.join(answer)} " in f" {' '.join(words)} "
 
 
 def can_be_guessed(stdout: bytes) -> bool:

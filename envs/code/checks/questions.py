@@ -4,6 +4,7 @@ A script of the task shares its process with the code under test, which can forg
 process, replaces ``print``, or returns an object that equals everything.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -12,6 +13,8 @@ _INTERPRETERS = "bash cat dash lua node perl php python python3 Rscript ruby sh"
 INTERPRETERS = frozenset(_INTERPRETERS.split())
 """Commands that a case may start with: each runs the file that follows, or prints it."""
 SCRIPTS = (".bash", ".js", ".lua", ".php", ".pl", ".py", ".pyc", ".R", ".rb", ".sh", ".so")
+TESTS = re.compile(rb"\b(assert\w*|pytest|unittest|doctest|nosetests?)\b")
+"""Text of a program that tests others."""
 INSTEAD = "use `call` and `returns`, or let a program of workspace/ read `stdin` and print its answer"
 
 Files = Mapping[str, bytes]
@@ -73,20 +76,22 @@ def modules(names: Sequence[str], *, main: bool = False) -> tuple[str, ...]:
     return (*places, *([f"{path}/__main__.py"] if main else []))
 
 
-def place_fault(question: Question, files: Files, protected: Sequence[str]) -> str:
+def place_fault(question: Question, workspace: Files, solution: Files, protected: Sequence[str]) -> str:
     """Return why the program of a case may not answer it, and what to do; empty if it may.
 
-    ``files`` are those of the workspace and of the solution.
+    ``solution`` are the files that the solution adds or changes.
     """
-    found = [path for path in question.places if path in files]
-    if not found:
+    found = next((path for path in reversed(question.places) if path in workspace or path in solution), None)
+    if found is None:
         return (
             f"a case runs `{question.name}`, but neither workspace/ nor solution/ has `{question.places[-1]}`; name a "
             "program or module that the agent has or writes"
         )
-    if any(fnmatchcase(found[-1], pattern) for pattern in protected):
+    is_protected = any(fnmatchcase(found, pattern) for pattern in protected)
+    if is_protected or (found not in solution and TESTS.search(workspace[found])):
         return (
-            f"a case runs `{found[-1]}`, which is `protected`: a script of the task shares its process with the code "
-            f"under test, which can forge what it prints; {INSTEAD}"
+            f"a case runs `{found}`, which {'is `protected`' if is_protected else 'asserts or runs tests'}: a script "
+            "of the task shares its process with the code under test, which can forge what the script prints; "
+            f"{INSTEAD}"
         )
     return ""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from turnwise.envs import make
 from turnwise.envs.code.tiny.env import MAX_CHARS, TinyCodeEnv
-from turnwise.envs.code.tiny.instances import VOCABULARY
+from turnwise.envs.code.tiny.instances import CALLS, HIDDEN, OPERATIONS, VALUES, VOCABULARY
 from turnwise.envs.runner.observations import observation_hash
 from turnwise.envs.tools.check import check
 
@@ -110,3 +110,9 @@ def test_unknown_family_and_split_are_refused() -> None:
         TinyCodeEnv().reset(seed=0, options={"split": "dev"})
     with pytest.raises(RuntimeError, match="before its first reset"):
         TinyCodeEnv().step("run")
+
+
+def test_every_other_part_fails_the_hidden_inputs() -> None:
+    """The mutants of a solution of this environment are all other parts, and no two parts have the same answers."""
+    answers = {tuple(OPERATIONS[call](each, int(value)) for each in HIDDEN) for call in CALLS for value in VALUES}
+    assert len(answers) == len(CALLS) * len(VALUES) == 300
