@@ -84,8 +84,8 @@ def container(words: Words) -> CodeTask:
     wrong = {how: made(how, end) for how in ADD if how != kind}
     return program_task(
         name=f"container-{kind.replace(' ', '-')}",
-        instruction=f"Write the class {words.second.title()} of {path}; its docstring specifies it. Do not change the "
-        "rest of the program, which reads commands and prints their results.",
+        instruction=f"Write the class {words.second.title()} of {path}; its docstring specifies it. The rest of the "
+        "program is right: it reads commands and prints their results.",
         path=path,
         given=source(STUB),
         right=made(kind, end),
