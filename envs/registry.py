@@ -39,6 +39,10 @@ ENTRY_POINTS = "turnwise.envs"
 TEXT_SITE = "turnwise/TextSite-v0"
 SHIPPED = {
     TEXT_SITE: "turnwise.envs.text.env:TextSiteEnv",
+    "turnwise/GuessNumber-v0": "turnwise.envs.text.language.guess_number:GuessNumberEnv",
+    "turnwise/Calculator-v0": "turnwise.envs.text.language.calculator:CalculatorEnv",
+    "turnwise/TableLookup-v0": "turnwise.envs.text.language.table_lookup:TableLookupEnv",
+    "turnwise/TwentyQuestions-v0": "turnwise.envs.text.language.twenty_questions:TwentyQuestionsEnv",
     "turnwise/Code-v0": "turnwise.envs.code.env:CodeEnv",
     "turnwise/TinyCode-v0": "turnwise.envs.code.tiny.env:TinyCodeEnv",
     "turnwise/WebApps-v0": "turnwise.envs.web.apps.env:WebAppsEnv",

@@ -1,0 +1,169 @@
+"""``turnwise/TwentyQuestions-v0``: find a thing in a list by its name, or by yes-or-no questions about properties.
+
+An action names one thing of the list, which guesses it, or one property, which asks for it. Levels: 5 things in 3
+turns and 8 things in 4, where each answer lists the things that are left; 12 things in 6 turns, where it does not.
+Reward: 1 for the thing; up to 0.4 for the share of the things that the turns ruled out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from ...computer.draws import NoInstance, SeededDraws, words
+from .base import LanguageEnv, Puzzle, Reply
+from .reading import names
+
+NARROWED_REWARD = 0.4
+SIZES = (5, 8, 12)
+TURNS = (3, 4, 6)
+HIDDEN = 3
+"""The level whose answers do not list the things that are left."""
+PROPERTIES = {
+    "animal": ("animal", "animals", "alive"),
+    "food": ("food", "eat", "edible"),
+    "wings": ("wings", "wing", "fly"),
+    "wheels": ("wheels", "wheel"),
+    "big": ("big", "large"),
+    "water": ("water", "swim"),
+    "yellow": ("yellow",),
+}
+THINGS = {
+    thing: frozenset(words(has))
+    for thing, has in {
+        "dog": "animal",
+        "cat": "animal",
+        "mouse": "animal",
+        "horse": "animal big",
+        "elephant": "animal big",
+        "camel": "animal big",
+        "owl": "animal wings",
+        "eagle": "animal wings",
+        "bat": "animal wings",
+        "whale": "animal big water",
+        "shark": "animal big water",
+        "goldfish": "animal water",
+        "crab": "animal water",
+        "canary": "animal wings yellow",
+        "apple": "food",
+        "onion": "food",
+        "bread": "food",
+        "banana": "food yellow",
+        "lemon": "food yellow",
+        "bike": "wheels",
+        "cart": "wheels",
+        "bus": "wheels big",
+        "truck": "wheels big",
+        "airplane": "wheels wings big",
+        "canoe": "water",
+        "ship": "water big",
+        "ferry": "water big",
+        "hammer": "",
+        "spoon": "",
+        "key": "",
+    }.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TwentyQuestions(Puzzle):
+    """The things in the order of the list, the secret one, and those that are left."""
+
+    things: tuple[str, ...]
+    secret: str
+    left: tuple[str, ...]
+    level: int
+
+    @classmethod
+    def draw(cls, draws: SeededDraws, level: int) -> Self:
+        """Draw the list and the thing.
+
+        Raises:
+            NoInstance: the best questions do not find the thing within the turns.
+        """
+        things = draws.sample(tuple(THINGS), SIZES[level - 1])
+        puzzle = cls(things, draws.choice(things), things, level)
+        if puzzle._turns_needed() > TURNS[level - 1]:
+            raise NoInstance
+        return puzzle
+
+    def _turns_needed(self) -> int:
+        at, turns = self, 1
+        while (action := at.oracle()) != at.secret:
+            at, turns = at.turn(action)[0], turns + 1
+        return turns
+
+    @property
+    def key(self) -> str:
+        """Name the list and the thing."""
+        return f"{' '.join(sorted(self.things))}: {self.secret}"
+
+    @property
+    def state(self) -> str:
+        """Name the things that are left."""
+        return " ".join(self.left)
+
+    def opening(self) -> str:
+        """Return the list and the properties."""
+        return self._request(shown=True)
+
+    def _request(self, *, shown: bool) -> str:
+        things = f"Choose one: {', '.join(self.left)}. " if shown or self.level < HIDDEN else ""
+        return f"{things}Or ask: {', '.join(self._properties())}."
+
+    def _properties(self) -> list[str]:
+        """Return the properties that some things of the list have and others lack."""
+        return [name for name in PROPERTIES if 0 < sum(name in THINGS[each] for each in self.things) < len(self.things)]
+
+    def turn(self, text: str) -> tuple[Self, Reply]:
+        """Guess a thing, or answer a question about a property."""
+        forms: dict[str, Sequence[str]] = {thing: (thing, f"{thing}s") for thing in self.things}
+        forms |= {name: PROPERTIES[name] for name in self._properties()}
+        match names(text, forms):
+            case [name] if name == self.secret:
+                after = replace(self, left=(name,))
+                return after, Reply(f"Yes, it is the {name}!", self._earned(after), verdict=True)
+            case [name] if name in self.things:
+                return self._answered(f"No, not the {name}.", [each for each in self.left if each != name])
+            case [name]:
+                has = name in THINGS[self.secret]
+                left = [each for each in self.left if (name in THINGS[each]) == has]
+                return self._answered(f"{name.capitalize()}: {'yes' if has else 'no'}.", left)
+        return self, Reply(f"Write only one word. {self._request(shown=False)}", valid=False)
+
+    def _answered(self, text: str, left: Sequence[str]) -> tuple[Self, Reply]:
+        after = replace(self, left=tuple(left))
+        return after, Reply(f"{text} {after._request(shown=False)}", self._earned(after))
+
+    def _earned(self, after: Self) -> dict[str, float]:
+        ruled_out = len(self.left) - len(after.left)
+        return {"narrowed": NARROWED_REWARD * ruled_out / (len(self.things) - 1)} if ruled_out else {}
+
+    def oracle(self) -> str:
+        """Return the property that splits the things that are left most evenly; a thing if at most two are left."""
+
+        def imbalance(name: str) -> int:
+            return abs(2 * sum(name in THINGS[each] for each in self.left) - len(self.left))
+
+        best = min(self._properties(), key=imbalance, default="")
+        if len(self.left) <= 2 or not best or imbalance(best) == len(self.left):
+            return self.left[0]
+        return best
+
+    def actions(self) -> list[str]:
+        """Return the things that are left and the properties."""
+        return [*self.left, *self._properties()]
+
+
+class TwentyQuestionsEnv(LanguageEnv):
+    """Find a thing in a list by questions."""
+
+    name = "turnwise/TwentyQuestions-v0"
+    puzzle = TwentyQuestions
+    turns = TURNS
+
+    def instructions(self) -> str:
+        """Return the rules and an example."""
+        return (
+            f"Find the secret thing in {self.max_turns} turns. Reply with only one word: a thing from the list, or a "
+            "property to ask if the thing has it. For example: bottle"
+        )

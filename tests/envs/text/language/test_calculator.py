@@ -1,0 +1,102 @@
+"""``turnwise/Calculator-v0``: expressions in sentences, exact results, rewards."""
+
+from fractions import Fraction
+
+import pytest
+from turnwise.envs.text.language.arithmetic import NotComputable, compute, expression, shown
+from turnwise.envs.text.language.calculator import Calculator
+from turnwise.envs.text.language.reading import plain
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("347 + 589", "347 + 589"),
+        ("347+589 = 936", "347+589"),
+        ("The sum is 347 + 589.", "347 + 589"),
+        ("```\n24 * 13\n```", "24 * 13"),
+        ("24 \u00d7 13", "24 * 13"),
+        ("24 x 13 + 7", "24 * 13 + 7"),
+        ("\\(24 \u2212 13\\)", "24 - 13"),
+        ("the sum (24 + 13)", "(24 + 13)"),
+        ("(it is 24 + 13)", "24 + 13"),
+        ("$24 + $13", "24 +  13"),
+        ("(24 + 1) * 13", "(24 + 1) * 13"),
+        ("1,200 + 34", "1200 + 34"),
+        ("1.5 * 4", "1.5 * 4"),
+        ("-5 + 3", "-5 + 3"),
+        ("- 24 * 13", "- 24 * 13"),
+        ("the answer is -5", ""),
+        ("936", ""),
+        ("1. 936", ""),
+        ("a + b", ""),
+        ("", ""),
+    ],
+)
+def test_the_first_expression_of_a_sentence_is_found(text: str, expected: str) -> None:
+    assert expression(plain(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2 + 3 * 4", 14),
+        ("(2 + 3) * 4", 20),
+        ("7 / 2", Fraction(7, 2)),
+        ("-5 + 3", -2),
+        ("0.1 + 0.2", Fraction(3, 10)),
+        ("007 + 1", 8),
+        ("0 + 0", 0),
+        ("0.05 * 100", 5),
+        ("10 - 2 - 3", 5),
+    ],
+)
+def test_values_are_exact(text: str, value: Fraction) -> None:
+    assert compute(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("2 ** 9", "7 // 2", "1 / 0", "1 / (2 - 2)", "(1 + 2", "1 + ", "1 +* 2", "2 (3)", "1 2", ""),
+        *("+".join("1" * 40), "9" * 16 + " + 1", "(" * 200 + "1" + ")" * 200 + " + 1"),
+    ],
+)
+def test_anything_else_is_not_computable(text: str) -> None:
+    with pytest.raises(NotComputable):
+        compute(text)
+
+
+def test_values_are_shown_as_a_person_writes_them() -> None:
+    assert [shown(Fraction(*each)) for each in ((936,), (-2,), (7, 2), (1, 3))] == ["936", "-2", "3.50", "0.33"]
+
+
+def puzzle() -> Calculator:
+    return Calculator("What is 347 + 589?", "347 + 589")
+
+
+def test_the_answer_after_its_expression() -> None:
+    after, reply = puzzle().turn("347 + 589 = 900")
+    assert (reply.text, dict(reply.parts)) == ("347 + 589 = 936. Reply with the answer.", {"computed": 0.3})
+    again, reply = after.turn("589 + 347")
+    assert (again, dict(reply.parts)) == (after, {})
+    _, reply = again.turn("the answer is 936.")
+    assert (reply.verdict, dict(reply.parts)) == (True, {})
+
+
+def test_a_wrong_answer_costs_and_the_question_is_repeated() -> None:
+    after, reply = puzzle().turn("it is 900")
+    assert (after, dict(reply.parts), reply.verdict) == (puzzle(), {"wrong": -0.1}, None)
+    assert reply.text == "900 is wrong. What is 347 + 589?"
+
+
+def test_another_expression_is_computed_without_a_reward() -> None:
+    _, reply = puzzle().turn("347 * 589")
+    assert (reply.text, dict(reply.parts)) == ("347 * 589 = 204383. Reply with the answer.", {})
+
+
+@pytest.mark.parametrize("text", ["1 / 0", "7 + * 8", "two numbers: 5 and 6", "the sum"])
+def test_other_texts_are_invalid(text: str) -> None:
+    after, reply = puzzle().turn(text)
+    assert (after, reply.valid, reply.verdict) == (puzzle(), False, None)
+    assert reply.text.endswith("What is 347 + 589?")
