@@ -50,6 +50,7 @@ class Status(StrEnum):
 
 SCORED_STATUSES = frozenset({Status.COMPLETED, Status.TRUNCATED})
 """The statuses that have a reward. Every other final status is a failure, never a reward."""
+FAILED_STATUSES = frozenset(Status) - SCORED_STATUSES - {Status.RUNNING}
 SUCCESS_RETURN = 0.5
 """The return from which a completed episode counts as a success if its environment gave no verdict."""
 
@@ -65,9 +66,9 @@ def is_success(verdict: bool | None, status: Status, total: float, min_return: f
         verdict: ``Trajectory.success``.
         total: the return of the episode.
     """
-    if status not in SCORED_STATUSES:
+    if status in FAILED_STATUSES:
         return False
-    return status is Status.COMPLETED and total >= min_return if verdict is None else verdict
+    return status is not Status.TRUNCATED and total >= min_return if verdict is None else verdict
 
 
 class GroupState(StrEnum):
