@@ -6,12 +6,18 @@ task, a model folder or an import reads by these functions.
 
 import errno
 import os
+import re
 import stat
+import tomllib
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from .errors import TurnwiseError
 
+MAX_TOML_BYTES = 2**20
+"""Limit on a TOML file, in bytes."""
+_DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){200}""")
+"""A dotted key with more than 200 parts: the time to read one grows with the cube of its parts."""
 KERNEL_FOLDERS = (Path("/proc"), Path("/sys"), Path("/dev"))
 """Folders whose files are made by the kernel: they have no size, and a read may wait or have an effect."""
 _KINDS = {
@@ -59,6 +65,34 @@ def read_regular_text(path: Path | str, limit: int) -> str:
         marks = (b"\xff\xfe", b"\xfe\xff")
         found = "it seems to be UTF-16" if content.startswith(marks) else f"byte {error.start:,} is invalid"
         raise UnreadableFile(f"{_name(path)} is not UTF-8 ({found}): save the file as UTF-8") from error
+
+
+def read_toml(path: Path | str) -> dict[str, Any]:
+    """Return the content of a TOML file of at most ``MAX_TOML_BYTES``.
+
+    Raises:
+        UnreadableFile: as ``read_regular_text`` does, or the content is not TOML.
+    """
+    text = read_regular_text(path, MAX_TOML_BYTES)
+    try:
+        return parse_toml(text)
+    except ValueError as error:
+        raise UnreadableFile(f"{_name(path)} is not valid TOML: {error}") from error
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the content of a TOML text.
+
+    Raises:
+        ValueError: it is not TOML, has a number of thousands of digits, or is nested too deeply; the message is one
+            line.
+    """
+    if _DEEP_KEY.search(text):
+        raise ValueError("it has a dotted key with more than 200 parts")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
 
 
 def open_regular_file(path: Path | str, limit: int | None = None) -> BinaryIO:

@@ -10,6 +10,7 @@ from typing import NoReturn
 from ..process.children import descendants, end_descendants, end_pools, isolate_signals
 from ..process.output import stderr, stdout
 from ..trainer.shutdown import SHUTDOWN
+from .terminal.streams import prepare_streams
 
 RECORDED_COMMANDS = (["train"], ["eval"], ["runs", "fork"], ["trajectories", "branch"])
 """Commands that train or evaluate: they record the signal that ended them."""
@@ -22,6 +23,7 @@ def main() -> None:
 
     Ctrl-C ends any other command with 130, also while its modules are imported.
     """
+    prepare_streams()
     isolate_signals()
     if any(sys.argv[1 : 1 + len(command)] == command for command in RECORDED_COMMANDS):
         SHUTDOWN.install()
@@ -36,6 +38,10 @@ def main() -> None:
             _exit(INTERRUPTED)
         if isinstance(error, SystemExit):
             _exit(error.code)
+        if isinstance(error, Exception):  # an import failed
+            from .failure import report
+
+            _exit(report(error))
         raise
     SHUTDOWN.exit_if_signaled()
     _exit(0)

@@ -3,9 +3,8 @@
 Exit codes:
 
 * 1: the command ran and its result is negative, such as a replay that differs or a check that failed.
-* 2: a ``TurnwiseError`` (one message on stderr) or a wrong argument.
-
-Any other exception is a bug and prints its traceback.
+* 2: a ``TurnwiseError`` (one message on stderr), a wrong argument, or a file or stream that fails.
+* 3: any other exception, which is a bug: one line on stderr that names the file with its traceback.
 """
 
 import sys
@@ -16,17 +15,12 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
-from ..errors import TurnwiseError
 from ..logs import set_level
-from ..process.output import claim_output, stderr
+from ..process.output import claim_output
 from .commands import db, doctor, envs, evaluate, logs, model, plan, runs, sandbox, train
 from .commands.episodes import exchange, lineage, replay, score, trajectories
-from .terminal.sanitize import indented
-
-OPTIONAL_PACKAGES = frozenset(
-    {"httpx", "matplotlib", "psutil", "ray", "safetensors", "tokenizers", "torch", "transformers", "vllm"}
-)
-"""Packages that training needs and the core does not. If one is missing, the user installs it."""
+from .failure import report
+from .terminal.streams import flush_stdout
 
 app = typer.Typer(
     name="turnwise",
@@ -91,21 +85,15 @@ def _claiming(run: Callable[..., Any] | None) -> Callable[..., Any]:
 
 
 def main() -> None:
-    """Run the command line; a ``TurnwiseError`` becomes one message and exit 2."""
+    """Run the command line. An exception becomes one line on stderr."""
     set_level("info")
     command = typer.main.get_command(app)
     for one in _leaves(command):
         one.callback = _claiming(one.callback)
     try:
-        command()
-    except TurnwiseError as error:
-        stderr().write(f"turnwise: {indented(str(error))}\n")
-        sys.exit(2)
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in OPTIONAL_PACKAGES:
-            raise
-        stderr().write(
-            f"turnwise: this command needs {error.name}, which is not installed: run `make install` "
-            'or `pip install "turnwise[cpu]"` (`[gpu]` on a machine with a GPU)\n'
-        )
-        sys.exit(2)
+        try:
+            command()
+        finally:
+            flush_stdout()
+    except Exception as error:  # noqa: BLE001 - every error of a command is reported
+        sys.exit(report(error))

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import math
 from typing import Annotated
 
 import typer
@@ -13,6 +14,28 @@ Store = Annotated[
     typer.Option("--store", envvar="TURNWISE_STORE", metavar="URL", help="The trajectory store: a database URL."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+MAX_COUNT = 2**31 - 1
+"""Largest value of a count that has no smaller limit."""
+
+
+def _finite(value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a finite number")
+    return value
+
+
+RUN_DEFAULT = "Default: the value of the checkpoint's run, otherwise"
+Temperature = Annotated[
+    float | None,
+    typer.Option(
+        "--temperature",
+        min=0.01,
+        max=100.0,
+        callback=_finite,
+        help=f"Sampling temperature of a model. {RUN_DEFAULT} 1.",
+    ),
+]
+TaskSeed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the task.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Maximum number of rows.")]
 After = Annotated[
     str | None, typer.Option("--after", metavar="ID", help="Print the next page: the rows after this ID.")

@@ -22,7 +22,12 @@ PAUSE_MAX_S = 2.0
 T = TypeVar("T")
 
 _SQLITE_FULL = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_FSYNC")
-_SQLITE_CLOSED = ("unable to open database file", "file is not a database", "attempt to write a readonly database")
+_SQLITE_CLOSED = (
+    "unable to open database file",
+    "file is not a database",
+    "attempt to write a readonly database",
+    "disk I/O error",  # also that of a FIFO and of a file of the kernel
+)
 _SQLITE_DAMAGED = ("database disk image is malformed",)
 _SQLITE_BUSY = ("database is locked", "database table is locked", "database schema is locked")
 _POSTGRES_OPTIONS = ("invalid connection option", "invalid uri query parameter")

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from ..options import DEFAULT_STORE, Json, Store
+from ..options import DEFAULT_STORE, MAX_COUNT, Json, Store
 from ..stores import open_store
 from ..terminal.output import console, print_fields, print_json, print_table, print_text
 from ..terminal.progress import Progress
@@ -82,7 +82,9 @@ def check(
 def gc(
     keep_versions: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Prune trajectories that only versions before the newest N sampled."),
+        typer.Option(
+            metavar="N", min=0, max=MAX_COUNT, help="Prune trajectories that only versions before the newest N sampled."
+        ),
     ] = None,
     keep_successes: Annotated[
         bool, typer.Option("--keep-successes/--prune-successes", help="Keep successful trajectories.")
@@ -91,7 +93,10 @@ def gc(
         str | None, typer.Option(metavar="SIZE", help="Prune the oldest trajectories above this size: 500MiB, 1GiB.")
     ] = None,
     screenshot_interval: Annotated[
-        int, typer.Option(metavar="K", help="Of a pruned trajectory, keep the screenshots of every Kth turn.")
+        int,
+        typer.Option(
+            metavar="K", min=0, max=MAX_COUNT, help="Of a pruned trajectory, keep the screenshots of every Kth turn."
+        ),
     ] = 0,
     grace_s: Annotated[
         float, typer.Option(metavar="SECONDS", help="Keep content without a reference this long after its write.")

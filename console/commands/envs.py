@@ -11,7 +11,7 @@ import typer
 
 from ...errors import TurnwiseError
 from ...records import Split
-from ..options import Json, SandboxOptions
+from ..options import Json, SandboxOptions, TaskSeed
 from ..terminal.output import console, echo, jsonable, print_json, print_lines, print_table, print_text
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def check(env_id: EnvId, option: EnvOptions = None, sandbox: SandboxOptions = No
 @app.command()
 def play(
     env_id: EnvId,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the task.")] = 0,
+    seed: TaskSeed = 0,
     split: Annotated[Split, typer.Option(help="Split of the tasks.")] = "train",
     option: EnvOptions = None,
     sandbox: SandboxOptions = None,

@@ -12,14 +12,23 @@ from ...errors import TurnwiseError
 from ...masking import without_secrets
 from ...rates import is_counted
 from ...records import Split, Status
-from ..options import DEFAULT_STORE, ApiKeyEnv, Json, LogLevel, SandboxOptions, Store
+from ..options import (
+    DEFAULT_STORE,
+    MAX_COUNT,
+    RUN_DEFAULT,
+    ApiKeyEnv,
+    Json,
+    LogLevel,
+    SandboxOptions,
+    Store,
+    Temperature,
+)
 from ..stores import open_store
 from ..terminal.output import GUTTER, console, format_value, print_fields, print_json, result_fields
 from ..terminal.sanitize import indented, one_line, sanitize
 from .envs import EnvOptions, choose_sandboxes, play_episode, read_options
 
 POLICIES = "random, oracle, human, a model or checkpoint (folder or hub id), or a server URL."
-RUN_DEFAULT = "Default: the value of the checkpoint's run, otherwise"
 MAX_REASON_CHARS = 300
 """Maximum length of a printed failure reason, in characters."""
 
@@ -35,11 +44,9 @@ def evaluate(
     split: Annotated[Split, typer.Option("--split", help="Split of the tasks.")] = "test",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the tasks and of the policy.")] = 0,
     turns: Annotated[
-        int | None, typer.Option("--turns", min=1, help=f"Maximum turns per episode. {RUN_DEFAULT} 12.")
+        int | None, typer.Option("--turns", min=1, max=MAX_COUNT, help=f"Maximum turns per episode. {RUN_DEFAULT} 12.")
     ] = None,
-    temperature: Annotated[
-        float | None, typer.Option("--temperature", min=0.01, help=f"Sampling temperature of a model. {RUN_DEFAULT} 1.")
-    ] = None,
+    temperature: Temperature = None,
     api_key_env: ApiKeyEnv = "",
     option: EnvOptions = None,
     sandbox: SandboxOptions = None,

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from ...errors import TurnwiseError
+from ..options import MAX_COUNT
 from ..terminal.output import echo
 
 app = typer.Typer(help="Initial models, converted models, and merged adapters.", no_args_is_help=True)
@@ -26,13 +27,13 @@ def new(
     env: Annotated[
         list[str], typer.Option("--env", help="An environment whose words the tokenizer contains; repeatable.")
     ],
-    hidden: Annotated[int, typer.Option(min=8, help="Hidden size.")] = 128,
-    layers: Annotated[int, typer.Option(min=1, help="Number of layers.")] = 2,
-    heads: Annotated[int, typer.Option(min=1, help="Number of attention heads.")] = 4,
+    hidden: Annotated[int, typer.Option(min=8, max=65_536, help="Hidden size.")] = 128,
+    layers: Annotated[int, typer.Option(min=1, max=1_000, help="Number of layers.")] = 2,
+    heads: Annotated[int, typer.Option(min=1, max=1_024, help="Number of attention heads.")] = 4,
     arch: Annotated[str, typer.Option(help="qwen3 or llama.")] = "qwen3",
     tie: Annotated[bool, typer.Option(help="Share one matrix between input and output embeddings.")] = True,
-    context: Annotated[int, typer.Option(min=16, help="Maximum context, in tokens.")] = 1024,
-    seed: Annotated[int, typer.Option(help="Seed of the random initialization.")] = 0,
+    context: Annotated[int, typer.Option(min=16, max=2**24, help="Maximum context, in tokens.")] = 1024,
+    seed: Annotated[int, typer.Option(min=0, max=MAX_COUNT, help="Seed of the random initialization.")] = 0,
 ) -> None:
     """Create a tiny model and its word-level tokenizer for the given environments."""
     from ...agents.tiny_model import new_model

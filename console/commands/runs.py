@@ -8,7 +8,7 @@ import typer
 
 from ...errors import TurnwiseError
 from ...records import GroupState
-from ..options import DEFAULT_STORE, After, Json, Limit, LogLevel, Overrides, Store
+from ..options import DEFAULT_STORE, MAX_COUNT, After, Json, Limit, LogLevel, Overrides, Store
 from ..stores import open_store
 from ..terminal.output import ago, echo, empty_message, format_value, print_fields, print_json, print_table
 from ..terminal.sanitize import one_line
@@ -129,7 +129,7 @@ def fork(
 @app.command("retrain")
 def retrain_run(
     run: Run,
-    last: Annotated[int | None, typer.Option("--last", min=1, help="The last update to repeat.")] = None,
+    last: Annotated[int | None, typer.Option("--last", min=1, max=MAX_COUNT, help="The last update to repeat.")] = None,
     store: Store = DEFAULT_STORE,
     as_json: Json = False,
 ) -> None:

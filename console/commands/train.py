@@ -35,8 +35,9 @@ def train(
     """Train a policy. The same command resumes an interrupted run from its last checkpoint."""
     from ...trainer.config.loading import load_config
 
-    flags = {"name": name, "ray_address": ray_address}
-    assignments = [*(overrides or []), *(f"{key}={json.dumps(value)}" for key, value in flags.items() if value)]
+    flags = {"name": name, "ray_address": ray_address or None}  # an empty RAY_ADDRESS is none
+    given = [f"{key}={json.dumps(value)}" for key, value in flags.items() if value is not None]
+    assignments = [*(overrides or []), *given]
     assignments += ["sandboxes.allow_local_sandbox=true"] if allow_local_sandbox else []
     assignments += ["profile=true"] if profile else []
     start(load_config(config, assignments), store=store, fork=fork, as_json=as_json)

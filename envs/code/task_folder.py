@@ -9,13 +9,13 @@
 A folder of such folders is a set of tasks. Files are read on demand; errors name the file and the key.
 """
 
-import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...sandbox import SandboxSpec
+from ...user_files import UnreadableFile, read_toml
 from ..errors import EnvError
 from .checks.calls import CallCase
 from .task import Case, CodeTask
@@ -181,11 +181,9 @@ def _case(folder: Path, number: int, table: CaseTable) -> Case | CallCase:
 
 def _manifest(path: Path) -> Manifest:
     try:
-        return Manifest.model_validate(tomllib.loads(path.read_text()))
-    except FileNotFoundError:
-        raise BadTask(f"{path} does not exist") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadTask(f"{path}: {error}") from error
+        return Manifest.model_validate(read_toml(path))
+    except UnreadableFile as error:
+        raise BadTask(str(error)) from error
     except ValidationError as error:
         raise BadTask(f"{path}: {'; '.join(_validation_message(each) for each in error.errors())}") from None
 

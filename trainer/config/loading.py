@@ -1,11 +1,12 @@
 """Load a configuration: a TOML file, its preset, and ``key=value`` overrides."""
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from ...user_files import UnreadableFile, parse_toml, read_toml
+from .bounds import too_large
 from .errors import ConfigError, explain
 from .presets import with_preset
 from .schema import RunConfig
@@ -20,11 +21,9 @@ def load_config(path: str | Path, overrides: list[str] | None = None) -> RunConf
     """
     file = Path(path)
     try:
-        raw = tomllib.loads(file.read_text())
-    except OSError as error:
-        raise ConfigError(f"cannot read the configuration `{file}`: {error.strerror}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"`{file}` is not valid TOML: {error}") from error
+        raw = read_toml(file)
+    except UnreadableFile as error:
+        raise ConfigError(f"the configuration {error}") from error
     for assignment in overrides or []:
         override(raw, assignment)
     try:
@@ -42,10 +41,13 @@ def parse_config(raw: dict[str, Any]) -> RunConfig:
     """
     merged = with_preset(raw)
     try:
-        return RunConfig.model_validate(merged)
+        config = RunConfig.model_validate(merged)
     except ValidationError as error:
         smallest = RunConfig(name="any", environments=[EnvironmentConfig(id="any")])
         raise ConfigError(explain(error, RunConfig, merged, smallest.resolved())) from error
+    if refusals := too_large(config.resolved()):
+        raise ConfigError("\n".join(refusals))
+    return config
 
 
 def override(raw: dict[str, Any], assignment: str) -> None:
@@ -60,8 +62,8 @@ def override(raw: dict[str, Any], assignment: str) -> None:
     if not separator or not key.strip():
         raise ConfigError(f"`--set {assignment}`: expected key=value")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        value = parse_toml(f"value = {text}")["value"]
+    except ValueError:
         value = text
     *path, last = key.strip().split(".")
     node: Any = raw

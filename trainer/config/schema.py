@@ -77,7 +77,7 @@ class RunConfig(AlgorithmSet):
     """The run's identity: the same name resumes an unfinished run."""
     preset: str | None = None
     """A bundle of keys from ``trainer/algorithms/presets``; the file's own keys take precedence."""
-    seed: int = 0
+    seed: int = Field(0, ge=0)
     """Seed of the initial weights, the tasks and every component's random stream. The engine samples without a seed."""
     max_steps: int | None = Field(None, ge=1)
     """Limit on updates; 100 if ``max_seconds`` is not set either. The run ends at the first limit that it reaches."""

@@ -24,11 +24,11 @@ class Section(BaseModel):
 class NewModelConfig(Section):
     """The tiny model that is created for the run's environments if ``model.path`` is not set."""
 
-    hidden: int = 128
+    hidden: int = Field(128, ge=8)
     """Hidden size."""
-    layers: int = 2
+    layers: int = Field(2, ge=1)
     """Transformer layers."""
-    heads: int = 4
+    heads: int = Field(4, ge=1)
     """Attention heads."""
     architecture: Literal["qwen3", "llama"] = "qwen3"
     """Architecture in `transformers`."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...agents.rollout.group_runner import env_key, env_key_of
 from ...envs.tasks import make_task
+from ...errors import TurnwiseError
 from ...rates import is_counted, success_rate
 from ...records import SCORED_STATUSES, Outcome, Task, is_success
 from ..config.sections import EnvironmentConfig
@@ -15,6 +16,8 @@ SEED = 1_000_003
 """The first held-out task's number: the same tasks for every policy and every run."""
 SEED_STRIDE = 100_000
 """Held-out tasks per evaluation seed: evaluations with different seeds share no task."""
+MAX_SEED = (2**32 - SEED) // SEED_STRIDE - 1
+"""The largest evaluation seed: all of its tasks have seeds of 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,13 @@ def labels(environments: Sequence[EnvironmentConfig]) -> list[str]:
 
 
 def first_task(seed: int) -> int:
-    """Return the number of the first held-out task of an evaluation seed."""
+    """Return the number of the first held-out task of an evaluation seed.
+
+    Raises:
+        TurnwiseError: the seeds of its tasks would not fit into 32 bits, which numpy's old generators need.
+    """
+    if not 0 <= seed <= MAX_SEED:
+        raise TurnwiseError(f"the seed of an evaluation, {seed}, must be from 0 to {MAX_SEED}")
     return SEED + SEED_STRIDE * seed
 
 

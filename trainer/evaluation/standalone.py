@@ -80,7 +80,7 @@ def evaluate(
 
     Raises:
         TurnwiseError: the policy is none of these, or the environment is unknown or cannot be played by it, or there
-            are more than ``SEED_STRIDE`` tasks.
+            are more than ``SEED_STRIDE`` tasks, or the seed is too large.
     """
     began = monotonic()
     if tasks > SEED_STRIDE:
@@ -91,6 +91,7 @@ def evaluate(
     if is_hub_id(policy) and not is_model(policy):
         policy = str(model_folder(policy, "--policy"))
     check_key(policy, api_key_env)
+    first_task(seed)
     database = open_database(store_url, create=True)
     environment = EnvironmentConfig(id=env_id, options=dict(options or {}))
     shown = named if is_model(policy) else without_secrets(policy)

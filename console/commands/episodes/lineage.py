@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ....errors import TurnwiseError
-from ...options import DEFAULT_STORE, Json, Store
+from ...options import DEFAULT_STORE, MAX_COUNT, Json, Store
 from ...stores import open_store
 from ...terminal.output import console, print_fields, print_json, print_table, print_text
 from ...terminal.sanitize import one_line, sanitize
@@ -33,7 +33,9 @@ class NotInBatch(TurnwiseError):
 @app.command()
 def update(
     run: Annotated[str, typer.Argument(metavar="RUN", help="The run's name.")],
-    number: Annotated[int, typer.Argument(metavar="UPDATE", help="The number of the update, from 1.")],
+    number: Annotated[
+        int, typer.Argument(metavar="UPDATE", min=1, max=MAX_COUNT, help="The number of the update, from 1.")
+    ],
     trajectory: Annotated[
         str | None, typer.Option("--trajectory", metavar="ID", help="Only this trajectory, turn by turn.")
     ] = None,

@@ -10,7 +10,18 @@ import typer
 
 from ....errors import TurnwiseError
 from ....records import SCORED_STATUSES, Purpose, Status, Step, Task, Trajectory
-from ...options import DEFAULT_STORE, After, ApiKeyEnv, Json, Limit, LogLevel, SandboxOptions, Store
+from ...options import (
+    DEFAULT_STORE,
+    MAX_COUNT,
+    After,
+    ApiKeyEnv,
+    Json,
+    Limit,
+    LogLevel,
+    SandboxOptions,
+    Store,
+    Temperature,
+)
 from ...stores import open_store
 from ...terminal.output import (
     GUTTER,
@@ -26,7 +37,6 @@ from ...terminal.output import (
 )
 from ...terminal.sanitize import sanitize
 from ..envs import choose_sandboxes
-from ..evaluate import RUN_DEFAULT
 from .search import search
 
 if TYPE_CHECKING:
@@ -173,18 +183,19 @@ def experts(
 @app.command()
 def branch(
     trajectory: Annotated[str, typer.Argument(metavar="ID", help="ID of the trajectory.")],
-    at: Annotated[int, typer.Option("--at", min=1, help="Step of the first new action; those before are repeated.")],
+    at: Annotated[
+        int, typer.Option("--at", min=1, max=MAX_COUNT, help="Step of the first new action; those before are repeated.")
+    ],
     policy: Annotated[
         str, typer.Option("--policy", help="random, oracle, a checkpoint folder, or a server URL.")
     ] = "random",
     episodes: Annotated[int, typer.Option("--episodes", min=1, max=10_000, help="Number of new episodes.")] = 1,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the random policy.")] = 0,
     turns: Annotated[
-        int | None, typer.Option("--turns", min=1, help="Maximum turns. Default: those of the trajectory.")
+        int | None,
+        typer.Option("--turns", min=1, max=MAX_COUNT, help="Maximum turns. Default: those of the trajectory."),
     ] = None,
-    temperature: Annotated[
-        float | None, typer.Option("--temperature", min=0.01, help=f"Sampling temperature of a model. {RUN_DEFAULT} 1.")
-    ] = None,
+    temperature: Temperature = None,
     api_key_env: ApiKeyEnv = "",
     sandbox: SandboxOptions = None,
     store: Store = DEFAULT_STORE,

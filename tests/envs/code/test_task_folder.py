@@ -38,7 +38,7 @@ CASE = "instruction = 'x'\n[[case]]\n"
         (CASE + 'call = "add(2, 3)"\nreturns = "5"', "begins with its module"),
         (CASE + 'call = "random.add(2, 3)"\nreturns = "5"', "Python's own module random hides"),
         (CASE + 'call = "calc.add(2, 3)"\nstdout = "5"', "either `call` or `argv`"),
-        ("instruction = ", "task.toml: Invalid value"),
+        ("instruction = ", "task.toml` is not valid TOML: Invalid value"),
     ],
 )
 def test_errors_name_file_and_key(tmp_path: Path, toml: str, message: str) -> None:

@@ -1,0 +1,64 @@
+"""The end of a command by an exception: one line on stderr, and an exit code."""
+
+import contextlib
+import tempfile
+import traceback
+
+from ..errors import TurnwiseError
+from ..process.output import stderr
+from .terminal.sanitize import indented, one_line
+from .terminal.streams import discard_stdout
+
+NEGATIVE, REFUSED, UNEXPECTED = 1, 2, 3
+"""Exit codes: the result is negative, or nobody reads it; a ``TurnwiseError``, a file or a stream; any other error."""
+OPTIONAL_PACKAGES = frozenset(
+    {"httpx", "matplotlib", "psutil", "ray", "safetensors", "tokenizers", "torch", "transformers", "vllm"}
+)
+"""Packages that training needs and the core does not. If one is missing, the user installs it."""
+MAX_CHARS = 600
+"""Limit on the message of an unexpected error, in characters."""
+
+
+def report(error: Exception) -> int:
+    """Print why a command ended and return its exit code. Only the message of a ``TurnwiseError`` may have lines.
+
+    The traceback of an unexpected error is written to a file. A closed pipe behind stdout ends the command silently.
+    """
+    if isinstance(error, BrokenPipeError):
+        discard_stdout()
+        return NEGATIVE
+    if isinstance(error, TurnwiseError):
+        return _printed(indented(str(error)), REFUSED)
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in OPTIONAL_PACKAGES:
+        return _printed(
+            f"this command needs {error.name}, which is not installed: run `make install` "
+            'or `pip install "turnwise[cpu]"` (`[gpu]` on a machine with a GPU)',
+            REFUSED,
+        )
+    if isinstance(error, UnicodeEncodeError):
+        return _printed(f"a given name or text has bytes that are not UTF-8: {error.object[:80]!a}", REFUSED)
+    if isinstance(error, OSError) and error.strerror:
+        discard_stdout()  # it may be the one that cannot be written
+        place = ", ".join(f"`{one_line(str(name), None)}`" for name in (error.filename, error.filename2) if name)
+        return _printed(f"{place or 'a file, a folder or stdout'}: {error.strerror}", REFUSED)
+    text = one_line(f"{type(error).__name__}: {error}", MAX_CHARS)
+    return _printed(f"unexpected error: {text}{_kept(error)}", UNEXPECTED)
+
+
+def _kept(error: Exception) -> str:
+    """Write the traceback to a file that only this user reads; return the end of the message that names it."""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="turnwise-traceback-", suffix=".txt", delete=False, encoding="utf-8", errors="replace"
+        ) as file:
+            file.write("".join(traceback.format_exception(error)))
+    except OSError:
+        return " (its traceback could not be written: set TMPDIR to a folder that can be)"
+    return f" (its traceback is in `{file.name}`)"
+
+
+def _printed(message: str, code: int) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        stderr().write(f"turnwise: {message}\n")
+        stderr().flush()
+    return code
