@@ -97,7 +97,7 @@ class CodeTask:
             except ValueError as error:
                 raise ValueError(f"case.{number}: {error}") from None
         added = {path: content for path, content in (self.solution or {}).items() if content is not None}
-        if message := fault(questions, self.workspace, added, self.protected, self.instruction):
+        if message := fault(questions, self.workspace, added, self.protected):
             raise ValueError(f"case: {message}")
 
 

@@ -11,7 +11,8 @@ object that equals everything. So a case proves something only if the host compa
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from .questions import Files, Question, place_fault
 
@@ -36,15 +37,26 @@ MIN_CONSTANT_BITS = 20.0
 BITS_PER_DIGIT = math.log2(10)
 BITS_PER_WORD = 6.0
 """Of a word that the agent cannot read. Most such words are of the few that programs print."""
+BITS_PER_INPUT_WORD = 2.0
+"""Of a word of the input, at least: code must select it, or write it in another way."""
 BITS_PER_CHOICE = 1.0
-"""Of an answer whose words the agent can read: code must still choose one."""
+"""Of an answer whose words the agent can read in the program, such as True: code must still choose."""
 MIN_QUOTED_WORDS = 3
 """Length of an answer that a file of the workspace does not hold by chance."""
 
 
-def fault(
-    questions: Sequence[Question], workspace: Files, solution: Files, protected: Sequence[str], instruction: str
-) -> str:
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The part of an expected answer that code cannot take from elsewhere."""
+
+    text: tuple[str, ...]
+    new: frozenset[str]
+    """Words that the agent can read neither in the files of the program nor in the input."""
+    bits: float
+    """Bits of the answer without new words."""
+
+
+def fault(questions: Sequence[Question], workspace: Files, solution: Files, protected: Sequence[str]) -> str:
     """Return why the cases of a task together prove nothing, and what to do; empty if they compare answers.
 
     ``solution`` are the files that the solution adds or changes.
@@ -52,29 +64,8 @@ def fault(
     for question in questions:
         if message := place_fault(question, workspace, solution, protected):
             return message
-    words = {path: _words(content.decode(errors="replace")) for path, content in workspace.items()}
-    said = _words(instruction)
-    return _answers_fault([(question, COMMON.union(said, _readable(question, words))) for question in questions])
-
-
-def _readable(question: Question, files: Mapping[str, Sequence[str]]) -> frozenset[str]:
-    """Return the words of the files that the code of a case uses, and of its answer if a file holds it as a whole.
-
-    The code uses the file that runs, and each file whose name occurs in the input or in a file that the code uses.
-    """
-    used = {path for path in question.places if path in files}
-    named = set(_words(question.given)).union(*(files[path] for path in used))
-    while more := {path for path in files.keys() - used if (stem := _words(_stem(path))) and named.issuperset(stem)}:
-        used |= more
-        named.update(*(files[path] for path in more))
-    answer = _words(question.expected)
-    is_held = any(words == answer or _quotes(words, answer) for words in files.values())
-    return frozenset(answer if is_held else ()).union(*(files[path] for path in used))
-
-
-def _quotes(words: Sequence[str], answer: Sequence[str]) -> bool:
-    """Return whether a file holds an answer as a part, and not by chance."""
-    return len(answer) >= MIN_QUOTED_WORDS and f" {' '.join(answer)} " in f" {' '.join(words)} "
+    texts = {path: _spaced(content.decode(errors="replace")) for path, content in workspace.items()}
+    return _answers_fault([(question.name, _answer(question, texts)) for question in questions])
 
 
 def can_be_guessed(stdout: bytes) -> bool:
@@ -83,46 +74,73 @@ def can_be_guessed(stdout: bytes) -> bool:
     return all(GUESS.fullmatch(line) for line in lines if line)
 
 
-def _answers_fault(questions: Sequence[tuple[Question, frozenset[str]]]) -> str:
-    answers, bits = defaultdict[str, dict[tuple[str, ...], float]](dict), 0.0
-    for question, known in questions:
-        answer, how_many = _answer(question, known)
-        answers[question.name][answer or (question.outcome,)] = how_many
-        bits += how_many
-    for name, found in answers.items():
-        if len(found) < 2 and max(found.values()) < MIN_CONSTANT_BITS:
+def _answers_fault(answers: Sequence[tuple[str, Answer]]) -> str:
+    by_program = defaultdict[str, list[Answer]](list)
+    for name, answer in answers:
+        by_program[name].append(answer)
+    for name, own in by_program.items():
+        if len({answer.text for answer in own}) < 2 and _bits(own[0].new) < MIN_CONSTANT_BITS:
             return (
                 f"every case of `{name}` expects the same answer, apart from words of the input, so a constant passes; "
                 "add a case with another input and another answer"
             )
-    if questions and bits < MIN_BITS:
+    bits = _bits(frozenset[str]().union(*(answer.new for _, answer in answers))) + sum(each.bits for _, each in answers)
+    if answers and bits < MIN_BITS:
         return (
             "the answers of the cases can be guessed: the words that the agent can read neither in the files of the "
             f"program nor in the input have {bits:.1f} bits, of at least {MIN_BITS:.0f} (a digit counts "
-            f"{BITS_PER_DIGIT:.1f}, a word {BITS_PER_WORD:.0f}, True or yes {BITS_PER_CHOICE:.0f}); add cases with "
-            "longer answers, or more cases"
+            f"{BITS_PER_DIGIT:.1f}, another word {BITS_PER_WORD:.0f}, a word of the input {BITS_PER_INPUT_WORD:.0f}, "
+            f"True or yes {BITS_PER_CHOICE:.0f}, the same word once); add cases with longer answers, or more cases"
         )
     return ""
 
 
-def _answer(question: Question, known: frozenset[str]) -> tuple[tuple[str, ...], float]:
-    """Return the words of an answer that code cannot take from elsewhere, and their bits."""
+def _bits(words: Iterable[str]) -> float:
+    return sum(BITS_PER_DIGIT * len(word) if word.isdigit() else BITS_PER_WORD for word in words)
+
+
+def _answer(question: Question, files: Mapping[str, str]) -> Answer:
+    """Return the answer to a question; ``files`` are those of the workspace, as words in lowercase between spaces."""
+    known = _known(question, files)
     said, given = _words(question.expected), _words(question.given)
-    readable = known.union(given)
-    new = [word for word in said if word not in readable]
+    own, offered = ([word for word in words if word.casefold() not in known] for words in (said, given))
+    in_input = {word.casefold() for word in given}
+    new = frozenset(word.casefold() for word in own if word.casefold() not in in_input)
     if new:
-        return tuple(new), sum(BITS_PER_DIGIT * len(word) if word.isdigit() else BITS_PER_WORD for word in {*new})
-    selected, offered = ([word for word in words if word not in known] for words in (said, given))
-    if selected and selected != offered:
-        return tuple(selected), max(BITS_PER_CHOICE, math.log2(len({*offered}) or 1)) * len(selected)
-    input_words = {*given}
-    chosen = [word for word in said if word not in input_words]
-    return tuple(chosen), BITS_PER_CHOICE if chosen else 0.0
+        return Answer(tuple(own), new, 0.0)
+    if own and own != offered:
+        return Answer(tuple(own), new, len(own) * max(BITS_PER_INPUT_WORD, math.log2(len({*offered}))))
+    if chosen := tuple(word for word in said if word.casefold() not in in_input):
+        return Answer(chosen, new, BITS_PER_CHOICE)
+    text = question.expected.strip()
+    if said and text not in question.given:
+        return Answer((text,), new, len(said) * BITS_PER_INPUT_WORD)
+    return Answer((question.outcome,), new, 0.0)
 
 
-def _stem(path: str) -> str:
-    return path.rpartition("/")[2].partition(".")[0]
+def _known(question: Question, files: Mapping[str, str]) -> frozenset[str]:
+    """Return the words of the files that the code of a case uses, and of its answer if a file holds it as a whole.
+
+    The code uses the file that runs, and each file whose name occurs in the input or in a file that the code uses.
+    """
+    used = {path for path in question.places if path in files}
+    named = set(_spaced(question.given).split()).union(*(files[path].split() for path in used))
+    while more := {path for path in files.keys() - used if (stem := _stem(path)) and named.issuperset(stem)}:
+        used |= more
+        named.update(*(files[path].split() for path in more))
+    answer = _spaced(question.expected)
+    is_part = len(answer.split()) >= MIN_QUOTED_WORDS and any(answer in text for text in files.values())
+    is_held = is_part or answer in files.values()
+    return COMMON.union(answer.split() if is_held else (), *(files[path].split() for path in used))
+
+
+def _stem(path: str) -> list[str]:
+    return _spaced(path.rpartition("/")[2].partition(".")[0]).split()
+
+
+def _spaced(text: str) -> str:
+    return f" {' '.join(_words(text.casefold()))} "
 
 
 def _words(text: str) -> list[str]:
-    return WORD.findall(text.casefold())
+    return WORD.findall(text)
