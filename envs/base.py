@@ -20,8 +20,9 @@ enables. The contract:
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn, TypeAlias
 
 import gymnasium
 import numpy as np
@@ -153,94 +154,172 @@ def seed_and_split(env: TurnEnv, seed: int | None, options: Mapping[str, Any] | 
     return int(env.np_random.integers(2**31)) if seed is None else seed, split
 
 
-class Adapted(TurnEnv):
-    """Any other Gymnasium environment with text actions, wrappers included, as a ``TurnEnv``.
+ABOUT_ACTIONS = frozenset({"oracle", "valid_actions", "vocabulary"})
+ABOUT_OBSERVATIONS = frozenset({"normalize", "vocabulary"})
+STATE = frozenset({"restorable", "snapshot", "restore"})
+"""A wrapper may hold state of the episode that a snapshot of the environment inside it lacks."""
 
-    An optional method is forwarded to the unwrapped environment if that has the method.
+
+class Adapted(TurnEnv):
+    """Any Gymnasium environment with text actions, wrappers included, as a ``TurnEnv`` within its limit on turns.
+
+    Of each optional method and attribute, the outermost override wins. A method about actions or observations is not
+    taken from inside a wrapper that changes them, because its words would be those of the environment inside.
     """
 
-    def __init__(self, inner: gymnasium.Env[Any, Any]) -> None:
+    def __init__(self, inner: gymnasium.Env[Any, Any], max_turns: int | None = None) -> None:
+        """``max_turns`` truncates an episode; None: no limit."""
         self.inner = inner
-        self._core = core = inner.unwrapped
+        self.core: gymnasium.Env[Any, Any] = inner.unwrapped
         self.spec = inner.spec
         self.action_space = inner.action_space
         self.observation_space = inner.observation_space
-        self.sandboxed = bool(getattr(core, "sandboxed", False))
-        self.keeps_sandbox = bool(getattr(core, "keeps_sandbox", False))
-        # A wrapper may hold state of the episode that a snapshot of the environment inside it lacks.
-        self.restorable = inner is core and bool(getattr(core, "restorable", False))
-        self.thread_bound = bool(getattr(core, "thread_bound", True))
-        self.deterministic = bool(getattr(core, "deterministic", not getattr(inner.spec, "nondeterministic", False)))
+        self.sandboxed = bool(self._get("sandboxed", TurnEnv.sandboxed))
+        self.keeps_sandbox = bool(self._get("keeps_sandbox", TurnEnv.keeps_sandbox))
+        self.restorable = bool(self._get("restorable", TurnEnv.restorable))
+        self.thread_bound = bool(self._get("thread_bound", TurnEnv.thread_bound))
+        nondeterministic = bool(getattr(inner.spec, "nondeterministic", False))
+        self.deterministic = bool(self._get("deterministic", not nondeterministic))
+        self._max_turns = max_turns
+        self._turns = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:
         """Reset the inner environment."""
+        self._turns = 0
+        self._pass_deadline()
         return self.inner.reset(seed=seed, options=options)
 
     def step(self, action: str) -> tuple[Obs, float, bool, bool, Info]:
-        """Step the inner environment."""
-        if isinstance(self._core, TurnEnv):
-            self._core.deadline = self.deadline
+        """Step the inner environment, and truncate the episode at the limit."""
+        self._pass_deadline()
         observation, reward, terminated, truncated, info = self.inner.step(action)
-        return observation, float(reward), terminated, truncated, info
+        self._turns += 1
+        cut = self._max_turns is not None and self._turns >= self._max_turns
+        return observation, float(reward), terminated, truncated or (cut and not terminated), info
 
     def close(self) -> None:
         """Close the inner environment."""
         self.inner.close()
 
     def instructions(self) -> str:
-        """Return the system prompt of the unwrapped environment; empty if it has no ``instructions``."""
-        found: str = self._own("instructions")() if hasattr(self._core, "instructions") else ""
-        return found
+        """Return the system prompt; empty without ``instructions``."""
+        prompt: str = self._get("instructions", super().instructions)()
+        return prompt
 
     def oracle(self) -> str:
-        """Return the reference action of the unwrapped environment."""
-        return str(self._own("oracle")())
+        """Return the reference action."""
+        return str(self._get("oracle", partial(self._lacks, "oracle"))())
 
     def valid_actions(self) -> list[tuple[str, float]]:
-        """Return the valid actions of the unwrapped environment."""
-        return list(self._own("valid_actions")())
+        """Return the valid actions."""
+        return list(self._get("valid_actions", partial(self._lacks, "valid_actions"))())
 
     def vocabulary(self) -> list[str]:
-        """Return the vocabulary of the unwrapped environment."""
-        return list(self._own("vocabulary")())
+        """Return the vocabulary."""
+        return list(self._get("vocabulary", partial(self._lacks, "vocabulary"))())
 
     def tasks(self, split: str) -> Sequence[int] | None:
-        """Return the tasks of the unwrapped environment; None if it has no ``tasks``."""
-        found: Sequence[int] | None = self._own("tasks")(split) if hasattr(self._core, "tasks") else None
-        return found
+        """Return the tasks; None without ``tasks``."""
+        seeds: Sequence[int] | None = self._get("tasks", super().tasks)(split)
+        return seeds
 
     def check_trainable(self) -> None:
-        """Check the unwrapped environment, if it has ``check_trainable``."""
-        if hasattr(self._core, "check_trainable"):
-            self._own("check_trainable")()
+        """Check that a run may train on the rewards, if there is ``check_trainable``."""
+        self._get("check_trainable", super().check_trainable)()
 
     def screenshot(self) -> Image | Png | None:
-        """Return the picture of the unwrapped environment; None if it has no ``screenshot``."""
-        found: Image | Png | None = self._own("screenshot")() if hasattr(self._core, "screenshot") else None
-        return found
+        """Return the picture for a person; None without ``screenshot``."""
+        picture: Image | Png | None = self._get("screenshot", super().screenshot)()
+        return picture
 
     def snapshot(self) -> Any:
-        """Return a snapshot of the environment; not if it has wrappers."""
-        return self._own("snapshot")() if self.restorable else super().snapshot()
+        """Return the turns so far and the snapshot of the environment; not if it has wrappers."""
+        inner = self._get("snapshot", super().snapshot)()
+        return None if inner is None else (self._turns, inner)
 
     def restore(self, snapshot: Any) -> None:
         """Restore a snapshot of the environment; not if it has wrappers."""
-        if not self.restorable:
-            super().restore(snapshot)
-        self._own("restore")(snapshot)
+        restore = self._get("restore", super().restore)
+        turns, inner = snapshot if self.restorable else (0, snapshot)
+        restore(inner)
+        self._turns = turns
 
     def normalize(self, observation: Obs) -> Obs:
-        """Return the observation as the unwrapped environment normalizes it; unchanged if it has no ``normalize``."""
-        own: Obs = self._own("normalize")(observation) if hasattr(self._core, "normalize") else observation
-        return own
+        """Return the observation as ``normalize`` does; unchanged without it."""
+        normalized: Obs = self._get("normalize", super().normalize)(observation)
+        return normalized
 
-    def _own(self, method: str) -> Callable[..., Any]:
-        """Return a method of the unwrapped environment, which need not be a ``TurnEnv``.
+    def provider(self, name: str) -> gymnasium.Env[Any, Any] | None:
+        """Return the environment or wrapper whose ``name`` counts; None if none has one.
 
         Raises:
-            NotImplementedError: the environment has no such method.
+            NotImplementedError: a wrapper changes actions or observations, and lacks the method about them.
         """
-        found = getattr(self._core, method, None)
-        if not callable(found):
-            raise NotImplementedError(f"{type(self._core).__name__} has no {method}()")
-        return found  # type: ignore[no-any-return]
+        for one in self._chain():
+            if one is self.core:
+                return one if hasattr(one, name) else None
+            if _defines(one, name):
+                return one
+            if name in STATE:
+                return None
+            if (name in ABOUT_ACTIONS and _changes_actions(one)) or (
+                name in ABOUT_OBSERVATIONS and _changes_observations(one)
+            ):
+                if name == "normalize" or not overrides(self.core, name):
+                    return None
+                raise NotImplementedError(
+                    f"the wrapper {type(one).__name__} changes actions or observations and has no {name}(): define it "
+                    f"there; that of {type(self.core).__name__} has the words inside the wrapper"
+                )
+        return None
+
+    def _get(self, name: str, default: Any) -> Any:
+        found = self.provider(name)
+        return default if found is None else getattr(found, name)
+
+    def _lacks(self, method: str) -> NoReturn:
+        raise NotImplementedError(f"{type(self.core).__name__} has no {method}()")
+
+    def _chain(self) -> Iterator[gymnasium.Env[Any, Any]]:
+        """Yield the wrappers from the outermost inwards, then the environment itself."""
+        one = self.inner
+        while isinstance(one, gymnasium.Wrapper):
+            yield one
+            one = one.env
+        yield one
+
+    def _pass_deadline(self) -> None:
+        if isinstance(self.core, TurnEnv):
+            self.core.deadline = self.deadline
+
+
+def provides_oracle(env: TurnEnv) -> bool:
+    """Return whether an environment defines an oracle; it may still have no action for a task."""
+    try:
+        found = env.provider("oracle") if isinstance(env, Adapted) else env
+    except NotImplementedError:
+        return False
+    return found is not None and overrides(found, "oracle")
+
+
+def overrides(env: gymnasium.Env[Any, Any], name: str) -> bool:
+    """Return whether an environment has a method that is not the default of ``TurnEnv``."""
+    return hasattr(env, name) and getattr(type(env), name, None) is not getattr(TurnEnv, name)
+
+
+def _defines(wrapper: gymnasium.Wrapper[Any, Any, Any, Any] | gymnasium.Env[Any, Any], name: str) -> bool:
+    """Return whether a wrapper has an attribute itself, and does not forward it by ``__getattr__``."""
+    return name in vars(wrapper) or any(name in vars(each) for each in type(wrapper).__mro__)
+
+
+def _changes_actions(wrapper: gymnasium.Env[Any, Any]) -> bool:
+    return isinstance(wrapper, gymnasium.ActionWrapper) or _own_space(wrapper, "action_space")
+
+
+def _changes_observations(wrapper: gymnasium.Env[Any, Any]) -> bool:
+    return isinstance(wrapper, gymnasium.ObservationWrapper) or _own_space(wrapper, "observation_space")
+
+
+def _own_space(wrapper: gymnasium.Env[Any, Any], name: str) -> bool:
+    """Return whether a wrapper declares another space than the environment inside it."""
+    return isinstance(wrapper, gymnasium.Wrapper) and getattr(wrapper, name) is not getattr(wrapper.env, name)

@@ -7,8 +7,8 @@ An id is Gymnasium's. It is registered in one of three ways:
 * an entry point of an installed package in the group ``turnwise.envs``: a module that registers when it is imported, or
   a callable that registers.
 
-Environments are made without Gymnasium's TimeLimit, OrderEnforcing and PassiveEnvChecker wrappers: the trainer owns
-horizons, checks and the order of calls.
+Environments are made without Gymnasium's OrderEnforcing and PassiveEnvChecker wrappers: the trainer owns checks and the
+order of calls. A registered limit on turns holds besides the horizon of a run (``base.Adapted``).
 """
 
 import difflib
@@ -199,13 +199,21 @@ def _why(error: BaseException, module: str, name: str) -> str:
 
 
 def make(env_id: str, **options: Any) -> TurnEnv:
-    """Make an environment without Gymnasium's wrappers; ``options`` go to its constructor.
+    """Make an environment without Gymnasium's checking wrappers; ``options`` go to its constructor.
+
+    The registered ``max_episode_steps`` truncates its episodes; an option of that name replaces it, as in
+    ``gymnasium.make`` (-1: no limit).
 
     Raises:
         UnknownEnvironment: the id is not registered.
         EnvironmentFailed: the constructor raised, for example on an unknown option; or as ``spec`` raises it.
     """
-    bare = replace(spec(env_id), order_enforce=False, max_episode_steps=None, disable_env_checker=True)
+    registered = spec(env_id)
+    asked = options.pop("max_episode_steps", None)
+    limit = _limit(env_id, registered.max_episode_steps if asked is None else asked)
+    # The limit counts the turns of the environment as it was registered, inside the wrappers of its specification.
+    inside = limit if registered.additional_wrappers else None
+    bare = replace(registered, order_enforce=False, max_episode_steps=inside, disable_env_checker=True)
     try:
         made = gymnasium.make(bare, **options)
     except (Exception, SystemExit) as error:
@@ -213,7 +221,18 @@ def make(env_id: str, **options: Any) -> TurnEnv:
             raise EnvironmentFailed(f"{env_id} has no option {unknown}") from error
         said = f" with options {options}" if options else ""
         raise EnvironmentFailed(f"{env_id} could not be made{said}: {type(error).__name__}: {error}") from error
-    return made if isinstance(made, TurnEnv) else Adapted(made)
+    if isinstance(made, TurnEnv) and limit is None:
+        return made
+    return Adapted(made, None if inside else limit)
+
+
+def _limit(env_id: str, limit: Any) -> int | None:
+    """Return the limit on the turns of an episode; None for none. Raises EnvironmentFailed."""
+    if limit in (None, -1):
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise EnvironmentFailed(f"{env_id}: `max_episode_steps` is {limit!r}; set it to a whole number above 0")
+    return limit
 
 
 def _unknown(bare: EnvSpec, options: Mapping[str, Any]) -> str:

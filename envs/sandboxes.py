@@ -45,12 +45,12 @@ def any_sandboxed(env_ids: Iterable[str]) -> bool:
     Raises:
         UnknownEnvironment: an id is not registered.
     """
-    return any(getattr(_declaration(env_id), "sandboxed", False) for env_id in env_ids)
+    return any(_declared(env_id, "sandboxed", TurnEnv.sandboxed) for env_id in env_ids)
 
 
 def sandbox_memory_mib(env_id: str) -> int:
     """Return the memory of the largest sandbox that one episode of an environment leases, as its class declares it."""
-    return int(getattr(_declaration(env_id), "sandbox_memory_mib", TurnEnv.sandbox_memory_mib))
+    return int(_declared(env_id, "sandbox_memory_mib", TurnEnv.sandbox_memory_mib))
 
 
 def refuse_missing_images(env_ids: Iterable[str], settings: SandboxSettings, *, here: bool) -> None:
@@ -62,7 +62,7 @@ def refuse_missing_images(env_ids: Iterable[str], settings: SandboxSettings, *, 
         NoImage: the backend lacks the image of an environment; the text says what to do.
         UnknownEnvironment: an id is not registered.
     """
-    images = {env_id: getattr(_declaration(env_id), "sandbox_image", "") for env_id in env_ids}
+    images = {env_id: _declared(env_id, "sandbox_image", TurnEnv.sandbox_image) for env_id in env_ids}
     parts: list[Prerequisite] | None = None
     for env_id, image in images.items():
         if not image:
@@ -154,9 +154,16 @@ def refuse_leases() -> None:
     open_at_first_lease(make)
 
 
+def _declared(env_id: str, name: str, default: Any) -> Any:
+    """Return an attribute of the outermost of the environment's registered wrappers and its class that declares it."""
+    wrappers = [_loaded(one.entry_point) for one in reversed(spec(env_id).additional_wrappers)]
+    own = (vars(each)[name] for one in wrappers for each in getattr(one, "__mro__", ()) if name in vars(each))
+    return next(own, getattr(_declaration(env_id), name, default))
+
+
 def _declaration(env_id: str) -> Any:
-    """Return what declares whether an environment is sandboxed: its class, or its factory function."""
-    entry = _entry(env_id)
+    """Return what declares an environment: its class, or its factory function."""
+    entry = _loaded(spec(env_id).entry_point)
     if isinstance(entry, type) or hasattr(entry, "sandboxed"):
         return entry
     try:
@@ -165,8 +172,7 @@ def _declaration(env_id: str) -> Any:
         return entry
 
 
-def _entry(env_id: str) -> Any:
-    entry = spec(env_id).entry_point
+def _loaded(entry: Any) -> Any:
     if not isinstance(entry, str):
         return entry
     module, _, name = entry.partition(":")

@@ -12,8 +12,9 @@ from typing import Any
 
 from ..errors import EnvError, EnvTimeout
 from ..registry import spec
-from .checks import CHECKS, RESET, Check, CheckFailed, Skipped
-from .subject import Subject
+from .checks import CHECKS, RESET, Check
+from .process_state import LIBRARY_STATE, left_running, process_state
+from .subject import CheckFailed, Skipped, Subject
 
 CALL_TIMEOUT_S = 60.0
 """The default timeout of a reset in a run."""
@@ -145,13 +146,17 @@ def check(
         EnvironmentFailed: the environment cannot be made with these options.
         EnvTimeout: making it exceeds ``call_timeout_s``.
     """
-    spec(env_id)
     subject = Subject(env_id, dict(options or {}), call_timeout_s)
-    ends = time.monotonic() + timeout_s
 
     async def run() -> list[Finding]:
+        before = await asyncio.to_thread(process_state)
+        spec(env_id)
+        imported = await asyncio.to_thread(process_state)
+        subject.before = {**before, **{kind: imported[kind] for kind in LIBRARY_STATE}}
+        subject.running = left_running()
         async with subject.made():
             pass
+        ends = time.monotonic() + timeout_s
         findings: list[Finding] = []
         stop_reason = ""
         first: dict[str, str] = {}

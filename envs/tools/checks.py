@@ -9,27 +9,23 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from operator import methodcaller
+from typing import Any
 
+import gymnasium
 from gymnasium.utils.env_checker import check_env
 
 from ...records import SPLITS
-from ..base import Adapted, TurnEnv
+from ..base import Adapted, TurnEnv, provides_oracle
 from ..errors import EnvError, EnvTimeout, NotTrainable
 from ..runner.step_result import StepResult
 from ..runner.valid_actions import checked_actions
-from .differences import difference
-from .subject import TURNS, Subject, episode, random_stream
+from .differences import difference, outcome
+from .isolation import episodes_apart, own_random_stream, process_kept
+from .subject import TURNS, CheckFailed, Skipped, Subject, episode, random_stream
+from .wrappers import wrappers_declared
 
 EPISODES = 5
 ODD_TEXTS = ("", " ", "no such action", "\n;\t", "x" * 10_000, "é 日本 \U0001f600", "\0\x1b[31m", "{'a': 1}", "'; --")
-
-
-class CheckFailed(Exception):
-    """The environment breaks its contract; the text names the place."""
-
-
-class Skipped(Exception):
-    """The check does not apply; the text gives the reason."""
 
 
 async def first_reset(subject: Subject) -> str:
@@ -43,7 +39,7 @@ async def gymnasium_checker(subject: Subject) -> str:
     """Run Gymnasium's ``check_env``."""
 
     def work(env: TurnEnv) -> list[str]:
-        core = env.inner.unwrapped if isinstance(env, Adapted) else env
+        core = _core(env)
         if core.spec is not None and not env.deterministic:
             # Gymnasium reads it there, and otherwise expects two episodes of a seed to be equal.
             core.spec = replace(core.spec, nondeterministic=True)
@@ -106,7 +102,7 @@ async def splits_differ(subject: Subject) -> str:
                 return f"the episodes of seed {seed} differ"
             played.add(_episode_outcome(*one))
             valid = valid or any(result.action_valid for result in one[1][1:])
-        if await owner.run("splits", lambda env: isinstance(env, Adapted), subject.timeout_s):
+        if await owner.run("splits", lambda env: not isinstance(_core(env), TurnEnv), subject.timeout_s):
             raise Skipped("has no splits: not a `TurnEnv`")
     if len(played) == 1:
         raise Skipped("the episodes of all seeds are equal")
@@ -129,7 +125,7 @@ async def step_determinism(subject: Subject) -> str:
             again = [await subject.reset(other, seed)]
             for turn, action in enumerate(actions, 1):
                 again.append(await subject.step(other, action))
-                if _outcome(again[turn]) != _outcome(seen[turn]):
+                if outcome(again[turn]) != outcome(seen[turn]):
                     where = f"seed {seed}, turn {turn}, action {action!r}"
                     raise CheckFailed(f"{where}: replay differs: {difference(seen[turn], again[turn])}")
             turns += len(actions)
@@ -154,7 +150,7 @@ async def restored_episodes(subject: Subject) -> str:
                 await owner.restore(snapshot, subject.timeout_s)
                 for turn, action in enumerate(actions[half:], half + 1):
                     after = await subject.step(owner, action)
-                    if _outcome(after) != _outcome(seen[turn]):
+                    if outcome(after) != outcome(seen[turn]):
                         where = f"seed {seed}, turn {turn}, action {action!r}"
                         raise CheckFailed(f"{where}: differs after a restore: {difference(seen[turn], after)}")
             turns += len(actions) - half
@@ -162,11 +158,7 @@ async def restored_episodes(subject: Subject) -> str:
 
 
 def _episode_outcome(actions: list[str], seen: list[StepResult]) -> tuple[object, ...]:
-    return (*actions, *map(_outcome, seen), seen[0].state_key)
-
-
-def _outcome(seen: StepResult) -> tuple[object, ...]:
-    return seen.hash, seen.reward, seen.terminated, seen.truncated, seen.action_valid, seen.success
+    return (*actions, *map(outcome, seen), seen[0].state_key)
 
 
 async def any_text(subject: Subject) -> str:
@@ -240,17 +232,16 @@ async def info_contract(subject: Subject) -> str:
     return f"complete; success reported in {verdicts} of {EPISODES} episodes"
 
 
-def _has_oracle(env: TurnEnv) -> bool:
-    """Return whether the environment defines an oracle; it may still have no action for a task."""
-    core = env.inner.unwrapped if isinstance(env, Adapted) else env
-    return getattr(type(core), "oracle", TurnEnv.oracle) is not TurnEnv.oracle
+def _core(env: TurnEnv) -> gymnasium.Env[Any, Any]:
+    """Return the environment itself, without wrappers and without the limit on its turns."""
+    return env.core if isinstance(env, Adapted) else env
 
 
 async def oracle_succeeds(subject: Subject) -> str:
     """Check that the oracle succeeds on the tasks that have one."""
     solved = turns = 0
     async with subject.made() as owner:
-        if not await owner.run("oracle", _has_oracle, subject.timeout_s):
+        if not await owner.run("oracle", provides_oracle, subject.timeout_s):
             raise Skipped("has no oracle")
         for seed in range(EPISODES):
             seen = await subject.reset(owner, seed, "test")
@@ -269,7 +260,8 @@ async def oracle_succeeds(subject: Subject) -> str:
             if not seen.terminated and not seen.truncated:
                 raise CheckFailed(f"the oracle does not end the episode of test seed {seed}, after {taken} actions")
             if seen.success is False or seen.truncated:
-                raise CheckFailed(f"the oracle fails on test seed {seed}")
+                cut = f": the episode was truncated after {taken} turns" if seen.truncated else ""
+                raise CheckFailed(f"the oracle fails on test seed {seed}{cut}")
             solved, turns = solved + 1, turns + taken
     if not solved:
         raise Skipped("has no oracle")
@@ -322,12 +314,16 @@ CHECKS: dict[str, Check] = {
     "seed determinism": seed_determinism,
     "splits": splits_differ,
     "step determinism": step_determinism,
+    "random streams": own_random_stream,
+    "shared state": episodes_apart,
     "restore": restored_episodes,
     "any text": any_text,
     "reset after failure": reset_after_failure,
     "info": info_contract,
+    "wrappers": wrappers_declared,
     "oracle": oracle_succeeds,
     "vocabulary": vocabulary_closed,
     "trainable": trainable,
+    "process": process_kept,
     "bounds": within_bounds,
 }

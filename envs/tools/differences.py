@@ -8,6 +8,11 @@ FIELDS = ("reward", "terminated", "truncated", "action_valid", "success", "state
 MAX_LINE_CHARS = 100
 
 
+def outcome(seen: StepResult) -> tuple[object, ...]:
+    """Return the values of a step that an equal episode repeats."""
+    return seen.hash, seen.reward, seen.terminated, seen.truncated, seen.action_valid, seen.success
+
+
 def difference(expected: StepResult, seen: StepResult) -> str:
     """Return the first difference: of the texts, else of the other values, else of the images."""
     lines = zip_longest(expected.text.split("\n"), seen.text.split("\n"), fillvalue="")

@@ -10,9 +10,18 @@ from ..base import TurnEnv
 from ..runner.env_thread import EnvThread
 from ..runner.step_result import StepResult
 from ..runner.valid_actions import checked_actions
+from .process_state import State
 
 TURNS = 20
 """Most turns of an episode."""
+
+
+class CheckFailed(Exception):
+    """The environment breaks its contract; the text names the place."""
+
+
+class Skipped(Exception):
+    """The check does not apply; the text gives the reason."""
 
 
 @dataclass(slots=True)
@@ -26,6 +35,10 @@ class Subject:
     step_ms: list[float] = field(default_factory=list)
     largest: int = 0
     """Bytes of the largest observation, text and PNG together."""
+    before: State = field(default_factory=dict)
+    """The state of the process before the first environment was made."""
+    running: set[str] = field(default_factory=set)
+    """The processes and threads that were alive then."""
 
     @asynccontextmanager
     async def made(self) -> AsyncIterator[EnvThread]:

@@ -1,0 +1,142 @@
+"""Checks of what an environment shares with the other environments and episodes of its process."""
+
+import inspect
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from ..base import Adapted, TurnEnv
+from ..runner.env_thread import EnvThread
+from ..runner.step_result import StepResult
+from .differences import difference, outcome
+from .process_state import changes, left_running, process_state
+from .subject import CheckFailed, Skipped, Subject, episode
+
+EPISODES = 2
+STREAMS = {"random": "`random`", "numpy": "NumPy (`np.random`)", "torch": "torch"}
+MAX_VALUE_CHARS = 10_000
+
+
+async def process_kept(subject: Subject) -> str:
+    """Check that the environment changed nothing of its process since its module was imported, and left nothing."""
+    async with subject.made() as owner:
+        await episode(subject, owner, 0)
+        sandboxed = await owner.run("sandboxed", lambda env: bool(env.sandboxed), subject.timeout_s)
+        found = changes(subject.before, await owner.run("process", lambda _: process_state(), subject.timeout_s))
+    left = set[str]() if sandboxed else left_running() - subject.running
+    if found:
+        raise CheckFailed(
+            f"it changes {'; '.join(found)}. A run shares its processes among episodes and environments: restore the "
+            "value before each call returns, or do it in a process of the environment"
+        )
+    if left:
+        raise CheckFailed(f"`close` leaves {', '.join(sorted(left)[:5])}: end it and wait for it in `close`")
+    return "folder, signals, streams, variables and settings as before"
+
+
+async def own_random_stream(subject: Subject) -> str:
+    """Check that episodes neither depend on the global random streams of the process nor seed them."""
+    async with subject.made() as one, subject.made() as other:
+        if not one.deterministic:
+            raise Skipped("declares itself not deterministic")
+        for stream in [name for name in STREAMS if name in sys.modules]:
+            read, write, seed_with = _stream(stream)
+            kept = read()
+            try:
+                for seed in range(EPISODES):
+                    actions, _ = await episode(subject, one, seed)
+                    first, end = await _replay(subject, other, seed, actions, seed_with, 1), repr(read())
+                    again = await _replay(subject, other, seed, actions, seed_with, 1)
+                    if list(map(outcome, first)) != list(map(outcome, again)):
+                        raise Skipped("an episode cannot be repeated for another reason")
+                    moved = await _replay(subject, other, seed, actions, seed_with, 1001)
+                    _compare(seed, actions, first, moved, f"depends on the global random stream of {STREAMS[stream]}")
+                    if end == repr(read()):
+                        raise CheckFailed(
+                            f"it seeds the global random stream of {STREAMS[stream]}, which all episodes of a process "
+                            "share: draw from `self.np_random`, which `super().reset(seed=seed)` seeds"
+                        )
+            finally:
+                write(kept)
+    return "episodes draw from streams of their own"
+
+
+async def episodes_apart(subject: Subject) -> str:
+    """Check that two episodes that are played in turn, in two environments, are equal to the same two alone."""
+    turns = 0
+    async with subject.made() as one, subject.made() as other:
+        if not one.deterministic:
+            raise Skipped("declares itself not deterministic")
+        for seed in range(0, 2 * EPISODES, 2):
+            async with subject.made() as alone:
+                expected = [await episode(subject, alone, each) for each in (seed, seed + 1)]
+            shared = await one.run("globals", _shared_values, subject.timeout_s)
+            seen = [[await subject.reset(owner, seed + place)] for place, owner in enumerate((one, other))]
+            for turn in range(max(len(actions) for actions, _ in expected)):
+                for owner, (actions, _), results in zip((one, other), expected, seen, strict=True):
+                    if turn < len(actions):
+                        results.append(await subject.step(owner, actions[turn]))
+            after = await one.run("globals", _shared_values, subject.timeout_s)
+            names = [name for name, value in after.items() if shared.get(name, value) != value]
+            for place, (actions, alone_seen) in enumerate(expected):
+                where = f" (changed: {', '.join(f'`{name}`' for name in names[:3])})" if names else ""
+                _compare(seed + place, actions, alone_seen, seen[place], f"shares state with other instances{where}")
+                turns += len(actions)
+    return f"{turns} turns of episodes in turn"
+
+
+async def _replay(
+    subject: Subject, owner: EnvThread, seed: int, actions: Sequence[str], seed_with: Callable[[int], Any], first: int
+) -> list[StepResult]:
+    """Return the results of an episode; before each call the stream is seeded, with ``first`` and its successors."""
+    seed_with(first)
+    seen = [await subject.reset(owner, seed)]
+    for turn, action in enumerate(actions, 1):
+        seed_with(first + turn)
+        seen.append(await subject.step(owner, action))
+    return seen
+
+
+def _compare(
+    seed: int, actions: Sequence[str], expected: Sequence[StepResult], seen: Sequence[StepResult], fault: str
+) -> None:
+    for turn, (one, other) in enumerate(zip(expected, seen, strict=True)):
+        if outcome(one) != outcome(other):
+            where = f"turn {turn}, action {actions[turn - 1]!r}" if turn else "reset"
+            raise CheckFailed(
+                f"it {fault}: seed {seed}, {where}: {difference(one, other)}. Episodes of a process are played in "
+                "turn: keep all state in `self`, and draw from `self.np_random`"
+            )
+
+
+def _stream(name: str) -> tuple[Callable[[], Any], Callable[[Any], Any], Callable[[int], Any]]:
+    """Return functions that read, set and seed a global random stream."""
+    if name == "random":
+        return random.getstate, random.setstate, random.seed
+    if name == "numpy":
+        return np.random.get_state, np.random.set_state, np.random.seed
+    torch = sys.modules["torch"]
+    return torch.get_rng_state, torch.set_rng_state, torch.manual_seed
+
+
+def _shared_values(env: TurnEnv) -> dict[str, str]:
+    """Return the attributes of the environment's classes and the globals of their modules, as text."""
+    core = env.core if isinstance(env, Adapted) else env
+    values: dict[str, str] = {}
+    for each in type(core).__mro__:
+        if each in (TurnEnv, gymnasium.Env):
+            break
+        module = sys.modules.get(each.__module__)
+        values |= {f"{each.__name__}.{name}": text for name, text in _plain(vars(each))}
+        values |= {f"{each.__module__}.{name}": text for name, text in _plain(vars(module) if module else {})}
+    return values
+
+
+def _plain(values: Any) -> Iterator[tuple[str, str]]:
+    for name, value in list(values.items()):
+        if not (name.startswith("__") or callable(value) or inspect.ismodule(value)):
+            yield name, repr(value)[:MAX_VALUE_CHARS]

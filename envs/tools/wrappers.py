@@ -1,0 +1,54 @@
+"""The check of wrappers that change actions."""
+
+from typing import Any
+
+from ..base import ABOUT_ACTIONS, Adapted, TurnEnv, overrides
+from ..errors import EnvError
+from ..runner.valid_actions import checked_actions
+from .subject import CheckFailed, Subject
+
+
+async def wrappers_declared(subject: Subject) -> str:
+    """Check that no wrapper changes actions while the methods about actions are those of the environment inside it."""
+
+    def work(env: TurnEnv) -> str:
+        if not isinstance(env, Adapted) or env.core is env.inner:
+            return "has no wrappers"
+        inside = [name for name in sorted(ABOUT_ACTIONS) if _taken_from_inside(env, name)]
+        core, received = env.core, list[str]()
+        original = core.step
+
+        def step(action: Any) -> Any:
+            received.append(action)
+            return original(action)
+
+        core.step = step  # type: ignore[method-assign]
+        try:
+            env.reset(seed=0, options={"split": "train"})
+            sent = checked_actions(env)[0][0] if "valid_actions" in inside else str(env.action_space.sample())
+            env.step(sent)
+        finally:
+            core.step = original  # type: ignore[method-assign]
+        if inside and received and received[0] != sent:
+            raise CheckFailed(
+                f"a wrapper changes actions (it passes {received[0]!r:.60} instead of {sent!r:.60}), and "
+                f"{', '.join(f'`{name}`' for name in inside)} come from {type(core).__name__} inside it: define them "
+                "in the wrapper, with the actions that the agent writes"
+            )
+        return "the methods about actions speak of the actions that the agent writes"
+
+    async with subject.made() as owner:
+        try:
+            return await owner.run("wrappers", work, subject.timeout_s)
+        except EnvError as error:
+            if isinstance(error.__cause__, CheckFailed):
+                raise error.__cause__ from None
+            raise
+
+
+def _taken_from_inside(env: Adapted, name: str) -> bool:
+    """Return whether a method is that of the environment inside the wrappers."""
+    try:
+        return env.provider(name) is env.core and overrides(env.core, name)
+    except NotImplementedError:
+        return False

@@ -1,0 +1,144 @@
+"""The outermost override of an environment counts, and its registered limit on turns holds."""
+
+import asyncio
+from typing import Any
+
+import gymnasium
+import pytest
+from turnwise.envs import make
+from turnwise.envs.base import Adapted, TurnEnv
+from turnwise.envs.errors import EnvironmentFailed
+from turnwise.envs.runner.env_thread import EnvThread
+from turnwise.envs.tools.check import check
+from turnwise.tests.envs.runner.wrapped import (
+    LIMITED,
+    LIMITED_PLAIN,
+    LIMITED_REPEAT,
+    SHOUTING,
+    Bracket,
+    Count,
+    Overrides,
+    Plain,
+    Repeat,
+    Shout,
+)
+
+
+@pytest.mark.parametrize("outer", [lambda env: env, Repeat, Plain, gymnasium.wrappers.OrderEnforcing])
+def test_the_override_of_a_wrapper_counts(outer: Any) -> None:
+    env = Adapted(outer(Overrides(Count())))
+    assert env.instructions() == "outer"
+    assert env.oracle() == "stop"
+    assert env.valid_actions() == [("stop", 1.0)]
+    assert env.vocabulary() == ["outer"]
+    assert env.tasks("train") == [7]
+    assert env.screenshot() == "outer"
+    assert env.normalize("x") == "outer x"
+    assert (env.sandboxed, env.keeps_sandbox, env.thread_bound, env.deterministic) == (True, True, False, False)
+    with pytest.raises(LookupError, match="outer"):
+        env.check_trainable()
+
+
+def test_a_wrapper_that_overrides_snapshots_is_restorable() -> None:
+    env = Adapted(Overrides(Count()))
+    assert env.restorable
+    assert env.snapshot() == (0, "outer")
+    env.restore((3, "kept"))
+    assert env.inner.restored == "kept"  # type: ignore[attr-defined]
+    assert not Adapted(Repeat(Overrides(Count()))).restorable
+
+
+@pytest.mark.parametrize("forwards", [False, True])
+def test_an_inner_override_counts_through_wrappers_that_change_neither_side(forwards: bool) -> None:
+    env = Adapted(Plain(Repeat(Count())) if forwards else Repeat(Count()))
+    assert (env.instructions(), env.oracle(), env.tasks("test")) == ("inner", "go", [1, 2])
+    assert env.valid_actions() == [("go", 1.0), ("stop", 1.0)]
+    assert env.normalize("x") == "inner x"
+    env.check_trainable()
+    assert env.core.trainable_checked == 1  # type: ignore[attr-defined]
+
+
+def other_actions(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
+    return gymnasium.wrappers.TransformAction(env, str.lower, gymnasium.spaces.Text(9))
+
+
+@pytest.mark.parametrize("changing", [Shout, other_actions, lambda env: Plain(Shout(env))])
+def test_methods_about_actions_do_not_bypass_a_wrapper_that_changes_actions(changing: Any) -> None:
+    env = Adapted(changing(Count()))
+    for method in (env.oracle, env.valid_actions, env.vocabulary):
+        with pytest.raises(
+            NotImplementedError, match=rf"changes actions .*has no {method.__name__}\(\): define it there"
+        ):
+            method()
+    assert (env.instructions(), env.normalize("x"), env.tasks("test")) == ("inner", "inner x", [1, 2])
+
+
+def test_methods_about_observations_do_not_bypass_a_wrapper_that_changes_observations() -> None:
+    env = Adapted(Bracket(Count()))
+    with pytest.raises(NotImplementedError, match=r"Bracket changes .* has no vocabulary\(\)"):
+        env.vocabulary()
+    assert env.normalize("[ x ]") == "[ x ]"
+    assert (env.oracle(), env.instructions()) == ("go", "inner")
+
+
+def test_the_check_finds_a_wrapper_that_changes_actions_without_a_declaration() -> None:
+    report = check(SHOUTING)
+    found = {each.check: each for each in report.findings if each.verdict == "failed"}
+    assert "changes actions" in found["wrappers"].detail
+    assert "'go'" in found["wrappers"].detail
+
+
+def turns_of(env: TurnEnv) -> tuple[int, bool, bool]:
+    env.reset(seed=0)
+    for turn in range(1, 20):
+        _, _, terminated, truncated, _ = env.step("go")
+        if terminated or truncated:
+            return turn, terminated, truncated
+    raise AssertionError("it did not end")
+
+
+@pytest.mark.parametrize(
+    ("env_id", "turns"),
+    [(LIMITED, 4), (LIMITED_PLAIN, 4), (LIMITED_REPEAT, 2)],
+)
+def test_the_registered_limit_truncates(env_id: str, turns: int) -> None:
+    env = make(env_id)
+    assert turns_of(env) == (turns, False, True)
+    assert turns_of(env) == (turns, False, True), "a reset begins to count again"
+    assert turns_of(gymnasium.make(env_id)) == (turns, False, True)  # type: ignore[arg-type]
+
+
+def test_an_option_replaces_the_registered_limit() -> None:
+    assert turns_of(make(LIMITED, max_episode_steps=7)) == (7, False, True)
+    assert turns_of(make(LIMITED, max_episode_steps=10)) == (10, True, False), "it ended by itself"
+    assert turns_of(make(LIMITED, max_episode_steps=-1)) == (10, True, False)
+    for wrong in (0, -2, 2.5, "4", True):
+        with pytest.raises(EnvironmentFailed, match=r"`max_episode_steps` is .* whole number above 0"):
+            make(LIMITED, max_episode_steps=wrong)
+
+
+def test_the_limit_is_part_of_a_snapshot() -> None:
+    async def main() -> None:
+        owner, other = EnvThread(LIMITED), EnvThread(LIMITED)
+        await owner.make(30)
+        await other.make(30)
+        assert owner.restorable
+        await owner.reset(0, "train", 30)
+        for _ in range(3):
+            assert not (await owner.step("go", 30)).truncated
+        snapshot = await owner.snapshot(30)
+        await other.restore(snapshot, 30)
+        for each in (owner, other):
+            assert (await each.step("go", 30)).truncated
+            await each.close(30)
+
+    asyncio.run(main())
+
+
+def test_an_environment_with_a_limit_keeps_its_contract() -> None:
+    report = check(LIMITED)
+    failed = {each.check for each in report.findings if each.verdict == "failed"}
+    assert failed == {"oracle"}
+    assert "the episode was truncated after 4 turns" in next(
+        one.detail for one in report.findings if one.check == "oracle"
+    )
