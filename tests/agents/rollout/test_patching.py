@@ -22,7 +22,7 @@ from turnwise.store.writing.client import StoreClient
 from turnwise.tests.agents.players import QUICK, Stage, group, on_stage
 from turnwise.tests.agents.rollout.test_branching import Sampler
 from turnwise.tests.envs.semi_online.experts import FIRST, experts_file
-from turnwise.trainer.algorithms.advantages.ui_s1 import UIS1
+from turnwise.trainer.algorithms.advantages.ui_s1 import UIS1, mismatches
 from turnwise.trainer.algorithms.losses.base import SOURCES
 from turnwise.trainer.algorithms.losses.decoupled_ppo import DecoupledPPO
 from turnwise.trainer.cluster.actors import player_factory
@@ -92,6 +92,7 @@ def test_later_turns_see_the_patch_and_the_sampled_action_is_trained_on(
         report = await replay_stored(stage.database, one.id)
         assert report.matches, report.message
         assert other.extras["wrong_turns"] == [0, 1, 2]
+        assert mismatches(one) == {0, 1, 2}, "the third has no patch: it ends the episode"
 
     on_stage(tmp_path, scenario)
 
