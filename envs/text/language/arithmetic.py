@@ -13,7 +13,8 @@ _SIGNS = str.maketrans({"\u00d7": "*", "\u00f7": "/", "\u2212": "-", "\u2013": "
 _LATEX = re.compile(r"\\[()\[\]]|\$")
 _TIMES = re.compile(r"(?<=[0-9)])\s*x\s*(?=[0-9(])")
 _COMMA = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
-_EXPRESSION = re.compile(r"(?<![\w.])[-(0-9][-+*/(). 0-9]*[-+*/][-+*/(). 0-9]*[0-9)]")
+_NUMBER = r"[0-9]+(?:\.[0-9]+)?"
+_EXPRESSION = re.compile(rf"(?<![\w.])(?:[-(]\s*)*{_NUMBER}(?:[\s)]*[-+*/][-+*/\s(]*{_NUMBER}(?![0-9]))+(?:\s*\))*")
 _OPERATIONS: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -29,8 +30,8 @@ class NotComputable(Exception):
 def expression(text: str) -> str:
     """Return the first expression with an operator in a plain text, with ``*`` and ``/`` as its signs; else nothing."""
     signs = _COMMA.sub("", _TIMES.sub(" * ", _LATEX.sub(" ", text).translate(_SIGNS)))
-    found = (_balanced(match.group()) for match in _EXPRESSION.finditer(signs))
-    return next((each for each in found if re.search(r"[0-9)]\s*[-+*/]", each)), "")
+    found = _EXPRESSION.search(signs)
+    return _balanced(found.group()) if found else ""
 
 
 def _balanced(found: str) -> str:

@@ -91,7 +91,7 @@ class Calculator(Puzzle):
         right = result == self.answer
         parts = {"computed": COMPUTED_REWARD} if right and not self.computed else {}
         after = replace(self, result=result, computed=self.computed or right)
-        return after, Reply(f"{found} = {shown(result)}. Reply with the answer.", parts)
+        return after, Reply(f"{found} = {shown(result)}. {self.question}", parts)
 
     def oracle(self) -> str:
         """Return the expression, then its result."""

@@ -28,6 +28,10 @@ from turnwise.envs.text.language.reading import plain
         ("- 24 * 13", "- 24 * 13"),
         ("the answer is -5", ""),
         ("936", ""),
+        ("The answer is 11. 347 - 589", "347 - 589"),
+        ("347 + 589. 936", "347 + 589"),
+        ("2 ** 9", "2 ** 9"),
+        ("((24 + 13) * 2) - 1 = 73", "((24 + 13) * 2) - 1"),
         ("1. 936", ""),
         ("a + b", ""),
         ("", ""),
@@ -77,7 +81,7 @@ def puzzle() -> Calculator:
 
 def test_the_answer_after_its_expression() -> None:
     after, reply = puzzle().turn("347 + 589 = 900")
-    assert (reply.text, dict(reply.parts)) == ("347 + 589 = 936. Reply with the answer.", {"computed": 0.3})
+    assert (reply.text, dict(reply.parts)) == ("347 + 589 = 936. What is 347 + 589?", {"computed": 0.3})
     again, reply = after.turn("589 + 347")
     assert (again, dict(reply.parts)) == (after, {})
     _, reply = again.turn("the answer is 936.")
@@ -92,10 +96,10 @@ def test_a_wrong_answer_costs_and_the_question_is_repeated() -> None:
 
 def test_another_expression_is_computed_without_a_reward() -> None:
     _, reply = puzzle().turn("347 * 589")
-    assert (reply.text, dict(reply.parts)) == ("347 * 589 = 204383. Reply with the answer.", {})
+    assert (reply.text, dict(reply.parts)) == ("347 * 589 = 204383. What is 347 + 589?", {})
 
 
-@pytest.mark.parametrize("text", ["1 / 0", "7 + * 8", "two numbers: 5 and 6", "the sum"])
+@pytest.mark.parametrize("text", ["1 / 0", "7 +* 8", "two numbers: 5 and 6", "the sum"])
 def test_other_texts_are_invalid(text: str) -> None:
     after, reply = puzzle().turn(text)
     assert (after, reply.valid, reply.verdict) == (puzzle(), False, None)
