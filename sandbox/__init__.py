@@ -14,16 +14,20 @@ from .lease import SandboxLease
 from .provider import lease, set_provider
 from .sandbox import ExecResult
 from .spec import SandboxSpec
+from .tree import Entry, Kind, Tree
 
 __all__ = [
+    "Entry",
     "ExecResult",
     "FileError",
+    "Kind",
     "NodeLost",
     "SandboxError",
     "SandboxLease",
     "SandboxLost",
     "SandboxSpec",
     "StreamError",
+    "Tree",
     "lease",
     "set_provider",
 ]

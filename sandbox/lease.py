@@ -12,6 +12,7 @@ from .sandbox import ExecResult, Sandbox
 from .spec import SandboxSpec
 from .streams.blocking import SandboxProcess, SandboxStream
 from .streams.forward import Forward
+from .tree import Tree
 
 
 class SandboxLease:
@@ -108,9 +109,17 @@ class SandboxLease:
         """Return the contents of files as ``Sandbox.read`` does."""
         return self._thread.wait(self._held().read(path, timeout_s=timeout_s, user=user), timeout_s)
 
-    def read_changes(self, path: str, known: str, *, timeout_s: float) -> tuple[str, dict[str, bytes] | None]:
-        """Return a digest of files, and the files if they changed, as ``Sandbox.read_changes`` does."""
+    def read_tree(self, path: str, *, timeout_s: float, user: int = 0) -> Tree:
+        """Return everything below a folder as ``Sandbox.read_tree`` does."""
+        return self._thread.wait(self._held().read_tree(path, timeout_s=timeout_s, user=user), timeout_s)
+
+    def read_changes(self, path: str, known: str, *, timeout_s: float) -> tuple[str, Tree | None]:
+        """Return a digest of a tree, and the tree if it changed, as ``Sandbox.read_changes`` does."""
         return self._thread.wait(self._held().read_changes(path, known, timeout_s=timeout_s), timeout_s)
+
+    def write_tree(self, path: str, tree: Tree, *, timeout_s: float, user: int = 0) -> None:
+        """Put a tree in place as ``Sandbox.write_tree`` does."""
+        self._thread.wait(self._held().write_tree(path, tree, timeout_s=timeout_s, user=user), timeout_s)
 
     def write(self, files: Mapping[str, bytes], *, timeout_s: float, executable: bool = False, user: int = 0) -> None:
         """Write files as ``Sandbox.write`` does."""

@@ -16,6 +16,8 @@ from .transport.answers import ResultHeader, contents, digest, refusal
 from .transport.connection import Connection
 from .transport.frame_protocol import MALFORMED
 from .transport.guest_stream import GuestStream
+from .transport.tree_codec import decode_tree, encode_tree
+from .tree import Tree
 
 T = TypeVar("T")
 
@@ -199,23 +201,48 @@ class Sandbox:
 
         return await self._call(header, b"", parse, max_bytes=max_bytes)
 
-    async def read_changes(self, path: str, known: str, *, timeout_s: float) -> tuple[str, dict[str, bytes] | None]:
-        """Return a digest of the files of ``read``, and the files; None if the digest is ``known``.
+    async def read_tree(self, path: str, *, timeout_s: float, user: int = 0) -> Tree:
+        """Return everything below a folder; a path that is not a folder is the entry ``.`` of its tree.
 
-        The sandbox computes the digest from names and contents, so files that have not changed are not transferred.
+        Entries are read with the rights of ``user``, as in ``exec``.
 
         Raises:
-            FileError, SandboxLost: as in ``read``.
+            FileError: the path does not exist, the folder may not be listed, the contents exceed ``spec.read_mib``, or
+                reading them exceeds the timeout.
+            SandboxLost: as in ``exec``.
         """
-        max_bytes = self.spec.read_mib << 20
-        header = {"op": "read_changes", "known": known, "path": path, "max_bytes": max_bytes, "timeout_s": timeout_s}
+        return (await self._read_tree(path, "", timeout_s, user))[1] or Tree({})
 
-        def parse(answer: Any, data: bytes) -> tuple[str, dict[str, bytes] | None]:
+    async def read_changes(self, path: str, known: str, *, timeout_s: float) -> tuple[str, Tree | None]:
+        """Return a digest of the tree of ``read_tree``, and the tree; None if the digest is ``known``.
+
+        The sandbox computes the digest from all but times, so a tree that has not changed is not transferred.
+
+        Raises:
+            FileError, SandboxLost: as in ``read_tree``.
+        """
+        return await self._read_tree(path, known, timeout_s, user=0)
+
+    async def _read_tree(self, path: str, known: str, timeout_s: float, user: int) -> tuple[str, Tree | None]:
+        max_bytes = self.spec.read_mib << 20
+        header = {"op": "read_tree", "path": path, "known": known, "max_bytes": max_bytes}
+
+        def parse(answer: Any, data: bytes) -> tuple[str, Tree | None]:
             self._check_done(f"read {path}", answer)
             found = digest(answer)
-            return found, None if found == known else contents(answer, data)
+            return found, None if found == known else decode_tree(answer, data)
 
-        return await self._call(header, b"", parse, max_bytes=max_bytes)
+        return await self._call({**header, "timeout_s": timeout_s, "user": user}, b"", parse, max_bytes=max_bytes)
+
+    async def write_tree(self, path: str, tree: Tree, *, timeout_s: float, user: int = 0) -> None:
+        """Put a tree in place below a folder with the rights of ``user``, as in ``exec``, without its ``lost`` entries.
+
+        Raises:
+            FileError, SandboxLost: as in ``write``.
+        """
+        entries, data = encode_tree(tree)
+        header = {"op": "write_tree", "path": path, "entries": entries, "timeout_s": timeout_s, "user": user}
+        await self._call(header, data, lambda answer, _: self._check_done("write", answer))
 
     async def write(
         self, files: Mapping[str, bytes], *, timeout_s: float, executable: bool = False, user: int = 0

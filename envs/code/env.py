@@ -3,7 +3,7 @@
 ``grading`` scores the submitted files in a fresh sandbox: 1 if every hidden check passes, else 0. With ``step_reward``
 each turn also earns the change in the share of passing checks; the sum over the turns is the final share less the
 first. ``info["extras"]["tamper"]`` lists tampering; it costs ``tamper_cost``, by default 0, because tampering does not
-reach the grader.
+reach the grader. ``info["extras"]["left_out"]`` lists what the graded files lack, such as named pipes and caches.
 
 If the agent breaks its sandbox, the episode ends and the files last read are graded. An agent that slows a step or its
 grading down gets an outcome before the step times out (``deadlines``). A sandbox that cannot be leased, or fails in
@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
-from ...sandbox import FileError, SandboxLease, SandboxLost
+from ...sandbox import FileError, SandboxLease, SandboxLost, Tree
 from ..base import Info, Obs, TurnEnv
 from ..spaces import FreeText
 from .deadlines import ACTION_SHARE, end_of_step, latest_grading, left
@@ -27,8 +27,9 @@ from .grading.grade import Verdict, grade
 from .grading.pytest_host import prepare_tests
 from .grading.record import recorded
 from .instances import MIX, Instances
+from .oracle import next_action
 from .submission import Submission, collect_submission
-from .task import CodeTask, Files, changed
+from .task import CodeTask
 from .tools.actions import MalformedAction, Submit, parse
 from .tools.execute import ActionResult, act, bounded, listing
 from .workspace_snapshot import pack, unpack
@@ -52,9 +53,9 @@ class Snapshot:
     """The state of a running episode."""
 
     task: CodeTask
-    files: Files
+    files: Tree
     digest: str
-    judged: Files
+    judged: Tree
     share: float
     archive: bytes
     """The files of the sandbox."""
@@ -120,15 +121,15 @@ class CodeEnv(TurnEnv):
         number = int(self.np_random.integers(2**31)) if seed is None else seed
         task = self._instances.draw(number, (options or {}).get("split", "train"))
         self._task = replace(task, spec=task.spec.model_copy(update={"trusted": self._trusted}))
-        self._files: Files = dict(task.workspace)
         if task.tests:
             prepare_tests(self._task)
-        self._box = open_sandbox(self._task.spec, self._files)
-        self._digest, _ = self._box.read_changes(".", "", timeout_s=FILE_TIMEOUT_S)
+        self._box = open_sandbox(self._task.spec, task.workspace)
+        self._files, self._digest = task.workspace, ""
+        self._read(self._box, monotonic() + FILE_TIMEOUT_S)
         self._over = False
-        self._judged: Files = self._files
+        self._judged = self._files
         self._share = grade(self._task, self._files).share if self._step_reward else 0.0
-        text = f"{task.instruction}\n\nFiles:\n{listing(list(self._files))}"
+        text = f"{task.instruction}\n\nFiles:\n{listing(task.workspace)}"
         return bounded(text, 2 * self._max_chars), self._info(True, {}) | {
             "extras": {"task": task.name, **sandbox_extras(self._box)}
         }
@@ -192,16 +193,10 @@ class CodeEnv(TurnEnv):
             box.release()
 
     def oracle(self) -> str:
-        """Return the action that writes the next file of the solution, then ``submit``."""
+        """Return the action that puts the next entry of the solution in place, then ``submit``."""
         if self.task.solution is None:
             raise NotImplementedError(f"task {self.task.name} has no solution/")
-        wanted = changed(self.task.workspace, self.task.solution)
-        for path in sorted(set(wanted) | set(self._files)):
-            if path in wanted and self._files.get(path) != wanted[path]:
-                return f"write {path}\n{wanted[path].decode()}"
-            if path not in wanted and path in self.task.workspace:
-                return f"bash rm -- '{path}'"
-        return "submit"
+        return next_action(self._files, self.task.workspace, self.task.solution)
 
     def _turn(self, text: str, valid: bool, until: float | None) -> tuple[Obs, float, bool, bool, Info]:
         """Return the result of a turn that does not end the episode; its files are graded unless ``until`` is None."""
@@ -226,6 +221,8 @@ class CodeEnv(TurnEnv):
         if tamper:
             parts["tamper"] = 0.0 - self._costs["tamper"]
         extras = {"tamper": tamper} if tamper else {}
+        if left_out := recorded([*submitted.left_out, *verdict.left_out]):
+            extras["left_out"] = left_out
         if verdict.timed_out:
             extras["timed_out"] = ["grading"]
         info = self._info(True, parts) | {"success": verdict.success, "extras": extras}
@@ -249,5 +246,5 @@ class CodeEnv(TurnEnv):
     def _read(self, box: SandboxLease, until: float) -> None:
         """Read the files of the work folder if they changed; keep the earlier ones if they exceed the read limit."""
         with contextlib.suppress(FileError):
-            self._digest, changed_files = box.read_changes(".", self._digest, timeout_s=left(until, FILE_TIMEOUT_S))
-            self._files = self._files if changed_files is None else changed_files
+            self._digest, found = box.read_changes(".", self._digest, timeout_s=left(until, FILE_TIMEOUT_S))
+            self._files = self._files if found is None else found

@@ -1,13 +1,12 @@
 """Lease the sandboxes of a task: one for the agent, and a fresh one for each grading."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from time import monotonic
 from typing import Any, TypeVar
 
-from ...sandbox import NodeLost, SandboxLease, SandboxLost, SandboxSpec, lease
+from ...sandbox import NodeLost, SandboxLease, SandboxLost, SandboxSpec, Tree, lease
 from ...sandbox.errors import LeaseTimeout
 from .deadlines import GRADING_SHARE, left
-from .task import Files
 
 LEASE_TIMEOUT_S = 15.0
 """Shorter than the timeout of a step, so that a missing sandbox is reported as a SandboxError and not as a timeout."""
@@ -21,29 +20,19 @@ def sandbox_extras(box: SandboxLease) -> dict[str, Any]:
     return {"sandbox": {"image": box.spec.image, "digest": box.digest}}
 
 
-def open_sandbox(spec: SandboxSpec, files: Files) -> SandboxLease:
-    """Lease a fresh sandbox and write these files to its work folder.
+def open_sandbox(spec: SandboxSpec, tree: Tree) -> SandboxLease:
+    """Lease a fresh sandbox and put a tree in place in its work folder.
 
     Raises:
         SandboxError: the lease or the write failed; no lease is held then.
     """
     box = lease(spec, timeout_s=LEASE_TIMEOUT_S)
     try:
-        write_files(box, files)
+        box.write_tree(".", tree, timeout_s=FILE_TIMEOUT_S)
     except BaseException:
         box.release()
         raise
     return box
-
-
-def write_files(box: SandboxLease, files: Files, timeout_s: float = FILE_TIMEOUT_S) -> None:
-    """Write files; a file that begins with ``#!`` becomes executable. Raises like ``SandboxLease.write``."""
-    scripts = {path: content for path, content in files.items() if content.startswith(b"#!")}
-    plain: Mapping[str, bytes] = {path: content for path, content in files.items() if path not in scripts}
-    if plain:
-        box.write(plain, timeout_s=timeout_s)
-    if scripts:
-        box.write(scripts, timeout_s=timeout_s, executable=True)
 
 
 def in_fresh_sandbox(

@@ -4,15 +4,16 @@ The guest server reads the files with the rights of the payload and is not one o
 have no effect, because the sandbox is not read again.
 """
 
+import posixpath
 import secrets
 from dataclasses import dataclass
 from time import monotonic
 
-from ...sandbox import FileError, SandboxLease, SandboxLost
+from ...sandbox import FileError, Kind, SandboxLease, SandboxLost, Tree
+from ...sandbox.sandbox import WORKSPACE
 from .deadlines import COLLECTION_SHARE, left
 from .grading.forbidden import tampering_outside
 from .grading.running import PRINT_FOUND, RUNNING, left_running
-from .task import Files
 
 HALT = f"""{RUNNING}
 kill -9 -1
@@ -25,28 +26,22 @@ nonce, one of them ended or replaced this shell before it ended them."""
 HALT_TIMEOUT_S = 1.0
 NOT_STARTED = 127
 """Exit code of a command that the guest agent could not start."""
-HELD = """
-for path; do
-  folder=${path%/*}; [ "$folder" != "$path" ] || folder=.
-  if [ -e "$path" ] || [ -L "$path" ] || { [ -d "$folder" ] && [ ! -x "$folder" ]; }; then printf '%s\\0' "$path"; fi
-done
-"""
-"""Shell: list those of the given files whose paths are taken, though none of them can be read as a file."""
-MAX_CHECKED = 100
-TOO_MANY = "left more files than can be judged"
 TOO_SLOW = "slowed down the collection of its files"
 HOME = "/tmp"  # noqa: S108 - inside the sandbox
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """The collected files (None if they cannot be read, or not in time) and the tampering found."""
+    """A collected submission."""
 
-    files: Files | None
+    files: Tree | None
+    """None if the files cannot be read, or not in time."""
     tamper: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    """One line per thing that the files lack though it is no tampering."""
 
 
-def collect_submission(box: SandboxLease, pristine: Files, until: float) -> Submission:
+def collect_submission(box: SandboxLease, pristine: Tree, until: float) -> Submission:
     """Kill the agent's processes and read its files, in a share of the time until ``until``.
 
     An agent that makes this take longer leaves no files. ``pristine`` are the files that it found.
@@ -59,12 +54,13 @@ def collect_submission(box: SandboxLease, pristine: Files, until: float) -> Subm
     try:
         tamper += _end_processes(box, until)
         tamper += _tampering_at_home(box, until)
-        files = _read(box, until)
-        if files is None:
-            tamper.append(TOO_MANY if monotonic() < until else TOO_SLOW)
-        else:
-            tamper += _unreadable(box, [path for path in pristine if path not in files], until)
-        return Submission(files, tuple(tamper))
+        files = box.read_tree(".", timeout_s=left(until))
+        gone, ours = missing(files), pristine.entries.keys() | pristine.folders
+        tamper += [f"not a readable file any more: {path}" for path in gone if path in ours]
+        tamper += [f"a folder in place of a file: {path}" for path in files.folders if path in pristine]
+        return Submission(files, tuple(tamper), tuple(line for path, line in gone.items() if path not in ours))
+    except FileError as error:
+        return Submission(None, (*tamper, _why(error) if monotonic() < until else TOO_SLOW))
     except SandboxLost:
         if monotonic() < until:
             raise
@@ -90,16 +86,22 @@ def _tampering_at_home(box: SandboxLease, until: float) -> list[str]:
         return ["left more in its home than can be read"]
 
 
-def _read(box: SandboxLease, until: float) -> Files | None:
-    try:
-        return box.read(".", timeout_s=left(until))
-    except FileError:
-        return None
+def _why(error: FileError) -> str:
+    return f"cannot be collected: {str(error).partition(': ')[2] or error}"
 
 
-def _unreadable(box: SandboxLease, missing: list[str], until: float) -> list[str]:
-    """Report the files in whose place the agent left a link, a folder or another thing that is not read."""
-    if not missing:
-        return []
-    done = box.exec(["sh", "-c", HELD, "sh", *missing[:MAX_CHECKED]], timeout_s=left(until, HALT_TIMEOUT_S))
-    return [f"not a readable file any more: {path.decode(errors='replace')}" for path in done.stdout.split(b"\0")[:-1]]
+def missing(tree: Tree) -> dict[str, str]:
+    """Return a line for each entry that the sandbox cannot hand over or that leads out of the work folder, by path."""
+    found = dict[str, str]()
+    for path, entry in tree.entries.items():
+        if entry.kind is Kind.LOST:
+            found[path] = f"{entry.text}: {path}"
+        elif entry.kind is Kind.LINK and _leaves(path, entry.text):
+            found[path] = f"leads out of the work folder: {path} -> {entry.text}"
+    return found
+
+
+def _leaves(path: str, target: str) -> bool:
+    if target.startswith("/"):
+        return not f"{posixpath.normpath(target)}/".startswith(f"{WORKSPACE}/")
+    return posixpath.normpath(posixpath.join(posixpath.dirname(path), target)).split("/")[0] == ".."

@@ -10,10 +10,11 @@ A task has cases, file checks, hidden tests, or several of these:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from ...sandbox import SandboxSpec
+from ...sandbox import Entry, Kind, SandboxSpec, Tree
+from ...sandbox.tree import parents
 from .checks.answers import FORGED_VERDICT, can_be_guessed, fault
 from .checks.calls import CallCase
 from .checks.file_checks import FileCheck
@@ -63,10 +64,10 @@ class CodeTask:
 
     name: str
     instruction: str
-    workspace: Files
+    workspace: Tree
     cases: tuple[Case | CallCase, ...] = ()
     file_checks: tuple[FileCheck, ...] = ()
-    tests: Files = field(default_factory=dict)
+    tests: Tree = field(default_factory=lambda: Tree({}))
     """Hidden pytest files, by path relative to their own folder."""
     trusted: bool = False
     """Whether the code under test forges nothing, so that a run may train on hidden tests and on cases of any kind."""
@@ -101,10 +102,26 @@ class CodeTask:
             raise ValueError(f"case: {message}")
 
 
-def changed(files: Files, change: Change) -> dict[str, bytes]:
-    """Return the files after a change."""
-    after = {path: content for path, content in files.items() if change.get(path, b"") is not None}
-    return after | {path: content for path, content in change.items() if content is not None}
+def changed(tree: Tree, change: Change) -> Tree:
+    """Return a tree after a change; a change that is a tree adds all of its entries.
+
+    A replaced file keeps its mode. Files and links that are above a path of the change are removed.
+    """
+    entries = dict(tree.entries)
+    if isinstance(change, Tree):
+        new = dict(change.entries)
+    else:
+        new = {path: _replaced(entries.get(path), content) for path, content in change.items() if content is not None}
+        entries = {path: entry for path, entry in entries.items() if change.get(path, b"") is not None}
+    for parent in {parent for path in new for parent in parents(path)}:
+        if parent in entries and entries[parent].kind is not Kind.FOLDER:
+            del entries[parent]
+    return Tree({**entries, **new})
+
+
+def _replaced(before: Entry | None, content: bytes) -> Entry:
+    new = Entry.file(content)
+    return replace(new, mode=before.mode) if before is not None and before.kind is Kind.FILE else new
 
 
 def _stripped(output: bytes) -> list[bytes]:

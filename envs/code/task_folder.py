@@ -6,15 +6,18 @@
       tests/          optional: hidden pytest files, for evaluation; to train on them, set `trusted = true`
       solution/       optional: files that replace workspace files and make every check pass
 
-A folder of such folders is a set of tasks. Files are read on demand; errors name the file and the key.
+A folder of such folders is a set of tasks. Files are read on demand; errors name the file and the key. ``workspace/``,
+``tests/`` and ``solution/`` are kept as they are, with links, empty folders, modes, times and ``.git``.
 """
 
+import os
+import stat
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...sandbox import SandboxSpec
+from ...sandbox import Entry, Kind, SandboxSpec, Tree
 from ...user_files import UnreadableFile, read_toml
 from ..errors import EnvError
 from .checks.calls import CallCase
@@ -22,6 +25,7 @@ from .task import Case, CodeTask
 
 MANIFEST = "task.toml"
 MAX_TREE_BYTES = 8 << 20
+MAX_TREE_ENTRIES = 10_000
 
 
 class BadTask(EnvError):
@@ -94,11 +98,11 @@ def load(folder: Path) -> tuple[CodeTask, str]:
     """
     manifest = _manifest(folder / MANIFEST)
     tests = read_tree(folder / "tests")
-    if not tests and not manifest.case:
+    if not tests.entries and not manifest.case:
         raise BadTask(f"{folder}: the task has no checks; add a `[[case]]` to {MANIFEST}, or tests/test_*.py")
     if not (folder / "workspace").is_dir():
         raise BadTask(f"{folder}: no folder workspace/; create it with the initial files of the agent")
-    limits = manifest.limits
+    solution, limits = read_tree(folder / "solution"), manifest.limits
     try:
         spec = SandboxSpec(
             image=manifest.image,
@@ -119,7 +123,7 @@ def load(folder: Path) -> tuple[CodeTask, str]:
             tests=tests,
             trusted=manifest.trusted,
             protected=tuple(manifest.protected),
-            solution=read_tree(folder / "solution") or None,
+            solution=solution if solution.entries else None,
             spec=spec,
             command_seconds=limits.command_seconds,
             case_seconds=limits.case_seconds,
@@ -156,20 +160,51 @@ def has_forgeable_tests(folder: Path) -> bool:
     return not _manifest(folder / MANIFEST).trusted and any(path.is_file() for path in folder.glob("tests/**/*"))
 
 
-def read_tree(folder: Path) -> dict[str, bytes]:
-    """Read every regular file below a folder, by path, without caches and ``.git``; empty if the folder does not exist.
+def read_tree(folder: Path) -> Tree:
+    """Read everything below a folder; no entry if the folder does not exist. Links are kept and not followed.
 
     Raises:
-        BadTask: the files exceed ``MAX_TREE_BYTES``.
+        BadTask: there are more than ``MAX_TREE_BYTES`` or ``MAX_TREE_ENTRIES``, or an entry is neither a file, a folder
+            nor a link, or cannot be read.
     """
-    files = {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.is_symlink() and not {"__pycache__", ".git"} & set(path.parts)
-    }
-    if sum(map(len, files.values())) > MAX_TREE_BYTES:
-        raise BadTask(f"{folder} is more than {MAX_TREE_BYTES >> 20} MiB; put large files into an image and name it")
-    return files
+    entries, left = dict[str, Entry](), MAX_TREE_BYTES
+    first = dict[tuple[int, int], str]()
+    names = _names(folder) if folder.is_dir() else []
+    while names:
+        name = names.pop()
+        path = folder / name
+        try:
+            status = path.lstat()
+            left -= status.st_size if stat.S_ISREG(status.st_mode) else 0
+            if left < 0 or len(entries) >= MAX_TREE_ENTRIES:
+                raise BadTask(
+                    f"{folder} is more than {MAX_TREE_BYTES >> 20} MiB or {MAX_TREE_ENTRIES} files; put large files "
+                    "into an image and name it"
+                )
+            same_as = first.setdefault((status.st_dev, status.st_ino), name) if status.st_nlink > 1 else name
+            entries[name] = _entry(path, status, "" if same_as == name else same_as)
+            if stat.S_ISDIR(status.st_mode):
+                names += [f"{name}/{inner}" for inner in _names(path)]
+        except OSError as error:
+            raise BadTask(f"{path} cannot be read: {error.strerror}; correct its permissions, or remove it") from None
+    return Tree(entries)
+
+
+def _names(folder: Path) -> list[str]:
+    """Return the names in a folder, the first one last. Raises OSError."""
+    return sorted((each.name for each in folder.iterdir()), reverse=True)
+
+
+def _entry(path: Path, status: os.stat_result, same_as: str) -> Entry:
+    """Return what is at a path. Raises OSError and BadTask."""
+    mode, mtime_ns = stat.S_IMODE(status.st_mode), status.st_mtime_ns
+    if stat.S_ISDIR(status.st_mode):
+        return Entry(Kind.FOLDER, b"", mode, mtime_ns=mtime_ns)
+    if stat.S_ISLNK(status.st_mode):
+        return Entry(Kind.LINK, os.readlink(os.fsencode(path)))  # noqa: PTH115 - the link as written
+    if stat.S_ISREG(status.st_mode):
+        return Entry(Kind.FILE, path.read_bytes(), mode, same_as, mtime_ns)
+    raise BadTask(f"{path} is neither a file, a folder nor a link, and no sandbox gets it; remove it")
 
 
 def _case(folder: Path, number: int, table: CaseTable) -> Case | CallCase:

@@ -1,11 +1,12 @@
 """Snapshots of the files in a sandbox: an archive that another sandbox of the same spec unpacks.
 
-An archive holds the folders that the agent can write to, with all that is below them: modes, links and modification
-times. It does not hold processes, so it is only taken while none of the agent's processes runs. The archive leaves and
-enters a sandbox as bytes; nothing outside a sandbox unpacks it.
+An archive holds the folders that the agent can write to, with all that is below them: modes, links, hard links and
+modification times to the nanosecond. It is compressed. Sockets have no archive, so that a state with one has no
+snapshot. An archive does not hold processes, so it is only taken while none of the agent's processes runs. The archive
+leaves and enters a sandbox as bytes; nothing outside a sandbox unpacks it.
 """
 
-from ...sandbox import SandboxError, SandboxLease, SandboxLost, SandboxSpec
+from ...sandbox import SandboxError, SandboxLease, SandboxLost, SandboxSpec, Tree
 from .fresh_sandbox import FILE_TIMEOUT_S, open_sandbox
 from .grading.running import RUNNING
 
@@ -14,14 +15,15 @@ FOLDERS = "workspace tmp dev/shm"
 PACK = f"""{RUNNING}
 [ -z "$found" ] || exit 9
 cd / || exit 8
+[ -z "$(find {FOLDERS} -type s -print -quit)" ] || exit 9
 for folder in {FOLDERS}; do
   if [ -O "$folder" ]; then printf '%s\\0' "$folder"; else find "$folder" -mindepth 1 -maxdepth 1 -print0; fi
-done | tar -cSf - --null --no-unquote -T -
+done | tar -I "gzip -1" -cSf - --format=posix --null --no-unquote -T -
 """
 """Shell: write the archive. The agent cannot change a folder of another owner (``/tmp`` of a container), and tar could
 not restore it: the archive then holds only what is below the folder. With ``-S``, the holes of a file stay holes, so
 files that fit into a folder fit after they are restored."""
-UNPACK = ["tar", "-xpf", "-", "-C", "/"]
+UNPACK = ["tar", "-xzpf", "-", "-C", "/"]
 
 
 def pack(box: SandboxLease) -> bytes | None:
@@ -43,7 +45,7 @@ def unpack(spec: SandboxSpec, archive: bytes) -> SandboxLease:
     Raises:
         SandboxError: no sandbox can be leased, it fails, or the files do not fit; no lease is held then.
     """
-    box = open_sandbox(spec, {})
+    box = open_sandbox(spec, Tree({}))
     try:
         done = box.exec(UNPACK, timeout_s=FILE_TIMEOUT_S, stdin=archive)
         if done.exit_code:

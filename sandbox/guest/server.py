@@ -21,6 +21,7 @@ from .request import request
 from .reset import IPC_TIMEOUT_S, await_no_ipc, clear_folders, clear_ipc, clear_keys, writable_modes
 from .sockets import SocketLimit
 from .streams import MAX_STREAMS, Hub, Stream
+from .trees import Listed, read_whole, write_whole
 from .users import USERS
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -112,13 +113,25 @@ class Server:
             names, data = read_tree(path, max_bytes, self.kernel, time.monotonic() + timeout_s)
         return {"files": names}, data
 
-    def do_read_changes(self, payload: bytes, known: str, **read: Any) -> Answer:
-        """Return the SHA-256 of what ``read`` returns, and that itself only if the hash is not ``known``."""
+    def do_read_tree(
+        self, payload: bytes, path: str, known: str, max_bytes: int, timeout_s: float, user: int = 0
+    ) -> Answer:
+        """Return the entries below a path and the SHA-256 of all but their times; only that if it is ``known``."""
         import hashlib  # takes milliseconds, and only some sandboxes need it
 
-        answer, data = self.do_read(payload, **read)
-        digest = hashlib.sha256(json.dumps(answer).encode() + data).hexdigest()
-        return ({"digest": digest}, b"") if digest == known else ({"digest": digest, **answer}, data)
+        with refusing_os_errors(), self.as_user(user):
+            entries, data = read_whole(path, max_bytes, self.kernel, time.monotonic() + timeout_s)
+        timeless = [(name, kind, mode, length) for name, kind, mode, _, length in entries]
+        digest = hashlib.sha256(json.dumps(timeless).encode() + data).hexdigest()
+        return ({"digest": digest}, b"") if digest == known else ({"digest": digest, "entries": entries}, data)
+
+    def do_write_tree(
+        self, payload: bytes, path: str, entries: list[Listed], timeout_s: float, user: int = 0
+    ) -> Answer:
+        """Put entries in place below a folder, contents concatenated."""
+        with refusing_os_errors(), self.as_user(user):
+            write_whole(path, entries, payload, self.kernel, time.monotonic() + timeout_s)
+        return {}, b""
 
     def do_write(
         self, payload: bytes, files: list[tuple[str, int]], executable: bool, timeout_s: float, user: int = 0

@@ -1,5 +1,6 @@
 """Repair a command line that fails: a path, an option, a name with a space, a variable."""
 
+from ....sandbox import Tree
 from ..task import Case, CodeTask
 from .program import text
 from .words import Words
@@ -60,11 +61,13 @@ def command(words: Words) -> CodeTask:
         name=f"command-{kind.replace(' ', '-')}",
         instruction=f"`sh run.sh` must print {words.third} and the largest amount of the second column of the file in "
         "data/, whatever whole numbers that file holds; as it is, the command fails. Repair it.",
-        workspace={
-            "run.sh": source(*SLIPS[kind]),
-            data: shown,
-            f"notes/{words.third}.md": f"{words.first} comes before {words.second}.\n".encode(),
-        },
+        workspace=Tree.of(
+            {
+                "run.sh": source(*SLIPS[kind]),
+                data: shown,
+                f"notes/{words.third}.md": f"{words.first} comes before {words.second}.\n".encode(),
+            }
+        ),
         cases=(
             Case(("sh", "run.sh"), f"{words.third} {largest}\n".encode(), files={data: shown}),
             *(

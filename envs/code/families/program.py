@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 
+from ....sandbox import Tree
 from ..task import Case, CodeTask
 
 
@@ -37,7 +38,7 @@ def program_task(
     return CodeTask(
         name=name,
         instruction=f"{instruction.strip()}\n\n{shown}",
-        workspace={path: given.encode()},
+        workspace=Tree.of({path: given.encode()}),
         cases=tuple(Case(("python3", path), reference(each).encode(), each.encode()) for each in hidden),
         solution={path: right.encode()},
         mutations={what: {path: source.encode()} for what, source in sources.items()},

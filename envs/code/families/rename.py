@@ -1,5 +1,6 @@
 """Rename a function in all modules that use it; the program must still work, and nothing else may change."""
 
+from ....sandbox import Tree
 from ..checks.calls import CallCase
 from ..checks.file_checks import ProgramsEqual
 from ..task import Case, CodeTask
@@ -69,7 +70,7 @@ def rename(words: Words) -> CodeTask:
         instruction=f"Rename the function {old} of {first}.py to {new}, everywhere. The old name must be gone from all "
         "files, and `python3 main.py` must go on working as it does. Change nothing else, and leave no other files: "
         "apart from comments and layout, the programs must be as they were, with the new name.",
-        workspace=files(old, old, old),
+        workspace=Tree.of(files(old, old, old)),
         cases=(
             *(case([words.number(-9, 99) for _ in range(length)]) for length in lengths),
             call([words.number(1, 99) for _ in range(words.number(3, 5))] + [words.number(50, 99) * 2]),

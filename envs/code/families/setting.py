@@ -2,6 +2,7 @@
 
 import json
 
+from ....sandbox import Tree
 from ..checks.file_checks import ConfigEquals
 from ..task import CodeTask
 from .program import text
@@ -70,7 +71,7 @@ def setting(words: Words) -> CodeTask:
         name="setting",
         instruction=f"The service {wanted} moves to port {new}. Change its port wherever the files in config/ set it, "
         f"and leave every other service as it is. `python3 {SHOW_PATH}` prints all ports.",
-        workspace={**files(old, old, old), SHOW_PATH: show},
+        workspace=Tree.of({**files(old, old, old), SHOW_PATH: show}),
         file_checks=(ConfigEquals("config", tuple(sorted(named(files(new, new, new)).items()))),),
         protected=(SHOW_PATH,),
         solution=files(new, new, new),

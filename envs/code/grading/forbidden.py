@@ -6,12 +6,14 @@ so that an honest solution keeps its score.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from ..task import CodeTask, Files
+from ....sandbox import Entry, Kind, Tree
+from ....sandbox.tree import parents
+from ..task import CodeTask, Files, changed
 
 _CONFIGURATION = "conftest.py pytest.ini .pytest.ini pytest.toml .pytest.toml sitecustomize.py usercustomize.py"
 CONFIGURATION = frozenset(_CONFIGURATION.split())
@@ -32,42 +34,86 @@ MODULE_SUFFIXES = (".py", ".pyc", ".so")
 MODULES = frozenset(sys.stdlib_module_names) | {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "py"}
 _COMMANDS = "sh bash dash env python python3 pytest py.test git make cat ls sed grep awk diff find sort head tail test"
 COMMANDS = frozenset(_COMMANDS.split())
+CACHES = frozenset({"__pycache__", ".pytest_cache"})
 UNCHECKED = b"\x01\x00\x00\x00"
 """The flags of a `.pyc` file that runs without a check against its source."""
 
 
 @dataclass(frozen=True, slots=True)
 class SanitizedFiles:
-    """The files to grade, and the tampering found."""
+    """The tree to grade, the tampering found, and what is not graded though it is no tampering."""
 
-    files: dict[str, bytes]
+    files: Tree
     tamper: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
 
 def sanitize(task: CodeTask, left: Files) -> SanitizedFiles:
-    """Return the submitted files without forbidden ones, and one line per forbidden file."""
-    pristine = task.workspace
-    files, tamper = dict[str, bytes](), list[str]()
+    """Return the submitted tree without forbidden entries, and one line per forbidden entry."""
+    pristine, submitted = task.workspace, Tree.of(left)
+    entries, refused = dict[str, Entry](), set[str]()
+    tamper, left_out = list[str](), set[str]()
     scripts = _scripts_of_grading(task)
-    for path, content in left.items():
-        if pristine.get(path) == content:
-            files[path] = content
-            continue
-        hides = _hides(path, scripts) if path not in pristine else ""
-        reason = _protected(task, path) or hides or forbidden(path, content, left, pristine)
-        if _odd(path):
-            tamper.append(f"odd name: {path}")
-        if reason:
-            tamper.append(f"{reason}: {path}")
-            if path in pristine:
-                files[path] = pristine[path]
-        elif not _dropped(path):
-            files[path] = content
-    for path, content in pristine.items():
-        if path not in left and (_protected(task, path) or forbidden(path, content, pristine, pristine)):
-            tamper.append(f"removed: {path}")
-            files[path] = content
-    return SanitizedFiles(files, tuple(_encodable(tamper)))
+    packages = {PurePosixPath(path).parent: path for path in submitted if "/__init__." in path}
+    for path, entry in submitted.entries.items():
+        before = pristine.entries.get(path)
+        if before is not None and _same(before, entry):
+            entries[path] = entry
+        elif dropped := _dropped(path, pristine):
+            left_out.add(f"not graded: {dropped}")
+            if reason := forbidden(path, submitted.get(path, b""), submitted, pristine):
+                tamper.append(f"{reason}: {path}")
+        elif entry.kind is Kind.FOLDER:
+            if path not in pristine.folders or not _protected(task, path):
+                entries[path] = entry
+        elif entry.kind is not Kind.LOST:
+            if _odd(path):
+                tamper.append(f"odd name: {path}")
+            reason = _protected(task, path) or _forbidden_entry(path, submitted, pristine, scripts, packages)
+            if reason:
+                refused.add(path)
+                tamper.append(f"{reason}: {path}")
+            else:
+                entries[path] = entry
+    fixed = {path for path in pristine.entries if path not in entries and path not in refused and _fixed(task, path)}
+    restored = {path: entry for path, entry in pristine.entries.items() if path in refused | fixed}
+    tamper += [f"removed: {path}" for path in restored if path in fixed]
+    kept = {path: entry for path, entry in entries.items() if restored.keys().isdisjoint((path, *parents(path)))}
+    graded = changed(Tree(kept), Tree(restored))
+    return SanitizedFiles(graded, tuple(_encodable(tamper)), tuple(_encodable(sorted(left_out))))
+
+
+def _same(one: Entry, other: Entry) -> bool:
+    """Return whether two entries are equal; another name of the same file makes no difference."""
+    return (one.kind, one.content, one.mode) == (other.kind, other.content, other.mode)
+
+
+def _fixed(task: CodeTask, path: str) -> bool:
+    """Return whether an initial file or link is protected, or would be forbidden if the agent had made it."""
+    pristine = task.workspace
+    if pristine.entries[path].kind is Kind.FOLDER:
+        return False
+    return bool(_protected(task, path) or forbidden(path, pristine.get(path, b""), pristine, pristine))
+
+
+def _forbidden_entry(
+    path: str, tree: Tree, pristine: Tree, scripts: frozenset[str], packages: Mapping[PurePosixPath, str]
+) -> str:
+    """Return why a new or changed file or link is forbidden; a link counts as that to which it leads.
+
+    ``packages`` are the files of ``tree`` that make a folder a package, by folder.
+    """
+    content = tree.get(path, b"")
+    if tree.entries[path].kind is Kind.LINK:
+        target = tree.target(path)
+        if PurePosixPath(path).name in (*SECTIONS, "pyproject.toml") and target not in tree:
+            return "configuration of the test runner"
+        content = tree.get(target or "", b"")
+        # A link to a package is a package, whatever its name ends with.
+        marker = packages.get(PurePosixPath(target)) if target is not None else None
+        path = f"{path}/{PurePosixPath(marker).name}" if marker is not None else path
+    hides = _hides(path, scripts) if path not in pristine else ""
+    return hides or forbidden(path, content, tree, pristine)
 
 
 def tampering_outside(files: Files) -> tuple[str, ...]:
@@ -157,9 +203,18 @@ def _odd(path: str) -> bool:
     return not path.isprintable() or any(name != name.strip() for name in path.split("/"))
 
 
-def _dropped(path: str) -> bool:
-    """Return whether the path is git history or a cache, which grading ignores."""
-    return bool({".git", "__pycache__", ".pytest_cache"} & set(PurePosixPath(path).parts))
+def _dropped(path: str, pristine: Tree) -> str:
+    """Return the folder of git history or of a cache that a new or changed path is in; empty if it is in none.
+
+    A cache of compiled code could differ from its source. History that the task began with is graded.
+    """
+    if CACHES.isdisjoint(parts := path.split("/")) and ".git" not in parts:
+        return ""
+    for folder in (path, *parents(path)):
+        name = folder.rpartition("/")[2]
+        if name in CACHES or (name == ".git" and folder not in pristine.folders):
+            return folder
+    return ""
 
 
 def _encodable(lines: Iterator[str] | list[str]) -> Iterator[str]:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
-from ....sandbox import FileError, SandboxLease
+from ....sandbox import FileError, SandboxLease, Tree
 from ..deadlines import end_of_step, left
-from ..fresh_sandbox import FILE_TIMEOUT_S, in_fresh_sandbox, write_files
+from ..fresh_sandbox import FILE_TIMEOUT_S, in_fresh_sandbox
 from ..task import CodeTask, Files
 from .forbidden import sanitize
 from .pytest_host import run_tests
@@ -33,6 +33,8 @@ class Verdict:
     tamper: tuple[str, ...] = ()
     timed_out: bool = False
     """Whether a command, or the grading as a whole, exceeded its time."""
+    left_out: tuple[str, ...] = ()
+    """Submitted files that were not graded though they are no tampering."""
 
     @property
     def success(self) -> bool:
@@ -65,7 +67,7 @@ def grade(task: CodeTask, left_files: Files, until: float | None = None) -> Verd
     timed_out = False
     if monotonic() >= until:
         # The agent left files that take long to read. A lease would end after the step and count as a failed sandbox.
-        return Verdict(0, max(1, len(guessable)), tuple(dict.fromkeys(tamper)), timed_out=True)
+        return Verdict(0, max(1, len(guessable)), tuple(dict.fromkeys(tamper)), True, sanitized.left_out)
     if task.cases:
         first = until - (left(until) / 2 if task.tests else 0.0)
         run = in_fresh_sandbox(task.spec, CASES, lambda box, end: _run_cases(box, task, files, end), first)
@@ -78,7 +80,7 @@ def grade(task: CodeTask, left_files: Files, until: float | None = None) -> Verd
         guessable += [False] * results.total
         tamper += results.tamper
         timed_out |= results.timed_out
-    return Verdict(counted(held, guessable), len(held), tuple(dict.fromkeys(tamper)), timed_out)
+    return Verdict(counted(held, guessable), len(held), tuple(dict.fromkeys(tamper)), timed_out, sanitized.left_out)
 
 
 def counted(held: Sequence[bool], guessable: Sequence[bool]) -> int:
@@ -101,23 +103,25 @@ class _CaseRun:
     timed_out: bool = False
 
 
-def _write_submission(box: SandboxLease, files: Files, run: _CaseRun, until: float) -> bool:
-    """Write the files and return whether that worked; it fails if a submitted file takes the path of a folder."""
+def _write_submission(box: SandboxLease, files: Tree, given: Files, run: _CaseRun, until: float) -> bool:
+    """Put the submission and the files of a case in place; return whether no submitted entry is in the way."""
     try:
-        write_files(box, files, left(until, FILE_TIMEOUT_S))
+        box.write_tree(".", files.only(lambda path: path not in given), timeout_s=left(until, FILE_TIMEOUT_S))
+        if given:
+            box.write_tree(".", Tree.of(given), timeout_s=left(until, FILE_TIMEOUT_S))
     except FileError as error:
         run.tamper.append(f"cannot be put in place: {error}"[:200])
         return False
     return True
 
 
-def _run_cases(box: SandboxLease, task: CodeTask, files: Files, until: float) -> _CaseRun:
+def _run_cases(box: SandboxLease, task: CodeTask, files: Tree, until: float) -> _CaseRun:
     """Run the cases and return the result. The sandbox is reset between cases, and the first timeout ends the run."""
     run = _CaseRun()
     for number, case in enumerate(task.cases):
         if number:
             box.reset(timeout_s=left(until, FILE_TIMEOUT_S))
-        if not _write_submission(box, {**files, **case.files}, run, until):
+        if not _write_submission(box, files, case.files, run, until):
             break
         seconds = left(until, task.case_seconds)
         done = box.exec(case.argv, timeout_s=seconds, stdin=case.stdin, output_kib=OUTPUT_KIB)

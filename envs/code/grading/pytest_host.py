@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from ....sandbox import ExecResult, FileError, SandboxError, SandboxLease, lease
+from ....sandbox import ExecResult, FileError, Kind, SandboxError, SandboxLease, Tree, lease
 from ..deadlines import left
 from ..fresh_sandbox import FILE_TIMEOUT_S, LEASE_TIMEOUT_S, in_fresh_sandbox
-from ..task import CodeTask, Files, changed
+from ..task import CodeTask, changed
 from . import pytest_guest
 from .report import reports
 
@@ -76,7 +76,7 @@ def prepare_tests(task: CodeTask) -> None:
     _expected(task)
 
 
-def run_tests(task: CodeTask, files: Files, until: float) -> Results:
+def run_tests(task: CodeTask, files: Tree, until: float) -> Results:
     """Run a task's hidden tests on files, until a monotonic time.
 
     Raises:
@@ -88,14 +88,15 @@ def run_tests(task: CodeTask, files: Files, until: float) -> Results:
     return found or Results(0, len(expected), ("broke the sandbox its tests ran in",), timed_out=True)
 
 
-def _run(box: SandboxLease, task: CodeTask, files: Files, expected: frozenset[str], until: float) -> Results:
+def _run(box: SandboxLease, task: CodeTask, files: Tree, expected: frozenset[str], until: float) -> Results:
     nonce, name = secrets.token_hex(16), f"t{secrets.token_hex(4)}"
     folder = f"/tmp/{secrets.token_hex(8)}"  # noqa: S108 - the sandbox's own
     canary = f"test_{name}.py"
-    hidden = {**task.tests, canary: CANARY.format(name=name, wrong=[1, 2, secrets.randbelow(1000) + 4]).encode()}
-    box.write({f"{folder}/{path}": content for path, content in hidden.items()}, timeout_s=left(until, FILE_TIMEOUT_S))
+    alarm_source = CANARY.format(name=name, wrong=[1, 2, secrets.randbelow(1000) + 4]).encode()
+    hidden = changed(task.tests, {canary: alarm_source})
+    box.write_tree(folder, hidden, timeout_s=left(until, FILE_TIMEOUT_S))
     try:
-        box.write(files, timeout_s=left(until, FILE_TIMEOUT_S))
+        box.write_tree(".", files, timeout_s=left(until, FILE_TIMEOUT_S))
     except FileError as error:
         return Results(0, len(expected), (f"cannot be put in place: {error}"[:200],))
     done = _pytest(box, folder, nonce, "run", task, until)
@@ -133,7 +134,7 @@ def _expected(task: CodeTask) -> frozenset[str]:
         known = _known.get(key)
     if known is None:
         said = ""
-        for files in [task.workspace, *([changed(task.workspace, task.solution)] if task.solution else [])]:
+        for files in [task.workspace, *([_solved(task)] if task.solution else [])]:
             found, said = _collect(task, files)
             if found:
                 break
@@ -151,16 +152,20 @@ def _expected(task: CodeTask) -> frozenset[str]:
 
 
 def _key(task: CodeTask) -> str:
-    trees = [sorted(tree.items()) for tree in (task.tests, task.workspace, task.solution or {})]
+    trees = [sorted(tree.entries.items()) for tree in (task.tests, task.workspace, _solved(task))]
     return hashlib.sha256(repr(trees).encode()).hexdigest()
 
 
-def _collect(task: CodeTask, files: Files) -> tuple[frozenset[str], str]:
+def _solved(task: CodeTask) -> Tree:
+    return changed(task.workspace, task.solution or {})
+
+
+def _collect(task: CodeTask, files: Tree) -> tuple[frozenset[str], str]:
     nonce, folder = secrets.token_hex(16), f"/tmp/{secrets.token_hex(8)}"  # noqa: S108 - the sandbox's own
     spec = task.spec.model_copy(update={"purpose": TESTS})
     with lease(spec, timeout_s=LEASE_TIMEOUT_S) as box:
-        box.write({f"{folder}/{path}": content for path, content in task.tests.items()}, timeout_s=FILE_TIMEOUT_S)
-        box.write(files, timeout_s=FILE_TIMEOUT_S)
+        box.write_tree(folder, task.tests, timeout_s=FILE_TIMEOUT_S)
+        box.write_tree(".", files, timeout_s=FILE_TIMEOUT_S)
         done = _pytest(box, folder, nonce, "collect", task, monotonic() + TESTS_TIMEOUT_MAX_S)
     for report in reports(done.stderr, nonce):
         if report is not None:
@@ -175,11 +180,16 @@ def _pytest(box: SandboxLease, folder: str, nonce: str, mode: str, task: CodeTas
     return box.exec(["python3", "-I", "-c", script], timeout_s=seconds, stdin=said)
 
 
-def _test_file_changes(box: SandboxLease, folder: str, hidden: Files, timeout_s: float) -> list[str]:
+def _test_file_changes(box: SandboxLease, folder: str, hidden: Tree, timeout_s: float) -> list[str]:
     """Report changes to the test files, ignoring caches."""
     try:
-        after = box.read(folder, timeout_s=timeout_s)
+        after = box.read_tree(folder, timeout_s=timeout_s)
     except FileError:
         return ["the tests were removed"]
-    after = {path: content for path, content in after.items() if "__pycache__" not in path}
-    return [] if after == dict(hidden) else ["the tests were changed while they ran"]
+    same = _without_folders(after) == _without_folders(hidden)
+    return [] if same else ["the tests were changed while they ran"]
+
+
+def _without_folders(tree: Tree) -> Tree:
+    """Return the tree without its folders and caches."""
+    return tree.only(lambda path: tree.entries[path].kind is not Kind.FOLDER and "__pycache__" not in path)

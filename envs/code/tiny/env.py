@@ -203,7 +203,7 @@ class TinyCodeEnv(TurnEnv):
 
     def _end(self, box: SandboxLease) -> tuple[Obs, float, bool, bool, Info]:
         until = end_of_step(self.deadline)
-        files = box.read(".", timeout_s=left(until, FILE_TIMEOUT_S))
+        files = box.read_tree(".", timeout_s=left(until, FILE_TIMEOUT_S))
         self.close()
         verdict = grade(self.task.code, files, until)
         parts = {"success": 1.0} if verdict.success else {"wrong": WRONG}

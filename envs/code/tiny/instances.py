@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ....sandbox import SandboxSpec
+from ....sandbox import SandboxSpec, Tree
 from ..task import Case, CodeTask
 
 
@@ -151,7 +151,7 @@ def _code(family: str, asked: str, names: Sequence[str], given: dict[str, Part],
     return CodeTask(
         name=f"tiny-{family}",
         instruction=asked,
-        workspace={**fixed, **{name: content(given[name]) for name in names}},
+        workspace=Tree.of({**fixed, **{name: content(given[name]) for name in names}}),
         cases=(Case(("sh", "-c", JUDGE, "sh", *names), hidden),),
         protected=tuple(fixed),
         solution={name: content(right[name]) for name in names if given[name] != right[name]},

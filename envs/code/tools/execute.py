@@ -6,7 +6,7 @@ a lost sandbox from other sandbox errors.
 
 from dataclasses import dataclass
 
-from ....sandbox import ExecResult, FileError, SandboxLease
+from ....sandbox import ExecResult, FileError, Kind, SandboxLease, Tree
 from ..fresh_sandbox import FILE_TIMEOUT_S
 from .actions import Action, Bash, Edit, View, Write
 from .edit import NotApplied, edited
@@ -68,18 +68,21 @@ def bounded(text: str, most: int) -> str:
     return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
 
 
-def listing(paths: list[str]) -> str:
-    """List paths, one per line, at most ``MAX_LISTED_PATHS``."""
-    more = [f"[... and {len(paths) - MAX_LISTED_PATHS} more ...]"] if len(paths) > MAX_LISTED_PATHS else []
-    return "\n".join([*sorted(paths)[:MAX_LISTED_PATHS], *more])
+def listing(tree: Tree) -> str:
+    """List the entries of a tree, one per line, at most ``MAX_LISTED_PATHS``."""
+    names = tree.names()
+    more = [f"[... and {len(names) - MAX_LISTED_PATHS} more ...]"] if len(names) > MAX_LISTED_PATHS else []
+    return "\n".join([*names[:MAX_LISTED_PATHS], *more])
 
 
 def _view(box: SandboxLease, action: View, max_chars: int, timeout_s: float) -> ActionResult:
     path, first, last = action.path, action.first, action.last
-    files = box.read(path, timeout_s=timeout_s)
-    if "." not in files:
-        return ActionResult(listing(list(files)) or f"{path} holds no files")
-    content = files["."]
+    tree = box.read_tree(path, timeout_s=timeout_s)
+    if "." not in tree.entries:
+        return ActionResult(listing(tree) or f"{path} holds no files")
+    if "." not in tree:
+        return ActionResult(_not_a_file(path, tree), applied=False)
+    content = tree["."]
     count = line_count(content)
     if first is not None and first > count:
         return ActionResult(f"{path} has {count} lines", applied=False)
@@ -87,9 +90,9 @@ def _view(box: SandboxLease, action: View, max_chars: int, timeout_s: float) -> 
 
 
 def _edit(box: SandboxLease, path: str, blocks: tuple[tuple[str, str], ...], timeout_s: float) -> ActionResult:
-    files = box.read(path, timeout_s=timeout_s)
+    files = box.read_tree(path, timeout_s=timeout_s)
     if "." not in files:
-        return ActionResult(f"{path} is not a file", applied=False)
+        return ActionResult(_not_a_file(path, files), applied=False)
     if len(files["."]) > MAX_EDITED_BYTES:
         limit = f"{MAX_EDITED_BYTES >> 20} MiB"
         return ActionResult(f"{path} is longer than {limit}, the limit of edit; use bash", applied=False)
@@ -99,3 +102,11 @@ def _edit(box: SandboxLease, path: str, blocks: tuple[tuple[str, str], ...], tim
         return ActionResult(f"{path} is unchanged: {error}", applied=False)
     box.write({path: content}, timeout_s=timeout_s)
     return ActionResult(f"edited {path}: {len(blocks)} {'place' if len(blocks) == 1 else 'places'}")
+
+
+def _not_a_file(path: str, tree: Tree) -> str:
+    """Return what a path is, whose tree holds no file ``.``."""
+    entry = tree.entries.get(".")
+    if entry is None:
+        return f"{path} is a folder"
+    return f"{path} is a link to {entry.text}; use that" if entry.kind is Kind.LINK else f"{path}: {entry.text}"

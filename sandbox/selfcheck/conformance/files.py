@@ -4,6 +4,7 @@ import contextlib
 from time import monotonic
 
 from ...errors import FileError
+from ...tree import Entry, Kind, Tree
 from ..harness import Case, CheckFailed, MakeSandbox, expect, python, raises, sh
 
 NAMES = {
@@ -112,22 +113,83 @@ async def large_files(make: MakeSandbox) -> str:
     return "over 4 MiB; a sparse terabyte cannot be " + ("made" if done.exit_code else "read")
 
 
+CHANGES = (
+    *(
+        ":",
+        "echo a > one",
+        "printf 'a\\nb' > one",
+        "mv one two",
+        "mkdir d; mv two d",
+        "rm -r d; echo > é",
+        "chmod 600 é",
+    ),
+    *(
+        "mkdir empty",
+        "rmdir empty; ln -s é link",
+        "ln -sfn none link",
+        "ln é hard",
+        "rm hard; cp é hard",
+        "mkfifo pipe",
+    ),
+)
+
+
 async def changes(make: MakeSandbox) -> str:
-    """Unchanged files are not transferred; every change of a name or a content changes the digest."""
+    """An unchanged tree is not transferred; every change of a name, kind, mode or content changes the digest."""
     sandbox = await make()
     digests = set()
-    for script in (":", "echo a > one", "printf 'a\\nb' > one", "mv one two", "mkdir d; mv two d", "rm -r d; echo > é"):
+    for script in CHANGES:
         await sh(sandbox, script)
-        digest, files = await sandbox.read_changes(".", "", timeout_s=10)
+        digest, tree = await sandbox.read_changes(".", "", timeout_s=10)
+        expect(tree is not None, f"after {script!r}, the tree is not transferred")
         expect(
-            files == await sandbox.read(".", timeout_s=10), f"after {script!r}, the files differ from those of `read`"
+            tree == await sandbox.read(".", timeout_s=10), f"after {script!r}, the files differ from those of `read`"
         )
         again = await sandbox.read_changes(".", digest, timeout_s=10)
-        expect(again == (digest, None), f"after {script!r}, unchanged files are transferred")
+        expect(again == (digest, None), f"after {script!r}, an unchanged tree is transferred")
         digests.add(digest)
-    expect(len(digests) == 6, "two states have one digest")
-    await raises(FileError, sandbox.read_changes("none", "", timeout_s=10), "reading a missing path")
-    return "6 states"
+    expect(len(digests) == len(CHANGES), "two states have one digest")
+    await raises(FileError, sandbox.read_tree("none", timeout_s=10), "reading a missing path")
+    return f"{len(CHANGES)} states"
+
+
+GROW = """
+import os, socket
+os.makedirs(b"a/empty/\\xff\\n x"); os.mkdir("closed")
+for name, mode in ((b"-rf", 0o644), (b"run", 0o755), (b"read", 0o444), (b"set", 0o4755), (b"\\xfe\\n", 0o600)):
+    with open(name, "wb") as file: file.write(bytes(range(256)) + name)
+    os.utime(name, ns=(10**18, 10**18 + len(name))); os.chmod(name, mode)
+os.link("run", "a/run"); os.symlink("../run", "a/up"); os.symlink("/etc/passwd", "out"); os.symlink(b"\\xff", "no")
+os.symlink("a", "folder"); os.symlink("loop", "loop"); os.mkfifo("pipe"); socket.socket(socket.AF_UNIX).bind("end")
+open("closed/in", "w").close(); os.chmod("closed", 0o200); os.chmod("a", 0o555)
+"""
+GROWN = """
+import os
+found = []
+for top, folders, files in os.walk(b"."):
+    for name in sorted(folders + files):
+        path = os.path.join(top, name); one = os.lstat(path)
+        link = os.readlink(path) if os.path.islink(path) else b""
+        body = open(path, "rb").read() if not link and os.path.isfile(path) else b""
+        found.append((path, one.st_mode, one.st_nlink, one.st_mtime_ns if body else 0, link, body))
+print(sorted(found))
+"""
+
+
+async def trees(make: MakeSandbox) -> str:
+    """A tree keeps names, kinds, modes, times, links and hard links in a new sandbox, and names its losses."""
+    one, other = await make(), await make()
+    await python(one, GROW)
+    tree = await one.read_tree(".", timeout_s=10)
+    lost = {path: entry.text for path, entry in tree.entries.items() if entry.kind is Kind.LOST}
+    expect(lost == {"pipe": "a named pipe", "end": "a socket", "closed": "permission denied"}, f"lost: {lost}")
+    await other.write_tree(".", tree, timeout_s=10)
+    await sh(one, "rm -r pipe end; chmod 700 closed; rm -r closed")
+    before, after = await python(one, GROWN), await python(other, GROWN)
+    expect(before == after, f"the trees differ: {before[:2000]} and {after[:2000]}")
+    for path in ("run/x", "a/empty", "a/new"):
+        await raises(FileError, other.write_tree(".", Tree({path: Entry.file(b"")}), timeout_s=10), f"writing {path}")
+    return f"{len(tree.entries)} entries"
 
 
 async def full_disk(make: MakeSandbox) -> str:
@@ -228,6 +290,7 @@ FILES: dict[str, Case] = {
     "links out": links_out,
     "large files": large_files,
     "changes": changes,
+    "trees": trees,
     "full disk": full_disk,
     "deep tree": deep_tree,
     "slow read": slow_read,

@@ -77,7 +77,7 @@ def test_a_restored_episode_is_graded_as_the_original(env: CodeEnv, make: Callab
             "bash sleep 60 > /dev/null 2>&1 & echo $! > /tmp/pid", "bash kill $(cat /tmp/pid)", id="a process"
         ),
         pytest.param("bash : > secret; chmod 0 secret", "bash rm -f secret", id="not readable"),
-        pytest.param("bash head -c 20M /dev/zero > a", "bash rm a", id="too large"),
+        pytest.param("bash head -c 20M /dev/urandom > a", "bash rm a", id="too large"),
     ],
 )
 def test_a_state_that_files_do_not_describe_has_no_snapshot(env: CodeEnv, action: str, undo: str) -> None:

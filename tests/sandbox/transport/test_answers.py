@@ -26,7 +26,7 @@ OPERATIONS: dict[str, Callable[[Sandbox], Awaitable[object]]] = {
     "exec": lambda sandbox: sandbox.exec(["true"], timeout_s=1),
     "request": lambda sandbox: sandbox.request("/s", b"", timeout_s=1),
     "read": lambda sandbox: sandbox.read(".", timeout_s=1),
-    "read_changes": lambda sandbox: sandbox.read_changes(".", "known", timeout_s=1),
+    "read_tree": lambda sandbox: sandbox.read_changes(".", "known", timeout_s=1),
     "write": lambda sandbox: sandbox.write({"a": b""}, timeout_s=1),
     "reset": lambda sandbox: sandbox.reset(timeout_s=1),
 }
@@ -92,8 +92,24 @@ def test_a_malformed_frame_loses_the_sandbox(answer: bytes, tmp_path: Path) -> N
         ("read", {"files": [["a", 1]]}, b"ab"),
         ("read", {"files": [["../a", 1]]}, b"a"),
         ("read", {"files": [["/a", 1]]}, b"a"),
-        ("read_changes", {"digest": 5}, b""),
-        ("read_changes", {"digest": "new"}, b""),
+        ("read_tree", {"digest": 5}, b""),
+        ("read_tree", {"digest": "new"}, b""),
+        *(
+            ("read_tree", {"digest": "new", "entries": entries}, b"a")
+            for entries in (
+                [["../a", "file", 0o644, 1, 1]],
+                [["/a", "file", 0o644, 1, 1]],
+                [["a/./b", "file", 0o644, 1, 1]],
+                [["a\0", "link", 0o644, 1, 1]],
+                [["a", "device", 0o644, 1, 1]],
+                [["a", "file", 0o10644, 1, 1]],
+                [["a", "file", 0o644, 1, 2]],
+                [["a", "file", 0o644, 1, -1]],
+                [["b", "same", 0o644, 1, 1]],
+                [["a", "folder", 0o644, 1, 0], ["b", "same", 0o644, 1, 1]],
+                [["a", "file", 0o644, 1, 1], ["a", "file", 0o644, 1, 0]],
+            )
+        ),
         ("write", {"error": None}, b""),
         ("reset", {"error": 1}, b""),
     ],

@@ -12,6 +12,7 @@ import pytest
 from turnwise.envs.code.checks.file_checks import settings
 from turnwise.envs.code.families import FAMILIES, draw
 from turnwise.envs.code.task import CodeTask, changed
+from turnwise.sandbox import Tree
 from turnwise.tests.envs.code.families.test_wrong_solutions import output
 
 SEEDS = 12
@@ -20,7 +21,7 @@ INTENDED = ("NotImplementedError",)
 """Exceptions of the programs that the agent has to write."""
 
 
-def trees(task: CodeTask) -> list[dict[str, bytes]]:
+def trees(task: CodeTask) -> list[Tree]:
     """Return the files as the agent gets them, and after the solution and each wrong solution."""
     changes = [{}, task.solution or {}, *task.mutations.values()]
     return [changed(task.workspace, change) for change in changes]

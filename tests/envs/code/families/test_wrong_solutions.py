@@ -7,7 +7,7 @@ import subprocess
 import sys
 import textwrap
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ def passes(task: CodeTask, change: Change, folder: Path) -> bool:
     )
 
 
-def output(argv: list[str], stdin: bytes, files: dict[str, bytes], folder: Path) -> tuple[int, bytes]:
+def output(argv: list[str], stdin: bytes, files: Mapping[str, bytes], folder: Path) -> tuple[int, bytes]:
     for path, content in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)

@@ -8,11 +8,12 @@ from turnwise.envs.code.checks.calls import CallCase
 from turnwise.envs.code.grading.forbidden import MAX_TOML_BYTES, MODULE_SUFFIXES, forbidden, sanitize, tampering_outside
 from turnwise.envs.code.grading.grade import grade
 from turnwise.envs.code.task import Case, CodeTask
+from turnwise.sandbox import Tree
 
 TASK = CodeTask(
     name="add",
     instruction="add",
-    workspace={"calc.py": b"", "judge.py": b"", "lib/fixed.py": b""},
+    workspace=Tree.of({"calc.py": b"", "judge.py": b"", "lib/fixed.py": b""}),
     cases=(
         CallCase("judge.twice(20)", "40"),
         Case(("python3", "run_it.py"), b"51", files={"run_it.py": b"import driver", "driver.py": b"print(51)"}),

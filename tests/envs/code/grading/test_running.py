@@ -10,7 +10,7 @@ from turnwise.envs.code.fresh_sandbox import open_sandbox
 from turnwise.envs.code.grading.grade import grade
 from turnwise.envs.code.grading.running import left_running
 from turnwise.envs.code.submission import HALT, collect_submission
-from turnwise.sandbox import ExecResult, SandboxSpec
+from turnwise.sandbox import ExecResult, SandboxSpec, Tree
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=8, trusted=True)
 FORKS = b"import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(60)\n"
@@ -32,18 +32,18 @@ def test_every_process_counts(found: bytes, names: str) -> None:
 
 def test_a_shell_that_does_not_end_the_processes_is_on_record(local: str) -> None:
     """A process of the agent traced the shell and ended it with exit code 0, in place of being ended by it."""
-    box = open_sandbox(SPEC, {"calc.py": b""})
+    box = open_sandbox(SPEC, Tree.of({"calc.py": b""}))
     execute = box.exec
 
     def traced(argv: list[str], **options: Any) -> ExecResult:
         return ExecResult(0, b"", b"") if argv[-1] == HALT else execute(argv, **options)
 
     box.exec = traced  # type: ignore[method-assign, assignment]
-    found = collect_submission(box, {"calc.py": b""}, time.monotonic() + 20)
+    found = collect_submission(box, Tree.of({"calc.py": b""}), time.monotonic() + 20)
     assert found.files == {"calc.py": b""}
     assert found.tamper == ("left processes running that could not be ended",)
     box.exec = execute  # type: ignore[method-assign]
-    assert collect_submission(box, {"calc.py": b""}, time.monotonic() + 20).tamper == ()
+    assert collect_submission(box, Tree.of({"calc.py": b""}), time.monotonic() + 20).tamper == ()
     box.release()
 
 
