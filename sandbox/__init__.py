@@ -14,7 +14,7 @@ from .lease import SandboxLease
 from .provider import lease, set_provider
 from .sandbox import ExecResult
 from .spec import SandboxSpec
-from .tree import Entry, Kind, Tree
+from .transport.tree import Entry, Kind, Tree
 
 __all__ = [
     "Entry",

@@ -12,7 +12,7 @@ from .sandbox import ExecResult, Sandbox
 from .spec import SandboxSpec
 from .streams.blocking import SandboxProcess, SandboxStream
 from .streams.forward import Forward
-from .tree import Tree
+from .transport.tree import Tree
 
 
 class SandboxLease:

@@ -16,8 +16,8 @@ from .transport.answers import ResultHeader, contents, digest, refusal
 from .transport.connection import Connection
 from .transport.frame_protocol import MALFORMED
 from .transport.guest_stream import GuestStream
+from .transport.tree import Tree
 from .transport.tree_codec import decode_tree, encode_tree
-from .tree import Tree
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from ...sandbox import Entry, Kind, SandboxSpec, Tree
-from ...sandbox.tree import parents
+from ...sandbox.transport.tree import parents
 from .checks.answers import FORGED_VERDICT, can_be_guessed, fault
 from .checks.calls import CallCase
 from .checks.file_checks import FileCheck

@@ -1,4 +1,4 @@
-"""Read and write whole trees (``sandbox.tree`` on the host) with the rights that the caller has assumed.
+"""Read and write whole trees (``transport.tree`` on the host) with the rights that the caller has assumed.
 
 A tree travels as a list of ``[path, kind, mode, mtime_ns, length]`` and the concatenated contents. Kinds: ``file``,
 ``folder``, ``link`` (the content is its target), ``same`` (a hard link; the content is the path of the first name) and

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ..tree import Entry, Kind, Tree
+from .tree import Entry, Kind, Tree
 
 SAME = "same"
 MODE_MAX = 0o7777

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from ....sandbox import Entry, Kind, Tree
-from ....sandbox.tree import parents
+from ....sandbox.transport.tree import parents
 from ..task import CodeTask, Files, changed
 
 _CONFIGURATION = "conftest.py pytest.ini .pytest.ini pytest.toml .pytest.toml sitecustomize.py usercustomize.py"

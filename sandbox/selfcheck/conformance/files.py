@@ -4,7 +4,7 @@ import contextlib
 from time import monotonic
 
 from ...errors import FileError
-from ...tree import Entry, Kind, Tree
+from ...transport.tree import Entry, Kind, Tree
 from ..harness import Case, CheckFailed, MakeSandbox, expect, python, raises, sh
 
 NAMES = {

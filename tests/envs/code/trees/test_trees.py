@@ -13,7 +13,7 @@ from turnwise.envs.code.task import CodeTask
 from turnwise.envs.code.task_folder import BadTask, load, read_tree
 from turnwise.envs.code.workspace_snapshot import pack
 from turnwise.sandbox import Entry, Kind, SandboxSpec, Tree, lease
-from turnwise.sandbox.tree import parents
+from turnwise.sandbox.transport.tree import parents
 
 SHOW = """
 import os, stat
