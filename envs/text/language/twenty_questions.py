@@ -103,12 +103,14 @@ class TwentyQuestions(Puzzle):
         return " ".join(self.left)
 
     def opening(self) -> str:
-        """Return the list and the properties."""
-        return self._request(shown=True)
+        """Return the properties and the list."""
+        return self._rules(shown=True)
 
-    def _request(self, *, shown: bool) -> str:
-        things = f"Choose one: {', '.join(self.left)}. " if shown or self.level < HIDDEN else ""
-        return f"{things}Or ask: {', '.join(self._properties())}."
+    def _rules(self, *, shown: bool) -> str:
+        return f"Properties: {', '.join(self._properties())}. {self._question(shown=shown)}"
+
+    def _question(self, *, shown: bool) -> str:
+        return f"Which thing is it: {', '.join(self.left)}?" if shown or self.level < HIDDEN else "Which thing is it?"
 
     def _properties(self) -> list[str]:
         """Return the properties that some things of the list have and others lack."""
@@ -128,11 +130,11 @@ class TwentyQuestions(Puzzle):
                 has = name in THINGS[self.secret]
                 left = [each for each in self.left if (name in THINGS[each]) == has]
                 return self._answered(f"{name.capitalize()}: {'yes' if has else 'no'}.", left)
-        return self, Reply(f"Write only one word. {self._request(shown=False)}", valid=False)
+        return self, Reply(f"Write only one word. {self._rules(shown=False)}", valid=False)
 
     def _answered(self, text: str, left: Sequence[str]) -> tuple[Self, Reply]:
         after = replace(self, left=tuple(left))
-        return after, Reply(f"{text} {after._request(shown=False)}", self._earned(after))
+        return after, Reply(f"{text} {after._question(shown=False)}", self._earned(after))
 
     def _earned(self, after: Self) -> dict[str, float]:
         ruled_out = len(self.left) - len(after.left)
@@ -164,6 +166,6 @@ class TwentyQuestionsEnv(LanguageEnv):
     def instructions(self) -> str:
         """Return the rules and an example."""
         return (
-            f"Find the secret thing in {self.max_turns} turns. Reply with only one word: a thing from the list, or a "
-            "property to ask if the thing has it. For example: bottle"
+            f"Find the secret thing in {self.max_turns} turns. Reply with only one word: the thing, or a property to "
+            "ask if the thing has it. For example: bottle"
         )

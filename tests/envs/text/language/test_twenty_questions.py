@@ -11,15 +11,17 @@ def puzzle(level: int = 1) -> TwentyQuestions:
 
 
 def test_properties_are_those_that_differ_in_the_list() -> None:
-    assert puzzle().opening() == "Choose one: owl, bus, apple, horse, key. Or ask: animal, food, wings, wheels, big."
+    assert puzzle().opening() == (
+        "Properties: animal, food, wings, wheels, big. Which thing is it: owl, bus, apple, horse, key?"
+    )
 
 
 def test_questions_and_guesses_rule_things_out() -> None:
     after, reply = puzzle().turn("is it big?")
-    assert reply.text == "Big: yes. Choose one: bus, horse. Or ask: animal, food, wings, wheels, big."
+    assert reply.text == "Big: yes. Which thing is it: bus, horse?"
     assert reply.parts == {"narrowed": pytest.approx(0.4 * 3 / 4)}
     after, reply = after.turn("a bus")
-    assert reply.text.startswith("No, not the bus. Choose one: horse.")
+    assert reply.text == "No, not the bus. Which thing is it: horse?"
     assert reply.parts == {"narrowed": pytest.approx(0.4 * 1 / 4)}
     _, reply = after.turn("horses")
     assert (reply.verdict, dict(reply.parts)) == (True, {})
@@ -27,7 +29,7 @@ def test_questions_and_guesses_rule_things_out() -> None:
 
 def test_the_highest_level_does_not_list_the_things_that_are_left() -> None:
     _, reply = puzzle(3).turn("can it fly?")
-    assert reply.text == "Wings: no. Or ask: animal, food, wings, wheels, big."
+    assert reply.text == "Wings: no. Which thing is it?"
 
 
 @pytest.mark.parametrize("text", ["owl or bus", "is the owl big?", "whale", "is it yellow?", "trucks", ""])
