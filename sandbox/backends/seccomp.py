@@ -7,12 +7,18 @@ it also refuses
 * ``AF_VSOCK`` and other socket families: vsock belongs to no network namespace and reaches the hypervisor,
 * ``AF_NETLINK``, also for routes: queues of netlink sockets belong to no memory limit, so that a sandbox of 64 MiB
   could fill the machine's memory. A program that lists network interfaces gets "address family not supported",
-* types of internet sockets other than TCP and UDP, and options of TCP that hold memory (keys of TCP MD5),
+* filters: ``seccomp``, its option of ``prctl``, and filters of sockets. The kernel compiles each into pages of the
+  whole machine (``net.core.bpf_jit_limit``); without them, no container that needs a filter starts,
+* types of internet sockets other than TCP and UDP, and options of sockets that hold memory of the kernel or entries of
+  a table of the machine: keys of TCP MD5, multicast and anycast groups, flow labels, extension headers,
+* names of anonymous memory (``PR_SET_VMA``), which belong to no memory limit,
 * pipes larger than a page by ``F_SETPIPE_SZ``: the guest agents of all sandboxes have one uid, and the kernel counts
   the pages of their pipes together,
 * huge pages, of which the machine reserves a number, and which belong to no memory limit,
 * ``memfd_secret``, ``modify_ldt``, keyrings, ``bpf``, ``perf_event_open``, ``userfaultfd``, new namespaces and mounts,
 * 32-bit system calls.
+
+Options of sockets and of ``prctl`` are therefore lists of what is allowed.
 
 ``sync`` does nothing: it would write the dirty pages of the whole machine. The options that enlarge the receive buffer
 of a socket succeed and do nothing: a connection that waits to be accepted inherits the buffer, and its data belongs to
@@ -53,11 +59,11 @@ ALLOWED = {
         futex_wake get_robust_list get_thread_area getcpu getegid geteuid getgid getgroups getpgid getpgrp
         getpid getppid getpriority getresgid getresuid getrlimit getrusage getsid gettid getuid ioprio_get
         ioprio_set kcmp kill landlock_add_rule landlock_create_ruleset landlock_restrict_self pause pidfd_open
-        pidfd_send_signal prctl prlimit64 process_vm_readv process_vm_writev ptrace restart_syscall rseq
+        pidfd_send_signal prlimit64 process_vm_readv process_vm_writev ptrace restart_syscall rseq
         rt_sigaction rt_sigpending rt_sigprocmask rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait
         rt_tgsigqueueinfo sched_get_priority_max sched_get_priority_min sched_getaffinity sched_getattr
         sched_getparam sched_getscheduler sched_rr_get_interval sched_setaffinity sched_setattr sched_setparam
-        sched_setscheduler sched_yield seccomp set_robust_list set_thread_area set_tid_address setfsgid setfsuid
+        sched_setscheduler sched_yield set_robust_list set_thread_area set_tid_address setfsgid setfsuid
         setgid setgroups setpgid setpriority setregid setresgid setresuid setreuid setrlimit setsid setuid
         sigaltstack sysinfo tgkill time times tkill uname vfork wait4 waitid
     """,
@@ -74,8 +80,8 @@ ALLOWED = {
         recvmsg sendmmsg sendmsg sendto shutdown
     """,
 }
-MISSING = ("clone3", "io_setup", "io_uring_setup", "io_uring_enter", "io_uring_register")
-"""Calls that fail with ENOSYS, upon which programs use others. A filter cannot check the flags of ``clone3``."""
+MISSING = ("clone3", "io_setup", "io_uring_setup", "io_uring_enter", "io_uring_register", "seccomp")
+"""Calls that fail with ENOSYS, upon which programs use others or none. No filter can check the flags of ``clone3``."""
 WITHOUT_EFFECT = ("sync", "syncfs")
 """Calls that succeed and do nothing: they write file systems of the machine, and files of a sandbox have no disk."""
 NEW_NAMESPACES = 0x7E020000
@@ -91,14 +97,29 @@ SOCKET_TYPES = (1, 2)
 """Streams and datagrams."""
 SOCKET_TYPE_MASK = 0xF
 SOL_SOCKET, SOL_TCP = 1, 6
-OTHER_OPTION_LEVELS = (0, 17, 41)
-"""IP, UDP and IPv6."""
+SOL_IP, SOL_UDP, SOL_IPV6 = 0, 17, 41
 SOCKET_OPTIONS = 100
 """More than the kernel has options of SOL_SOCKET."""
 BUFFER_OPTIONS = (8, 18, 33)
 """SO_RCVBUF, SO_RCVLOWAT and SO_RCVBUFFORCE."""
+FILTER_OPTIONS = (26, 27, 44, 50, 51, 52)
+"""From SO_ATTACH_FILTER to SO_DETACH_REUSEPORT_BPF."""
+IP_OPTIONS = (1, 2, 3, 6, 7, 8, *range(10, 16), 20, 21, 23, 24, 25, 32, 33, 34, 49, 50, 51)
+"""Without IP_OPTIONS, policies and memberships."""
+UDP_OPTIONS = (1, 103, 104)
+"""UDP_CORK, UDP_SEGMENT and UDP_GRO."""
+IPV6_OPTIONS = (
+    *(1, 7, 8, 16, 17, 18, 19, 23, 24, 25, 26, 29, 30, 31, 33, 49, 51, 53, 56, 58, 60, 61, 62, 66, 67, 70),
+    *(72, 73, 74, 76, 77, 78),
+)
+"""Without memberships, anycast, flow labels, policies and extension headers of what is sent."""
 TCP_OPTIONS = (*range(1, 14), 18, 23, 25, 30, 36, 37)
 """From TCP_NODELAY to TCP_CONGESTION, then timeouts, fast open and limits of what is not sent."""
+PROCESS_OPTIONS = (
+    *(*range(1, 17), 19, 20, 21, *range(23, 31), 33, 34, *range(36, 43), 45, 46, 47, *range(50, 57)),
+    *(*range(59, 67), *range(68, 78)),
+)
+"""Options of ``prctl`` but PR_SET_SECCOMP (22), PR_SET_MM, PR_SET_MEMORY_MERGE and those with four bytes."""
 FILE_COMMANDS = (*range(17), 36, 37, 38, *range(1024, 1031), *range(1032, 1039))
 """Commands of ``fcntl`` but F_SETPIPE_SZ."""
 SET_PIPE_SIZE = 1031
@@ -132,11 +153,16 @@ def _without(index: int, flags: int) -> dict[str, Any]:
 
 def _socket_options() -> list[dict[str, Any]]:
     """Return the rules of ``setsockopt``: lists of values, because the kernel ignores the upper half of an argument."""
-    options = [(SOL_SOCKET, option) for option in range(1, SOCKET_OPTIONS) if option not in BUFFER_OPTIONS]
-    options += [(SOL_TCP, option) for option in TCP_OPTIONS]
+    allowed = {
+        SOL_SOCKET: sorted(set(range(1, SOCKET_OPTIONS)) - {*BUFFER_OPTIONS, *FILTER_OPTIONS}),
+        SOL_TCP: TCP_OPTIONS,
+        SOL_IP: IP_OPTIONS,
+        SOL_UDP: UDP_OPTIONS,
+        SOL_IPV6: IPV6_OPTIONS,
+    }
+    options = [(level, option) for level, options in allowed.items() for option in options]
     return [
         *(_rule("ALLOW", "setsockopt", args=[_equals(1, level), _equals(2, option)]) for level, option in options),
-        *(_rule("ALLOW", "setsockopt", args=[_equals(1, level)]) for level in OTHER_OPTION_LEVELS),
         *(
             _rule("ERRNO", "setsockopt", error=0, args=[_equals(1, SOL_SOCKET), _equals(2, option)])
             for option in BUFFER_OPTIONS
@@ -179,6 +205,7 @@ def profile(*, shared_user: bool = False) -> str:
                 *internet,
                 *_socket_options(),
                 *(_rule("ALLOW", "fcntl", args=[_equals(1, command)]) for command in FILE_COMMANDS),
+                *(_rule("ALLOW", "prctl", args=[_equals(0, option)]) for option in PROCESS_OPTIONS),
                 _rule("ALLOW", "fcntl", args=[_equals(1, SET_PIPE_SIZE), _at_most(2, PIPE_MAX_BYTES)]),
                 *own_limits,
                 _rule("ERRNO", "socket", error=errno.EAFNOSUPPORT, args=[_equals(0, AF_NETLINK)]),

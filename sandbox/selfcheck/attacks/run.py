@@ -13,6 +13,7 @@ from ..attack import Attack, AttackContext, AttackResult, run_attack
 from ..conformance.reset import RESETS
 from ..harness import Case, SandboxFixture
 from .kernel import KERNEL
+from .kernel_tables import KERNEL_TABLES
 from .network import NETWORK
 from .privileges import PRIVILEGES
 from .resources import RESOURCES
@@ -30,7 +31,14 @@ def _as_attack(name: str, case: Case) -> Attack:
     return Attack(name, work)
 
 
-ATTACKS = (*RESOURCES, *KERNEL, *NETWORK, *PRIVILEGES, *(_as_attack(name, case) for name, case in RESETS.items()))
+ATTACKS = (
+    *RESOURCES,
+    *KERNEL,
+    *KERNEL_TABLES,
+    *NETWORK,
+    *PRIVILEGES,
+    *(_as_attack(name, case) for name, case in RESETS.items()),
+)
 
 
 async def run_attacks(
