@@ -1,17 +1,21 @@
 """Checks of the submitted files on the host: no process of the sandbox can forge them, because none runs.
 
-Each check compares the files with expected ones, so that it never concludes from the absence of something: a file that
-cannot be read or parsed, or that is not expected, is a failure. The files come from the agent. So each check takes
-linear time and bounds the size of a file before it parses it. Checks are values: equal tasks have equal checks.
+Each check compares the files with expected ones, so that it never concludes from the absence of something: whatever is
+not expected is a failure, and so is a file that cannot be read or parsed, a link, or a named pipe. The files come from
+the agent. So each check takes linear time and bounds the size of a file before it parses it. Checks are values: equal
+tasks have equal checks.
 """
 
 import configparser
 import io
 import json
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any, Protocol
+
+from ....sandbox import Tree
 
 MAX_PARSED_BYTES = 4096
 """Maximum size of a checked file; the parser of INI files takes quadratic time for a line."""
@@ -42,7 +46,7 @@ class ProgramsEqual:
         """Return whether every file is as expected, and no other file exists."""
         expected = dict(self.files)
         try:
-            return files.keys() == expected.keys() and all(
+            return holds_only(files, expected) and all(
                 self.without not in plain(files[path]) and tokens(files[path]) == tokens(expected[path])
                 for path in expected
             )
@@ -61,13 +65,20 @@ class ConfigEquals:
     def passes(self, files: Mapping[str, bytes]) -> bool:
         """Return whether every setting of every file is as expected."""
         prefix = f"{self.folder}/"
-        left = {path.removeprefix(prefix): content for path, content in files.items() if path.startswith(prefix)}
+        left = Tree.of(files).only(lambda path: path.startswith(prefix))
         try:
-            return left.keys() == dict(self.files).keys() and all(
-                settings(name, left[name]) == settings(name, content) for name, content in self.files
+            return holds_only(left, [prefix + name for name, _ in self.files]) and all(
+                settings(name, left[prefix + name]) == settings(name, content) for name, content in self.files
             )
         except (ValueError, RecursionError, configparser.Error):
             return False
+
+
+def holds_only(files: Mapping[str, bytes], expected: Collection[str]) -> bool:
+    """Return whether a tree holds the expected files, their folders, and nothing else that has a name."""
+    tree = Tree.of(files)
+    folders = {str(folder) for path in expected for folder in PurePosixPath(path).parents}
+    return tree.keys() == set(expected) and tree.entries.keys() <= {*expected, *folders}
 
 
 def plain(content: bytes) -> str:

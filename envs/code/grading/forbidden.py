@@ -66,7 +66,11 @@ def sanitize(task: CodeTask, left: Files) -> SanitizedFiles:
         elif entry.kind is Kind.FOLDER:
             if path not in pristine.folders or not _protected(task, path):
                 entries[path] = entry
-        elif entry.kind is not Kind.LOST:
+        elif entry.kind is Kind.LOST:
+            # No sandbox gets it, and a check of files must know of it.
+            if path not in pristine.entries:
+                entries[path] = entry
+        else:
             if _odd(path):
                 tamper.append(f"odd name: {path}")
             reason = _protected(task, path) or _forbidden_entry(path, submitted, pristine, scripts, packages)

@@ -2,6 +2,7 @@
 
 import pytest
 from turnwise.envs.code.checks.file_checks import MAX_PARSED_BYTES, ConfigEquals, ProgramsEqual
+from turnwise.sandbox import Entry, Kind, Tree
 
 EXPECTED = {
     "a.ini": b"[one]\nhost = x\nport = 2\n",
@@ -129,3 +130,28 @@ def test_other_files_than_the_expected_ones_fail() -> None:
     assert not SAME.passes({"a.py": PROGRAM})
     for path in ("c.py", "a.src", "a/__init__.py", "notes.md", "sub/b.py.bak"):
         assert not SAME.passes({**programs(PROGRAM), path: b""})
+
+
+OTHER = {
+    "old.py": Entry(Kind.LINK, b"a.py"),
+    "old": Entry(Kind.LINK, b"nowhere"),
+    "pipe.py": Entry(Kind.LOST, b"a named pipe"),
+    "closed": Entry(Kind.LOST, b"permission denied"),
+    "empty": Entry(Kind.FOLDER),
+}
+
+
+@pytest.mark.parametrize("path", OTHER)
+def test_what_is_not_a_file_fails_too(path: str) -> None:
+    tree = Tree.of(programs(PROGRAM))
+    assert SAME.passes(Tree({**tree.entries, "sub": Entry(Kind.FOLDER)}))
+    assert not SAME.passes(Tree({**tree.entries, path: OTHER[path]}))
+    files = Tree.of(config())
+    assert CHECK.passes(Tree({**files.entries, path: OTHER[path], "config": Entry(Kind.FOLDER)}))
+    assert not CHECK.passes(Tree({**files.entries, f"config/{path}": OTHER[path]}))
+
+
+@pytest.mark.parametrize("kind", [Kind.LINK, Kind.LOST, Kind.FOLDER])
+def test_an_expected_path_must_be_a_file(kind: Kind) -> None:
+    tree = Tree.of(programs(PROGRAM))
+    assert not SAME.passes(Tree({**tree.entries, "sub/b.py": Entry(kind, b"../a.py")}))
