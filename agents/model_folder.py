@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from ..errors import TurnwiseError
+from ..process.start import absolute
 from .weights.adapter_folder import base_model, is_adapter
 
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
@@ -40,7 +41,7 @@ def model_folder(model: str, key: str = "model.path") -> Path:
         TurnwiseError: there is neither such a folder nor such a model on the hub, it has no safetensors, or the folder
             holds an adapter.
     """
-    folder = Path(model)
+    folder = absolute(model)
     if (folder / "config.json").exists():
         return folder
     if is_adapter(folder):

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from ..process.children import descendants, end_descendants, end_pools, isolate_signals
 from ..process.output import stderr, stdout
+from ..process.start import record_start
 from ..trainer.shutdown import SHUTDOWN
 from .terminal.streams import prepare_streams
 
@@ -25,6 +26,7 @@ def main() -> None:
     """
     prepare_streams()
     isolate_signals()
+    record_start()
     if any(sys.argv[1 : 1 + len(command)] == command for command in RECORDED_COMMANDS):
         SHUTDOWN.install()
     try:

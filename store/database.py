@@ -21,6 +21,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuch
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from ..masking import without_secrets
+from ..process.start import absolute
 from . import migrate
 from .content.blob_root import read_blob_root
 from .content.blobs import BlobStore
@@ -50,6 +51,11 @@ class Database:
         self.blobs = blobs
         self._writing = engine.execution_options(**{_WRITE: True})
         self._reading = engine.execution_options(**_SNAPSHOT) if engine.dialect.name == "postgresql" else engine
+
+    @property
+    def address(self) -> str:
+        """The URL, or the absolute path of the SQLite file: it opens the store in every process of this host."""
+        return str(self.engine.url.database) if self.engine.dialect.name == "sqlite" else self.url
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[Transaction]:
@@ -211,6 +217,8 @@ def _connect(given: str, blobs: str | None, create: bool) -> Database:
     url = _parse(given)
     asked = blobs or url.query.get("blobs") or os.environ.get("TURNWISE_BLOBS")
     folder = asked if isinstance(asked, str) else None
+    if folder is not None and ("://" not in folder or folder.startswith("file://")):
+        folder = str(absolute(folder.removeprefix("file://")))
     url = url.difference_update_query(["blobs"])
     if url.get_backend_name() == "postgresql":
         engine = _postgresql(url)
@@ -231,7 +239,7 @@ def _connect(given: str, blobs: str | None, create: bool) -> Database:
                 f"there is no store at {without_secrets(str(path.resolve()))}; a run creates it, or "
                 f"`turnwise db upgrade --store {without_secrets(given)}`"
             )
-        engine = _sqlite(url)
+        engine = _sqlite(url.set(database=str(path)))
     else:
         raise StoreError(f"a store is SQLite or PostgreSQL, not {url.get_backend_name()} ({without_secrets(given)})")
     return Database(given, engine, BlobStore(folder))
@@ -264,7 +272,7 @@ def _sqlite_path(url: URL) -> Path:
         raise StoreError(
             "a store in memory is lost when its process ends: name a file, such as `sqlite:///runs/turnwise.db`"
         )
-    return Path(url.database)
+    return absolute(url.database)
 
 
 def _place(database: Database) -> str:

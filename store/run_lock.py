@@ -27,6 +27,7 @@ from weakref import WeakSet
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from ..process.start import absolute
 from .database import Database
 from .errors import RunHeld
 
@@ -71,7 +72,7 @@ class Driver(StrEnum):
 def run_folder(database: Database, name: str) -> Path:
     """Return the folder of a run's files: in the folder of an SQLite store, else under ``runs/``."""
     path = database.engine.url.database if database.engine.dialect.name == "sqlite" else None
-    return (Path(path).resolve().parent if path else Path("runs").resolve()) / name
+    return (Path(path).resolve().parent if path else absolute("runs").resolve()) / name
 
 
 @contextmanager

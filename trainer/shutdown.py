@@ -28,6 +28,7 @@ from typing import NoReturn
 
 from ..process.children import end_descendants, signals_isolated
 from ..process.output import discard_output, stderr, stdout
+from ..process.start import recorded_start
 
 LOG = logging.getLogger(__name__)
 
@@ -102,7 +103,7 @@ class Shutdown:
             self._set_handlers()
         stopped = False
         try:
-            with signals_isolated():
+            with signals_isolated(), recorded_start():
                 yield
             stopped = self._handled
         finally:

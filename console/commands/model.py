@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from ...errors import TurnwiseError
+from ...process.start import absolute
 from ..options import MAX_COUNT
 from ..terminal.output import echo
 
@@ -54,7 +55,7 @@ def new(
             ) from error
     try:
         new_model(
-            path,
+            absolute(path),
             words,
             hidden=hidden,
             layers=layers,

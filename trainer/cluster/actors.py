@@ -85,7 +85,7 @@ class StoreAccess:
             options = {"num_cpus": 0, "max_restarts": -1, "max_concurrency": 64}
             on_node = NodeAffinitySchedulingStrategy(node, soft=True)
             actor = ray.remote(StoreWriter).options(**options, scheduling_strategy=on_node)
-            return actor.remote(database.url, database.blobs.folder, logs)
+            return actor.remote(database.address, database.blobs.folder, logs)
 
         writers = {node: start_writer(node) for node in nodes}
         client = StoreClient(send_to(nearest_writer(writers)), database.blobs)

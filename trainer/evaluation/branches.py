@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from ...agents.reexecution.branch import play_branch
@@ -17,6 +16,7 @@ from ...envs.runner.env_thread import EnvThread
 from ...envs.sandboxes import any_sandboxed
 from ...errors import TurnwiseError
 from ...masking import without_secrets
+from ...process.start import absolute, restore
 from ...records import Group, GroupState, Outcome, Purpose, Source, Trajectory
 from ...store.database import Database
 from ...store.run_lock import hold_evaluation
@@ -135,13 +135,14 @@ def _without_engine(plan: _Plan) -> list[Outcome]:
 def _with_engine(plan: _Plan) -> list[Outcome]:
     from ..cluster.runtime import start_ray, stop_ray
 
-    folder = Path(plan.policy).resolve()
+    folder = absolute(plan.policy).resolve()
 
     async def main() -> list[Outcome]:
         task = plan.stored.group.task
         async with engine_players(folder, task, plan.database, plan.run, plan.settings) as (client, create):
             return await _play(plan, client, create, Source.POLICY)
 
+    restore()
     start_ray()
     try:
         return asyncio.run(until_signal(main()))

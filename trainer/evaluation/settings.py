@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,6 +18,7 @@ from ...agents.rollout.timeouts import Timeouts
 from ...agents.weights.adapter_folder import base_model, is_adapter
 from ...envs.sandboxes import SandboxSettings, sandbox_settings
 from ...errors import TurnwiseError
+from ...process.start import absolute
 from ...records import Horizon
 from ..algorithms.curriculum.horizons.base import HorizonSchedule
 from ..algorithms.curriculum.horizons.constant import ConstantHorizon
@@ -75,7 +75,7 @@ def settings_of(
     else:
         context = 1 << 20
         if is_model(policy):
-            model = json.loads((base_model(Path(policy)) / "config.json").read_text())
+            model = json.loads((base_model(absolute(policy)) / "config.json").read_text())
             window = int(model.get("max_position_embeddings", 1024))
             context = min(window, 4096)
         horizon = Horizon(ConstantHorizon().max_turns, 256 if is_model(policy) else 4096, 1 << 20, context)
@@ -131,7 +131,7 @@ def _on_this_machine(engine: EngineConfig, policy: str, max_context: int) -> Eng
 def _with_cache(engine: EngineConfig, policy: str, max_context: int) -> EngineConfig:
     """Return an engine whose cache holds ``CACHED_CONTEXTS`` full contexts of a model, if it is not larger already."""
     try:
-        shape = shape_in(str(base_model(Path(policy))))
+        shape = shape_in(str(base_model(absolute(policy))))
     except UnknownShape:
         return engine
     needed = CACHED_CONTEXTS * EngineMemory(shape, engine, max_context).smallest_cache_bytes
@@ -149,20 +149,20 @@ def _run_config(policy: str) -> dict[str, Any] | None:
     from ..learner.checkpoint import STATE, read_state
 
     try:
-        config: dict[str, Any] = read_state(Path(policy))["config"]
+        config: dict[str, Any] = read_state(absolute(policy))["config"]
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError) as error:
         raise TurnwiseError(
-            f"`{Path(policy) / STATE}` cannot be read ({type(error).__name__}: {error}), so the horizon and timeouts of"
-            " its run are unknown; evaluate another checkpoint, or a copy of the folder without `training/`"
+            f"`{absolute(policy) / STATE}` cannot be read ({type(error).__name__}: {error}), so the horizon and "
+            "timeouts of its run are unknown; evaluate another checkpoint, or a copy of the folder without `training/`"
         ) from error
     return config
 
 
 def is_model(policy: str) -> bool:
     """Return whether a policy is the folder of a Hugging Face model or of a LoRA adapter."""
-    return (Path(policy) / "config.json").is_file() or is_adapter(Path(policy))
+    return (absolute(policy) / "config.json").is_file() or is_adapter(absolute(policy))
 
 
 def _with_options(stored: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -24,6 +23,7 @@ from ...envs.sandboxes import any_sandboxed, lease_in_process
 from ...envs.tasks import make_task
 from ...errors import TurnwiseError
 from ...masking import without_secrets
+from ...process.start import absolute, restore
 from ...records import Task
 from ...store.database import Database, open_database
 from ...store.run_lock import hold_evaluation
@@ -198,7 +198,7 @@ def _with_engine(
     from ..learner.model.adapter_base import verify_base
     from ..rollout.group_player import play_group
 
-    folder = Path(policy).resolve()
+    folder = absolute(policy).resolve()
     verify_base(folder)
     config = RunConfig(
         name=run,
@@ -228,6 +228,7 @@ def _with_engine(
             async with asyncio.timeout(FAILED_CLOSE_TIMEOUT_S if SHUTDOWN.failure else None):
                 await cluster.close()
 
+    restore()
     start_ray()
     try:
         return asyncio.run(until_signal(main()))

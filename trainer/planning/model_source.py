@@ -1,9 +1,8 @@
 """Which model a run has: the configuration of a Hugging Face model, or a tiny model that the run creates."""
 
-from pathlib import Path
-
 from ...agents.model_folder import is_hub_id
 from ...errors import TurnwiseError
+from ...process.start import absolute
 from ..config.schema import RunConfig
 from ..warmup.vocabulary import closed_vocabulary
 from .model_shape import ModelShape
@@ -42,7 +41,7 @@ def shape_in(model: str) -> ModelShape:
     """
     from transformers import AutoConfig  # takes a second to import
 
-    if not (Path(model) / "config.json").exists() and not is_hub_id(model):
+    if not (absolute(model) / "config.json").exists() and not is_hub_id(model):
         raise TurnwiseError(
             f"`model.path`: `{model}` is neither a Hugging Face model folder (no config.json) nor a hub id, so its "
             "memory cannot be planned: `hf download NAME config.json --local-dir FOLDER` fetches the one file that is "
@@ -53,7 +52,7 @@ def shape_in(model: str) -> ModelShape:
     except (OSError, ValueError, KeyError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         source = f"the configuration of `{model}` cannot be read"
-        if not Path(model).exists():
+        if not absolute(model).exists():
             source = f"there is no folder `{model}`, and the hub's configuration of that name cannot be read"
         raise TurnwiseError(
             f"`model.path`: {source}, so its memory cannot be planned: {reason}. "

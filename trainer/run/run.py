@@ -28,6 +28,7 @@ from ...envs.registry import spec
 from ...envs.sandboxes import refuse_missing_images
 from ...errors import TurnwiseError
 from ...logs import LogFolder
+from ...process.start import restore
 from ...store import queries
 from ...store.database import Database, open_database
 from ...store.errors import Fenced, NotFound
@@ -114,6 +115,7 @@ def train(
         parts = ["Ray, then the model"] if uses_ray else ["the model"]
         parts += [] if config.is_offline else ["the engine"]
         report(Note(f"starting run {identity.name}: {' and '.join(parts)}"))
+        restore()
         with ThreadPoolExecutor(1) as executor:
             importing = executor.submit(lambda: [import_module(name, __package__) for name in TORCH_MODULES])
             if uses_ray:

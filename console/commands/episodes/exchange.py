@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ....errors import TurnwiseError
+from ....process.start import absolute
 from ....records import Group, Purpose, Source, Split, Status, Task, Trajectory
 from ....user_files import open_regular_file
 from ...options import DEFAULT_STORE, Json, Store
@@ -88,7 +89,7 @@ def export_trajectories(
             if trajectories
             else selected_ids(database, limit=limit, pruned=left_out.append, **filters)
         )
-        done = export(database, ids, out, kind, system=system, images=images, overwrite=overwrite)
+        done = export(database, ids, absolute(out), kind, system=system, images=images, overwrite=overwrite)
     if as_json:
         print_json({**asdict(done), "pruned": sum(left_out)})
     else:
@@ -135,6 +136,7 @@ def import_trajectories(
         raise CannotExchange(f"`--run {run}`: a run's name has at most 80 letters, digits, `.`, `_` and `-`")
     if options and env is None:
         raise CannotExchange("`--option` belongs to an environment: add `--env ID`")
+    paths = [absolute(path) for path in paths]
     files = [file for path in paths for file in _files(path)]
     digest = _digest(files)
     config = {"files": digest, "env": env, "options": options, "seed": seed, "split": split}
@@ -152,7 +154,7 @@ def import_trajectories(
             config=config,
             code_version=__version__,
             task_id=make_id,
-            encode=_encoder(tokenizer) if tokenizer else None,
+            encode=_encoder(absolute(tokenizer)) if tokenizer else None,
         )
     finally:
         database.close()
