@@ -25,6 +25,18 @@ class ImagesUnsupported(TurnwiseError):
     """The policy reads text only, and the environment returns images: the policy cannot play any episode of it."""
 
 
+FIRST_OBSERVATION = "the first observation has"
+"""The beginning of the reason of an episode that ended before its first turn: its prompt does not fit."""
+
+
+def too_long(tokens: int, max_context: int) -> str:
+    """Return the reason for which a first prompt of ``tokens`` leaves no token for an answer."""
+    return (
+        f"{FIRST_OBSERVATION} {tokens} tokens, `horizon.max_context` is {max_context} (the instructions and the prompt "
+        "prefix count)"
+    )
+
+
 class HorizonReached(Exception):
     """The limit on turns, tokens or context was reached: the episode ends as ``truncated``.
 

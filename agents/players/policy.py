@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...records import Group, Horizon, Message, Source, Trajectory
-from ..errors import HorizonReached, ImagesUnsupported
+from ..errors import HorizonReached, ImagesUnsupported, too_long
 from ..rollout.player import PastTurn, PlayerTurn
 
 if TYPE_CHECKING:
@@ -92,6 +92,8 @@ class PolicyPlayer:
         }
         limit = min(limits, key=lambda name: limits[name])
         if limits[limit] <= 0:
+            if limit == "context" and question.index == 0:
+                raise HorizonReached(too_long(len(prompt), self._horizon.max_context), messages)
             raise HorizonReached(f"the limit on {limit} was reached", messages)
         completion = await self._client.generate(self._session, prompt, limits[limit], timeout_s)
         self._sampled_tokens += len(completion.tokens)

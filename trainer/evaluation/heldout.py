@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ...agents.errors import FIRST_OBSERVATION
 from ...agents.rollout.group_runner import env_key, env_key_of
 from ...envs.tasks import make_task
 from ...errors import TurnwiseError
@@ -42,6 +43,8 @@ class EvalResult:
     by_environment: dict[str, float] = field(default_factory=dict)
     """Success by environment of the mixture."""
     seconds: float = 0.0
+    note: str = ""
+    """The reason for which an episode ended before its first turn; empty if none did."""
 
     def json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
@@ -109,6 +112,7 @@ def summarize(
         turns=sum(one.turns for _, one in counted) / max(len(counted), 1),
         by_environment=by_environment,
         seconds=seconds,
+        note=next((one.error for _, one in played if one.error.startswith(FIRST_OBSERVATION)), ""),
     )
 
 

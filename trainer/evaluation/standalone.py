@@ -15,6 +15,7 @@ from typing import Any
 from ...agents.model_folder import is_hub_id, model_folder
 from ...agents.rollout.group_runner import GroupRunner
 from ...agents.rollout.timeouts import Timeouts
+from ...agents.tokens.conversation import Chat
 from ...envs.base import TurnEnv
 from ...envs.errors import EnvError
 from ...envs.runner.env_thread import EnvThread
@@ -39,7 +40,7 @@ from .heldout import SEED, SEED_STRIDE, EvalResult, first_task, held_out, summar
 from .play_tasks import play_tasks
 from .recording import recorded, run_name, until_signal
 from .settings import EvalSettings, is_model, settings_of
-from .sight import refuse_unseen
+from .sight import Context, refuse_unseen
 from .token_free import TokenFreePlayers, check_key, is_token_free
 
 CONCURRENCY = 64
@@ -212,7 +213,8 @@ def _with_engine(
         cluster = Cluster.start(config, database, folder)
         store = RunStore(run, database, cluster.store.client)
         try:
-            await refuse_unseen([environment], "test", config.rollout.reset_timeout_s)
+            context = Context(await asyncio.to_thread(Chat, folder), settings.horizon.max_context)
+            await refuse_unseen([environment], "test", config.rollout.reset_timeout_s, context)
             await cluster.ready()
             await cluster.engines.serve_loaded(0)
             timeout_s = config.rollout.group_timeout_s

@@ -174,7 +174,9 @@ class UpdateStep:
             return
         self.skipped_by_buffer = not stale
         self.skip_reason = (
-            f"no trainable tokens ({batch.swept_tokens} of {batch.sampled_tokens} sampled tokens are too stale)"
+            "no trainable tokens: no episode had a turn (`turnwise trajectories show ID` prints the reason)"
+            if stale and not batch.sampled_tokens
+            else f"no trainable tokens ({batch.swept_tokens} of {batch.sampled_tokens} sampled tokens are too stale)"
             if stale
             else f"the replay buffer left out all {len(left_out)} groups"
         )

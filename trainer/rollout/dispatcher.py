@@ -12,14 +12,16 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ...agents.errors import FIRST_OBSERVATION
 from ...agents.rollout.episode import run_to_completion
 from ...envs.runner.once import enumerated_seeds
 from ...errors import TurnwiseError
-from ...records import Group, GroupState, Purpose
+from ...records import Group, GroupState, Outcome, Purpose
 from ...store.operations.group_states import RUN_ENDED
 from ..algorithms.curriculum.task_samplers.base import WeightedEnvironment
 from ..context import RunContext
 from ..failpoints import failpoint
+from ..telemetry.events import Note
 from .admission import capacity
 from .circuit_breaker import RolloutCircuitBreaker
 from .group_player import play_group
@@ -50,6 +52,8 @@ class Dispatcher:
         self._open: set[str] = set()
         self._scoring: set[str] = set()
         self._suspended = SuspendedEpisodes(context.config.rollout.max_staleness)
+        self._unbegun: set[str] = set()
+        """Environments with an episode that ended before its first turn."""
         self._opening = asyncio.Lock()
         self._cancelled = False
         self.breaker = RolloutCircuitBreaker()
@@ -169,6 +173,7 @@ class Dispatcher:
         timeout_s, opened = config.rollout.group_timeout_s, self.update
         starts = [one.point for one in continued]
         outcomes = await play_group(self._pool, self._store, group, timeout_s, config.rollout_control, grow, starts)
+        self._note_unbegun(group, outcomes)
         self._suspended.add(group, [one.suspended for one in outcomes if one.suspended], opened, continued)
         await run_to_completion(self._close(group.id))
         failpoint("group_closed")
@@ -178,6 +183,15 @@ class Dispatcher:
         elif not self._cancelled:
             await self.fill()
             await self._score(group.id)
+
+    def _note_unbegun(self, group: Group, outcomes: Sequence[Outcome]) -> None:
+        """Report, once per environment, that episodes end before their first turn because the prompt does not fit."""
+        reasons = [one.error for one in outcomes if one.error.startswith(FIRST_OBSERVATION)]
+        if reasons and group.task.env_id not in self._unbegun:
+            self._unbegun.add(group.task.env_id)
+            task = f"{group.task.env_id}, seed {group.task.seed}"
+            advice = "such episodes have no turn; raise `horizon.max_context`, or shorten the observation"
+            self._context.report(Note(f"{task}: {reasons[0]}: {advice}"))
 
     async def _grow(self, group: Group) -> Group:
         """Return a group with its size after the second stage; that size is in the store before a member plays."""

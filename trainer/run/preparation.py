@@ -17,7 +17,7 @@ from ..config.schema import RunConfig
 from ..context import RunContext
 from ..evaluation.heldout import EvalResult
 from ..evaluation.in_run import Evaluator
-from ..evaluation.sight import refuse_unseen
+from ..evaluation.sight import Context, refuse_unseen
 from ..learner import checkpoint
 from ..learner.backends.base import LearnerBackend
 from ..learner.backends.start import start_learner
@@ -73,7 +73,8 @@ class Preparation:
         """
         context, config, initial = self._context, self._context.config, self._initial
         if not initial.resumes and not config.is_offline:
-            await refuse_unseen(config.environments, "train", config.rollout.reset_timeout_s)
+            context_of_policy = Context(await asyncio.to_thread(Chat, initial.model), config.max_context)
+            await refuse_unseen(config.environments, "train", config.rollout.reset_timeout_s, context_of_policy)
         learner = await asyncio.to_thread(load_learner, config, initial)
         if initial.resumes:
             await self._load_reference(learner)

@@ -266,6 +266,13 @@ def test_prompt_and_completion_fit_into_the_context(begin: Begin) -> None:
     asyncio.run(scenario())
 
 
+def test_a_first_observation_that_does_not_fit_is_named(begin: Begin) -> None:
+    player, client = begin(Horizon(9, 8, 100, 7), 50)
+    with pytest.raises(HorizonReached, match=r"the first observation has 7 tokens, `horizon.max_context` is 7"):
+        asyncio.run(player.act("w1 w2 w3 w4 w5 w6 w7", ()))
+    assert client.requests == []
+
+
 def test_a_text_policy_rejects_images(begin: Begin, tmp_path: Path) -> None:
     player, client = begin(HORIZON, 1)
     with pytest.raises(ImagesUnsupported, match="contains 1 image, and this policy reads text only"):

@@ -3,19 +3,43 @@
 import asyncio
 from pathlib import Path
 
+import gymnasium
 import pytest
 from turnwise.agents.errors import ImagesUnsupported
+from turnwise.agents.tiny_model import new_model
+from turnwise.agents.tokens.conversation import Chat
+from turnwise.envs import make
+from turnwise.envs.registry import TEXT_SITE
+from turnwise.envs.text.env import TextSiteEnv
+from turnwise.errors import TurnwiseError
 from turnwise.store import queries
 from turnwise.store.database import open_database
 from turnwise.tests.agents.worlds import CLOCK, PICTURE
 from turnwise.tests.envs.faulty import FAULTY
 from turnwise.trainer.config.loading import parse_config
 from turnwise.trainer.config.sections import EnvironmentConfig
-from turnwise.trainer.evaluation.sight import refuse_unseen
+from turnwise.trainer.evaluation.heldout import SEED
+from turnwise.trainer.evaluation.sight import Context, refuse_unseen
 from turnwise.trainer.evaluation.standalone import evaluate
 from turnwise.trainer.run.run import train
+from turnwise.trainer.warmup.vocabulary import closed_vocabulary
 
 RESET_S = 10.0
+INSTRUCTING = "sight/Instructing-v0"
+
+
+class Instructing(TextSiteEnv):
+    """The text site with instructions."""
+
+    def __init__(self, instructions: str) -> None:
+        super().__init__()
+        self._instructions = instructions
+
+    def instructions(self) -> str:
+        return self._instructions
+
+
+gymnasium.register(INSTRUCTING, entry_point=Instructing)  # type: ignore[arg-type]
 
 
 def environments(*ids: str, **options: str) -> list[EnvironmentConfig]:
@@ -33,6 +57,26 @@ def test_text_is_accepted_and_a_broken_environment_fails_only_in_its_episodes() 
     asyncio.run(refuse_unseen(environments(CLOCK), "test", RESET_S))
     asyncio.run(refuse_unseen(environments(FAULTY, fault="raise", where="reset"), "test", RESET_S))
     asyncio.run(refuse_unseen(environments(FAULTY, fault="raise", where="make"), "test", RESET_S))
+
+
+@pytest.fixture(scope="module")
+def chat(tmp_path_factory: pytest.TempPathFactory) -> Chat:
+    words = closed_vocabulary(environments(TEXT_SITE))
+    return Chat(new_model(tmp_path_factory.mktemp("model"), words, hidden=16, layers=1, heads=2))
+
+
+@pytest.mark.parametrize("prefix", ["", "open the"])
+def test_a_first_observation_that_does_not_fit_the_context_is_named(chat: Chat, prefix: str) -> None:
+    """``prefix`` stands for the instructions of an environment."""
+    conversation = chat.begin(prefix)
+    env = make(TEXT_SITE)
+    conversation.observe(str(env.reset(seed=SEED, options={"split": "train"})[0]))
+    size = len(conversation.prompt())
+    ids = environments(INSTRUCTING, instructions=prefix)
+    asyncio.run(refuse_unseen(ids, "train", RESET_S, Context(chat, size + 1)))
+    expected = rf"the first observation has {size} tokens, `horizon.max_context` is {size} .*raise `horizon"
+    with pytest.raises(TurnwiseError, match=expected):
+        asyncio.run(refuse_unseen(ids, "train", RESET_S, Context(chat, size)))
 
 
 def test_an_evaluation_of_a_server_stores_nothing(tmp_path: Path) -> None:

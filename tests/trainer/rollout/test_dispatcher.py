@@ -1,17 +1,23 @@
 """A group opens with the task, size and horizon that the components of the curriculum choose."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from turnwise.agents.errors import too_long
+from turnwise.envs.tasks import make_task
+from turnwise.records import Group, Horizon, Outcome, Purpose, Status
 from turnwise.store.queries import load_group_heads
 from turnwise.tests.agents.players import Stage, on_stage
-from turnwise.tests.trainer.playing import dispatcher
+from turnwise.tests.trainer.playing import dispatcher, run_context
 from turnwise.tests.trainer.scored_groups import scored_group
 from turnwise.trainer.algorithms.random_streams import Streams
 from turnwise.trainer.config.loading import parse_config
+from turnwise.trainer.rollout.dispatcher import Dispatcher
+from turnwise.trainer.rollout.worker_pool import WorkerPool
 
-POOL = {"id": "turnwise/TextSite-v0", "options": {"family": "find", "pool_size": 3}}
+POOL: dict[str, Any] = {"id": "turnwise/TextSite-v0", "options": {"family": "find", "pool_size": 3}}
 
 
 class Never:
@@ -22,6 +28,25 @@ class Never:
 
     async def cancel(self, timeout_s: float = 30.0) -> None:
         """Do nothing."""
+
+
+def test_episodes_without_a_first_turn_are_reported_once_per_environment(tmp_path: Path) -> None:
+    reported: list[str] = []
+
+    async def scenario(stage: Stage) -> None:
+        config = parse_config({"name": "r", "environments": [POOL]})
+        context = replace(run_context(stage, config, Streams(0)), report=lambda event: reported.append(str(event)))
+        rollouts = Dispatcher(context, cast(WorkerPool, Never()), 0, 0)
+        ends = [too_long(70, 64), "the limit on context was reached", too_long(80, 64)]
+        outcomes = [Outcome("t", 0, 0, Status.TRUNCATED, 0.0, None, 0, 0, end) for end in ends]
+        task = make_task(POOL["id"], 5)
+        group = Group("r:0", "r", task, Horizon(3, 4, 100, 64), 3, Purpose.TRAIN)
+        for of in (outcomes[1:2], outcomes, outcomes):
+            rollouts._note_unbegun(group, of)
+
+    on_stage(tmp_path, scenario)
+    (note,) = reported
+    assert "TextSite-v0, seed 5: the first observation has 70 tokens, `horizon.max_context` is 64 (" in note
 
 
 def test_the_curriculum_decides_per_task(tmp_path: Path) -> None:
