@@ -3,7 +3,9 @@
 import inspect
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -17,8 +19,30 @@ from .process_state import changes, left_running, process_state
 from .subject import CheckFailed, Skipped, Subject, episode
 
 EPISODES = 2
-STREAMS = {"random": "`random`", "numpy": "NumPy (`np.random`)", "torch": "torch"}
 MAX_VALUE_CHARS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """A global random stream of the process."""
+
+    name: str
+    read: Callable[[], Any]
+    write: Callable[[Any], Any]
+    seed: Callable[[int], Any]
+
+
+_STREAMS = {
+    "random": _Stream("`random`", random.getstate, random.setstate, random.seed),
+    "numpy": _Stream("NumPy (`np.random`)", np.random.get_state, np.random.set_state, np.random.seed),
+    "torch": _Stream(
+        "`torch`",
+        lambda: sys.modules["torch"].get_rng_state(),
+        lambda state: sys.modules["torch"].set_rng_state(state),
+        lambda seed: sys.modules["torch"].manual_seed(seed),
+    ),
+}
+"""The streams by the module that holds each; ``torch`` is not imported for its own."""
 
 
 async def process_kept(subject: Subject) -> str:
@@ -43,25 +67,30 @@ async def own_random_stream(subject: Subject) -> str:
     async with subject.made() as one, subject.made() as other:
         if not one.deterministic:
             raise Skipped("declares itself not deterministic")
-        for stream in [name for name in STREAMS if name in sys.modules]:
-            read, write, seed_with = _stream(stream)
-            kept = read()
-            try:
-                for seed in range(EPISODES):
-                    actions, _ = await episode(subject, one, seed)
-                    first, end = await _replay(subject, other, seed, actions, seed_with, 1), repr(read())
-                    again = await _replay(subject, other, seed, actions, seed_with, 1)
-                    if list(map(outcome, first)) != list(map(outcome, again)):
-                        raise Skipped("an episode cannot be repeated for another reason")
-                    moved = await _replay(subject, other, seed, actions, seed_with, 1001)
-                    _compare(seed, actions, first, moved, f"depends on the global random stream of {STREAMS[stream]}")
-                    if end == repr(read()):
+        streams = [_STREAMS[name] for name in _STREAMS if name in sys.modules]
+        kept = [stream.read() for stream in streams]
+        try:
+            for seed in range(EPISODES):
+                actions, _ = await episode(subject, one, seed)
+                played = partial(_replay, subject, other, seed, actions)
+                first = await played(dict.fromkeys(streams, 1))
+                ends = [repr(stream.read()) for stream in streams]
+                if _outcomes(first) != _outcomes(await played(dict.fromkeys(streams, 1))):
+                    raise Skipped("an episode cannot be repeated, for another reason")
+                moved = await played(dict.fromkeys(streams, 1001))
+                for stream, end in zip(streams, ends, strict=True):
+                    if end == repr(stream.read()):
                         raise CheckFailed(
-                            f"it seeds the global random stream of {STREAMS[stream]}, which all episodes of a process "
+                            f"it seeds the global random stream of {stream.name}, which all episodes of a process "
                             "share: draw from `self.np_random`, which `super().reset(seed=seed)` seeds"
                         )
-            finally:
-                write(kept)
+                if _outcomes(first) != _outcomes(moved):
+                    for stream in streams:
+                        moved = await played(dict.fromkeys(streams, 1) | {stream: 1001})
+                        _compare(seed, actions, first, moved, f"depends on the global random stream of {stream.name}")
+        finally:
+            for stream, state in zip(streams, kept, strict=True):
+                stream.write(state)
     return "episodes draw from streams of their own"
 
 
@@ -90,15 +119,19 @@ async def episodes_apart(subject: Subject) -> str:
 
 
 async def _replay(
-    subject: Subject, owner: EnvThread, seed: int, actions: Sequence[str], seed_with: Callable[[int], Any], first: int
+    subject: Subject, owner: EnvThread, seed: int, actions: Sequence[str], firsts: Mapping[_Stream, int]
 ) -> list[StepResult]:
-    """Return the results of an episode; before each call the stream is seeded, with ``first`` and its successors."""
-    seed_with(first)
-    seen = [await subject.reset(owner, seed)]
-    for turn, action in enumerate(actions, 1):
-        seed_with(first + turn)
-        seen.append(await subject.step(owner, action))
+    """Return the results of an episode; before each call the streams are seeded, with ``firsts`` and successors."""
+    seen: list[StepResult] = []
+    for turn in range(len(actions) + 1):
+        for stream, first in firsts.items():
+            stream.seed(first + turn)
+        seen.append(await (subject.step(owner, actions[turn - 1]) if turn else subject.reset(owner, seed)))
     return seen
+
+
+def _outcomes(seen: Sequence[StepResult]) -> list[tuple[object, ...]]:
+    return list(map(outcome, seen))
 
 
 def _compare(
@@ -111,16 +144,6 @@ def _compare(
                 f"it {fault}: seed {seed}, {where}: {difference(one, other)}. Episodes of a process are played in "
                 "turn: keep all state in `self`, and draw from `self.np_random`"
             )
-
-
-def _stream(name: str) -> tuple[Callable[[], Any], Callable[[Any], Any], Callable[[int], Any]]:
-    """Return functions that read, set and seed a global random stream."""
-    if name == "random":
-        return random.getstate, random.setstate, random.seed
-    if name == "numpy":
-        return np.random.get_state, np.random.set_state, np.random.seed
-    torch = sys.modules["torch"]
-    return torch.get_rng_state, torch.set_rng_state, torch.manual_seed
 
 
 def _shared_values(env: TurnEnv) -> dict[str, str]:

@@ -54,7 +54,7 @@ def test_a_folder_takes_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "maker/tiny").mkdir(parents=True)
     (tmp_path / "maker/tiny/config.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
-    assert model_folder("maker/tiny") == Path("maker/tiny")
+    assert model_folder("maker/tiny") == tmp_path / "maker/tiny"
 
 
 @pytest.mark.parametrize("name", ["nowhere", "./a/b", "/a/b", "a/b/c", ".."])

@@ -41,6 +41,35 @@ def test_an_evaluation_survives_processes_of_the_environment(tmp_path: Path, way
     assert left_processes(tmp_path) == []
 
 
+CONFIG = """
+name = "started"
+preset = "tiny"
+max_steps = 1
+group_filters = []
+[rollout]
+groups_per_batch = 6
+group_size = 2
+[horizon]
+max_turns = 2
+[sft_warmup]
+steps = 2
+batch_size = 1
+[evaluation]
+tasks = 0
+"""
+
+
+def test_a_run_survives_processes_of_its_environments(tmp_path: Path) -> None:
+    ways = ["fork, SIGTERM", "fork, exit", "pool, fork", "executor", "leaves a fork", "leaves a thread"]
+    tables = [f'[[environments]]\nid = "{STARTS}"\noptions = {{ way = "{way}" }}\n' for way in ways]
+    (tmp_path / "started.toml").write_text(CONFIG + "".join(tables))
+    command = [sys.executable, "-m", "turnwise.console.app", "train", "started.toml", "--json"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=280, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["status"] == "finished"
+    assert left_processes(tmp_path) == []
+
+
 def test_an_environment_ends_a_program_before_ray_is_up(tmp_path: Path) -> None:
     """Until Ray is up, the signals are blocked in the main thread; programs of an environment do not inherit that."""
     program = f"""
