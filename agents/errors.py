@@ -21,6 +21,10 @@ class ContextOutgrown(TurnwiseError):
     """A server reports that the conversation no longer fits: the episode ends as ``truncated``."""
 
 
+class UnusableChat(TurnwiseError):
+    """The tokenizer or the chat template of a model cannot hold a conversation with it."""
+
+
 class ImagesUnsupported(TurnwiseError):
     """The policy reads text only, and the environment returns images: the policy cannot play any episode of it."""
 

@@ -25,7 +25,7 @@ from ...errors import TurnwiseError
 from ...logs import LogFolder
 from ..placement import OFF_SANDBOX_NODES, own_node
 from ..profiling import ProfiledActor
-from ..tokens.encoding import stop_tokens
+from ..tokens.stop_tokens import stop_tokens
 from ..weights.adapter_folder import adapter_settings, base_model, is_adapter
 from .completion import Completion, failed_completion
 from .config import DEFAULT_MAX_MODEL_LEN, EngineConfig, engine_arguments

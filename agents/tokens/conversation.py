@@ -24,7 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from ...records import NO_VERSION, Message, Role, Source
-from .encoding import Encoder, load_tokenizer, stop_tokens
+from ..errors import UnusableChat
+from .encoding import Encoder, load_tokenizer
+from .stop_tokens import stops_of
 from .template import Template, TurnAffixes
 
 
@@ -33,26 +35,33 @@ class Chat:
 
     Raises:
         FileNotFoundError: the folder does not exist.
-        ValueError: the tokenizer has no fast form, or no chat template.
+        UnusableChat: the tokenizer cannot be read or has no fast form, there is no chat template, or the template
+            cannot hold a conversation.
     """
 
     def __init__(self, tokenizer_path: str | Path) -> None:
         if not Path(tokenizer_path).is_dir():
             raise FileNotFoundError(f"no model folder at {tokenizer_path}")
-        tokenizer = load_tokenizer(Path(tokenizer_path))
-        if not tokenizer.is_fast:
-            raise ValueError(f"the tokenizer in {tokenizer_path} has no fast form (tokenizer.json), which chat needs")
-        if not tokenizer.chat_template:
-            raise ValueError(f"the tokenizer in {tokenizer_path} has no chat template; take an instruction-tuned model")
-        self.encoder = Encoder(tokenizer)
-        self.template = Template(tokenizer)
-        self.stop_tokens = stop_tokens(Path(tokenizer_path))
+        folder = Path(tokenizer_path)
+        try:
+            tokenizer = load_tokenizer(folder)
+            if not tokenizer.is_fast:
+                raise UnusableChat("it has no fast tokenizer (`tokenizer.json`)")
+            self.encoder = Encoder(tokenizer)
+            self.template = Template(tokenizer)
+            self.stop_tokens = stops_of(folder, tokenizer, self.encoder, self.template)
+        except UnusableChat as error:
+            raise UnusableChat(f"`{folder}`: {error}") from error
         """Token ids that end a turn."""
         self._affixes: dict[bool, TurnAffixes | None] = {}
 
     def begin(self, system: str = "") -> "Conversation":
         """Start a conversation; an empty ``system`` adds no system message."""
         return Conversation(self, system)
+
+    def sample_ids(self) -> list[int]:
+        """Return the token ids of a conversation of two observations and a turn, with instructions."""
+        return self.encoder.encode(self.template.render("s", ["o", "p"], ["a"]), {}, start=True)
 
     def encode_completion(self, text: str) -> list[int]:
         """Return the token ids of a turn that the policy did not sample, closed by the end-of-turn token."""

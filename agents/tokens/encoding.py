@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ..errors import UnusableChat
 from ..weights.adapter_folder import base_model
 
 GENERIC_CLASSES = frozenset({"PreTrainedTokenizerFast", "TokenizersBackend"})
@@ -26,36 +27,32 @@ def load_tokenizer(folder: Path) -> Any:
 
     ``AutoTokenizer`` imports torch to find the class of a model: seconds and 200 MB in every worker. A folder that
     names a generic class, such as that of a tiny model, needs no search.
+
+    Raises:
+        UnusableChat: its files cannot be read.
     """
     folder = base_model(folder)
-    named = _json(folder / "tokenizer_config.json").get("tokenizer_class")
-    if named in GENERIC_CLASSES and _json(folder / "config.json").get("model_type") in ARCHITECTURES:
+    try:
+        return _load(folder)
+    except Exception as error:  # the library raises bare exceptions for a broken file
+        reason = str(error).strip().partition("\n")[0]
+        raise UnusableChat(f"its tokenizer cannot be read: {type(error).__name__}: {reason}") from error
+
+
+def _load(folder: Path) -> Any:
+    named = read_json(folder / "tokenizer_config.json").get("tokenizer_class")
+    if named in GENERIC_CLASSES and read_json(folder / "config.json").get("model_type") in ARCHITECTURES:
         from transformers import PreTrainedTokenizerFast
 
         return PreTrainedTokenizerFast.from_pretrained(folder)
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(folder)
+    return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
 
 
-def stop_tokens(folder: Path) -> list[int]:
-    """Return the token ids that end a turn: the tokenizer's end of sequence, then the model's list.
-
-    Only the folder's JSON files are read: loading the tokenizer would add seconds to the start of an engine.
-    """
-    folder = base_model(folder)
-    end = _json(folder / "tokenizer_config.json").get("eos_token")
-    text = end.get("content") if isinstance(end, dict) else end
-    added = _json(folder / "tokenizer.json").get("added_tokens", [])
-    stops = [token["id"] for token in added if token["content"] == text]
-    listed = _json(folder / "generation_config.json").get("eos_token_id")
-    if listed is None:
-        listed = _json(folder / "config.json").get("eos_token_id")
-    return list(dict.fromkeys([*stops, *(listed if isinstance(listed, list) else [] if listed is None else [listed])]))
-
-
-def _json(file: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+def read_json(file: Path) -> dict[str, Any]:
+    """Return the settings in a file of a model folder; none if there is no such file."""
+    content: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else {}
     return content
 
 
@@ -107,6 +104,26 @@ class Encoder:
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of sampled ids, without control tokens."""
         return str(self._backend.decode(ids, skip_special_tokens=True))
+
+    @property
+    def vocabulary(self) -> dict[str, int]:
+        """The id of every token, control tokens included."""
+        found: dict[str, int] = self._backend.get_vocab(with_added_tokens=True)
+        return found
+
+    def word_ids(self) -> list[int]:
+        """Return the ids of all tokens except control tokens."""
+        return list(self._backend.get_vocab(with_added_tokens=False).values())
+
+    def token(self, number: int) -> str:
+        """Return the token of an id, as the vocabulary spells it."""
+        return str(self._backend.id_to_token(number))
+
+    def control_token(self, text: str) -> int | None:
+        """Return the id of the control token that ``text`` begins with, after white space; None if there is none."""
+        text = text.lstrip()
+        found = [(len(token), i) for i, token in self._texts.items() if text.startswith(token.strip())]
+        return max(found)[1] if found else None
 
     def after_stop(self, closing: str, last: int) -> str:
         """Return the template's ``closing`` of a turn without the end-of-turn token, if ``last`` is that token."""

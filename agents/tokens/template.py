@@ -8,7 +8,11 @@ output depends on the roles alone, and the affixes of a message are constant.
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import UnusableChat
+
 _PROBE_TURNS = 4
+_SYSTEM, _OBSERVATION, _ANSWER, _NEXT = ("\ue000turnwise" + name for name in "soan")
+"""Texts of which a template must keep every one; it may trim white space around them."""
 _OPAQUE = frozenset({"__class__", "__str__", "__format__", "__add__", "__radd__", "__html__"})
 
 
@@ -25,13 +29,43 @@ class Template:
     """The chat template of one tokenizer."""
 
     def __init__(self, tokenizer: Any) -> None:
+        """Raises ``UnusableChat`` if there is no template, or none that renders a conversation with all its texts."""
         self._tokenizer = tokenizer
         self._folds_system: bool | None = None
+        template = tokenizer.chat_template
+        if not template:
+            raise UnusableChat("it has no chat template: take an instruction-tuned model")
+        if isinstance(template, dict) and "default" not in template:
+            names = ", ".join(f"`{name}`" for name in template)
+            raise UnusableChat(
+                f"its chat templates are named {names}, and none is `default`: rename the one to use in "
+                "`tokenizer_config.json`, or save it as `chat_template.jinja`"
+            )
+        try:
+            rendered = self.render(_SYSTEM, [_OBSERVATION, _NEXT], [_ANSWER])
+        except Exception as error:
+            raise UnusableChat(
+                f"its chat template cannot be rendered: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            ) from error
+        texts = {"the instructions": _SYSTEM, "an observation": _OBSERVATION, "the policy's turn": _ANSWER}
+        if lost := [name for name, text in texts.items() if text not in rendered]:
+            raise UnusableChat(f"its chat template leaves out {' and '.join(lost)}")
+
+    def closing(self) -> str:
+        """Return the text that the template puts after the policy's last turn, or after an earlier one if it puts none
+        after the last."""
+        last = [{"role": "user", "content": _OBSERVATION}, {"role": "assistant", "content": _ANSWER}]
+        closed = self._render(last, asks=False).rpartition(_ANSWER)[2]
+        if closed.strip():
+            return closed
+        further = self._render([*last, {"role": "user", "content": _NEXT}], asks=False)
+        return further.rpartition(_ANSWER)[2].partition(_NEXT)[0]
 
     def render(self, system: str, observations: list[str], answers: list[str]) -> str:
         """Return the conversation up to the policy's next turn; there is one more observation than answers.
 
-        If the template rejects system messages, the system text is put before the first observation.
+        If the template rejects system messages, or leaves them out, the system text is put before the first
+        observation.
         """
         messages: list[dict[str, str]] = []
         for i, observation in enumerate(observations):
@@ -67,14 +101,15 @@ class Template:
             from jinja2 import TemplateError
 
             try:
-                self._render([{"role": "system", "content": "s"}, {"role": "user", "content": "u"}])
-                self._folds_system = False
+                messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _OBSERVATION}]
+                self._folds_system = _SYSTEM not in self._render(messages)
             except TemplateError:
                 self._folds_system = True
         return self._folds_system
 
-    def _render(self, messages: list[dict[str, str]]) -> str:
-        return str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+    def _render(self, messages: list[dict[str, str]], *, asks: bool = True) -> str:
+        """Return the conversation as text; if it ``asks``, up to the policy's next turn."""
+        return str(self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=asks))
 
 
 class _Text(str):

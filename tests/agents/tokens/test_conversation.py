@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
+from turnwise.agents.errors import UnusableChat
 from turnwise.agents.tiny_model import new_model
 from turnwise.agents.tokens.conversation import Chat, Conversation
 from turnwise.records import NO_VERSION, Message, Role, Source
@@ -311,7 +312,7 @@ def test_a_folder_without_template_is_rejected(tmp_path: Path, chats: dict[str, 
         Chat(tmp_path / "missing")
     new_model(tmp_path / "m", ["a"], layers=1)
     (tmp_path / "m" / "chat_template.jinja").unlink()
-    with pytest.raises(ValueError, match="no chat template"):
+    with pytest.raises(UnusableChat, match="no chat template"):
         Chat(tmp_path / "m")
 
 

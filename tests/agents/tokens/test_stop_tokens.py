@@ -1,0 +1,130 @@
+"""A turn ends at the token with which the chat template closes it, whatever the files name as end of sequence."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from turnwise.agents.errors import UnusableChat
+from turnwise.agents.tokens.conversation import Chat
+from turnwise.agents.tokens.stop_tokens import stop_tokens
+from turnwise.tests.trainer.learner.model.parity import tokenizers as styles
+from turnwise.tests.trainer.learner.model.parity.tokenizers import ChatStyle, new_tokenizer
+
+STYLES = ("CHATML", "LLAMA", "MISTRAL", "GEMMA", "OLMO", "GRANITE", "PHI", "GPT_OSS")
+
+
+def folder(path: Path, style: ChatStyle, *, eos: str | None, template: str = "", **generation: Any) -> Path:
+    """Write the tokenizer of a style with another end of sequence, and settings of generation."""
+    tokenizer = new_tokenizer(style, 512)
+    tokenizer.eos_token = eos
+    if template:
+        tokenizer.chat_template = template
+    tokenizer.save_pretrained(path)
+    (path / "config.json").write_text('{"model_type": "llama"}')
+    if generation:
+        (path / "generation_config.json").write_text(json.dumps(generation))
+    return path
+
+
+def texts(path: Path) -> list[str]:
+    encoder = Chat(path).encoder
+    return [encoder.token(one) for one in stop_tokens(path)]
+
+
+@pytest.mark.parametrize("name", STYLES)
+@pytest.mark.parametrize("eos", [None, "<|pad|>", "<unk>"])
+def test_the_first_stop_token_closes_a_turn_in_the_template(tmp_path: Path, name: str, eos: str | None) -> None:
+    style: ChatStyle = getattr(styles, name)
+    path = folder(tmp_path, style, eos=eos)
+    assert texts(path) == [style.stop, *([] if eos is None else [eos])]
+    chat = Chat(path)
+    assert chat.stop_tokens == stop_tokens(path)
+    assert chat.encode_completion("a b")[-1] == stop_tokens(path)[0]
+
+
+def test_the_ends_that_the_files_name_still_end_a_turn(tmp_path: Path) -> None:
+    path = folder(tmp_path, styles.CHATML, eos="<unk>", eos_token_id=[0, 1])
+    assert texts(path) == ["<|im_end|>", "<unk>", "<|pad|>"]
+    (path / "generation_config.json").write_text("{}")
+    (path / "config.json").write_text('{"model_type": "llama", "eos_token_id": 0}')
+    assert texts(path) == ["<|im_end|>", "<unk>", "<|pad|>"]
+
+
+MESSAGE = "<|im_start|>{{ m['role'] }}\n{{ m['content'] }}"
+OPEN = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+
+
+@pytest.mark.parametrize(
+    ("closing", "stop"),
+    [
+        ("<|im_end|>\n", "<|im_end|>"),
+        (" \n <|im_end|>", "<|im_end|>"),
+        ("<|im_end|><|pad|>\n", "<|im_end|>"),
+        ("<|pad|><|im_end|>", "<|pad|>"),
+        ("{% if not loop.last %}<|im_end|>{% endif %}", "<|im_end|>"),
+        ("{% if loop.last %}<|pad|>{% else %}<|im_end|>{% endif %}", "<|pad|>"),
+        ("{{ eos_token }}", "<unk>"),
+    ],
+)
+def test_the_token_is_found_wherever_the_template_writes_it(tmp_path: Path, closing: str, stop: str) -> None:
+    template = "{% for m in messages %}" + MESSAGE + closing + "{% endfor %}" + OPEN
+    assert texts(folder(tmp_path, styles.CHATML, eos="<unk>", template=template))[0] == stop
+
+
+@pytest.mark.parametrize("closing", ["", "\n", "\n\n### User:\n", "</turn>", "[END]<|im_end|>", "<|im_start|", "."])
+def test_a_turn_that_no_single_token_closes_is_refused(tmp_path: Path, closing: str) -> None:
+    template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}" + closing + "{% endfor %}"
+    path = folder(tmp_path, styles.CHATML, eos="<|im_end|>", template=template)
+    with pytest.raises(UnusableChat, match=r"its chat template closes a turn with .* control token"):
+        Chat(path)
+
+
+@pytest.mark.parametrize("end", ["<|im_end|>", 1.0, True, -1, [0, None], [[0]], {"a": 1}])
+def test_an_end_that_is_no_token_id_is_refused(tmp_path: Path, end: Any) -> None:
+    path = folder(tmp_path, styles.CHATML, eos="<|im_end|>", eos_token_id=end)
+    with pytest.raises(UnusableChat, match=r"`eos_token_id` in its `generation_config\.json` is .*, no token id"):
+        Chat(path)
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("{% for m in messages %}", "cannot be rendered: TemplateSyntaxError"),
+        ("{{ messages[0]['content'] + 1 }}", "cannot be rendered: TypeError"),
+        ("{{ messages[0]['content'][0]['text'] }}", "leaves out the instructions and an observation and the policy's"),
+        ("{{ raise_exception('tools only') }}", "cannot be rendered: TemplateError: tools only"),
+        ("{% for m in messages %}{{ m['content'] | unknown }}{% endfor %}", "cannot be rendered: Template"),
+        ("{{ messages[-1]['content'] }}<|im_end|>", "leaves out the instructions and the policy's turn"),
+        ("Hello<|im_end|>", "leaves out the instructions and an observation and the policy's turn"),
+        ("{% for m in messages if m['role'] != 'assistant' %}{{ m['content'] }}{% endfor %}", "out the policy's turn"),
+    ],
+)
+def test_a_template_that_cannot_hold_a_conversation_is_refused(tmp_path: Path, template: str, message: str) -> None:
+    path = folder(tmp_path, styles.CHATML, eos="<|im_end|>", template=template)
+    with pytest.raises(UnusableChat, match=message) as refused:
+        Chat(path)
+    assert "\n" not in str(refused.value)
+
+
+def test_instructions_that_a_template_leaves_out_go_into_the_first_observation(tmp_path: Path) -> None:
+    template = "{% for m in messages if m['role'] != 'system' %}" + MESSAGE + "<|im_end|>\n" + "{% endfor %}" + OPEN
+    chat = Chat(folder(tmp_path, styles.CHATML, eos="<|im_end|>", template=template))
+    conversation = chat.begin("Play well.")
+    conversation.observe("a form")
+    assert chat.encoder.decode(conversation.prompt()) == "user\nPlay well.\n\na form\nassistant\n"
+
+
+def test_named_templates_need_a_default(tmp_path: Path) -> None:
+    path = folder(tmp_path, styles.CHATML, eos="<|im_end|>")
+    template = (path / "chat_template.jinja").read_text()
+    (path / "chat_template.jinja").unlink()
+    config = json.loads((path / "tokenizer_config.json").read_text())
+    for names in (["tool_use", "rag"], ["default", "tool_use"]):
+        config["chat_template"] = [{"name": name, "template": template} for name in names]
+        (path / "tokenizer_config.json").write_text(json.dumps(config))
+        if "default" in names:
+            assert texts(path) == ["<|im_end|>"]
+            continue
+        with pytest.raises(UnusableChat, match="templates are named `tool_use`, `rag`, and none is `default`"):
+            Chat(path)
