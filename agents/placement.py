@@ -5,10 +5,18 @@ Actors run on every node except those reserved for sandboxes (``ray start --labe
 A reserved node has the socket of a container engine and none of the run's secrets; only ``SandboxNode`` runs there.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 _LABEL, _SANDBOXES = "turnwise", "sandboxes"
+
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
+_FRAME = '  File "'
+_MODULE = re.compile(r"^(?:\w+\.)+(?=\w+(?::|$))")
+_PYDANTIC = re.compile(r" \[type=\w+, input_value=.*$|^For further information visit .*$")
+"""The value that pydantic repeats after each error, and the address after it."""
+REASON_MAX_CHARS = 600
 
 OFF_SANDBOX_NODES: dict[str, Any] = {"label_selector": {_LABEL: f"!{_SANDBOXES}"}}
 """Ray options of an actor that must not run on a reserved node."""
@@ -54,5 +62,21 @@ def reason_of_loss(error: Exception) -> str:
 
     if isinstance(error, ray.exceptions.OutOfMemoryError):
         return "its host ran short of memory, so Ray ended it"
-    lines = str(error).strip().splitlines() or [""]
-    return lines[-1].partition(". Worker exit type")[0].removesuffix(".")
+    return _raised(str(error))
+
+
+def _raised(text: str) -> str:
+    """Return the exception at the end of a traceback in one line, with its whole message; else the last line.
+
+    The last line alone may be the end of a message, such as an address.
+    """
+    lines = _COLOR.sub("", text).strip().splitlines()
+    frames = [i for i, line in enumerate(lines) if line.startswith(_FRAME)]
+    if not frames:
+        return lines[-1].partition(". Worker exit type")[0].removesuffix(".") if lines else ""
+    after = frames[-1] + 1
+    while after < len(lines) and lines[after].startswith(" "):
+        after += 1
+    message = [_PYDANTIC.sub("", line.strip()) for line in lines[after:]]
+    whole = ": ".join(line.rstrip(":") for line in message if line).replace(".: ", ". ")
+    return _MODULE.sub("", whole).removesuffix(".")[:REASON_MAX_CHARS]

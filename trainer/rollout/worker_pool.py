@@ -221,8 +221,11 @@ def start_error(what: str, error: Exception) -> TurnwiseError:
     """Return the error to report when Ray raised ``error`` at the start of an actor: its own, or one with a remedy."""
     if isinstance(cause := getattr(error, "cause", None), TurnwiseError):
         return cause
+    reason = reason_of_loss(error)
+    if getattr(error, "actor_init_failed", False):  # it raised, and would again
+        return TurnwiseError(f"{what} could not start: {reason}; `turnwise logs RUN` shows where")
     return TurnwiseError(
-        f"{what} could not start: {reason_of_loss(error)}; `turnwise logs RUN` may show why; run the same command again"
+        f"{what} could not start: {reason}; `turnwise logs RUN` may show why; run the same command again"
     )
 
 

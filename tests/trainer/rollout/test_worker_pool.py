@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, field_validator
+from turnwise.agents.errors import UnusableChat
 from turnwise.errors import TurnwiseError
 from turnwise.records import Group, Outcome, Status
 from turnwise.tests.agents.players import group, site
@@ -125,6 +127,57 @@ def test_a_worker_killed_while_it_starts_is_an_error_with_a_remedy(ray: Any) -> 
     with pytest.raises(TurnwiseError, match=r"^a rollout worker could not start: .*same command") as raised:
         asyncio.run(pool.ready(60))
     assert not re.search("OOM|Worker exit", str(raised.value))
+
+
+class Refused(BaseModel):
+    """A model that pydantic refuses with an error of several lines, the last of which is an address."""
+
+    size: int
+
+    @field_validator("size")
+    @classmethod
+    def _fits(cls, value: int) -> int:
+        if value > 128:
+            raise ValueError(f"User-specified size ({value}) is greater than 128.\nSet it to less.")
+        return value
+
+
+class Raising(Slow):
+    """A worker that raises while it starts."""
+
+    def __init__(self, how: str) -> None:
+        """Raise an error of one of several forms."""
+        if how == "pydantic":
+            Refused(size=512)
+        if how == "chained":
+            try:
+                raise KeyError("inner")
+            except KeyError as error:
+                raise RuntimeError("the kernel: no such head size:\n  96 of 64") from error
+        if how == "empty":
+            raise AssertionError
+        raise UnusableChat("`folder`: it has no chat template")
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        (
+            "pydantic",
+            "ValidationError: 1 validation error for Refused: size: Value error, User-specified size (512) is greater "
+            "than 128. Set it to less",
+        ),
+        ("chained", "RuntimeError: the kernel: no such head size: 96 of 64"),
+        ("empty", "AssertionError"),
+        ("own", "UnusableChat: `folder`: it has no chat template"),
+    ],
+)
+def test_the_whole_reason_of_a_worker_that_raises_while_it_starts_is_shown(ray: Any, how: str, reason: str) -> None:
+    remote = ray.remote(Raising).options(num_cpus=0, max_concurrency=100)
+    pool = WorkerPool(lambda _: remote.remote(how), ["here"])
+    with pytest.raises(TurnwiseError) as raised:
+        asyncio.run(pool.ready(60))
+    assert str(raised.value) == f"a rollout worker could not start: {reason}; `turnwise logs RUN` shows where"
 
 
 def test_the_last_worker_stays_until_another_answers(ray: Any) -> None:
