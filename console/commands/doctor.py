@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -52,6 +53,7 @@ def _python_parts() -> Iterator[Part]:
     yield _package(("torch",), "torch", "the learner", "cpu", needed=True)
     yield _package(("ray",), "ray", "rollout workers and engines", "cpu", needed=True)
     yield _package(("transformers",), "transformers", "models and tokenizers", "cpu", needed=True)
+    yield _package(("gguf",), "gguf", "`turnwise model convert`", "cpu")
     yield _package(("psycopg",), "psycopg", "a store on PostgreSQL", "postgres")
     yield _package(("tensorboard",), "tensorboard", "metrics as TensorBoard files", "tensorboard")
 
@@ -156,9 +158,30 @@ def _state(part: Part) -> str:
     return "found" if part.found else "missing, needed" if part.needed else "missing"
 
 
-def doctor(as_json: Json = False) -> None:
+def _model(model: str) -> Part:
+    """Check whether turnwise can train a model, by its folder or hub id."""
+    from ...agents.model_folder import model_folder
+    from ...errors import TurnwiseError
+    from ...trainer.preflight.model import refuse_unusable
+
+    try:
+        chat, config = refuse_unusable(model_folder(model, "--model"), "--model", 0, trains=True)
+    except TurnwiseError as error:
+        return Part("model", False, "", "training", str(error), needed=True)
+    stops = ", ".join(chat.encoder.token(one) for one in chat.stop_tokens)
+    return Part("model", True, f"{config.model_type}; a turn ends with {stops}", "training", "", needed=True)
+
+
+def doctor(
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="MODEL", help="Also check a model: a folder or a hub id.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Check every prerequisite; exit 1 if one that training needs is missing."""
     parts = find_parts()
+    if model is not None:
+        parts.append(_model(model))
     if as_json:
         print_json(parts)
     else:

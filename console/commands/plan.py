@@ -34,10 +34,13 @@ def plan(
     from ...trainer.planning.plan import plan_run
     from ...trainer.planning.processes import gpus_of
     from ...trainer.planning.remedies import find_remedies
+    from ...trainer.preflight.model import refuse_unplannable
 
     run = load_config(config, overrides)
     for one in run.environments:
         spec(one.id)  # a run with another id would end at its start
+    if run.model.path is not None:
+        refuse_unplannable(run, run.model.path)
     machine = _machine(memory, gpus, gpu_memory, gpus_of(run))
     shape = model_shape(run)
     found = plan_run(run, machine, shape)

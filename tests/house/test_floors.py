@@ -60,6 +60,7 @@ INNER_FLOORS = {
         {"learner"},
         {"warmup", "rollout"},
         {"cluster", "planning"},
+        {"preflight"},
         {"evaluation"},
         {"run"},
     ],

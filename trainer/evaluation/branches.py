@@ -26,7 +26,7 @@ from ...store.writing.writer import Writer
 from ..shutdown import SHUTDOWN
 from .engine_players import CreatePlayer, engine_players
 from .recording import recorded, run_name, until_signal
-from .settings import EvalSettings, is_model, settings_of
+from .settings import EvalSettings, checked_settings, is_model
 from .standalone import CONCURRENCY, SANDBOXED_CONCURRENCY
 from .token_free import TokenFreePlayers, check_key, is_token_free
 
@@ -88,7 +88,7 @@ def branch(
     check_key(policy, api_key_env)
     stored = load(database, trajectory)
     check_branch(stored, at)
-    settings = settings_of(policy, turns or stored.group.horizon.max_turns, temperature)
+    settings = checked_settings(policy, turns or stored.group.horizon.max_turns, temperature)
     if at >= settings.horizon.max_turns:
         raise BranchRefused(
             f"trajectory {trajectory} cannot be branched at step {at}: its horizon of {settings.horizon.max_turns} "

@@ -75,9 +75,9 @@ def settings_of(
     else:
         context = 1 << 20
         if is_model(policy):
-            model = json.loads((base_model(absolute(policy)) / "config.json").read_text())
-            window = int(model.get("max_position_embeddings", 1024))
-            context = min(window, 4096)
+            model = json.loads((base_model(absolute(policy)) / "config.json").read_text("utf-8"))
+            window = model.get("max_position_embeddings")
+            context = min(window, 4096) if isinstance(window, int) and window > 0 else 1024
         horizon = Horizon(ConstantHorizon().max_turns, 256 if is_model(policy) else 4096, 1 << 20, context)
         engine, rollout = EngineConfig(), RolloutConfig()
         if is_model(policy):
@@ -88,6 +88,25 @@ def settings_of(
         engine,
         sandbox_settings(trained_sandboxes, sandboxes or {}),
     )
+
+
+def checked_settings(
+    policy: str, max_turns: int | None, temperature: float | None, sandboxes: Mapping[str, Any] | None = None
+) -> EvalSettings:
+    """Return ``settings_of`` a policy. If it is a model, check first that it can play.
+
+    Raises:
+        TurnwiseError: as ``settings_of``, or the model is refused.
+    """
+    if not is_model(policy):
+        return settings_of(policy, max_turns, temperature, sandboxes)
+    from ..preflight.model import refuse_broken_settings, refuse_unusable  # imports torch
+
+    refuse_broken_settings(absolute(policy))
+    refuse_broken_settings(base_model(absolute(policy)))
+    settings = settings_of(policy, max_turns, temperature, sandboxes)
+    refuse_unusable(absolute(policy), "--policy", settings.horizon.max_context)
+    return settings
 
 
 def _engine_of(trained: Mapping[str, Any], policy: str) -> EngineConfig:

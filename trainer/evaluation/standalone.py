@@ -39,7 +39,7 @@ from .engine_players import FAILED_CLOSE_TIMEOUT_S
 from .heldout import SEED, SEED_STRIDE, EvalResult, first_task, held_out, summarize
 from .play_tasks import play_tasks
 from .recording import recorded, run_name, until_signal
-from .settings import EvalSettings, is_model, settings_of
+from .settings import EvalSettings, checked_settings, is_model
 from .sight import Context, refuse_unseen
 from .token_free import TokenFreePlayers, check_key, is_token_free
 
@@ -97,7 +97,7 @@ def evaluate(
     environment = EnvironmentConfig(id=env_id, options=dict(options or {}))
     shown = named if is_model(policy) else without_secrets(policy)
     run = run_name("eval", shown)
-    settings = settings_of(policy, turns, temperature, sandboxes)
+    settings = checked_settings(policy, turns, temperature, sandboxes)
     lease_in_process(settings.sandboxes)
     SHUTDOWN.hint = "stopping the evaluation (a second signal ends it at once)"
     SHUTDOWN.record = partial(finish_if_running, database, run)

@@ -152,8 +152,7 @@ def _write(
     folder.mkdir()
     save_learner(folder)
     for file in tokenizer_files(tokenizer_from):
-        if not (folder / file.name).exists():
-            shutil.copy2(file, folder / file.name)
+        shutil.copy2(file, folder / file.name)
     (folder / STATE).parent.mkdir(exist_ok=True)
     if component_tensors:
         save_file({name: value.contiguous() for name, value in component_tensors.items()}, folder / COMPONENTS)

@@ -1,5 +1,7 @@
 """Which model a run has: the configuration of a Hugging Face model, or a tiny model that the run creates."""
 
+from typing import Any
+
 from ...agents.model_folder import is_hub_id
 from ...errors import TurnwiseError
 from ...process.start import absolute
@@ -39,6 +41,15 @@ def shape_in(model: str) -> ModelShape:
     Raises:
         TurnwiseError: its configuration cannot be found, or transformers cannot read it.
     """
+    return ModelShape.of(config_of(model))
+
+
+def config_of(model: str) -> Any:
+    """Return the configuration of a model: of its folder, or of a hub id, of which `config.json` alone is fetched.
+
+    Raises:
+        TurnwiseError: it cannot be found, or transformers cannot read it.
+    """
     from transformers import AutoConfig  # takes a second to import
 
     if not (absolute(model) / "config.json").exists() and not is_hub_id(model):
@@ -48,9 +59,9 @@ def shape_in(model: str) -> ModelShape:
             "needed"
         )
     try:
-        config = AutoConfig.from_pretrained(model)
-    except (OSError, ValueError, KeyError) as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
+        return AutoConfig.from_pretrained(model, trust_remote_code=False)
+    except Exception as error:  # each class of transformers checks its values in its own way
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
         source = f"the configuration of `{model}` cannot be read"
         if not absolute(model).exists():
             source = f"there is no folder `{model}`, and the hub's configuration of that name cannot be read"
@@ -59,4 +70,3 @@ def shape_in(model: str) -> ModelShape:
             "`hf download NAME config.json --local-dir FOLDER` fetches it where the hub can be reached; then set "
             "`model.path` to the folder"
         ) from error
-    return ModelShape.of(config)

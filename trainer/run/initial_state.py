@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...agents.engine.limits import refuse_unservable
 from ...agents.tiny_model import new_model
-from ...agents.weights.adapter_folder import base_model, is_adapter
+from ...agents.weights.adapter_folder import is_adapter
 from ...errors import TurnwiseError
 from ...store import queries
 from ...store.database import Database
@@ -15,7 +14,7 @@ from ..config.schema import RunConfig
 from ..learner import checkpoint
 from ..learner.model.adapter_base import verify_base
 from ..learner.model.merge import merge_adapter
-from ..learner.model.supported import refuse_unsupported
+from ..preflight.model import refuse_untrainable_model
 from ..warmup.vocabulary import closed_vocabulary
 from .identity import RunIdentity
 
@@ -75,11 +74,7 @@ def initial_state(config: RunConfig, identity: RunIdentity, database: Database, 
     else:
         model = config.model.folder() or _make_model(config, folder / "model")
     verify_base(model)
-    found = refuse_unsupported(base_model(model))
-    if not config.is_offline:
-        refuse_unservable(found, config.engine, config.max_context)
-    if (reference := config.model.reference_folder()) is not None:
-        refuse_unsupported(reference, "model.reference")
+    refuse_untrainable_model(config, model)
     if is_fork:
         model = _own_model(model, folder / "model")
     _copy_tokenizer(model, folder / "tokenizer")

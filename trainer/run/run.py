@@ -99,8 +99,13 @@ def train(
     with database.read() as conn:
         identity = resolve_run(config, partial(_find_run, conn), fork)
     # Refused here, because Ray and the imports below take seconds.
-    if not identity.resumes and identity.parent is None and config.model.folder() is None:
-        closed_vocabulary(config.environments)
+    if not identity.resumes and identity.parent is None:
+        if (model := config.model.folder()) is None:
+            closed_vocabulary(config.environments)
+        else:
+            from ..preflight.model import refuse_untrainable_model
+
+            refuse_untrainable_model(config, model)
     if config.is_offline:
         for reason in asyncio.run(refuse_forgeable(config, database, offline_source(config, database))):
             report(Note(f"not checked whether an agent can forge the rewards: {reason}"))

@@ -1,10 +1,18 @@
-"""Load a Hugging Face causal language model for packed sequences."""
+"""Load a Hugging Face causal language model for packed sequences, with every one of its tensors or not at all.
 
+`transformers` draws the tensors that a file lacks at random, and continues.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, GenerationConfig
 from transformers.utils import logging
 
 from ....agents.weights.adapter_folder import base_model, is_adapter
@@ -15,23 +23,137 @@ from .adapter import Adapter
 
 logging.disable_progress_bar()
 
+FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
+"""Types of numbers in safetensors that hold weights."""
+NAMED = 3
+"""Tensors or files that an error names."""
+
 
 def load_model(folder: str | Path, device: str) -> Any:
     """Return the model of a Hugging Face folder in float32, for packed sequences, in evaluation mode.
 
     Raises:
-        TurnwiseError: the folder has no weights in safetensors; no other format is read, because nothing is unpickled.
+        TurnwiseError: the folder has no whole set of the model's tensors in safetensors; no other format is read,
+            because nothing is unpickled.
     """
-    if not any(Path(folder).glob("*.safetensors")):
-        raise TurnwiseError(f"`{folder}` has no weights in safetensors: convert them, or use another model")
-    model: Any = AutoModelForCausalLM.from_pretrained(
-        folder,
-        dtype=torch.float32,
-        attn_implementation=attention.NAME,
-        local_files_only=True,
-        use_safetensors=True,
-    )
+    model = _load(Path(folder), attn_implementation=attention.NAME)
+    ends = {name: getattr(model.generation_config, f"{name}_token_id") for name in ("bos", "eos", "pad")}
+    # Published settings of sampling may be invalid, and then `save_pretrained` refuses to write them. The learner does
+    # not sample; whoever writes a folder copies the published file.
+    model.generation_config = GenerationConfig(**{f"{name}_token_id": value for name, value in ends.items()})
     return model.to(device).eval()
+
+
+def refuse_incomplete(folder: Path) -> None:
+    """Refuse a model of which tensors are missing, left over, or of another shape. Reads the headers of its files only.
+
+    Raises:
+        TurnwiseError: as ``load_model``.
+    """
+    _load(folder, device_map="meta")
+
+
+def _load(folder: Path, **options: Any) -> Any:
+    """Load a model with `transformers`, in float32."""
+    names = refuse_damaged(weight_files(folder))
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity(logging.CRITICAL)  # its report would be a table of many lines
+    try:
+        model, loading = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=torch.float32,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+            **options,
+        )
+    except (RuntimeError, ValueError, KeyError, TypeError, AttributeError, AssertionError, OSError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        if gaps := _gaps(names):
+            reason = f"it lacks {_listed(gaps)}"
+        raise TurnwiseError(f"`{folder}`: the model cannot be loaded: {reason}") from error
+    finally:
+        logging.set_verbosity(verbosity)
+    shapes = [
+        f"{name} ({tuple(found)} instead of {tuple(needed)})" for name, found, needed in loading["mismatched_keys"]
+    ]
+    problems = {
+        "lacks": loading["missing_keys"],
+        "has tensors of another shape:": shapes,
+        "has tensors that the model does not use:": loading["unexpected_keys"],
+    }
+    if wrong := [f"{what} {_listed(names)}" for what, names in problems.items() if names]:
+        raise TurnwiseError(
+            f"`{folder}` does not hold the model of its config.json: it {', and '.join(wrong)}. Get the files "
+            "again, or correct `config.json`"
+        )
+    return model
+
+
+def refuse_damaged(files: Iterable[Path]) -> set[str]:
+    """Return the names of the tensors in files of safetensors. Reads their headers only.
+
+    Raises:
+        TurnwiseError: a file is missing or damaged, or holds numbers that are no weights.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    found: set[str] = set()
+    for file in files:
+        try:
+            with safe_open(file, "pt") as opened:
+                types = {name: opened.get_slice(name).get_dtype() for name in opened.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError) as error:
+            raise TurnwiseError(f"`{file}` is damaged or incomplete ({error}): get it again") from error
+        if odd := {name: kind for name, kind in types.items() if kind not in FLOATS and name.endswith(".weight")}:
+            name, kind = min(odd.items())
+            raise TurnwiseError(f"`{file}` holds `{name}` as {kind}, quantized: use the same model in bfloat16")
+        found |= types.keys()
+    return found
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Return the files of a model's weights: one, or the shards that its index names.
+
+    Raises:
+        TurnwiseError: there are none, the index cannot be read, or a shard that it names is missing.
+    """
+    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if single.is_file():
+        return [single]
+    if not index.is_file():
+        others = any(folder.glob("*.safetensors"))
+        missing = "no `model.safetensors`, and no index of its shards" if others else "no weights in safetensors"
+        raise TurnwiseError(f"`{folder}` has {missing}: get its files again, or convert them")
+    try:
+        shards = sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values()))
+        files = [folder / name for name in shards]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise TurnwiseError(f"`{index}` is no index of shards ({error}): get it again") from error
+    if lost := [file.name for file in files if not file.is_file()]:
+        raise TurnwiseError(f"`{folder}` lacks {_listed(lost)}, which its index names: get the files again")
+    return files
+
+
+def _gaps(names: Iterable[str]) -> list[str]:
+    """Return the names that a full grid of layers and experts would have, and ``names`` lacks."""
+    grids: defaultdict[str, set[tuple[str, ...]]] = defaultdict(set)
+    for name in names:
+        grids[re.sub(r"\.\d+\.", ".{}.", name)].add(tuple(re.findall(r"(?<=\.)\d+(?=\.)", name)))
+    return sorted(
+        pattern.format(*place)
+        for pattern, places in grids.items()
+        for place in set(product(*(set(axis) for axis in zip(*places, strict=True)))) - places
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Return up to ``NAMED`` names, and how many there are."""
+    found = sorted(names)
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return ", ".join(f"`{name}`" for name in found[:NAMED]) + more
 
 
 def load_policy(

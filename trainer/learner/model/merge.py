@@ -26,5 +26,4 @@ def merge_adapter(adapter: Path, folder: Path) -> None:
     model = load_model(base_model(adapter), "cpu")
     PeftModel.from_pretrained(model, str(adapter)).merge_and_unload().save_pretrained(folder)
     for file in tokenizer_files(adapter) or tokenizer_files(base_model(adapter)):
-        if not (folder / file.name).exists():
-            shutil.copy2(file, folder / file.name)
+        shutil.copy2(file, folder / file.name)

@@ -31,12 +31,22 @@ def refuse_unsupported(model: Path, key: str = "model.path") -> Any:
         ModelNotSupported: its weights are quantized, or it reads more than text.
         TurnwiseError: transformers cannot read the configuration of the model.
     """
-    try:
-        config = AutoConfig.from_pretrained(model, local_files_only=True)
-    except (OSError, ValueError, KeyError) as error:
-        raise TurnwiseError(f"`{key}`: transformers cannot read {model}/config.json: {error}") from error
+    config = read_config(model, key)
     refuse_unsupported_config(config, str(model), key)
     return config
+
+
+def read_config(model: Path, key: str) -> Any:
+    """Return the configuration of a model.
+
+    Raises:
+        TurnwiseError: transformers cannot read it.
+    """
+    try:
+        return AutoConfig.from_pretrained(model, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # each class of transformers checks its values in its own way
+        reason = str(error).strip().partition("\n")[0]
+        raise TurnwiseError(f"`{key}`: transformers cannot read {model}/config.json: {reason}") from error
 
 
 def refuse_unsupported_config(config: Any, model: str, key: str) -> None:

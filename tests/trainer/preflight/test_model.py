@@ -1,0 +1,306 @@
+"""A model folder is refused before anything starts, in one line that names the file or key to change."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModelForCausalLM
+from turnwise.errors import TurnwiseError
+from turnwise.tests.trainer.learner.model.parity import tokenizers as styles
+from turnwise.tests.trainer.learner.model.parity.tokenizers import new_tokenizer
+from turnwise.trainer.config.schema import RunConfig
+from turnwise.trainer.learner import checkpoint
+from turnwise.trainer.learner.backends.state_files import save_state
+from turnwise.trainer.learner.model.loading import load_model
+from turnwise.trainer.preflight.model import (
+    positions_of,
+    refuse_untrainable_model,
+    refuse_unusable,
+)
+
+SMALL = {
+    "hidden_size": 64,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "head_dim": 32,
+    "max_position_embeddings": 128,
+}
+
+
+def new_folder(path: Path, family: str = "llama", rows: int = 0, **options: Any) -> Path:
+    """Write a model with random weights and a ChatML tokenizer."""
+    tokenizer = new_tokenizer(styles.CHATML, 128)
+    sizes = {**SMALL, "tie_word_embeddings": False, "vocab_size": rows or len(tokenizer), **options}
+    ids = {"bos_token_id": None, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
+    AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **sizes, **ids)).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return new_folder(tmp_path_factory.mktemp("model") / "whole")
+
+
+@pytest.fixture
+def model(original: Path, tmp_path: Path) -> Path:
+    shutil.copytree(original, tmp_path / "model")
+    return tmp_path / "model"
+
+
+def refusal(model: Path, max_context: int = 64, *, trains: bool = True) -> str:
+    with pytest.raises(TurnwiseError) as refused:
+        refuse_unusable(model, "model.path", max_context, trains=trains)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def edit(model: Path, name: str, **values: Any) -> None:
+    content = json.loads((model / name).read_text()) if (model / name).exists() else {}
+    (model / name).write_text(json.dumps({**content, **values}))
+
+
+def edit_tensors(model: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    tensors = load_file(model / "model.safetensors")
+    change(tensors)
+    save_file(tensors, model / "model.safetensors", metadata={"format": "pt"})
+
+
+def shard(model: Path) -> dict[str, str]:
+    """Write the weights as two shards and their index; return the file of each tensor."""
+    tensors = load_file(model / "model.safetensors")
+    (model / "model.safetensors").unlink()
+    places = {name: f"model-{1 + ('layers.1' in name)}.safetensors" for name in tensors}
+    for file in set(places.values()):
+        save_file({name: one for name, one in tensors.items() if places[name] == file}, model / file)
+    (model / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    return places
+
+
+def test_a_whole_model_is_accepted(model: Path) -> None:
+    chat, config = refuse_unusable(model, "model.path", 128, trains=True)
+    assert (config.model_type, chat.encoder.token(chat.stop_tokens[0])) == ("llama", "<|im_end|>")
+    shard(model)
+    refuse_unusable(model, "model.path", 128, trains=True)
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3", "gemma2"])
+def test_tied_embeddings_need_no_output_matrix(tmp_path: Path, family: str) -> None:
+    refuse_unusable(new_folder(tmp_path / "model", family, tie_word_embeddings=True), "model.path", 128, trains=True)
+
+
+@pytest.mark.parametrize("name", ["lm_head.weight", "model.layers.1.self_attn.q_proj.weight", "model.norm.weight"])
+def test_missing_tensors_are_named(model: Path, name: str) -> None:
+    edit_tensors(model, lambda tensors: tensors.pop(name))
+    assert f"it lacks `{name}`" in refusal(model)
+    with pytest.raises(TurnwiseError, match="it lacks"):
+        load_model(model, "cpu")
+
+
+def test_tensors_left_over_or_of_another_shape_are_named(model: Path) -> None:
+    edit(model, "config.json", num_hidden_layers=1, layer_types=None)
+    assert "tensors that the model does not use: `model.layers.1." in refusal(model)
+    edit(model, "config.json", num_hidden_layers=2, intermediate_size=48)
+    assert "tensors of another shape: `model.layers.0.mlp.down_proj.weight ((64, 64) instead of (64, 48))`" in refusal(
+        model
+    )
+
+
+def test_a_missing_expert_is_named(tmp_path: Path) -> None:
+    experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+    model = new_folder(tmp_path / "model", "qwen3_moe", **experts)
+    refuse_unusable(model, "model.path", 64, trains=True)
+    edit_tensors(model, lambda tensors: tensors.pop("model.layers.1.mlp.experts.2.up_proj.weight"))
+    assert "it lacks `model.layers.1.mlp.experts.2.up_proj.weight`" in refusal(model)
+
+
+def test_damaged_and_missing_files_of_weights_are_named(model: Path) -> None:
+    whole = (model / "model.safetensors").read_bytes()
+    for damaged in (b"", whole[:4], whole[:2000], whole[:-1], whole + b"0", b"\xff" * 100, b"version https://git-lfs"):
+        (model / "model.safetensors").write_bytes(damaged)
+        assert "model.safetensors` is damaged or incomplete" in refusal(model)
+    (model / "model.safetensors").write_bytes(whole)
+    places = shard(model)
+    (model / "model-2.safetensors").rename(model / "other.safetensors")
+    assert "lacks `model-2.safetensors`, which its index names" in refusal(model)
+    index = model / "model.safetensors.index.json"
+    for broken in ("{", "[]", "{}", '{"weight_map": 1}', '{"weight_map": {"a": 1}}', "\xff"):
+        index.write_bytes(broken.encode("latin-1"))
+        assert "is no index of shards" in refusal(model)
+    index.unlink()
+    assert "no `model.safetensors`, and no index of its shards" in refusal(model)
+    for file in ("model-1.safetensors", "other.safetensors"):
+        (model / file).unlink()
+    (model / "pytorch_model.bin").write_bytes(b"")
+    assert "no weights in safetensors" in refusal(model)
+    assert places
+
+
+def test_quantized_tensors_are_named(model: Path) -> None:
+    name = "model.layers.0.mlp.up_proj.weight"
+    edit_tensors(model, lambda tensors: tensors.update({name: tensors[name].to(torch.int8)}))
+    assert f"holds `{name}` as I8, quantized" in refusal(model)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json", "special_tokens_map.json"],
+)
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe{}", "\ufeff{}".encode(), b"[" * 100_000])
+def test_a_file_that_is_no_json_object_is_named(model: Path, name: str, content: bytes) -> None:
+    (model / name).write_bytes(content)
+    assert f"model/{name}` " in refusal(model)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"model_type": "nonsense"},
+        {"model_type": None},
+        {"model_type": "nonsense", "auto_map": {"AutoConfig": "code.Config"}},
+        {"hidden_size": "large"},
+        {"hidden_size": None},
+        {"hidden_size": -1},
+        {"num_attention_heads": 0},
+        {"num_hidden_layers": "2"},
+        {"vocab_size": 0},
+        {"dtype": "banana", "torch_dtype": "banana"},
+        {"dtype": "float8_e4m3fn"},
+        {"rope_parameters": {"rope_type": "spiral", "rope_theta": 1e4}},
+        {"rope_parameters": 3},
+        {"hidden_act": "unknown"},
+        {"quantization_config": {"quant_method": "gptq", "bits": 4}},
+        {"quantization_config": 4},
+        {"architectures": 3},
+    ],
+)
+def test_odd_values_in_the_configuration_end_in_one_line_or_do_nothing(model: Path, values: dict[str, Any]) -> None:
+    edit(model, "config.json", **values)
+    try:
+        refuse_unusable(model, "model.path", 64, trains=True)
+    except TurnwiseError as error:
+        refused = str(error)
+    else:
+        refused = ""
+        load_model(model, "cpu")
+    assert "\n" not in refused
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"model": {"type": "BPE"}},
+        {"model": {"type": "Unheard", "vocab": {}}},
+        {"version": "1.0", "added_tokens": [{"id": 1}], "model": {"type": "BPE", "vocab": {}, "merges": []}},
+        {},
+    ],
+)
+def test_a_tokenizer_that_cannot_be_read_is_named(model: Path, content: dict[str, Any]) -> None:
+    (model / "tokenizer.json").write_text(json.dumps(content))
+    assert "its tokenizer cannot be read" in refusal(model) or "chat template" in refusal(model)
+
+
+def test_a_folder_without_a_tokenizer_is_refused(model: Path) -> None:
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        (model / name).unlink()
+    assert "its tokenizer cannot be read" in refusal(model)
+
+
+def test_token_ids_beyond_the_embeddings_are_named(tmp_path: Path) -> None:
+    rows = len(new_tokenizer(styles.CHATML, 128))
+    assert "its vocabulary holds" in refusal(new_folder(tmp_path / "short", rows=rows - 1))
+    model = new_folder(tmp_path / "model")
+    tokenizer = new_tokenizer(styles.CHATML, 128)
+    tokenizer.add_tokens(["<|harmless|>"], special_tokens=True)
+    tokenizer.save_pretrained(model)
+    refuse_unusable(model, "model.path", 64, trains=True)
+    template = tokenizer.chat_template
+    tokenizer.chat_template = "<|harmless|>" + template
+    tokenizer.save_pretrained(model)
+    assert f"its chat template holds '<|harmless|>' ({rows}), and the model has embeddings for {rows}" in refusal(model)
+    tokenizer.chat_template, tokenizer.eos_token = template, "<|harmless|>"
+    tokenizer.save_pretrained(model)
+    assert f"its list of stop tokens holds '<|harmless|>' ({rows})" in refusal(model)
+
+
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json"])
+@pytest.mark.parametrize("key", ["bos_token_id", "eos_token_id", "pad_token_id"])
+@pytest.mark.parametrize("value", [100_000, [2, 100_000], -7, "2", 1.5, [None]])
+def test_special_ids_that_are_no_rows_are_refused(model: Path, name: str, key: str, value: Any) -> None:
+    edit(model, name, **{key: value})
+    refused = refusal(model)
+    assert f"`{model / name}`: `{key}` is " in refused or "transformers cannot read" in refused
+
+
+def test_fewer_positions_than_the_context_are_refused(model: Path) -> None:
+    assert "`horizon.max_context` is 512, and " in refusal(model, 512)
+    assert "set `horizon.max_context` to at most 128" in refusal(model, 129, trains=False)
+
+
+@pytest.mark.parametrize(
+    ("rope", "positions"),
+    [
+        ({"rope_type": "default"}, 128),
+        ({"rope_type": "linear", "factor": 4.0}, 512),
+        ({"rope_type": "dynamic", "factor": 2.0}, 256),
+        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}, 128),
+        (
+            {
+                "rope_type": "llama3",
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 16,
+            },
+            128,
+        ),
+    ],
+)
+def test_positions_count_as_vllm_counts_them(rope: dict[str, Any], positions: int) -> None:
+    config = AutoConfig.for_model("llama", **SMALL, rope_parameters={"rope_theta": 1e4, **rope})
+    assert positions_of(config) == positions
+
+
+def test_published_settings_of_sampling_reach_the_checkpoint(model: Path, tmp_path: Path) -> None:
+    edit(model, "generation_config.json", do_sample=False, temperature=0.7, top_p=0.9, num_beams=1, early_stopping=True)
+    published = (model / "generation_config.json").read_text()
+    refuse_unusable(model, "model.path", 64, trains=True)
+    learner = load_model(model, "cpu")
+    optimizer = torch.optim.AdamW(learner.parameters())
+    saved = checkpoint.save(
+        tmp_path / "out", 1, lambda folder: save_state(folder, learner, optimizer), model, {}, run_uid="u"
+    )
+    assert (saved / "generation_config.json").read_text() == published
+
+
+def run(model: Path, **values: Any) -> RunConfig:
+    horizon = {"max_context": 64, "max_tokens_per_turn": 16}
+    return RunConfig.model_validate(
+        {
+            "name": "a",
+            "environments": [{"id": "turnwise/TextSite-v0"}],
+            "horizon": horizon,
+            "model": {"path": str(model), **values},
+        }
+    )
+
+
+def test_a_reference_policy_must_score_the_tokens_of_the_policy(model: Path, tmp_path: Path) -> None:
+    refuse_untrainable_model(run(model, reference=str(model)), model)
+    smaller = new_folder(tmp_path / "smaller", rows=100)
+    with pytest.raises(TurnwiseError, match=r"`model\.reference`: .* has 100 token ids, and the policy has 384"):
+        refuse_untrainable_model(run(model, reference=str(smaller)), model)
+    other = shutil.copytree(model, tmp_path / "other")
+    new_tokenizer(styles.LLAMA, 128).save_pretrained(other)
+    with pytest.raises(TurnwiseError, match=r"`model\.reference`: .* has another vocabulary than the policy"):
+        refuse_untrainable_model(run(model, reference=str(other)), model)
+    edit_tensors(other, lambda tensors: tensors.pop("lm_head.weight"))
+    with pytest.raises(TurnwiseError, match=r"other` does not hold the model of its config\.json: it lacks"):
+        refuse_untrainable_model(run(model, reference=str(other)), model)

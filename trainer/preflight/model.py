@@ -1,0 +1,169 @@
+"""All checks of a model folder, in the order in which a person corrects them: files, family, sizes, weights, chat."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ...agents.engine.limits import refuse_unservable
+from ...agents.errors import UnusableChat
+from ...agents.tokens.conversation import Chat
+from ...agents.tokens.encoding import Encoder, load_tokenizer
+from ...agents.weights.adapter_folder import ADAPTER_CONFIG, ADAPTER_WEIGHTS, base_model, is_adapter
+from ...errors import TurnwiseError
+from ...process.start import absolute
+from ..config.schema import RunConfig
+from ..learner.model.loading import refuse_damaged, refuse_incomplete
+from ..learner.model.supported import read_config, refuse_unsupported, refuse_unsupported_config
+from ..planning.model_source import config_of
+from .token_ids import refuse_foreign_ids, refuse_foreign_special_ids
+
+SETTINGS = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer_config.json",
+    "tokenizer.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    ADAPTER_CONFIG,
+)
+"""Files of a model folder that hold one JSON object each, if they are there."""
+
+
+def refuse_untrainable_model(config: RunConfig, model: Path) -> None:
+    """Refuse a model that the run cannot train, and a reference policy that cannot score its tokens.
+
+    Args:
+        model: the folder of a model or of an adapter.
+
+    Raises:
+        TurnwiseError: the message names the file or key to change.
+    """
+    chat, own = refuse_unusable(model, "model.path", config.max_context, trains=True)
+    if not config.is_offline:
+        refuse_unservable(own, config.engine, config.max_context)
+    if (reference := config.model.reference_folder()) is None:
+        return
+    refuse_broken_settings(reference)
+    other = refuse_unsupported(reference, "model.reference")
+    if other.vocab_size < own.vocab_size:
+        raise TurnwiseError(
+            f"`model.reference`: {reference} has {other.vocab_size} token ids, and the policy has {own.vocab_size}: it "
+            "must be a model with the same tokenizer"
+        )
+    refuse_incomplete(reference)
+    words = Encoder(load_tokenizer(reference)).vocabulary if (reference / "tokenizer.json").is_file() else None
+    if words is not None and words != chat.encoder.vocabulary:
+        raise TurnwiseError(
+            f"`model.reference`: {reference} has another vocabulary than the policy: it must have the same tokenizer"
+        )
+
+
+def refuse_unplannable(config: RunConfig, model: str) -> None:
+    """Refuse a model that a run would refuse, by the files that are there: ``config.json``, and what is beside it.
+
+    Args:
+        model: a folder or a hub id, of which ``config.json`` alone is read.
+
+    Raises:
+        TurnwiseError: the message names the file or key to change.
+    """
+    folder = absolute(model)
+    if folder.is_dir():
+        refuse_broken_settings(folder)
+    found = config_of(model)
+    refuse_unsupported_config(found, model, "model.path")
+    refuse_short_positions(found, model, "model.path", config.max_context)
+    if not config.is_offline:
+        refuse_unservable(found, config.engine, config.max_context)
+    if folder.is_dir():
+        refuse_foreign_special_ids(folder, found)
+    if any(folder.glob("*.safetensors*")):
+        refuse_incomplete(folder)
+    if (folder / "tokenizer.json").is_file():
+        refuse_unusable_chat(folder, found)
+
+
+def refuse_unusable(model: Path, key: str, max_context: int, *, trains: bool = False) -> tuple[Chat, Any]:
+    """Return the chat and the configuration of a model that turnwise can play with, and train if it ``trains``.
+
+    Args:
+        model: the folder of a model or of an adapter.
+        key: the configuration key or option that names it, for the errors.
+        max_context: prompt and completion together, in tokens.
+
+    Raises:
+        TurnwiseError: the message names the file or key to change.
+    """
+    refuse_broken_settings(model)
+    folder = base_model(model)
+    refuse_broken_settings(folder)
+    config = refuse_unsupported(folder, key) if trains else read_config(folder, key)
+    refuse_short_positions(config, str(folder), key, max_context)
+    refuse_foreign_special_ids(folder, config)
+    refuse_incomplete(folder)
+    if is_adapter(model):
+        refuse_damaged([model / ADAPTER_WEIGHTS])
+    return refuse_unusable_chat(folder, config), config
+
+
+def refuse_unusable_chat(folder: Path, config: Any) -> Chat:
+    """Return the chat of a model whose token ids all have a row in the embeddings.
+
+    Raises:
+        TurnwiseError: they do not, or the tokenizer or the chat template cannot be used.
+    """
+    try:
+        chat = Chat(folder)
+    except UnusableChat as error:
+        raise UnusableChat(f"{error} (`docs/models.md` lists what a model needs)") from error
+    refuse_foreign_ids(folder, config, chat)
+    return chat
+
+
+def refuse_short_positions(config: Any, model: str, key: str, max_context: int) -> None:
+    """Refuse a model with fewer positions than the longest context of the run.
+
+    Args:
+        config: of the model, as `transformers` reads it.
+
+    Raises:
+        TurnwiseError: as above.
+    """
+    positions = positions_of(config)
+    if positions is not None and max_context > positions:
+        raise TurnwiseError(
+            f"`horizon.max_context` is {max_context}, and {model} has {positions:.0f} positions "
+            f"(`max_position_embeddings` in its config.json): set `horizon.max_context` to at most {positions:.0f}, or "
+            f"`{key}` to a model with a longer context"
+        )
+
+
+def positions_of(config: Any) -> float | None:
+    """Return the longest sequence that vLLM serves of a model, in tokens; None if its configuration has no limit."""
+    positions = getattr(config, "max_position_embeddings", None)
+    if not isinstance(positions, int):
+        return None
+    rope = getattr(config, "rope_parameters", None) or {}
+    kinds = [rope] if "rope_type" in rope else [one for one in rope.values() if isinstance(one, dict)]
+    # The other stretched kinds state their positions after stretching.
+    factors = [one.get("factor") or 1.0 for one in kinds if one.get("rope_type") in ("linear", "dynamic")]
+    scaled = positions * max(factors, default=1.0)
+    return positions if "gemma3" in config.model_type else scaled
+
+
+def refuse_broken_settings(folder: Path) -> None:
+    """Refuse a folder with a file of settings that is no JSON object.
+
+    Raises:
+        TurnwiseError: the message names the file.
+    """
+    for name in SETTINGS:
+        file = folder / name
+        if not file.exists():
+            continue
+        try:
+            content = json.loads(file.read_text("utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise TurnwiseError(f"`{file}` is not JSON ({error}): get it again") from error
+        if not isinstance(content, dict):
+            raise TurnwiseError(f"`{file}` holds no JSON object, but a {type(content).__name__}: get it again")
