@@ -136,7 +136,6 @@ def import_trajectories(
         raise CannotExchange(f"`--run {run}`: a run's name has at most 80 letters, digits, `.`, `_` and `-`")
     if options and env is None:
         raise CannotExchange("`--option` belongs to an environment: add `--env ID`")
-    paths = [absolute(path) for path in paths]
     files = [file for path in paths for file in _files(path)]
     digest = _digest(files)
     config = {"files": digest, "env": env, "options": options, "seed": seed, "split": split}
@@ -150,11 +149,11 @@ def import_trajectories(
         done = import_episodes(
             database,
             name,
-            _episodes(paths, env, options, seed, split),
+            _episodes([absolute(path) for path in paths], env, options, seed, split),
             config=config,
             code_version=__version__,
             task_id=make_id,
-            encode=_encoder(absolute(tokenizer)) if tokenizer else None,
+            encode=_encoder(tokenizer) if tokenizer else None,
         )
     finally:
         database.close()
