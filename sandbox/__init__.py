@@ -3,13 +3,13 @@
 ``lease(SandboxSpec(...), timeout_s=...)`` returns a clean sandbox, to run commands in and to exchange files with. The
 borrower does not depend on the backend (Docker or bubblewrap) or on the provider (this process or a Ray cluster).
 
-Invariants: the behavior of a command is in its ``ExecResult``; every raised error except ``FileError`` and
-``StreamError`` is a failure of the infrastructure; each sandbox ends when its owner dies.
+Invariants: the behavior of a command is in its ``ExecResult``; every raised error except ``FileError``,
+``StreamError`` and ``SandboxBroken`` is a failure of the infrastructure; each sandbox ends when its owner dies.
 
 To add a backend, see ``backends``.
 """
 
-from .errors import FileError, NodeLost, SandboxError, SandboxLost, StreamError
+from .errors import FileError, NodeLost, SandboxBroken, SandboxError, SandboxLost, StreamError
 from .lease import SandboxLease
 from .provider import lease, set_provider
 from .sandbox import ExecResult
@@ -22,6 +22,7 @@ __all__ = [
     "FileError",
     "Kind",
     "NodeLost",
+    "SandboxBroken",
     "SandboxError",
     "SandboxLease",
     "SandboxLost",

@@ -1,8 +1,8 @@
 """Errors of sandboxes, each with a clear fault: the infrastructure or the command.
 
 The behavior of a *command* (a nonzero exit, a timeout, too much output, an out-of-memory kill) is never an error but an
-``ExecResult``. ``FileError`` and ``StreamError`` are outcomes of the agent's actions too. Every other error is a
-failure of the infrastructure. Errors have one text as their argument, so that they survive pickling by Ray.
+``ExecResult``. ``FileError``, ``StreamError`` and ``SandboxBroken`` are outcomes of the agent's actions too. Any other
+error is a failure of the infrastructure. Errors have one text as their argument, so that they survive pickling by Ray.
 
 ``classify`` is the only function that maps exceptions of engines, sockets and Ray to these classes.
 """
@@ -41,7 +41,14 @@ class LeaseTimeout(SandboxError):
 
 
 class SandboxLost(SandboxError):
-    """The sandbox ended or stopped answering. It cannot be used again and is being removed."""
+    """Something outside the sandbox ended it, or it stopped answering. It cannot be used again and is being removed."""
+
+
+class SandboxBroken(SandboxError):
+    """The commands of the sandbox broke it: they exhausted its memory, or damaged its guest agent.
+
+    It cannot be used again. The commands are the agent's, so this error is an outcome of its actions.
+    """
 
 
 class SandboxBusy(SandboxError):

@@ -2,7 +2,7 @@
 
 A backend starts the sandbox and passes the connection to its guest agent. Closing the connection ends the sandbox from
 inside. All timeouts are in seconds from the call. The behavior of a *command* is in its ``ExecResult``; a failure of
-the infrastructure is raised. After ``SandboxLost``, the sandbox cannot be used again.
+the infrastructure is raised. After ``SandboxLost`` or ``SandboxBroken``, the sandbox cannot be used again.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, TypeVar
 
-from .errors import FileError, SandboxLost, StreamError
+from .errors import FileError, SandboxBroken, SandboxError, SandboxLost, StreamError
 from .spec import SandboxSpec
 from .transport.answers import ResultHeader, contents, digest, refusal
 from .transport.connection import Connection
@@ -111,8 +111,9 @@ class Sandbox:
         other.
 
         Raises:
-            SandboxLost: the sandbox ended, did not answer within ``GUEST_GRACE_S`` after the timeout, or has no such
-                user; or the guest agent failed.
+            SandboxBroken: the commands of the sandbox broke it; every other method raises it too.
+            SandboxLost: something outside the sandbox ended it, it did not answer within ``GUEST_GRACE_S`` after the
+                timeout, or it has no such user; or the guest agent failed.
         """
         limit = (output_kib or self.spec.output_kib) << 10
         header = {
@@ -262,13 +263,14 @@ class Sandbox:
         """End every stream and every process of the sandbox users, and empty every place that they can write to.
 
         Raises:
-            SandboxLost: as in ``exec``, or a place could not be emptied.
+            SandboxLost: as in ``exec``.
+            SandboxBroken: as in ``exec``, or the commands left something that cannot be removed.
         """
         self.connection.end_streams("the sandbox was reset")
         failed = await self._call({"op": "reset", "timeout_s": timeout_s}, b"", lambda answer, data: refusal(answer))
         if failed is not None:
             self.connection.close("its reset failed")
-            raise SandboxLost(f"the reset of sandbox {self._name} failed: {failed}")
+            raise SandboxBroken(f"the reset of sandbox {self._name} failed: {failed}")
 
     def _check_done(self, operation: str, answer: Mapping[str, Any]) -> None:
         """Raise FileError if the guest agent refused to read or write files, and ValueError."""
@@ -285,14 +287,15 @@ class Sandbox:
         """
         timeout_s = header["timeout_s"] + GUEST_GRACE_S
         answer, data = await self.connection.call(header, payload, timeout_s=timeout_s, max_bytes=max_bytes)
+        kind: type[SandboxError] = SandboxLost
         try:
             if "failure" not in answer:
                 return parse(answer, data)
             reason = f"its guest agent failed: {answer['failure']}"
         except MALFORMED as error:
-            reason = f"its guest agent sent a malformed answer: {type(error).__name__}"
+            kind, reason = SandboxBroken, f"its guest agent sent a malformed answer: {type(error).__name__}"
         self.connection.close(reason)
-        raise SandboxLost(f"sandbox {self._name}: {header['op']}: {reason}")
+        raise kind(f"sandbox {self._name}: {header['op']}: {reason}")
 
     async def close(self) -> None:
         """End the sandbox. Raises nothing; further calls do nothing."""

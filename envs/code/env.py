@@ -5,7 +5,8 @@ each turn also earns the change in the share of passing checks; the sum over the
 first. ``info["extras"]["tamper"]`` lists tampering; it costs ``tamper_cost``, by default 0, because tampering does not
 reach the grader. ``info["extras"]["left_out"]`` lists what the graded files lack, such as named pipes and caches.
 
-If the agent breaks its sandbox, the episode ends and the files last read are graded. An agent that slows a step or its
+If the agent breaks its sandbox, the episode ends and the files last read are graded. If something outside ends it,
+``SandboxLost`` is raised at every stage. An agent that slows a step or its
 grading down gets an outcome before the step times out (``deadlines``). A sandbox that cannot be leased, or fails in
 grading, raises ``SandboxError``.
 
@@ -18,7 +19,7 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any
 
-from ...sandbox import FileError, SandboxLease, SandboxLost, Tree
+from ...sandbox import FileError, SandboxBroken, SandboxError, SandboxLease, Tree
 from ..base import Info, Obs, TurnEnv
 from ..spaces import FreeText
 from .deadlines import ACTION_SHARE, end_of_step, latest_grading, left
@@ -152,10 +153,15 @@ class CodeEnv(TurnEnv):
                 seconds = min(task.command_seconds, ACTION_SHARE * left(until))
                 done = act(self._box, asked, seconds, self._max_chars)
                 self._read(self._box, until)
-        except (SandboxLost, FileError) as error:
+        except (SandboxBroken, FileError) as error:
             files = self._files if monotonic() < latest else None
             lost = Submission(files, (f"the sandbox broke: {error}"[:200],))
             return self._end(lost, "the sandbox broke", until)
+        except SandboxError:
+            # Something outside the sandbox ended it: the episode fails, and is not graded.
+            self._over = True
+            self.close()
+            raise
         # Outside of the `try`: the agent does not cause the failures of a grading.
         if submitted is not None:
             return self._end(submitted, "submitted", until)

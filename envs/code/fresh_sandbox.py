@@ -4,7 +4,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, TypeVar
 
-from ...sandbox import NodeLost, SandboxLease, SandboxLost, SandboxSpec, Tree, lease
+from ...sandbox import NodeLost, SandboxBroken, SandboxError, SandboxLease, SandboxLost, SandboxSpec, Tree, lease
 from ...sandbox.errors import LeaseTimeout
 from .deadlines import GRADING_SHARE, left
 
@@ -43,36 +43,36 @@ def in_fresh_sandbox(
     A sandbox that held hidden tests or inputs is leased again for the same ``purpose`` only. So the agent of another
     episode cannot find out what remains of them, such as a counter of the kernel.
 
-    A sandbox that is lost during grading, or whose node is lost, is replaced once. Return None if two sandboxes are
-    lost, or the second one does not come in time: the submitted code then breaks its sandbox.
+    A sandbox that ends during grading is replaced once. Return None if the submitted code breaks both of them, or
+    breaks the first one and the second does not come in time.
 
     Args:
         until: when the grading must end, on the monotonic clock; a share of the time is for the lease.
 
     Raises:
-        SandboxError: no sandbox can be leased, or a node was lost and its replacement too.
+        SandboxError: no sandbox can be leased, or something outside ended one of the two.
     """
     spec = spec.model_copy(update={"purpose": purpose})
     judged_until = None
     grading_s = GRADING_SHARE * left(until)
-    first: SandboxLost | NodeLost | None = None
+    first: SandboxError | None = None
     while judged_until is None or monotonic() < judged_until:
         try:
             box = lease(spec, timeout_s=left(until, left(until) - (0.0 if first else grading_s)))
         except LeaseTimeout:
-            if isinstance(first, SandboxLost):
+            if isinstance(first, SandboxBroken):
                 return None
             raise
         judged_until = judged_until or min(until, monotonic() + grading_s)
         with box:
             try:
                 return judge(box, judged_until)
-            except (SandboxLost, NodeLost) as error:
+            except (SandboxBroken, SandboxLost, NodeLost) as error:
                 if first is not None:
-                    if isinstance(first, SandboxLost) and isinstance(error, SandboxLost):
+                    if isinstance(first, SandboxBroken) and isinstance(error, SandboxBroken):
                         return None
                     raise
                 first = error
-    if isinstance(first, NodeLost):
+    if first is not None and not isinstance(first, SandboxBroken):
         raise first
     return None

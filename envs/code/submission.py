@@ -9,7 +9,7 @@ import secrets
 from dataclasses import dataclass
 from time import monotonic
 
-from ...sandbox import FileError, Kind, SandboxLease, SandboxLost, Tree
+from ...sandbox import FileError, Kind, SandboxLease, Tree
 from ...sandbox.sandbox import WORKSPACE
 from .deadlines import COLLECTION_SHARE, left
 from .grading.forbidden import tampering_outside
@@ -47,7 +47,8 @@ def collect_submission(box: SandboxLease, pristine: Tree, until: float) -> Submi
     An agent that makes this take longer leaves no files. ``pristine`` are the files that it found.
 
     Raises:
-        SandboxError: the sandbox is gone.
+        SandboxBroken: the agent broke the sandbox.
+        SandboxLost, NodeLost: something outside ended it.
     """
     until = monotonic() + COLLECTION_SHARE * left(until)
     tamper = list[str]()
@@ -61,10 +62,6 @@ def collect_submission(box: SandboxLease, pristine: Tree, until: float) -> Submi
         return Submission(files, tuple(tamper), tuple(line for path, line in gone.items() if path not in ours))
     except FileError as error:
         return Submission(None, (*tamper, _why(error) if monotonic() < until else TOO_SLOW))
-    except SandboxLost:
-        if monotonic() < until:
-            raise
-        return Submission(None, (*tamper, TOO_SLOW))
 
 
 def _end_processes(box: SandboxLease, until: float) -> list[str]:

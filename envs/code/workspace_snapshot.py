@@ -6,7 +6,7 @@ snapshot. An archive does not hold processes, so it is only taken while none of 
 leaves and enters a sandbox as bytes; nothing outside a sandbox unpacks it.
 """
 
-from ...sandbox import SandboxError, SandboxLease, SandboxLost, SandboxSpec, Tree
+from ...sandbox import SandboxBroken, SandboxError, SandboxLease, SandboxLost, SandboxSpec, Tree
 from .fresh_sandbox import FILE_TIMEOUT_S, open_sandbox
 from .grading.running import RUNNING
 
@@ -30,11 +30,11 @@ def pack(box: SandboxLease) -> bytes | None:
     """Return an archive of the files of a sandbox, at most ``read_mib`` of its spec.
 
     None if the files alone are not the state of the sandbox (a process of the agent runs), or if they cannot be
-    archived: too large, not readable, or the sandbox is lost. All of these are outcomes of the agent's actions.
+    archived: too large, not readable, or the sandbox has ended, which the next step reports.
     """
     try:
         done = box.exec(["sh", "-c", PACK], timeout_s=FILE_TIMEOUT_S, output_kib=box.spec.read_mib << 10)
-    except SandboxLost:
+    except (SandboxBroken, SandboxLost):
         return None
     return done.stdout if done.exit_code == 0 and not (done.timed_out or done.output_limit_exceeded) else None
 

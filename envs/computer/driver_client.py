@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Any
 
-from ...sandbox import FileError, NodeLost, SandboxError, SandboxLease, SandboxLost, SandboxSpec, lease
+from ...sandbox import FileError, NodeLost, SandboxBroken, SandboxError, SandboxLease, SandboxLost, SandboxSpec, lease
 from ...sandbox.images.reference import PROGRAMS_FOLDER
 from ..spaces import Png
 
@@ -164,7 +164,7 @@ class DriverClient:
             return None
         try:
             return self.sandbox.read(folder, timeout_s=STEP_TIMEOUT_S, user=user)
-        except FileError:
+        except (FileError, SandboxBroken):
             return None
 
     def extras(self) -> dict[str, Any]:
@@ -214,6 +214,9 @@ class DriverClient:
                 timeout_s=request_timeout_s(timeout_s),
                 user=self.program.user,
             )
+        except SandboxBroken as error:
+            self.close()
+            return {"lost": f"the {name} broke its sandbox: {error}", "broken": str(error)}, b""
         except SandboxError:
             self.close()
             raise

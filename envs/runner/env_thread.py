@@ -9,6 +9,8 @@ share one (``shared_thread``).
   calls.
 * Any exception of the environment, ``SystemExit`` included, arrives as ``EnvironmentFailed`` with the last lines of its
   traceback. The thread continues, so a reset may follow.
+* ``SandboxBroken`` of a step is not an exception but the end of the episode without a reward: the agent broke its
+  sandbox. Every other ``SandboxError`` is a failure.
 * Return values are checked in the thread (``runner.step_result``), so large observations do not block the event loop.
 """
 
@@ -19,6 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ...records import Task
+from ...sandbox.errors import SandboxBroken
 from ..base import TurnEnv
 from ..errors import EnvError, EnvironmentFailed, EnvTimeout, wrap_error
 from ..registry import make
@@ -26,7 +29,7 @@ from ..tasks import env_package
 from .call_thread import CallThread
 from .observations import instructions
 from .shared_thread import Overrun, SharedThread, is_slow
-from .step_result import StepResult, from_reset, from_step
+from .step_result import StepResult, broken_sandbox, from_reset, from_step
 
 T = TypeVar("T")
 
@@ -112,7 +115,10 @@ class EnvThread:
 
         def work(env: TurnEnv) -> StepResult:
             began, env.deadline = time.perf_counter(), time.monotonic() + timeout_s
-            answer = env.step(action)
+            try:
+                answer = env.step(action)
+            except SandboxBroken as error:
+                answer = broken_sandbox(error)
             return from_step(env, answer, (time.perf_counter() - began) * 1e3)
 
         return await self.run("step", work, timeout_s)

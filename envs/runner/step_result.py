@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from ...sandbox.errors import SandboxBroken
 from ..base import TurnEnv
 from ..errors import EnvironmentBroken, EnvironmentFailed
 from .observations import observation_hash, parts, png
 
 _NUMBERS = (int, float, np.integer, np.floating, np.bool_)
 _FLAGS = (bool, np.bool_)
+MAX_TAMPER_CHARS = 200
 MAX_INFO_CHARS = 16_384
 """Limit of ``state_key``, of the names in ``reward_parts``, and of ``extras`` as JSON."""
 
@@ -155,6 +157,12 @@ def from_step(env: TurnEnv, answer: Any, ms: float = 0.0) -> StepResult:
     observation, reward, terminated, truncated, info = answer
     ended, cut = _flag("terminated", terminated), _flag("truncated", truncated)
     return _result(env, observation, _number("reward", reward), ended, cut, info, ms)
+
+
+def broken_sandbox(error: SandboxBroken) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    """Return what a step returns whose agent broke its sandbox: the episode ends without success or reward."""
+    info = {"success": False, "extras": {"tamper": [f"the sandbox broke: {error}"[:MAX_TAMPER_CHARS]]}}
+    return "the sandbox broke", 0.0, True, False, info
 
 
 def _shape(answer: Any) -> str:

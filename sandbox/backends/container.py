@@ -54,7 +54,6 @@ def host_options(spec: SandboxSpec, folder: Path, first_uid: int, *, limit_termi
         "auto_remove": True,
         "cap_add": list(CAPABILITIES),
         "cap_drop": ["ALL"],
-        "init": True,
         "ipc_mode": "private",
         "log_config": {"type": "none"},
         "mem_limit": spec.memory_mib << 20,

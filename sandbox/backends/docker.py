@@ -54,7 +54,15 @@ EXIT_POLL_INTERVAL_S = 0.5
 """Seconds between two checks whether a starting container has ended."""
 UID_DRAWS_MAX = 8
 """Draws of uids for one sandbox, of which each finds those of another live sandbox with a chance of one in millions."""
+NOT_FOUND = "executable file not found"
+"""Text of the engine's error if an image lacks the program that a container starts with."""
+NO_PYTHON = (
+    "its container ended before the guest agent connected: the image needs `python3` of version 3.9 or newer, for the "
+    "architecture of this machine"
+)
 CLOSE_TIMEOUT_S = 10.0
+EVENTS_TIMEOUT_S = 2.0
+"""Time for which the engine is asked how a container ended; each question takes up to a second."""
 ENDING_MAX_S = 120.0
 """Time for which ``reap`` looks for a container that should end by itself; a failed start may create it this late."""
 
@@ -137,6 +145,8 @@ class DockerBackend:
             async with asyncio.timeout(START_TIMEOUT_S), UnixListener(name, socket) as listener:
                 digest = await self._in_thread(lambda: self._create(name, spec, folder))
                 connection = await self._accept(name, listener)
+                began = time()
+                connection.inquire = lambda: self._in_thread(lambda: self._ended_by_memory(name, began))
         except BaseException as error:
             self._ending[name] = monotonic()
             self._remove_later(name)
@@ -158,10 +168,22 @@ class DockerBackend:
             with contextlib.suppress(TimeoutError):
                 return await listener.accept(EXIT_POLL_INTERVAL_S)
             if not await self._in_thread(lambda: self._is_running(name)):
-                raise StartFailed(
-                    "its container ended before the guest agent connected: the image needs `python3` of version 3.9 or "
-                    "newer, for the architecture of this machine"
-                )
+                raise StartFailed(NO_PYTHON)
+
+    def _ended_by_memory(self, name: str, began: float) -> bool:
+        """Return whether a container ended because its processes exceeded its memory, by the events of the engine.
+
+        The kernel may kill process 1 of the container before it reports anything. An end by a request to the engine has
+        an event ``kill``. If the engine does not answer, nothing is known against the sandbox.
+        """
+        seen = set[str]()
+        with contextlib.suppress(Exception):
+            until = time() + EVENTS_TIMEOUT_S
+            while time() < until and "die" not in seen:
+                filters = {"container": name, "type": "container"}
+                events = self._client().events(since=int(began), until=int(time()) + 1, filters=filters, decode=True)
+                seen |= {str(event["Action"]) for event in events}
+        return {"die", "oom"} <= seen and "kill" not in seen
 
     def _is_running(self, name: str) -> bool:
         """Return whether the engine still has a container and runs it."""
@@ -249,6 +271,8 @@ class DockerBackend:
 
     def _create(self, name: str, spec: SandboxSpec, folder: Path) -> str:
         """Create and start a container with uids that no other live one has; return the digest of its image."""
+        from docker.errors import APIError
+
         client = self._client()
         digest = self._digest(image_reference(spec.image))
         uids = REMAPPED_CONTAINER_UIDS if self._engine_has("userns", "rootless") else CONTAINER_UIDS
@@ -261,7 +285,12 @@ class DockerBackend:
             self._remove(name)
         else:
             raise StartFailed(f"{UID_DRAWS_MAX} times another sandbox had the same uids; end some of the sandboxes")
-        client.start(name)
+        try:
+            client.start(name)
+        except APIError as error:
+            if NOT_FOUND in str(error):
+                raise StartFailed(NO_PYTHON) from error
+            raise
         limit_socket_memory(container, int(client.inspect_container(name)["State"]["Pid"]))
         return digest
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from time import monotonic, sleep
 from typing import Any, cast
 
-from ..errors import LeaseTimeout, NodeLost, NoEngine, SandboxError, SandboxLost, TooLarge, classify
+from ..errors import LeaseTimeout, NodeLost, NoEngine, SandboxBroken, SandboxError, SandboxLost, TooLarge, classify
 from ..lease import SandboxLease
 from ..loop_thread import LoopThread
 from ..spec import SandboxSpec
@@ -24,7 +24,7 @@ NODE_WAIT_MAX_S = 5.0
 """Maximum wait of a request at one node, before all nodes are tried again."""
 RETRY_INTERVAL_S = 0.2
 """Back-off before all nodes are tried again."""
-RETRIED = (NodeLost, LeaseTimeout, SandboxLost)
+RETRIED = (NodeLost, LeaseTimeout, SandboxBroken, SandboxLost)
 """Errors of one node or one sandbox, after which the next node is tried."""
 
 

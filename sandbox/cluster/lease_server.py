@@ -20,7 +20,7 @@ from time import monotonic
 from typing import Any, cast
 
 from ...logs import log_errors
-from ..errors import SandboxError
+from ..errors import SandboxBroken, SandboxError
 from ..guest.frames import encode
 from ..pool.pool import Pool
 from ..sandbox import Sandbox
@@ -105,6 +105,7 @@ class WorkerConnection(FrameProtocol):
         self._near = near
         self._leasing: asyncio.Task[None] | None = None
         self._sandbox: Sandbox | None = None
+        self._ending: asyncio.Task[None] | None = None
         server.workers.add(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -180,7 +181,14 @@ class WorkerConnection(FrameProtocol):
         return cast(GuestConnection, cast(Sandbox, self._sandbox).connection)
 
     def _on_guest_end(self, reason: str) -> None:
-        self._report("sandbox_lost", reason)
+        self._ending = self._ending or asyncio.get_running_loop().create_task(self._report_end(reason))
+
+    async def _report_end(self, reason: str) -> None:
+        connection = self._guest()
+        connection.closed_reason = connection.closed_reason or reason
+        await connection.find_cause()
+        broken = connection.lost_error is SandboxBroken
+        self._report("sandbox_broken" if broken else "sandbox_lost", connection.closed_reason)
         self.close_transport()
 
     def _report(self, key: str, reason: str) -> None:

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 from .. import errors
-from ..errors import NodeLost, SandboxError, SandboxLost
+from ..errors import NodeLost, SandboxBroken, SandboxError, SandboxLost
 from ..guest.frames import encode, take_frames
 from ..sandbox import Sandbox
 from ..spec import SandboxSpec
@@ -26,6 +26,8 @@ NODE_ANSWER_S = 5.0
 RELEASE_TIMEOUT_S = 5.0
 """Time to close the streams of a lease, after which its sandbox is replaced."""
 ANSWER_BYTES = 64 << 10
+REPORTS = {"sandbox_lost": SandboxLost, "sandbox_broken": SandboxBroken, "lease_over": NodeLost}
+"""Error by report of the node that a sandbox, or its lease, ended."""
 NODE_ENDED = "the node actor of the sandbox ended"
 
 
@@ -45,9 +47,11 @@ class LeasedConnection(GuestConnection):
 
     def on_report(self, header: dict[str, Any]) -> bool:
         """End the connection if the node reports the end of the sandbox or of the lease."""
-        for key, error in (("sandbox_lost", SandboxLost), ("lease_over", NodeLost)):
+        for key, error in REPORTS.items():
             if key in header:
-                self.lost_error = error
+                # The guest agent may have reported first why it ended.
+                if not self.closed_reason:
+                    self.lost_error = error
                 self.close(str(header[key]))
                 return True
         return False

@@ -55,6 +55,26 @@ def count_ooms() -> int:
     return 0
 
 
+def count_limit_hits() -> int | None:
+    """Return how often a process asked for more than the sandbox's memory limit so far; None in a version 1 group."""
+    with contextlib.suppress(OSError), open("/sys/fs/cgroup/memory.events") as file:
+        for line in file:
+            if line.startswith("oom "):
+                return int(line.split()[1])
+    return None
+
+
+def memory_share() -> float:
+    """Return the share of its memory limit that a version 1 control group uses now; 0 without one."""
+    with contextlib.suppress(OSError, ZeroDivisionError):
+        values = []
+        for name in ("usage", "limit"):
+            with open(f"/sys/fs/cgroup/memory/memory.{name}_in_bytes") as file:
+                values.append(int(file.read()))
+        return values[0] / values[1]
+    return 0.0
+
+
 def kill_since(tick: int) -> None:
     """Kill every process of the sandbox users that started at or after a clock tick; after a timeout, kill all."""
     until = time.monotonic() + KILL_TIMEOUT_S

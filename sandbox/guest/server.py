@@ -23,6 +23,7 @@ from .sockets import SocketLimit
 from .streams import MAX_STREAMS, Hub, Stream
 from .trees import Listed, read_whole, write_whole
 from .users import USERS
+from .watch import MemoryRecord, watch
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 PR_SET_DUMPABLE = 4
@@ -37,11 +38,19 @@ class Disconnected(Exception):
 class Server:
     """Guest side of the connection."""
 
-    def __init__(self, connection: socket.socket, first_uid: int | None, ttl_s: float, limits: dict[str, int]) -> None:
-        """Run commands under ``limits`` (rlimits by name).
+    def __init__(
+        self,
+        connection: socket.socket,
+        first_uid: int | None,
+        ttl_s: float,
+        limits: dict[str, int],
+        record: MemoryRecord,
+    ) -> None:
+        """Run commands under ``limits`` (rlimits by name), and keep the ``record`` of the memory limit up to date.
 
         ``first_uid`` is uid and gid of user 0; None: the only user is that of the guest agent.
         """
+        self.record = record
         self.first_uid = first_uid
         self.limits = limits
         self.ends_at = time.monotonic() + ttl_s
@@ -65,6 +74,7 @@ class Server:
                 raise
             except Exception as error:  # noqa: BLE001 - returned to the host
                 answer, data = {"failure": f"{type(error).__name__}: {error}"}, b""
+            self.record.update()
             self.send(answer, data)
 
     def do_ping(self, payload: bytes) -> Answer:
@@ -184,7 +194,18 @@ class Server:
 
     def do_reset(self, payload: bytes, timeout_s: float) -> Answer:
         """Restore the initial state of the sandbox."""
-        until = time.monotonic() + timeout_s
+        try:
+            self.restore(time.monotonic() + timeout_s)
+        except OSError as error:
+            raise Refused(str(error)) from None
+        return {}, b""
+
+    def restore(self, until: float) -> None:
+        """Restore the initial state of the sandbox.
+
+        Raises:
+            Refused, OSError: something that the commands left prevents it.
+        """
         self.hub.close_streams()
         end_all()
         self.sockets.stop()
@@ -195,7 +216,6 @@ class Server:
         await_no_ipc(min(until, time.monotonic() + IPC_TIMEOUT_S))
         clear_folders(self.modes, until)
         self.ooms = self.count_kills()
-        return {}, b""
 
     def check_connected(self, reason: str) -> None:
         """Kill everything and raise Disconnected if the host disconnected or the time to live ended."""
@@ -308,7 +328,10 @@ def main(address: str, user: str, ttl_s: str, limits: str = "{}") -> None:
         make_undumpable()
     else:
         os.setgroups([])
-    connection = connect(address)
+    connection, record = connect(address), MemoryRecord()
+    record.update()
+    if user != "-" and os.getpid() == 1:
+        watch(connection, record)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     with contextlib.suppress(Disconnected):
-        Server(connection, None if user == "-" else int(user), float(ttl_s), json.loads(limits)).serve()
+        Server(connection, None if user == "-" else int(user), float(ttl_s), json.loads(limits), record).serve()

@@ -7,15 +7,19 @@ request breaks this order, so it closes the connection. A closed connection is n
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Any, Protocol, cast
 
-from ..errors import SandboxBusy, SandboxError, SandboxLost, StreamError
+from ..errors import SandboxBroken, SandboxBusy, SandboxError, SandboxLost, StreamError
+from ..guest.frames import decode_header
 from .frame_protocol import MALFORMED, PAYLOAD_MAX_BYTES, FrameProtocol
 from .guest_stream import FRAME_BYTES, GuestStream
 
 REASON_MAX_CHARACTERS = 200
+BROKEN_BY_MEMORY = "its memory limit ended it"
+REPORT = b'{"ended": '
+"""Start of the report of process 1 (``guest.watch``)."""
 START_SLACK_S = 2.0
 """Time by which a guest agent may have started before the host has its connection; its time to live ends as early."""
 
@@ -40,7 +44,8 @@ class Connection(Protocol):
 
         Raises:
             SandboxBusy: another request took all the time of this one.
-            SandboxLost: the sandbox ended or did not answer.
+            SandboxBroken: the commands of the sandbox broke it.
+            SandboxLost: something outside the sandbox ended it, or it did not answer.
             NodeLost: the node that holds the sandbox ended or did not answer.
         """
         ...
@@ -71,7 +76,7 @@ class GuestConnection(FrameProtocol):
 
     lost_error: type[SandboxError] = SandboxLost
     """Raised when the connection breaks."""
-    lost_message = "the guest agent ended, and the sandbox with it: something outside the sandbox probably stopped it"
+    lost_message = "the guest agent ended, and the sandbox with it: something outside the sandbox stopped it"
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -86,6 +91,8 @@ class GuestConnection(FrameProtocol):
         self._answer: asyncio.Future[tuple[dict[str, Any], bytes]] = asyncio.get_running_loop().create_future()
         self._streams: dict[int, GuestStream] = {}
         self._stream_number = 0
+        self.inquire: Callable[[], Awaitable[bool]] | None = None
+        """Returns whether the commands of the sandbox broke it, if process 1 could not report how it ended."""
         self._lent_to: FrameProtocol | None = None
         self._socket_lent = False
         self.on_lent_end: Callable[[str], None] | None = None
@@ -134,6 +141,7 @@ class GuestConnection(FrameProtocol):
             self._running = header["op"]
             self.payload_max_bytes = max(max_bytes, FRAME_BYTES)
             if self.closed_reason:
+                await self.find_cause()
                 raise self.lost_error(f"{operation}: {self.closed_reason}")
             answer: asyncio.Future[tuple[dict[str, Any], bytes]] = asyncio.get_running_loop().create_future()
             self._answer = answer
@@ -146,6 +154,7 @@ class GuestConnection(FrameProtocol):
                 raise self.lost_error(f"{operation}: {self.closed_reason}") from None
             except (OSError, EOFError, *MALFORMED) as error:
                 self.close(self._reason(error))
+                await self.find_cause()
                 raise self.lost_error(f"{operation}: {self.closed_reason}") from error
             except BaseException:
                 self.close("an earlier call was cancelled before its answer arrived")
@@ -183,7 +192,9 @@ class GuestConnection(FrameProtocol):
 
     def on_frame(self, header: dict[str, Any], payload: bytes) -> None:
         """Pass a frame to its stream, to the waiting call, or to the process that the connection is lent to."""
-        if self._lent_to is not None:
+        if "ended" in header:
+            self._on_report(header)
+        elif self._lent_to is not None:
             self._lent_to.write(header, payload)
         elif "stream" in header:
             if stream := self._streams.get(header["stream"]):
@@ -193,8 +204,31 @@ class GuestConnection(FrameProtocol):
         else:
             self._answer.set_result((header, payload))
 
+    def connection_lost(self, error: Exception | None) -> None:
+        """Report the end; the report of process 1 may follow a frame that the guest agent did not finish."""
+        start = self._received.rfind(REPORT)
+        if start >= 0:
+            with contextlib.suppress(*MALFORMED):
+                self._on_report(decode_header(bytes(self._received[start:])))
+        super().connection_lost(error)
+
+    async def find_cause(self) -> None:
+        """Set ``lost_error`` of a connection that the other side closed without a report."""
+        inquire, self.inquire = self.inquire, None
+        if inquire is not None and self.closed_reason == GuestConnection.lost_message and await inquire():
+            self.lost_error, self.closed_reason = SandboxBroken, BROKEN_BY_MEMORY
+
+    def _on_report(self, header: dict[str, Any]) -> None:
+        """End the connection for the reason that process 1 of the sandbox reports. Raises an error of ``MALFORMED``."""
+        ended = header["ended"]
+        self.lost_error = SandboxBroken if ended["broken"] else SandboxLost
+        self.lost_message = str(ended["reason"])[:REASON_MAX_CHARACTERS]
+        self.close_transport()
+
     def on_end(self, error: Exception) -> None:
         """Let every waiting call raise an error."""
+        if isinstance(error, MALFORMED):
+            self.lost_error = SandboxBroken
         self.closed_reason = self.closed_reason or self._reason(error)
         if not self._answer.done():
             self._answer.set_exception(error)

@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 from turnwise.envs.base import Info, Obs, TurnEnv
 from turnwise.envs.spaces import FreeText
+from turnwise.sandbox import SandboxBroken, SandboxLost
 
 FAULTY = "turnwise.tests.envs.faulty:faults/Faulty-v0"
 HANG = threading.Event()
@@ -48,6 +49,10 @@ class FaultyEnv(TurnEnv):
                 raise SystemExit(3)
             case "hang":
                 HANG.wait()
+            case "broken":
+                raise SandboxBroken("its memory limit killed its guest agent")
+            case "lost":
+                raise SandboxLost("something outside the sandbox stopped it")
         return None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, Info]:

@@ -1,11 +1,11 @@
-"""A node that is lost during grading is retried like a lost sandbox, and is never the fault of the submission."""
+"""A sandbox that ends during grading is replaced once; only one that its code broke is the fault of the submission."""
 
 from collections.abc import Callable, Iterator
 from time import monotonic
 
 import pytest
 from turnwise.envs.code.fresh_sandbox import in_fresh_sandbox
-from turnwise.sandbox import NodeLost, SandboxLease, SandboxLost, SandboxSpec, set_provider
+from turnwise.sandbox import NodeLost, SandboxBroken, SandboxLease, SandboxLost, SandboxSpec, set_provider
 from turnwise.sandbox.provider import InProcessProvider
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=8, trusted=True)
@@ -36,17 +36,19 @@ def graded(judge: Callable[[SandboxLease, float], str]) -> str | None:
     return in_fresh_sandbox(SPEC, "cases", judge, monotonic() + 30)
 
 
-@pytest.mark.parametrize("error", [NodeLost("gone"), SandboxLost("gone")])
-def test_one_loss_is_retried(error: Exception) -> None:
+@pytest.mark.parametrize("error", [NodeLost("gone"), SandboxLost("gone"), SandboxBroken("full")])
+def test_one_end_is_retried(error: Exception) -> None:
     assert graded(failing(error))
 
 
-def test_two_lost_sandboxes_are_the_fault_of_the_submission_and_two_lost_nodes_are_not() -> None:
-    assert graded(failing(SandboxLost("gone"), SandboxLost("gone"))) is None
-    with pytest.raises(NodeLost):
-        graded(failing(NodeLost("gone"), NodeLost("gone")))
+def test_two_broken_sandboxes_are_the_fault_of_the_submission() -> None:
+    assert graded(failing(SandboxBroken("full"), SandboxBroken("full"))) is None
 
 
-def test_a_lost_node_and_a_lost_sandbox_are_not_the_fault_of_the_submission() -> None:
-    with pytest.raises(SandboxLost):
-        graded(failing(NodeLost("gone"), SandboxLost("gone")))
+@pytest.mark.parametrize("first", [NodeLost("gone"), SandboxLost("gone"), SandboxBroken("full")])
+@pytest.mark.parametrize("second", [NodeLost, SandboxLost, SandboxBroken])
+def test_an_end_from_outside_is_not_the_fault_of_the_submission(first: Exception, second: type[Exception]) -> None:
+    if isinstance(first, SandboxBroken) and second is SandboxBroken:
+        return
+    with pytest.raises(second):
+        graded(failing(first, second("again")))

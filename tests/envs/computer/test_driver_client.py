@@ -9,7 +9,7 @@ from turnwise.agents.rollout.timeouts import Timeouts
 from turnwise.envs.computer.driver_client import STEP_TIMEOUT_S, DriverClient, Steps, request_timeout_s
 from turnwise.envs.web import driver
 from turnwise.envs.web.browser_session import BROWSER
-from turnwise.sandbox import NodeLost, SandboxError, SandboxLost, SandboxSpec
+from turnwise.sandbox import NodeLost, SandboxBroken, SandboxError, SandboxLost, SandboxSpec
 from turnwise.sandbox.provider import InProcessProvider
 
 
@@ -42,6 +42,26 @@ def test_a_loss_before_the_episode_is_retried_in_a_new_sandbox(error: SandboxErr
         client.sandbox = sandbox
         assert client.open([]) == ({"opened": True}, b"")
         assert client.renewals == 1
+    provider.close()
+
+
+@pytest.mark.parametrize("error", [SandboxBroken("full"), SandboxLost("killed")])
+def test_a_broken_sandbox_is_an_outcome_and_a_lost_one_a_failure(error: SandboxError) -> None:
+    provider = InProcessProvider("local", capacity=1, warm=0)
+    client = DriverClient(BROWSER)
+    with provider.lease(SandboxSpec(trusted=True), timeout_s=30) as sandbox:
+
+        def request(*arguments: object, **options: object) -> None:
+            raise error
+
+        sandbox.request = request  # type: ignore[method-assign, assignment]
+        client.sandbox = sandbox
+        if isinstance(error, SandboxBroken):
+            assert client.do([]) == ({"lost": "the browser broke its sandbox: full", "broken": "full"}, b"")
+        else:
+            with pytest.raises(SandboxLost):
+                client.do([])
+        assert client.sandbox is None
     provider.close()
 
 

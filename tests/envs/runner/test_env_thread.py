@@ -18,6 +18,7 @@ from turnwise.envs.errors import (
 )
 from turnwise.envs.runner.call_thread import abandoned_threads
 from turnwise.envs.runner.env_thread import EnvThread
+from turnwise.envs.runner.step_result import StepResult
 from turnwise.envs.tasks import make_task
 from turnwise.sandbox.errors import NoEngine
 from turnwise.tests.envs.faulty import FAULTY, HANG, MADE, FaultyEnv
@@ -71,6 +72,25 @@ async def fault(fault: str, where: str = "step", timeout_s: float = 5.0) -> EnvT
 def test_an_invalid_step_result_is_reported(kind: str, message: str) -> None:
     with pytest.raises(EnvironmentBroken, match=f"faults/Faulty-v0 step: .*{message}"):
         asyncio.run(fault(kind))
+
+
+def test_an_agent_that_breaks_its_sandbox_gets_an_outcome_in_every_environment() -> None:
+    async def work() -> StepResult:
+        owner = EnvThread(FAULTY, {"fault": "broken", "where": "step"})
+        await owner.make(5)
+        await owner.reset(0, "train", 5)
+        last = await owner.step("fault", 5)
+        await owner.close(5)
+        return last
+
+    last = asyncio.run(work())
+    assert (last.reward, last.terminated, last.truncated, last.success) == (0.0, True, False, False)
+    assert last.extras == {"tamper": ["the sandbox broke: its memory limit killed its guest agent"]}
+
+
+def test_a_sandbox_that_something_outside_ended_is_a_failure() -> None:
+    with pytest.raises(EnvironmentFailed, match="something outside the sandbox"):
+        asyncio.run(fault("lost"))
 
 
 @pytest.mark.parametrize("kind", ["raise", "exit"])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from turnwise.sandbox.backends.bubblewrap import BubblewrapBackend
 from turnwise.sandbox.backends.registry import make_backend
-from turnwise.sandbox.errors import NoEngine, NoImage, NotTrusted, SandboxLost, StartFailed
+from turnwise.sandbox.errors import NoEngine, NoImage, NotTrusted, SandboxBroken, SandboxLost, StartFailed
 from turnwise.sandbox.spec import SandboxSpec
 
 SPEC = SandboxSpec(memory_mib=128, disk_mib=8, trusted=True)
@@ -173,7 +173,7 @@ def test_reset_that_exceeds_its_timeout_loses_the_sandbox() -> None:
         backend = BubblewrapBackend()
         sandbox = await backend.start(SPEC)
         await sandbox.write({f"{number}": b"" for number in range(100)}, timeout_s=10)
-        with pytest.raises(SandboxLost, match="not finished before the timeout"):
+        with pytest.raises(SandboxBroken, match="not finished before the timeout"):
             await sandbox.reset(timeout_s=0)
         await sandbox.close()
         await backend.close()

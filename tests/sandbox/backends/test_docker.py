@@ -127,7 +127,6 @@ def test_every_container_is_hardened(engine: Any) -> None:
     assert {name.removeprefix("CAP_") for name in host["CapAdd"]} == set(CAPABILITIES)
     assert host["SecurityOpt"] == ["no-new-privileges:true", f"seccomp={profile()}"]
     assert host["Privileged"] is False
-    assert host["Init"] is True
     assert host["AutoRemove"] is True
     assert host["IpcMode"] == "private"
     assert host["PidMode"] == ""

@@ -1,4 +1,4 @@
-"""Whatever a guest agent sends, the host raises SandboxLost with the reason, in bounded time and memory."""
+"""Whatever a guest agent sends, the host raises SandboxBroken with the reason, in bounded time and memory."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from turnwise.sandbox.errors import SandboxLost
+from turnwise.sandbox.errors import SandboxBroken
 from turnwise.sandbox.guest.frames import encode
 from turnwise.sandbox.sandbox import Sandbox
 from turnwise.sandbox.spec import SandboxSpec
@@ -73,7 +73,7 @@ async def answered(operation: str, answer: bytes, folder: Path) -> object:
     ids=["nested lists", "nested objects", "not text", "no object", "huge number", "stream", "header", "payload"],
 )
 def test_a_malformed_frame_loses_the_sandbox(answer: bytes, tmp_path: Path) -> None:
-    with pytest.raises(SandboxLost, match=r"^sandbox guest: exec: its guest agent sent a malformed frame: "):
+    with pytest.raises(SandboxBroken, match=r"^sandbox guest: exec: its guest agent sent a malformed frame: "):
         asyncio.run(answered("exec", answer, tmp_path))
 
 
@@ -118,7 +118,7 @@ def test_a_malformed_answer_loses_the_sandbox(
     operation: str, header: dict[str, Any], payload: bytes, tmp_path: Path
 ) -> None:
     answer = frame(json.dumps(header).encode(), payload)
-    with pytest.raises(SandboxLost, match=rf"^sandbox guest: {operation}: its guest agent sent a malformed answer: "):
+    with pytest.raises(SandboxBroken, match=rf"^sandbox guest: {operation}: its guest agent sent a malformed answer: "):
         asyncio.run(answered(operation, answer, tmp_path))
 
 
@@ -127,5 +127,5 @@ def test_a_result_may_have_all_the_output_of_its_limit_and_no_more(tmp_path: Pat
     whole = frame(json.dumps({**RESULT, "stdout_bytes": limit}).encode(), bytes(2 * limit))
     result: Any = asyncio.run(answered("exec", whole, tmp_path))
     assert (len(result.stdout), len(result.stderr)) == (limit, limit)
-    with pytest.raises(SandboxLost, match="exceeds the limits"):
+    with pytest.raises(SandboxBroken, match="exceeds the limits"):
         asyncio.run(answered("exec", frame(json.dumps(RESULT).encode(), bytes(2 * limit + 1)), tmp_path))

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 from turnwise.envs.code.env import CodeEnv
+from turnwise.sandbox import SandboxLease, SandboxLost, set_provider
+from turnwise.tests.envs.code.faulty_provider import FaultyProvider
 from turnwise.tests.envs.code.small_task import FIXED, small_task
+from turnwise.tests.sandbox.backends.test_endings import FILL
 
 BREAKING = {
     "kills all it can": "kill -9 -1",
@@ -73,22 +76,65 @@ def test_breaking_the_sandbox_does_not_raise_the_reward(env: CodeEnv, way: str) 
 
 
 @pytest.mark.parametrize("repaired", [False, True])
-def test_a_sandbox_lost_by_the_agents_command_is_graded_by_its_last_files(
+def test_a_sandbox_that_the_agent_breaks_is_graded_by_its_last_files(
     docker: str, tmp_path: Path, repaired: bool
 ) -> None:
-    env = CodeEnv(folder=str(small_task(tmp_path / "add")))
+    env = CodeEnv(folder=str(small_task(tmp_path / "add")), tamper_cost=0.25)
     env.reset(seed=0)
     if repaired:
         env.step(f"write calc.py\n{FIXED}")
-    assert env._box is not None
-    name = env._box.id
-    gone = threading.Timer(0.5, lambda: subprocess.run(["docker", "kill", name], capture_output=True, check=True))
-    gone.start()
-    observation, reward, terminated, _, info = env.step("bash sleep 2.5")
-    assert terminated
+    terminated, actions = False, iter([f"bash python3 - <<'X'\n{FILL}\nX", *["bash head -c 10M /tmp/full"] * 20])
+    while not terminated:
+        observation, reward, terminated, _, info = env.step(next(actions))
     assert str(observation).startswith("the sandbox broke")
-    assert (reward, info["success"]) == (float(repaired), repaired)
-    assert info["extras"]["tamper"]
-    assert env.step("submit")[1:3] == (0.0, True)
+    assert (reward, info["success"]) == (float(repaired) - 0.25, repaired)
+    assert "memory limit" in info["extras"]["tamper"][0]
+
+
+def killed(name: str) -> None:
+    subprocess.run(["docker", "kill", name], capture_output=True, check=True)
+
+
+def test_an_end_from_outside_is_a_failure_at_every_stage(docker: str, tmp_path: Path) -> None:
+    """Before a step, during a step, before the submission and during a snapshot."""
+    env = CodeEnv(folder=str(small_task(tmp_path / "add")))
+    for action, when in (("bash ls", 0.0), ("bash sleep 3", 0.7), ("submit", 0.0)):
+        env.reset(seed=0)
+        env.step(f"write calc.py\n{FIXED}")
+        assert env._box is not None
+        name = env._box.id
+        threading.Timer(when, killed, [name]).start() if when else killed(name)
+        with pytest.raises(SandboxLost):
+            env.step(action)
+        assert env.step("submit")[1:3] == (0.0, True)
+    env.reset(seed=0)
+    assert env._box is not None
+    killed(env._box.id)
+    assert env.snapshot() is None
+    with pytest.raises(SandboxLost):
+        env.step("submit")
     env.reset(seed=0)
     assert not env.step("submit")[4]["success"]
+
+
+@pytest.mark.parametrize("kills", [1, 2])
+def test_a_grading_that_ends_from_outside_is_repeated_or_fails(tmp_path: Path, kills: int) -> None:
+    provider = FaultyProvider("docker", capacity=4)
+    set_provider(provider)
+    env = CodeEnv(folder=str(small_task(tmp_path / "add")))
+    env.reset(seed=0)
+    env.step(f"write calc.py\n{FIXED}")
+    left = iter(range(kills))
+
+    def kill(lease: SandboxLease) -> None:
+        if next(left, None) is not None:
+            killed(lease.id)
+
+    provider.fault = kill
+    if kills == 1:
+        assert env.step("submit")[1] == 1.0
+    else:
+        with pytest.raises(SandboxLost):
+            env.step("submit")
+    set_provider(None)
+    provider.close()
