@@ -27,6 +27,7 @@ from uuid import uuid4
 from pydantic import BaseModel, ConfigDict, Field
 
 from ...errors import suggestion
+from ...logs import log_errors
 from ..errors import NoEngine, NoImage, StartFailed, classify
 from ..images.build import build
 from ..images.reference import image_reference
@@ -177,7 +178,7 @@ class DockerBackend:
         an event ``kill``. If the engine does not answer, nothing is known against the sandbox.
         """
         seen = set[str]()
-        with contextlib.suppress(Exception):
+        with log_errors(LOG, "the engine does not answer how a sandbox ended", sandbox=name):
             until = time() + EVENTS_TIMEOUT_S
             while time() < until and "die" not in seen:
                 filters = {"container": name, "type": "container"}
