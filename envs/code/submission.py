@@ -78,7 +78,7 @@ def _end_processes(box: SandboxLease, until: float) -> list[str]:
 
 def _tampering_at_home(box: SandboxLease, until: float) -> list[str]:
     try:
-        return list(tampering_outside(box.read(HOME, timeout_s=left(until))))
+        return list(tampering_outside(box.read_tree(HOME, timeout_s=left(until))))
     except FileError:
         return ["left more in its home than can be read"]
 

@@ -120,9 +120,10 @@ def _forbidden_entry(
     return hides or forbidden(path, content, tree, pristine)
 
 
-def tampering_outside(files: Files) -> tuple[str, ...]:
-    """Report the forbidden files outside the work folder; no file from there is graded."""
-    found = [(path, forbidden(path, content, files, {})) for path, content in files.items()]
+def tampering_outside(tree: Tree) -> tuple[str, ...]:
+    """Report what is forbidden outside the work folder, links and unreadable files too; nothing there is graded."""
+    paths = [path for path, entry in tree.entries.items() if entry.kind is not Kind.FOLDER]
+    found = [(path, forbidden(path, tree.get(path, b""), tree, {})) for path in paths]
     return tuple(_encodable(f"{reason}, outside the work folder: {path}" for path, reason in found if reason))
 
 

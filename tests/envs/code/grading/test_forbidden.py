@@ -8,7 +8,7 @@ from turnwise.envs.code.checks.calls import CallCase
 from turnwise.envs.code.grading.forbidden import MAX_TOML_BYTES, MODULE_SUFFIXES, forbidden, sanitize, tampering_outside
 from turnwise.envs.code.grading.grade import grade
 from turnwise.envs.code.task import Case, CodeTask
-from turnwise.sandbox import Tree
+from turnwise.sandbox import Entry, Kind, Tree
 
 TASK = CodeTask(
     name="add",
@@ -52,8 +52,17 @@ def test_a_key_of_many_parts_takes_linear_time() -> None:
     began = time.process_time()
     files = {**TASK.workspace, **{f"p{number}/pyproject.toml": content for number in range(60)}}
     assert sanitize(TASK, files).files == files
-    assert tampering_outside(files) == ()
+    assert tampering_outside(Tree.of(files)) == ()
     assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize("entry", [Entry(Kind.LINK, b"/workspace/x"), Entry(Kind.LOST, b"permission denied")])
+def test_what_is_not_a_file_is_reported_outside_the_work_folder_too(entry: Entry) -> None:
+    tree = Tree({".bashrc": entry, "notes": entry, ".local/bin/python3": entry, ".local": Entry(Kind.FOLDER)})
+    assert tampering_outside(tree) == (
+        "configuration of the shell, outside the work folder: .bashrc",
+        "replaces a command, outside the work folder: .local/bin/python3",
+    )
 
 
 @pytest.mark.parametrize("content", ["", "tool = 3", "[tool.", "[tool.ruff]\nline-length = 3"])
