@@ -12,10 +12,9 @@ import json
 import tokenize
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Any, Protocol
 
-from ....sandbox import Tree
+from ....sandbox import Kind, Tree
 
 MAX_PARSED_BYTES = 4096
 """Maximum size of a checked file; the parser of INI files takes quadratic time for a line."""
@@ -75,10 +74,9 @@ class ConfigEquals:
 
 
 def holds_only(files: Mapping[str, bytes], expected: Collection[str]) -> bool:
-    """Return whether a tree holds the expected files, their folders, and nothing else that has a name."""
-    tree = Tree.of(files)
-    folders = {str(folder) for path in expected for folder in PurePosixPath(path).parents}
-    return tree.keys() == set(expected) and tree.entries.keys() <= {*expected, *folders}
+    """Return whether a tree holds the expected files and nothing else but folders."""
+    others = {path for path, entry in Tree.of(files).entries.items() if entry.kind is not Kind.FOLDER}
+    return files.keys() == others == set(expected)
 
 
 def plain(content: bytes) -> str:

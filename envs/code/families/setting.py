@@ -15,7 +15,7 @@ import json
 import pathlib
 
 found = []
-for path in sorted(pathlib.Path("config").iterdir()):
+for path in sorted(path for path in pathlib.Path("config").iterdir() if path.is_file()):
     content = path.read_text()
     if path.suffix == ".ini":
         parser = configparser.ConfigParser()

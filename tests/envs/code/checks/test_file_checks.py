@@ -137,14 +137,13 @@ OTHER = {
     "old": Entry(Kind.LINK, b"nowhere"),
     "pipe.py": Entry(Kind.LOST, b"a named pipe"),
     "closed": Entry(Kind.LOST, b"permission denied"),
-    "empty": Entry(Kind.FOLDER),
 }
 
 
 @pytest.mark.parametrize("path", OTHER)
 def test_what_is_not_a_file_fails_too(path: str) -> None:
     tree = Tree.of(programs(PROGRAM))
-    assert SAME.passes(Tree({**tree.entries, "sub": Entry(Kind.FOLDER)}))
+    assert SAME.passes(Tree({**tree.entries, "sub": Entry(Kind.FOLDER), "empty": Entry(Kind.FOLDER)}))
     assert not SAME.passes(Tree({**tree.entries, path: OTHER[path]}))
     files = Tree.of(config())
     assert CHECK.passes(Tree({**files.entries, path: OTHER[path], "config": Entry(Kind.FOLDER)}))
