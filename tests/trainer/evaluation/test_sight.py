@@ -110,14 +110,23 @@ def test_a_run_ends_before_its_warm_up_and_its_first_episode(tmp_path: Path) -> 
 @pytest.mark.slow
 def test_a_run_and_an_evaluation_name_a_first_observation_that_does_not_fit(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/turnwise.db"
-    expected = r"TextSite-v0: the first observation has \d+ tokens, `horizon.max_context` is 16 "
-    horizon = {"max_turns": 3, "max_tokens_per_turn": 4, "max_context": 16}
-    config = parse_config({"name": "narrow", "environments": [{"id": TEXT_SITE}], "horizon": horizon})
+    expected = r"Instructing-v0: the first observation has \d+ tokens, `horizon.max_context` is 16 "
+    options = {"instructions": "open the " * 20}
+    config = parse_config(
+        {
+            "name": "narrow",
+            "environments": [{"id": INSTRUCTING, "options": options}],
+            "horizon": {"max_turns": 3, "max_tokens_per_turn": 4, "max_context": 16},
+            "max_steps": 1,
+            "sft_warmup": {"steps": 1},
+            "evaluation": {"tasks": 0},
+        }
+    )
     with pytest.raises(TurnwiseError, match=expected):
         train(config, store_url=store)
     model = new_model(tmp_path / "model", closed_vocabulary(environments(TEXT_SITE)), max_context=16)
     with pytest.raises(TurnwiseError, match=expected):
-        evaluate(str(model), TEXT_SITE, tasks=2, store_url=store)
+        evaluate(str(model), INSTRUCTING, options=options, tasks=2, store_url=store)
     database = open_database(store)
     with database.read() as conn:
         assert queries.list_trajectories(conn) == []
