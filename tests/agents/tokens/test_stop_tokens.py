@@ -95,7 +95,7 @@ def test_an_end_that_is_no_token_id_is_refused(tmp_path: Path, end: Any) -> None
         ("{{ messages[0]['content'][0]['text'] }}", "leaves out the instructions and an observation and the policy's"),
         ("{{ raise_exception('tools only') }}", "cannot be rendered: TemplateError: tools only"),
         ("{% for m in messages %}{{ m['content'] | unknown }}{% endfor %}", "cannot be rendered: Template"),
-        ("{{ messages[-1]['content'] }}<|im_end|>", "leaves out the instructions and the policy's turn"),
+        ("{{ messages[-1]['content'] }}<|im_end|>", "leaves out the instructions and an observation and"),
         ("Hello<|im_end|>", "leaves out the instructions and an observation and the policy's turn"),
         ("{% for m in messages if m['role'] != 'assistant' %}{{ m['content'] }}{% endfor %}", "out the policy's turn"),
     ],
