@@ -96,6 +96,17 @@ def test_tied_embeddings_need_no_output_matrix(tmp_path: Path, family: str) -> N
     refuse_unusable(new_folder(tmp_path / "model", family, tie_word_embeddings=True), "model.path", 128, trains=True)
 
 
+def test_an_output_matrix_that_should_be_tied_and_differs_is_refused(tmp_path: Path) -> None:
+    model = new_folder(tmp_path / "model", tie_word_embeddings=True)
+    embeddings = load_file(model / "model.safetensors")["model.embed_tokens.weight"]
+    edit_tensors(model, lambda tensors: tensors.update({"lm_head.weight": embeddings.clone()}))
+    refuse_unusable(model, "model.path", 64, trains=True)
+    edit_tensors(model, lambda tensors: tensors.update({"lm_head.weight": embeddings + 1}))
+    assert "and `lm_head.weight` differs from `model.embed_tokens.weight`: set it to false" in refusal(model)
+    edit(model, "config.json", tie_word_embeddings=False)
+    refuse_unusable(model, "model.path", 64, trains=True)
+
+
 @pytest.mark.parametrize("name", ["lm_head.weight", "model.layers.1.self_attn.q_proj.weight", "model.norm.weight"])
 def test_missing_tensors_are_named(model: Path, name: str) -> None:
     edit_tensors(model, lambda tensors: tensors.pop(name))

@@ -6,7 +6,7 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,31 @@ def _load(folder: Path, **options: Any) -> Any:
             f"`{folder}` does not hold the model of its config.json: it {', and '.join(wrong)}. Get the files "
             "again, or correct `config.json`"
         )
+    if model.config.tie_word_embeddings:
+        _refuse_untied(folder, getattr(model, "_tied_weights_keys", None) or {})
     return model
+
+
+def _refuse_untied(folder: Path, tied: Mapping[str, str]) -> None:
+    """Refuse an output matrix of its own where ``config.json`` ties it to the embeddings.
+
+    `transformers` would use it, and vLLM would not.
+
+    Args:
+        tied: name of each tied tensor, and the name of the tensor that it is tied to.
+    """
+    from safetensors import safe_open
+
+    found: dict[str, torch.Tensor] = {}
+    for file in weight_files(folder):
+        with safe_open(file, "pt") as opened:
+            found |= {name: opened.get_tensor(name) for name in opened.keys() if name in {*tied, *tied.values()}}  # noqa: SIM118
+    for name, other in tied.items():
+        if name in found and other in found and not torch.equal(found[name], found[other]):
+            raise TurnwiseError(
+                f"`{folder}`: `tie_word_embeddings` is true in its config.json, and `{name}` differs from `{other}`: "
+                "set it to false"
+            )
 
 
 def refuse_damaged(files: Iterable[Path]) -> set[str]:
