@@ -5,6 +5,7 @@ task, a model folder or an import reads by these functions.
 """
 
 import errno
+import json
 import os
 import re
 import stat
@@ -16,6 +17,8 @@ from .errors import TurnwiseError
 
 MAX_TOML_BYTES = 2**20
 """Limit on a TOML file, in bytes."""
+MAX_JSON_BYTES = 2**28
+"""Limit on a JSON file, in bytes: the vocabulary of a tokenizer takes tens of megabytes."""
 _DEEP_KEY = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){200}""")
 """A dotted key with more than 200 parts: the time to read one grows with the cube of its parts."""
 KERNEL_FOLDERS = (Path("/proc"), Path("/sys"), Path("/dev"))
@@ -78,6 +81,24 @@ def read_toml(path: Path | str) -> dict[str, Any]:
         return parse_toml(text)
     except ValueError as error:
         raise UnreadableFile(f"{_name(path)} is not valid TOML: {error}") from error
+
+
+def read_json_object(path: Path | str) -> dict[str, Any]:
+    """Return the object in a JSON file of at most ``MAX_JSON_BYTES``.
+
+    Raises:
+        UnreadableFile: as ``read_regular_text`` does, or the content is not a JSON object.
+    """
+    text = read_regular_text(path, MAX_JSON_BYTES)
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise UnreadableFile(f"{_name(path)} is not JSON: {error}") from error
+    except RecursionError as error:
+        raise UnreadableFile(f"{_name(path)} is not JSON: its values are nested too deeply") from error
+    if not isinstance(value, dict):
+        raise UnreadableFile(f"{_name(path)} holds no JSON object")
+    return value
 
 
 def parse_toml(text: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import sys
 import threading
 from typing import NoReturn
 
+from ..errors import TurnwiseError
 from ..process.children import descendants, end_descendants, end_pools, isolate_signals
 from ..process.output import stderr, stdout
 from ..process.start import record_start
@@ -26,10 +27,10 @@ def main() -> None:
     """
     prepare_streams()
     isolate_signals()
-    record_start()
     if any(sys.argv[1 : 1 + len(command)] == command for command in RECORDED_COMMANDS):
         SHUTDOWN.install()
     try:
+        _record_start()
         from .command_line import main as run
 
         run()
@@ -40,13 +41,23 @@ def main() -> None:
             _exit(INTERRUPTED)
         if isinstance(error, SystemExit):
             _exit(error.code)
-        if isinstance(error, Exception):  # an import failed
+        if isinstance(error, Exception):  # the folder is gone, or an import failed
             from .failure import report
 
             _exit(report(error))
         raise
     SHUTDOWN.exit_if_signaled()
     _exit(0)
+
+
+def _record_start() -> None:
+    """Record the folder of the command. Raises TurnwiseError if it was deleted."""
+    try:
+        record_start()
+    except FileNotFoundError as error:
+        raise TurnwiseError(
+            "the current folder was deleted: change to another one, and run the command again"
+        ) from error
 
 
 def _exit(code: str | int | None) -> NoReturn:

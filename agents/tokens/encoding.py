@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ...user_files import read_json_object
 from ..errors import UnusableChat
 from ..weights.adapter_folder import base_model
 
@@ -52,8 +53,7 @@ def _load(folder: Path) -> Any:
 
 def read_json(file: Path) -> dict[str, Any]:
     """Return the settings in a file of a model folder; none if there is no such file."""
-    content: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else {}
-    return content
+    return read_json_object(file) if file.exists() else {}
 
 
 class Encoder:

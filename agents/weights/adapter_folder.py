@@ -1,10 +1,10 @@
 """A LoRA adapter on disk: a folder in PEFT's format, which names the folder of the model that it adapts."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from ...errors import TurnwiseError
+from ...user_files import read_json_object
 
 ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
@@ -21,11 +21,7 @@ def adapter_settings(folder: Path) -> dict[str, Any]:
     Raises:
         TurnwiseError: they cannot be read.
     """
-    try:
-        settings: dict[str, Any] = json.loads((folder / ADAPTER_CONFIG).read_text())
-    except (OSError, ValueError) as error:
-        raise TurnwiseError(f"`{folder / ADAPTER_CONFIG}` cannot be read: {error}") from error
-    return settings
+    return read_json_object(folder / ADAPTER_CONFIG)
 
 
 def base_model(folder: Path) -> Path:

@@ -13,7 +13,7 @@ END = TURNS - 1
 """The index of the entry of a trajectory's final observation and error."""
 
 _PART = re.compile(r'-?"[^"]*"|\S+')
-_WORD = re.compile(r"\w")
+_WORD = re.compile(r"\w+")
 _MATCH = {
     "sqlite": "SELECT rowid AS id, rank AS score FROM search_index WHERE search_index MATCH :query",
     "postgresql": "SELECT id, -ts_rank(words, websearch_to_tsquery('simple', :query)) AS score FROM search_index "
@@ -113,9 +113,12 @@ def _quoted(term: str) -> str:
 
 
 def excerpt(content: str, terms: list[str], width: int = 100) -> str | None:
-    """Return the part of ``content`` around the first of ``terms`` that occurs, on one line; None if none occurs."""
+    """Return the part of ``content`` around the first word of ``terms`` that occurs, on one line; None if none occurs.
+
+    As in the index, a word has letters, digits and underscores only: the ``[/b]`` of a query is the word ``b``.
+    """
     folded = content.casefold()
-    found = [at for term in terms for word in term.split() if (at := folded.find(word.casefold())) >= 0]
+    found = [at for term in terms for word in _WORD.findall(term) if (at := folded.find(word.casefold())) >= 0]
     if not found:
         return None
     start = max(min(found) - width // 3, 0)

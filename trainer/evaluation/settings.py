@@ -6,7 +6,6 @@ A checkpoint is evaluated with the settings of its run, so that ``turnwise eval`
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -20,6 +19,7 @@ from ...envs.sandboxes import SandboxSettings, sandbox_settings
 from ...errors import TurnwiseError
 from ...process.start import absolute
 from ...records import Horizon
+from ...user_files import read_json_object
 from ..algorithms.curriculum.horizons.base import HorizonSchedule
 from ..algorithms.curriculum.horizons.constant import ConstantHorizon
 from ..config.sections import RolloutConfig
@@ -75,8 +75,7 @@ def settings_of(
     else:
         context = 1 << 20
         if is_model(policy):
-            model = json.loads((base_model(absolute(policy)) / "config.json").read_text("utf-8"))
-            window = model.get("max_position_embeddings")
+            window = read_json_object(base_model(absolute(policy)) / "config.json").get("max_position_embeddings")
             context = min(window, 4096) if isinstance(window, int) and window > 0 else 1024
         horizon = Horizon(ConstantHorizon().max_turns, 256 if is_model(policy) else 4096, 1 << 20, context)
         engine, rollout = EngineConfig(), RolloutConfig()
@@ -171,7 +170,7 @@ def _run_config(policy: str) -> dict[str, Any] | None:
         config: dict[str, Any] = read_state(absolute(policy))["config"]
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise TurnwiseError(
             f"`{absolute(policy) / STATE}` cannot be read ({type(error).__name__}: {error}), so the horizon and "
             "timeouts of its run are unknown; evaluate another checkpoint, or a copy of the folder without `training/`"

@@ -7,6 +7,7 @@ import typer
 from ...options import DEFAULT_STORE, Json, Limit, Store
 from ...stores import open_store
 from ...terminal.output import console, empty_message, print_json, print_table
+from ...terminal.sanitize import one_line
 
 if TYPE_CHECKING:
     from ....store.database import Database
@@ -53,8 +54,10 @@ def _shown(database: "Database", conn: Any, entry: Any, terms: list[str]) -> dic
     from ....store.maintenance.search_index import texts_of
     from ....store.queries.search import END, excerpt
 
-    texts = texts_of(conn, database.blobs, entry)
+    texts = {name: content for name, content in texts_of(conn, database.blobs, entry).items() if content}
     found = {name: part for name, content in texts.items() if (part := excerpt(content, terms)) is not None}
+    # The index also finds other spellings, such as `cafe` for `café`: then a text is shown from its beginning.
+    found = found or {name: one_line(content[:1_000], 100) for name, content in texts.items()}
     field, part = next(iter(found.items()), ("", "(removed by retention)"))
     return {
         "trajectory": entry.trajectory,

@@ -385,7 +385,7 @@ def test_the_installed_program_starts() -> None:
         ('name = "x"\n[[environments]]\nid = "a"\n', ["--set", "max_stps=3"], "max_steps"),
         ('name = "x"\n[[environments]]\nid = "a"\n', ["--set", "max_steps=many"], "max_steps"),
         ("name = ", [], "not valid TOML"),
-        (None, [], "cannot read"),
+        (None, [], "does not exist"),
     ],
 )
 def test_a_wrong_configuration_is_rejected_before_anything_starts(

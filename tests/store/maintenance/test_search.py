@@ -92,3 +92,8 @@ def test_new_trajectories_are_added_in_bounded_steps(searched: Database) -> None
 def test_an_excerpt_shows_the_words() -> None:
     assert excerpt("x" * 200 + " the boat sails", ["boat"]) == "…" + "x" * 28 + " the boat sails"
     assert excerpt("a sail", ["boat"]) is None
+
+
+@pytest.mark.parametrize(("term", "part"), [("[/b]", "a [b] bold [/b] text"), ("(bold)", "a [b] bold [/b] text")])
+def test_an_excerpt_finds_the_words_of_a_term_with_other_characters(term: str, part: str) -> None:
+    assert excerpt("a [b] bold [/b] text", [term]) == part

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ....agents.weights.adapter_folder import base_model, is_adapter
 from ....errors import TurnwiseError
+from ....user_files import read_json_object
 
 BASE_DIGEST = "training/base_model.json"
 """The file of a checkpoint with the hash."""
@@ -36,7 +37,7 @@ def verify_base(folder: Path) -> None:
     if not is_adapter(folder) or not (folder / BASE_DIGEST).is_file():
         return
     base = base_model(folder)
-    if json.loads((folder / BASE_DIGEST).read_text())["sha256"] != model_digest(base):
+    if read_json_object(folder / BASE_DIGEST).get("sha256") != model_digest(base):
         raise TurnwiseError(
             f"the adapter `{folder}` was trained on other weights than those in `{base}`: put the files of its model "
             "back there"

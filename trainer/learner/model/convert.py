@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import TurnwiseError
+from ....user_files import open_regular_file
 from .supported import refuse_unsupported_config
 
 MAGIC = b"GGUF"
@@ -64,7 +65,7 @@ def _read(file: Path) -> Any:
             "a GGUF file is read by the package `gguf`, which is not installed: `make install`, or `pip install gguf`"
         ) from error
     try:
-        with file.open("rb") as opened:
+        with open_regular_file(file) as opened:
             magic = opened.read(len(MAGIC))
     except OSError as error:
         raise TurnwiseError(f"`{file}` cannot be read: {error.strerror}") from error
