@@ -284,6 +284,9 @@ class Group:
     prompt_prefix: str = ""
     state: GroupState = GroupState.OPEN
     trajectories: Sequence[Trajectory] = ()
+    draw: int | None = None
+    """Number of the draw of the task sampler that it stands for; None for other groups. A group that a resume gave up
+    is played again by a group with the same number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
-from .content.blob_root import make_store_id
+from .content.blob_root import make_settings
 from .errors import StoreError, WrongRevision
 from .schema import metadata
 
@@ -81,4 +81,4 @@ def upgrade_to_head(conn: Connection) -> None:
     if revision is not None:
         refuse_unknown(revision, "the database")
     command.upgrade(configuration(conn), "head")
-    make_store_id(conn)
+    make_settings(conn)

@@ -164,6 +164,14 @@ class RunStore:
         """Return the ids of the closed training groups that are not scored yet, oldest first."""
         return await self._read(queries.unscored_groups, self.run)
 
+    async def next_draw(self) -> int:
+        """Return a number above that of every draw of the task sampler."""
+        return await self._read(queries.next_draw, self.run)
+
+    async def lost_draws(self) -> list[Group]:
+        """Return a group of each draw of the task sampler that no surviving group stands for, in their order."""
+        return await self._read(queries.lost_draws, self.run)
+
     async def scored_from(self, number: int) -> list[tuple[int, str]]:
         """Return number and id of the surviving groups whose scoring has ``number`` or a higher one, in that order."""
         return await self._read(queries.scored_from, self.run, number)

@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from sqlalchemy import Table
 from turnwise.console.command_line import app
+from turnwise.store.maintenance.integrity.uncovered import COLUMNS, ROWS
 from turnwise.store.schema import metadata
 from turnwise.trainer.algorithms.algorithm_set import SLOTS, AlgorithmSet
 from turnwise.trainer.algorithms.component import Component
@@ -40,6 +41,11 @@ CATALOGUE = (
 )
 SCHEMA = "<!-- From here to the next mark written by tools/reference.py from store/schema; run `make docs`. -->\n"
 SCHEMA_END = "<!-- The pictures of the schema end here. -->\n"
+UNCOVERED = (
+    "<!-- From here to the next mark written by tools/reference.py from store/maintenance/integrity/uncovered.py; "
+    "run `make docs`. -->\n"
+)
+UNCOVERED_END = "<!-- The list of changes ends here. -->\n"
 PICTURES = {
     "Queue": ["run", "task", "rollout_group", "lease", "policy_version", "metric", "store_setting"],
     "Episodes": ["trajectory", "step", "partial_turn", "step_image", "score", "reward_set", "reward"],
@@ -289,6 +295,13 @@ def schema_pictures() -> str:
     return "".join([*parts, "\n", SCHEMA_END, rest.partition(SCHEMA_END)[2]])
 
 
+def store_page() -> str:
+    """Return docs/store.md with its pictures of the schema and its list of the changes that no check finds."""
+    before, _, rest = schema_pictures().partition(UNCOVERED)
+    lines = [f"* `{name}`: {reason}" for name, reason in {**COLUMNS, **ROWS}.items()]
+    return "".join([before, UNCOVERED, "\n", "\n".join(lines), "\n\n", UNCOVERED_END, rest.partition(UNCOVERED_END)[2]])
+
+
 def markdown(page: Callable[[], str]) -> str:
     """Return a page with the code marks of docstrings as Markdown has them."""
     return re.sub("(?<!`)``(?!`)", "`", page())
@@ -298,7 +311,7 @@ PAGES = {
     "configuration.md": configuration,
     "commands.md": command_page,
     "algorithms.md": algorithms,
-    "store.md": schema_pictures,
+    "store.md": store_page,
 }
 
 if __name__ == "__main__":

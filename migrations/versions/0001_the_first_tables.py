@@ -112,6 +112,7 @@ def upgrade() -> None:
         "store_setting",
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("value", sa.Text(), nullable=False),
+        sa.Column("digest", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_store_setting")),
     )
     op.create_table(
@@ -123,6 +124,7 @@ def upgrade() -> None:
         sa.Column("seed", sa.BigInteger(), nullable=False),
         sa.Column("split", sa.Text(), nullable=False),
         sa.Column("options", DOCUMENT, nullable=False),
+        sa.Column("digest", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("no", name=op.f("pk_task")),
         sa.UniqueConstraint("id", name=op.f("uq_task_id")),
     )
@@ -148,7 +150,13 @@ def upgrade() -> None:
         sa.Column("config", DOCUMENT, nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("digest", sa.LargeBinary(), nullable=True),
+        sa.Column("n_groups", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("n_versions", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("n_batches", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("n_leases", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("n_metrics", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("n_reward_sets", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("digest", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(["parent_no"], ["run.no"], name=op.f("fk_run_parent_no_run")),
         sa.ForeignKeyConstraint(["tokenizer_blob"], ["blob.hash"], name=op.f("fk_run_tokenizer_blob_blob")),
         sa.PrimaryKeyConstraint("no", name=op.f("pk_run")),
@@ -172,7 +180,7 @@ def upgrade() -> None:
         sa.Column("abandoned", sa.Boolean(), server_default=sa.false(), nullable=False),
         sa.Column("data", DOCUMENT, nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("digest", sa.LargeBinary(), nullable=True),
+        sa.Column("digest", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(["run_no"], ["run.no"], name=op.f("fk_metric_run_no_run")),
         sa.PrimaryKeyConstraint("no", name=op.f("pk_metric")),
     )
@@ -195,7 +203,7 @@ def upgrade() -> None:
         sa.Column("checkpoint", sa.Text(), server_default="", nullable=False),
         sa.Column("weights_hash", sa.Text(), server_default="", nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("digest", sa.LargeBinary(), nullable=True),
+        sa.Column("digest", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(
             ["run_no", "parent_id"],
             ["policy_version.run_no", "policy_version.id"],
@@ -220,6 +228,8 @@ def upgrade() -> None:
         sa.Column("component", sa.Text(), nullable=False),
         sa.Column("options", DOCUMENT, nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("n_rewards", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("digest", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(["run_no"], ["run.no"], name=op.f("fk_reward_set_run_no_run")),
         sa.PrimaryKeyConstraint("no", name=op.f("pk_reward_set")),
         sa.UniqueConstraint("run_no", "name", name=op.f("uq_reward_set_run_no_name")),
@@ -245,6 +255,8 @@ def upgrade() -> None:
         sa.Column("n_trajectories", sa.Integer(), nullable=True),
         sa.Column("score_no", sa.Integer(), nullable=True),
         sa.Column("n_scores", sa.Integer(), nullable=True),
+        sa.Column("draw", sa.Integer(), nullable=True),
+        sa.Column("digest", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(["run_no"], ["run.no"], name=op.f("fk_rollout_group_run_no_run")),
         sa.ForeignKeyConstraint(["task_no"], ["task.no"], name=op.f("fk_rollout_group_task_no_task")),
         sa.PrimaryKeyConstraint("no", name=op.f("pk_rollout_group")),
@@ -269,6 +281,7 @@ def upgrade() -> None:
         sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("outcome", sa.Text(), server_default="", nullable=False),
+        sa.Column("digest", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(["group_no"], ["rollout_group.no"], name=op.f("fk_lease_group_no_rollout_group")),
         sa.ForeignKeyConstraint(["run_no"], ["run.no"], name=op.f("fk_lease_run_no_run")),
         sa.PrimaryKeyConstraint("no", name=op.f("pk_lease")),
@@ -350,7 +363,7 @@ def upgrade() -> None:
         sa.Column("final_observation_hash", sa.LargeBinary(), nullable=True),
         sa.Column("extras", DOCUMENT, server_default=sa.text("'{}'"), nullable=False),
         sa.Column("content_digest", sa.LargeBinary(), nullable=True),
-        sa.Column("digest", sa.LargeBinary(), nullable=True),
+        sa.Column("digest", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(
             ["branched_from"], ["trajectory.no"], name=op.f("fk_trajectory_branched_from_trajectory")
         ),

@@ -12,19 +12,18 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, select, text, update
+from sqlalchemy import Connection, text
 
 from ...masking import without_secrets
 from ..errors import StoreError
-from ..schema import insert_once, store_setting
 from ..schema.types import uuid7
+from .settings import BLOB_ROOT, RUNS, STORE_ID, add_setting, change_setting, setting
 
 MARKER = "turnwise-store"
 """Name of the marker file; its lines are the ``store_id`` of its store and the owner (``BlobRoot.owner``)."""
 SUFFIX = ".blobs"
 """The blob folder of an SQLite store is next to its file and has the file's name with this suffix: several stores may
 be in one folder."""
-_ID, _ROOT = "store_id", "blob_root"
 _DATABASE = "SELECT datname || ' ' || oid FROM pg_database WHERE datname = current_database()"
 _NAME_IT = "`?blobs=FOLDER` in the URL of the store or in the variable `TURNWISE_BLOBS`"
 
@@ -109,11 +108,11 @@ class BlobRoot:
         root = self._address(folder)
         if root == self.recorded:
             return
-        found = conn.execute(select(store_setting.c.value).where(store_setting.c.name == _ROOT)).scalar_one_or_none()
+        found = setting(conn, BLOB_ROOT)
         if found is None:
-            conn.execute(insert_once(conn.dialect.name, store_setting), {"name": _ROOT, "value": root})
+            add_setting(conn, BLOB_ROOT, root)
         elif found != root:
-            conn.execute(update(store_setting).where(store_setting.c.name == _ROOT).values(value=root))
+            change_setting(conn, BLOB_ROOT, root)
 
     def _address(self, folder: str) -> str:
         if "://" in folder and not folder.startswith("file://"):
@@ -123,9 +122,10 @@ class BlobRoot:
         return str(path.relative_to(near) if near and path.is_relative_to(near) else path)
 
 
-def make_store_id(conn: Connection) -> None:
-    """Give the store its id, which it keeps from then on."""
-    conn.execute(insert_once(conn.dialect.name, store_setting), {"name": _ID, "value": uuid7().hex})
+def make_settings(conn: Connection) -> None:
+    """Give the store its id, which it keeps from then on, and the number of its runs."""
+    add_setting(conn, STORE_ID, uuid7().hex)
+    add_setting(conn, RUNS, "0")
 
 
 def read_blob_root(conn: Connection, file: Path | None) -> BlobRoot:
@@ -134,12 +134,13 @@ def read_blob_root(conn: Connection, file: Path | None) -> BlobRoot:
     Raises:
         StoreError: the store has no id.
     """
-    names = select(store_setting.c.name, store_setting.c.value).where(store_setting.c.name.in_((_ID, _ROOT)))
-    found = {row.name: row.value for row in conn.execute(names)}
-    if _ID not in found:
-        raise StoreError(f"the table `store_setting` lacks `{_ID}`: run `turnwise db upgrade` with the same `--store`")
+    store_id = setting(conn, STORE_ID)
+    if store_id is None:
+        raise StoreError(
+            f"the table `store_setting` lacks `{STORE_ID}`: run `turnwise db upgrade` with the same `--store`"
+        )
     own = "" if file else conn.execute(text(_DATABASE)).scalar_one()
-    return BlobRoot(found[_ID], found.get(_ROOT), file, own)
+    return BlobRoot(store_id, setting(conn, BLOB_ROOT), file, own)
 
 
 def _default(file: Path) -> str:

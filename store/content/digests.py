@@ -2,8 +2,10 @@
 
 * Each step has a digest of its columns, which include its messages, and of its images. A partial turn has one, too.
 * A trajectory has a content digest, of the digests of its steps and partial turns and of the images of its messages,
-  and a head digest, of the content digest, its own columns and those of its group that shaped the episode.
-* A score, a batch, a run, a version and a metric have one digest each, of the columns that do not change later.
+  and a head digest, of the content digest, its own columns and those of its group that shaped the episode. A running
+  trajectory has no content digest yet.
+* A score, a reward and a batch have one digest each; the batch's covers its groups and items. ``seals`` has the digests
+  of the other tables.
 
 The digests are computed before the rows are stored, and compared with the rows when a trajectory is loaded and by
 ``turnwise db check``. Both use the functions of this module: values are written as canonical JSON, with numbers up to
@@ -27,15 +29,6 @@ _APART = ("trajectory_no", "messages", "digest")
 _STEP, _PARTIAL = (tuple(c.name for c in table.c if c.name not in _APART) for table in (step, partial_turn))
 _MESSAGE_IMAGE = tuple(c.name for c in message_image.c if c.name != "trajectory_no")
 _STEP_IMAGE = tuple(c.name for c in step_image.c if c.name not in ("trajectory_no", "step_idx"))
-
-
-RUN = (
-    *("uid", "id", "kind", "parent_no", "parent_version", "code_version", "git_revision", "packages"),
-    *("config_hash", "config", "created_at"),
-)
-VERSION = ("run_no", "id", "policy", "parent_id", "update_no", "weights_hash", "created_at")
-METRIC = ("run_no", "kind", "update_no", "data")
-"""The columns that the digest of a row of ``run``, ``policy_version`` or ``metric`` covers."""
 
 
 def canonical(values: Iterable[Any]) -> str:

@@ -14,10 +14,8 @@ from ..schema import Lookup, rollout_group, task, trajectory
 from ..schema.types import load_json, time_text
 from .digests import digest_of
 
-HEAD_COLUMNS = tuple(
-    column.name for column in trajectory.c if column.name not in ("no", "abandoned", "pruned_at", "digest")
-)
-"""The columns of a trajectory that its head digest covers; the others change after its end."""
+HEAD_COLUMNS = tuple(column.name for column in trajectory.c if column.name not in ("no", "abandoned", "digest"))
+"""The columns of a trajectory that its head digest covers: all but the flag of its newest version."""
 GROUP_COLUMNS = (
     *(rollout_group.c[name].label(f"group_{name}") for name in ("id", "purpose", "prompt_prefix")),
     *(rollout_group.c[name] for name in ("max_turns", "max_tokens_per_turn", "max_tokens_per_episode", "max_context")),

@@ -177,7 +177,7 @@ def _seal(conn: Connection, heads: Mapping[int, dict[str, Any]], left: Mapping[i
     updates = []
     for no, head in heads.items():
         content = _content_digest(left[no])
-        digest = head_digest(head | {"content_digest": content})
+        digest = head_digest(head | {"content_digest": content} | columns)
         bare = {name: head[name] for name in CONTENT[trajectory]}
         updates.append({"key": no, **bare, **columns, "content_digest": content, "digest": digest})
     if updates:

@@ -14,10 +14,11 @@ from sqlalchemy import BindParameter, Connection, bindparam, column, func, inser
 
 from ...records import Status
 from ..content.blobs import BlobStore
+from ..content.settings import SEARCH_INDEX, add_setting, change_setting, setting
 from ..database import Database
 from ..operations.transaction import Transaction
 from ..queries.search import END, TURNS, Entry
-from ..schema import insert_once, step, store_setting, trajectory
+from ..schema import step, store_setting, trajectory
 from ..schema.types import unescape
 
 TABLE = "search_index"
@@ -28,7 +29,6 @@ several times in it.
 """
 
 _CHUNK = 100
-_SETTING = "search_index"
 _CREATE = {
     "sqlite": [f"CREATE VIRTUAL TABLE IF NOT EXISTS {TABLE} USING fts5(words, content='')"],
     "postgresql": [
@@ -55,7 +55,6 @@ _HEADS = select(
 _STEPS = select(step.c.trajectory_no, step.c.idx, step.c.observation, step.c.observation_blob, step.c.action).where(
     step.c.trajectory_no.in_(_AMONG)
 )
-_STATE = select(store_setting.c.value).where(store_setting.c.name == _SETTING)
 
 
 @dataclass(slots=True)
@@ -99,7 +98,7 @@ def drop_index(database: Database) -> None:
     """Remove the index and its pages; the next search builds it again."""
     with database.transaction() as tx:
         tx.conn.exec_driver_sql(f"DROP TABLE IF EXISTS {TABLE}")
-        tx.conn.execute(store_setting.delete().where(store_setting.c.name == _SETTING))
+        tx.conn.execute(store_setting.delete().where(store_setting.c.name == SEARCH_INDEX))
 
 
 def clean(words: str) -> str:
@@ -137,7 +136,7 @@ def _create(database: Database) -> None:
 
 def _state(conn: Connection, *, lock: bool = False) -> tuple[str | None, _State]:
     """Return the stored state as text and as a value."""
-    stored = conn.execute(_STATE.with_for_update() if lock else _STATE).scalar_one_or_none()
+    stored = setting(conn, SEARCH_INDEX, lock=lock)
     return stored, _State() if stored is None else _State(**json.loads(stored))
 
 
@@ -163,13 +162,12 @@ def _write(tx: Transaction, before: str | None, state: _State, entries: list[dic
     dialect = tx.conn.dialect.name
     value = json.dumps({"after": state.after, "running": state.running})
     if before is None:
-        row = {"name": _SETTING, "value": value}
-        if not tx.conn.execute(insert_once(dialect, store_setting), row).rowcount:
+        if not add_setting(tx.conn, SEARCH_INDEX, value):
             return False
     elif _state(tx.conn, lock=True)[0] != before:
         return False
     else:
-        tx.conn.execute(store_setting.update().where(store_setting.c.name == _SETTING).values(value=value))
+        change_setting(tx.conn, SEARCH_INDEX, value)
     if entries:
         tx.conn.execute(_INSERT[dialect], entries)
     return True

@@ -12,6 +12,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ...records import GroupState
 from ..content.digests import digest_of
+from ..content.seals import count_rows
 from ..errors import LeaseLost, NotFound, StoreConflict
 from ..schema import batch_group, batch_item, rollout_group, train_batch, trajectory
 from .group_states import transition
@@ -74,7 +75,7 @@ def acknowledge(
         NotFound: the run, a group or a trajectory is not in the store.
     """
     run_no = lock_run(tx, run, epoch).no
-    head = {"run_no": run_no, "update_no": update, "metrics": dict(metrics)}
+    head = {"run_no": run_no, "update_no": update, "epoch": epoch or 0, "metrics": dict(metrics)}
     head["recipe"] = None if recipe is None else dict(recipe)
     stored = surviving_version(tx, run_no, update)
     if stored is not None:
@@ -91,8 +92,8 @@ def acknowledge(
     head["version_id"] = version
     group_rows, item_rows = _rows(tx, head, groups, reused, items, known)
     digest = batch_digest(head, group_rows, item_rows)
-    row = dict(head, epoch=epoch or 0, digest=digest, created_at=tx.now)
-    tx.conn.execute(insert(train_batch), row)
+    tx.conn.execute(insert(train_batch), dict(head, digest=digest, created_at=tx.now))
+    count_rows(tx.conn, train_batch, run_no)
     if groups:
         transition(tx.conn, groups, GroupState.CONSUMED)
         end_leases(tx, groups, "consumed")
@@ -114,7 +115,7 @@ def batch_digest(
     """Return the digest of a batch with its groups and items, each a row with at least the columns named here."""
     return digest_of(
         [
-            *(batch[name] for name in ("run_no", "version_id", "update_no", "metrics", "recipe")),
+            *(batch[name] for name in ("run_no", "version_id", "update_no", "epoch", "metrics", "recipe")),
             [[row["idx"], row["group_no"], row["fresh"]] for row in sorted(groups, key=lambda row: row["idx"])],
             [
                 [

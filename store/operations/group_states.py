@@ -6,11 +6,13 @@ group whose tokens became too old expires. Only a resume (``operations.resume``)
 together with the update that consumed it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, RowMapping, Select, bindparam, select
 
 from ...records import GroupState
+from ..content.seals import write_changes
 from ..errors import NotFound, StoreConflict
 from ..schema import no_of, rollout_group
 from ..schema import run as run_table
@@ -42,33 +44,39 @@ RESUME_TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
 
 RUN_ENDED = "the run ended while it was running"
 """The reason of a group that failed only because its run ended."""
+RUN_RESUMED = "its run was resumed"
+"""The reason of a group that failed because it was open when its run was resumed."""
+CONTENT_REMOVED = "retention removed its content"
+"""The reason of a group that a resume cannot return to the queue."""
 
 _CHUNK = 500
 
 
-def states_of(
-    conn: Connection, groups: Iterable[str], *, run: str | None = None, lock: bool = False
-) -> dict[str, GroupState]:
-    """Return the state of each group; with ``lock``, no other writer changes it before this transaction ends.
+_GROUPS = select(rollout_group).where(rollout_group.c.id.in_(bindparam("groups", expanding=True)))
+
+_LOCKED = _GROUPS.order_by(rollout_group.c.no).with_for_update(key_share=True)
+"""Locks the rows: no other writer changes them before this transaction ends."""
+
+
+def states_of(conn: Connection, groups: Iterable[str], *, run: str) -> dict[str, GroupState]:
+    """Return the state of each group of a run.
 
     Raises:
-        NotFound: the store has no such group, or ``run`` is given and the group belongs to another run.
+        NotFound: the run has no such group in the store.
     """
+    statement = _GROUPS.where(rollout_group.c.run_no == no_of(run_table, run))
+    return {name: GroupState(row["state"]) for name, row in _rows(conn, statement, groups, f"of run {run} ").items()}
+
+
+def _rows(conn: Connection, statement: Select[Any], groups: Iterable[str], where: str = "") -> dict[str, RowMapping]:
+    """Return the row of each group by its id. Raises NotFound."""
     wanted = sorted(set(groups))
-    statement = select(rollout_group.c.id, rollout_group.c.state).where(
-        rollout_group.c.id.in_(bindparam("groups", expanding=True))
-    )
-    if run is not None:
-        statement = statement.where(rollout_group.c.run_no == no_of(run_table, run))
-    if lock:
-        statement = statement.order_by(rollout_group.c.no).with_for_update(key_share=True)
-    found: dict[str, GroupState] = {}
+    found: dict[str, RowMapping] = {}
     for start in range(0, len(wanted), _CHUNK):
-        rows = conn.execute(statement, {"groups": wanted[start : start + _CHUNK]})
-        found.update((name, GroupState(state)) for name, state in rows)
+        rows = conn.execute(statement, {"groups": wanted[start : start + _CHUNK]}).mappings()
+        found.update((row["id"], row) for row in rows)
     if missing := [name for name in wanted if name not in found]:
-        where = "in the store" if run is None else f"of run {run} in the store"
-        raise NotFound(f"no group {missing[0]} {where}")
+        raise NotFound(f"no group {missing[0]} {where}in the store")
     return found
 
 
@@ -79,25 +87,28 @@ def transition(
     *,
     reason: str | None = None,
     table: dict[GroupState, frozenset[GroupState]] = TRANSITIONS,
+    of_group: Mapping[str, Mapping[str, object]] | None = None,
     **columns: object,
 ) -> list[str]:
     """Move ``groups`` to state ``to``, set ``columns``, and return the moved ones; groups in that state stay untouched.
+
+    Args:
+        table: the states that may follow each state.
+        of_group: columns whose values differ from group to group, by group; the same columns for all.
 
     Raises:
         StoreConflict: ``table`` does not allow the transition of a group.
         NotFound: a group is not in the store.
     """
-    states = states_of(conn, groups, lock=True)
-    moved = [name for name in groups if states[name] is not to]
+    rows = _rows(conn, _LOCKED, groups)
+    moved = [name for name in groups if rows[name]["state"] != to]
     for name in moved:
-        if to not in table.get(states[name], frozenset()):
-            raise StoreConflict(f"group {name} cannot change from `{states[name]}` to `{to}`")
+        state = GroupState(rows[name]["state"])
+        if to not in table.get(state, frozenset()):
+            raise StoreConflict(f"group {name} cannot change from `{state}` to `{to}`")
     values = dict(columns, state=to.value)
     if reason is not None:
         values["reason"] = reason
-    statement = (
-        update(rollout_group).where(rollout_group.c.id.in_(bindparam("groups", expanding=True))).values(**values)
-    )
-    for start in range(0, len(moved), _CHUNK):
-        conn.execute(statement, {"groups": moved[start : start + _CHUNK]})
+    own = of_group or {}
+    write_changes(conn, rollout_group, [(rows[name], {**values, **own.get(name, {})}) for name in moved])
     return moved

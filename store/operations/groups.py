@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, func, select, update
+from sqlalchemy import Row, func, select
 
 from ...records import Group, GroupState, Status, Task
+from ..content.seals import change, count_rows, sealed
 from ..errors import NotFound, StoreConflict
 from ..schema import Lookup, insert_once, rollout_group, task
 from ..schema import run as run_table
@@ -62,7 +63,7 @@ def _task_numbers(tx: Transaction, tasks: Mapping[str, Task]) -> dict[str, int]:
 
 
 def _task_row(problem: Task) -> dict[str, Any]:
-    return {
+    row = {
         "id": problem.id,
         "env_id": problem.env_id,
         "env_version": problem.env_version,
@@ -70,11 +71,13 @@ def _task_row(problem: Task) -> dict[str, Any]:
         "split": problem.split,
         "options": dict(problem.options),
     }
+    return sealed(task, row)
 
 
 _GROUP = (
     *("id", "run_no", "task_no", "purpose", "size", "prompt_prefix"),
     *("max_turns", "max_tokens_per_turn", "max_tokens_per_episode", "max_context", "state", "created_at"),
+    *("draw", "digest"),
 )
 """The columns that the opening of a group writes."""
 _INSERT = RowInsert(rollout_group, _GROUP, conflict="id")
@@ -82,20 +85,22 @@ _TASKS = Lookup(select(task.c.id, task.c.no), task.c.id)
 
 
 def _group_row(tx: Transaction, group: Group, run_no: int, task_no: int) -> tuple[Any, ...]:
-    return (
-        group.id,
-        run_no,
-        task_no,
-        group.purpose.value,
-        group.size,
-        group.prompt_prefix,
-        group.horizon.max_turns,
-        group.horizon.max_tokens_per_turn,
-        group.horizon.max_tokens_per_episode,
-        group.horizon.max_context,
-        GroupState.OPEN.value,
-        time_text(tx.now),
-    )
+    row = {
+        "id": group.id,
+        "run_no": run_no,
+        "task_no": task_no,
+        "purpose": group.purpose.value,
+        "size": group.size,
+        "prompt_prefix": group.prompt_prefix,
+        "max_turns": group.horizon.max_turns,
+        "max_tokens_per_turn": group.horizon.max_tokens_per_turn,
+        "max_tokens_per_episode": group.horizon.max_tokens_per_episode,
+        "max_context": group.horizon.max_context,
+        "state": GroupState.OPEN.value,
+        "created_at": time_text(tx.now),
+        "draw": group.draw,
+    }
+    return (*row.values(), bytearray.fromhex(sealed(rollout_group, row)["digest"]))
 
 
 @operation
@@ -115,7 +120,7 @@ def grow_group(tx: Transaction, *, group: str, size: int, epoch: int | None = No
         raise ValueError(f"group {group} has {stored.size} members; it cannot grow to {size}")
     if stored.state != GroupState.OPEN:
         raise StoreConflict(f"group {group} is {stored.state}, so it cannot grow")
-    tx.conn.execute(update(rollout_group).where(rollout_group.c.no == stored.no).values(size=size))
+    change(tx.conn, rollout_group, rollout_group.c.no == stored.no, size=size)
 
 
 @operation
@@ -143,6 +148,8 @@ def close_group(tx: Transaction, *, group: str, state: GroupState, reason: str =
         end_running(tx, list(tx.conn.execute(running).scalars()), LATE, Status.CANCELLED)
     count = tx.conn.execute(select(func.count()).select_from(trajectory_table).where(members)).scalar_one()
     transition(tx.conn, [group], state, reason=reason, closed_at=tx.now, n_trajectories=count)
+    if stored.state == GroupState.OPEN:
+        count_rows(tx.conn, rollout_group, stored.run_no)
 
 
 def locked_group(tx: Transaction, group: str, epoch: int | None = None) -> Row[Any]:

@@ -7,9 +7,10 @@ leases nothing twice.
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import Row, bindparam, cast, insert, null, select, union_all, update
+from sqlalchemy import Row, bindparam, cast, insert, null, select, union_all
 
 from ...records import GroupState, Purpose
+from ..content.seals import UNSEALED, change, count_rows
 from ..errors import LeaseLost
 from ..schema import lease, rollout_group
 from .group_states import states_of, transition
@@ -78,13 +79,13 @@ def lease_groups(
     if len(fresh) < wanted:
         return []
     expires = tx.now + timedelta(seconds=timeout_s)
-    if held:
-        mine = (lease.c.run_no == run_no) & (lease.c.owner == owner) & lease.c.ended_at.is_(None)
-        tx.conn.execute(update(lease).where(mine).values(expires_at=expires))
     if fresh:
         transition(tx.conn, [one.id for one in fresh], GroupState.LEASED)
-        row = {"run_no": run_no, "owner": owner, "taken_at": tx.now, "expires_at": expires}
+        row = {"run_no": run_no, "owner": owner, "taken_at": tx.now, "expires_at": expires, "digest": UNSEALED}
         tx.conn.execute(insert(lease), [dict(row, group_no=one.no) for one in fresh])
+        count_rows(tx.conn, lease, run_no, len(fresh))
+    mine = (lease.c.run_no == run_no) & (lease.c.owner == owner) & lease.c.ended_at.is_(None)
+    change(tx.conn, lease, mine, expires_at=expires)
     return [one.id for one in (*held, *fresh)]
 
 
@@ -118,11 +119,10 @@ def expire_groups(
 
 def end_leases(tx: Transaction, groups: Sequence[str], outcome: str) -> None:
     """End the leases held on ``groups`` with ``outcome``."""
-    nos = select(rollout_group.c.no).where(rollout_group.c.id.in_(bindparam("groups", expanding=True)))
-    held = update(lease).where(lease.c.group_no.in_(nos), lease.c.ended_at.is_(None))
-    statement = held.values(ended_at=tx.now, outcome=outcome)
     for start in range(0, len(groups), _CHUNK):
-        tx.conn.execute(statement, {"groups": list(groups[start : start + _CHUNK])})
+        nos = select(rollout_group.c.no).where(rollout_group.c.id.in_(groups[start : start + _CHUNK]))
+        held = lease.c.group_no.in_(nos) & lease.c.ended_at.is_(None)
+        change(tx.conn, lease, held, ended_at=tx.now, outcome=outcome)
 
 
 def _return_to_queue(tx: Transaction, groups: Sequence[str], outcome: str) -> None:

@@ -8,18 +8,18 @@ groups in the queue. A group that was not scored yet is scored by the resumed ru
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Table, bindparam, false, select, update
+from sqlalchemy import Table, bindparam, false, func, select, update
 
 from ...records import GroupState, Status
+from ..content.seals import change, count_rows
 from ..errors import NotFound, StoreConflict
 from ..schema import batch_group, batch_item, metric, policy_version, rollout_group, train_batch, trajectory
-from .group_states import RESUME_TRANSITIONS, transition
+from .group_states import CONTENT_REMOVED, RESUME_TRANSITIONS, RUN_RESUMED, transition
 from .leases import end_leases
 from .runs import lock_run
 from .trajectories import end_running
 from .transaction import Transaction, operation
 
-_REASON = "its run was resumed"
 _CHUNK = 500
 
 
@@ -42,17 +42,10 @@ def rewind(tx: Transaction, *, run: str, version: int | None, epoch: int | None 
     # The batches that are abandoned below, read first: their groups were consumed by no surviving update.
     unconsumed = _consumed_after(tx, run_no, newest)
     versions = _abandon_versions(tx, run_no, newest)
-    failed = transition(
-        tx.conn,
-        _in_state(tx, run_no, GroupState.OPEN),
-        GroupState.FAILED,
-        reason=_REASON,
-        table=RESUME_TRANSITIONS,
-        closed_at=tx.now,
-    )
+    failed = _fail_open_groups(tx, run_no)
     # Read after the open groups are locked and closed: a late worker can begin no trajectory from here on.
     running = select(trajectory.c.no).where(trajectory.c.run_no == run_no, trajectory.c.ended_at.is_(None))
-    cancelled = end_running(tx, list(tx.conn.execute(running).scalars()), _REASON, Status.CANCELLED)
+    cancelled = end_running(tx, list(tx.conn.execute(running).scalars()), RUN_RESUMED, Status.CANCELLED)
     flagged = _flag_trajectories(tx, run_no, newest)
     leased = _in_state(tx, run_no, GroupState.LEASED)
     waiting = {*leased, *_in_state(tx, run_no, GroupState.READY), *unconsumed}
@@ -67,9 +60,7 @@ def rewind(tx: Transaction, *, run: str, version: int | None, epoch: int | None 
         table=RESUME_TRANSITIONS,
     )
     pruned = _pruned_groups(tx, waiting - stale)
-    expired += transition(
-        tx.conn, sorted(pruned), GroupState.EXPIRED, reason="retention removed its content", table=RESUME_TRANSITIONS
-    )
+    expired += transition(tx.conn, sorted(pruned), GroupState.EXPIRED, reason=CONTENT_REMOVED, table=RESUME_TRANSITIONS)
     ready = transition(tx.conn, sorted(waiting - stale - pruned), GroupState.READY, table=RESUME_TRANSITIONS)
     end_leases(tx, leased, "resumed")
     return {
@@ -80,6 +71,29 @@ def rewind(tx: Transaction, *, run: str, version: int | None, epoch: int | None 
         "groups_ready": len(ready),
         "groups_expired": len(expired),
     }
+
+
+def _fail_open_groups(tx: Transaction, run_no: int) -> Sequence[str]:
+    """Close the open groups as failed, and return their ids."""
+    opened = select(rollout_group.c.no, rollout_group.c.id).where(
+        rollout_group.c.run_no == run_no, rollout_group.c.state == GroupState.OPEN.value
+    )
+    groups = tx.conn.execute(opened.order_by(rollout_group.c.no).with_for_update(key_share=True)).all()
+    # Another statement: it sees the trajectories that were committed while the groups were waited for.
+    of_groups = opened.with_only_columns(rollout_group.c.no)
+    members = select(trajectory.c.group_no, func.count()).where(trajectory.c.group_no.in_(of_groups))
+    counts = {row[0]: row[1] for row in tx.conn.execute(members.group_by(trajectory.c.group_no))}
+    failed = transition(
+        tx.conn,
+        [group.id for group in groups],
+        GroupState.FAILED,
+        reason=RUN_RESUMED,
+        table=RESUME_TRANSITIONS,
+        closed_at=tx.now,
+        of_group={group.id: {"n_trajectories": counts.get(group.no, 0)} for group in groups},
+    )
+    count_rows(tx.conn, rollout_group, run_no, len(failed))
+    return failed
 
 
 def _check_surviving(tx: Transaction, run: str, run_no: int, version: int) -> None:
@@ -96,16 +110,19 @@ def _check_surviving(tx: Transaction, run: str, run_no: int, version: int) -> No
 def _abandon_versions(tx: Transaction, run_no: int, newest: int) -> int:
     for table in (train_batch, batch_group, batch_item):
         _abandon(tx, table, (table.c.run_no == run_no) & (table.c.version_id > newest))
-    count = _abandon(tx, policy_version, (policy_version.c.run_no == run_no) & (policy_version.c.id > newest))
+    later = (policy_version.c.run_no == run_no) & (policy_version.c.id > newest)
+    count = change(tx.conn, policy_version, later & ~policy_version.c.abandoned, abandoned=True)
     key = (policy_version.c.run_no == run_no) & ~policy_version.c.abandoned
     last = tx.conn.execute(
         select(policy_version.c.update_no).where(key, policy_version.c.id == newest)
     ).scalar_one_or_none()
-    _abandon(tx, metric, (metric.c.run_no == run_no) & (metric.c.update_no > (-1 if last is None else last)))
+    undone = (metric.c.run_no == run_no) & (metric.c.update_no > (-1 if last is None else last))
+    change(tx.conn, metric, undone & ~metric.c.abandoned, abandoned=True)
     return count
 
 
 def _abandon(tx: Transaction, table: Table, which: Any) -> int:
+    """Flag rows whose digest does not cover the flag: ``turnwise db check`` compares it with that of their version."""
     return int(
         tx.conn.execute(update(table).where(which, table.c.abandoned == false()).values(abandoned=True)).rowcount
     )
@@ -113,7 +130,8 @@ def _abandon(tx: Transaction, table: Table, which: Any) -> int:
 
 def _flag_trajectories(tx: Transaction, run_no: int, newest: int) -> int:
     count = _abandon(tx, trajectory, (trajectory.c.run_no == run_no) & (trajectory.c.max_version > newest))
-    _abandon(tx, rollout_group, rollout_group.c.no.in_(_with_flagged(run_no)))
+    flagged = rollout_group.c.no.in_(_with_flagged(run_no))
+    change(tx.conn, rollout_group, flagged & ~rollout_group.c.abandoned, abandoned=True)
     return count
 
 

@@ -7,17 +7,19 @@ score per set. A later score replaces it only if it has no rewards: the componen
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Insert, Table, select
+from sqlalchemy import Insert, Table, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from ..content.digests import digest_of
+from ..content.seals import UNSEALED, change, count_rows
 from ..errors import NotFound, StoreConflict
-from ..schema import no_of, reward, reward_set, trajectory
+from ..schema import Lookup, no_of, reward, reward_set, trajectory
 from ..schema import run as run_table
 from .scores import Score
 from .transaction import Transaction, numbers_of, operation
 
-_CHUNK = 500
+_sets = reward_set
+_STORED = Lookup(select(reward.c.trajectory_no, reward.c.set_no), reward.c.trajectory_no)
 
 
 @operation
@@ -36,9 +38,12 @@ def create_reward_set(tx: Transaction, *, run: str, name: str, component: str, o
     if run_no is None:
         raise NotFound(f"no run {run} in the store")
     row = {"run_no": run_no, "name": name, "component": component, "options": dict(options), "created_at": tx.now}
-    tx.conn.execute(_insert(tx, reward_set).on_conflict_do_nothing(index_elements=["run_no", "name"]), row)
-    which = select(reward_set).where(reward_set.c.run_no == run_no, reward_set.c.name == name)
-    stored = tx.conn.execute(which).one()
+    added = _insert(tx, reward_set).on_conflict_do_nothing(index_elements=["run_no", "name"])
+    named = (reward_set.c.run_no == run_no) & (reward_set.c.name == name)
+    if tx.conn.execute(added, {**row, "digest": UNSEALED}).rowcount:
+        change(tx.conn, reward_set, named)
+        count_rows(tx.conn, reward_set, run_no)
+    stored = tx.conn.execute(select(reward_set).where(named)).one()
     if (stored.component, stored.options) != (component, dict(options)):
         raise StoreConflict(
             f"the reward set `{name}` of run {run} has the scores of `{stored.component}` with other options"
@@ -58,7 +63,11 @@ def add_rewards(tx: Transaction, *, reward_set: int, scores: Sequence[Score]) ->
     if not scores:
         return
     nos = numbers_of(tx.conn, trajectory, [one.trajectory for one in scores])
+    tx.conn.execute(select(_sets.c.no).where(_sets.c.no == reward_set).with_for_update())
+    stored = {row[0] for row in _STORED.run_plain(tx.conn, nos.values()) if row[1] == reward_set}
     tx.conn.execute(_replace_missing(tx), [_row(reward_set, nos[one.trajectory], one) for one in scores])
+    added = _sets.c.n_rewards + len(set(nos.values()) - stored)
+    tx.conn.execute(update(_sets).where(_sets.c.no == reward_set).values(n_rewards=added))
 
 
 def reward_digest(row: Mapping[Any, Any]) -> str:

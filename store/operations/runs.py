@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Row, func, insert, select, update
+from sqlalchemy import Row, func, insert, select
 
 from ...records import GroupState
-from ..content.digests import METRIC, RUN, VERSION, row_digest
+from ..content.seals import UNSEALED, change, count_rows, sealed
+from ..content.settings import count_runs
 from ..errors import Fenced, NotFound, StoreConflict
 from ..schema import insert_once, metric, no_of, policy_version, rollout_group
 from ..schema import run as run_table
@@ -61,7 +62,8 @@ def create_run(
         "config": dict(config),
         "created_at": tx.now,
     }
-    tx.conn.execute(insert_once(tx.conn.dialect.name, run_table), dict(row, digest=row_digest(row, RUN)))
+    if tx.conn.execute(insert_once(tx.conn.dialect.name, run_table), sealed(run_table, row)).rowcount:
+        count_runs(tx.conn)
     stored = lock_run(tx, run)
     if stored.config_hash != config_hash:
         raise StoreConflict(f"run {run} exists with another config; give this run another name, or use `--fork`")
@@ -72,8 +74,7 @@ def create_run(
         return epoch
     values = {"status": "running", "stop_requested": False, "error": "", "ended_at": None, "config": row["config"]}
     values |= {"epoch": epoch + 1, "driver": driver}
-    values["digest"] = row_digest({**stored._mapping, **values}, RUN)
-    tx.conn.execute(update(run_table).where(run_table.c.no == stored.no).values(**values))
+    change(tx.conn, run_table, run_table.c.no == stored.no, **values)
     return epoch + 1
 
 
@@ -95,8 +96,7 @@ def finish_run(tx: Transaction, *, run: str, status: str, error: str = "", epoch
     if stored == "finished" and status != stored:
         raise StoreConflict(f"run {run} is finished; it cannot end as {status}")
     if stored != status:
-        statement = update(run_table).where(run_table.c.id == run)
-        tx.conn.execute(statement.values(status=status, error=error, ended_at=tx.now))
+        change(tx.conn, run_table, run_table.c.no == row.no, status=status, error=error, ended_at=tx.now)
         if status == "finished":
             key = (rollout_group.c.run_no == row.no) & (rollout_group.c.state == GroupState.SCORING.value)
             unscored = list(tx.conn.execute(select(rollout_group.c.id).where(key)).scalars())
@@ -106,8 +106,7 @@ def finish_run(tx: Transaction, *, run: str, status: str, error: str = "", epoch
 @operation
 def request_stop(tx: Transaction, *, run: str) -> None:
     """Set the flag ``stop_requested`` of a run, which its driver reads. Raises NotFound."""
-    lock_run(tx, run)
-    tx.conn.execute(update(run_table).where(run_table.c.id == run).values(stop_requested=True))
+    change(tx.conn, run_table, run_table.c.no == lock_run(tx, run).no, stop_requested=True)
 
 
 @operation
@@ -145,8 +144,9 @@ def add_version(
     highest = select(func.coalesce(func.max(policy_version.c.id), -1)).where(policy_version.c.run_no == run_no)
     new = int(tx.conn.execute(highest).scalar_one()) + 1
     row = {"run_no": run_no, "id": new, "parent_id": parent, "update_no": update, "weights_hash": weights_hash}
-    row |= {"policy": "", "created_at": tx.now}
-    tx.conn.execute(insert(policy_version), dict(row, digest=row_digest(row, VERSION)))
+    row["created_at"] = tx.now
+    tx.conn.execute(insert(policy_version), sealed(policy_version, row))
+    count_rows(tx.conn, policy_version, run_no)
     return new
 
 
@@ -155,7 +155,7 @@ def set_checkpoint(tx: Transaction, *, run: str, version: int, path: str, epoch:
     """Record the path of a version's checkpoint, after it was written and synced. Raises NotFound, Fenced."""
     run_no = lock_run(tx, run, epoch).no
     key = (policy_version.c.run_no == run_no) & (policy_version.c.id == version)
-    if not tx.conn.execute(update(policy_version).where(key).values(checkpoint=path)).rowcount:
+    if not change(tx.conn, policy_version, key, checkpoint=path):
         raise NotFound(f"run {run} has no version {version}")
 
 
@@ -177,10 +177,12 @@ def add_metrics(
     """
     run_no = lock_run(tx, run, epoch).no
     key = (metric.c.run_no == run_no) & (metric.c.kind == kind) & (metric.c.update_no == update) & ~metric.c.abandoned
-    row = {"run_no": run_no, "kind": kind, "update_no": update, "data": dict(metrics), "created_at": tx.now}
-    row["digest"] = row_digest(row, METRIC)
-    if not tx.conn.execute(metric.update().where(key).values(**row)).rowcount:
+    values = {"data": dict(metrics), "created_at": tx.now}
+    if not change(tx.conn, metric, key, **values):
+        row = {"run_no": run_no, "kind": kind, "update_no": update, "digest": UNSEALED, **values}
         tx.conn.execute(insert(metric), row)
+        change(tx.conn, metric, key, **values)
+        count_rows(tx.conn, metric, run_no)
 
 
 def lock_run(tx: Transaction, run: str, epoch: int | None = None) -> Row[Any]:

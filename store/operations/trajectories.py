@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ...records import GroupState, Status, Trajectory
 from ..content.blobs import NewBlob
-from ..content.head_digest import head_digest, stored_circumstances, stored_time
+from ..content.head_digest import HEAD_COLUMNS, head_digest, stored_circumstances, stored_time
 from ..content.rows import text_columns
 from ..content.stored_turns import stored_tally
 from ..content.written import Tally
@@ -43,8 +43,18 @@ _BEGUN = (
     *("policy", "deterministic", "branched_from", "branched_at", "created_at"),
 )
 """The columns of a trajectory that its start wrote, and its status; its end writes the others."""
+_DETERMINISTIC = _BEGUN.index("deterministic") - 1
 _RUNNING, _OPEN = Status.RUNNING.value, GroupState.OPEN.value
-_INSERT = RowInsert(trajectory_table, _BEGUN[1:], conflict="id")
+_INSERT = RowInsert(trajectory_table, (*_BEGUN[1:], "digest"), conflict="id")
+_UNENDED: dict[str, Any] = {name: None for name in HEAD_COLUMNS if name not in _BEGUN} | {
+    "reward": 0.0,
+    "n_steps": 0,
+    "n_tokens": 0,
+    "error": "",
+    "stop_reason": "",
+    "extras": {},
+}
+"""The values of the other columns while a trajectory runs."""
 _HEADS = (
     select(*(trajectory_table.c[name] for name in _BEGUN))
     .order_by(trajectory_table.c.no)
@@ -107,7 +117,8 @@ def start_many(tx: Transaction, starts: Sequence[Start]) -> None:
     if not new:
         return
     now = time_text(tx.now)
-    rows = [_new_row(tx, one, groups.get(one.trajectory.group), now) for one in new]
+    circumstances = stored_circumstances(tx.conn, {row.no for row in groups.values()})
+    rows = [_new_row(tx, one, groups.get(one.trajectory.group), now, circumstances) for one in new]
     try:
         inserted = _INSERT.run(tx.conn, rows)
     except IntegrityError as error:
@@ -122,8 +133,12 @@ def _is_open(group: Any) -> bool:
     return bool(group.state == _OPEN)
 
 
-def _new_row(tx: Transaction, start: Start, group: Any, now: str) -> tuple[Any, ...]:
-    """Return the values of ``_BEGUN`` but for ``no``."""
+def _new_row(tx: Transaction, start: Start, group: Any, now: str, circumstances: Mapping[int, str]) -> tuple[Any, ...]:
+    """Return the values of ``_BEGUN`` but for ``no``, and the digest.
+
+    Args:
+        circumstances: the digests of the columns of groups, by ``no``.
+    """
     trajectory = start.trajectory
     if group is None:
         raise NotFound(f"no group {trajectory.group} in the store; call `open_group` first")
@@ -134,7 +149,7 @@ def _new_row(tx: Transaction, start: Start, group: Any, now: str) -> tuple[Any, 
         parent = tx.conn.execute(select(no_of(trajectory_table, trajectory.branched_from))).scalar_one_or_none()
         if parent is None:
             raise NotFound(f"no trajectory {trajectory.branched_from} in the store")
-    return (
+    values = (
         uuid7_digits() if trajectory.uid is None else trajectory.uid.hex,
         trajectory.id,
         group.run_no,
@@ -147,11 +162,14 @@ def _new_row(tx: Transaction, start: Start, group: Any, now: str) -> tuple[Any, 
         group.purpose,
         trajectory.source.value,
         trajectory.policy,
-        flag_text(trajectory.deterministic),
+        bool(trajectory.deterministic),
         parent,
         trajectory.branched_at,
         now,
     )
+    head = _UNENDED | dict(zip(_BEGUN[1:], values, strict=True))
+    digest = bytearray.fromhex(head_digest(head, circumstances[group.no]))
+    return (*values[:_DETERMINISTIC], flag_text(trajectory.deterministic), *values[_DETERMINISTIC + 1 :], digest)
 
 
 def _writers(conn: Connection, starts: Sequence[Start]) -> dict[str, str]:
@@ -242,7 +260,7 @@ def _finish(tx: Transaction, ends: Sequence[tuple[dict[str, Any], End]]) -> None
             key = {"trajectory_no": head["no"], "step_idx": tally.n_steps}
             images += [dict(key, idx=idx, blob_hash=new.hash) for idx, new in enumerate(one.final_images)]
         head |= _end_values(one, tally, blobs)
-        head["ended_at"] = now
+        head |= {"ended_at": now, "pruned_at": None}
         ended.append(_end_row(head, head_digest(head, groups[head["group_no"]])))
     if blobs:
         tx.blobs.insert(tx.conn, blobs, tx.now)

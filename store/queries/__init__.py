@@ -1,14 +1,15 @@
 """Every read of the store.
 
 ``lists`` returns pages of rows, ``load`` whole records with their content verified,
-``scores`` those of closed groups with their rewards, ``versions`` the history of a run,
-``reward_sets`` the other rewards of a run, ``lineage`` its updates with their batches, ``summaries`` its counts, and
-``reuse`` the groups and successes that a replay buffer selects from.
+``scores`` those of closed groups with their rewards, ``versions`` the history of a run, ``draws`` the draws of its task
+sampler, ``reward_sets`` the other rewards of a run, ``lineage`` its updates with their batches, ``summaries`` its
+counts, and ``reuse`` the groups and successes that a replay buffer selects from.
 A query takes a connection of ``Database.read`` and changes nothing; to add one, write the
 function in the module of its kind and export it here. ``run_reader`` offers the reads of one run
 to code outside the event loop.
 """
 
+from .draws import lost_draws, next_draw
 from .lineage import load_update, update_numbers, updates_with
 from .lists import NULL, list_groups, list_metrics, list_runs, list_trajectories, run_row, run_uid
 from .load import final_observation, group_of, load_group_heads, load_groups, load_trajectory
@@ -65,7 +66,9 @@ __all__ = [
     "load_scored",
     "load_trajectory",
     "load_update",
+    "lost_draws",
     "members",
+    "next_draw",
     "next_group",
     "next_scoring",
     "not_in_set",

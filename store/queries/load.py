@@ -297,4 +297,5 @@ def _group(row: _Row) -> Group:
         purpose=Purpose(row["purpose"]),
         prompt_prefix=row["prompt_prefix"],
         state=GroupState(row["state"]),
+        draw=row["draw"],
     )

@@ -17,7 +17,7 @@ def verify_rows(
 ) -> None:
     """Check that the rows of a trajectory are those that were written.
 
-    ``head`` is a row of ``queries.load.HEADS``. A running trajectory has only digests of its turns; a pruned one lacks
+    ``head`` is a row of ``queries.load.HEADS``. A running trajectory has no content digest yet; a pruned one lacks
     content, so only its head is checked.
 
     Raises:
@@ -43,7 +43,7 @@ def verify_rows(
                 raise StepCorrupt(
                     f"trajectory {name}: a step, message or image was altered, exchanged, added or deleted", end
                 )
-    if head["digest"] is not None and head_digest(head) != head["digest"]:
+    if head_digest(head) != head["digest"]:
         raise StepCorrupt(f"trajectory {name}: a column of `trajectory` or of its group was altered", end)
 
 

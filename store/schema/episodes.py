@@ -34,6 +34,7 @@ task = Table(
     Column("seed", BigInteger, nullable=False),
     Column("split", Text, nullable=False),
     Column("options", Document, nullable=False),
+    Column("digest", Hash, nullable=False),
     Index(None, "env_id", "split"),
 )
 
@@ -59,6 +60,8 @@ rollout_group = Table(
     Column("n_trajectories", Integer),
     Column("score_no", Integer),
     Column("n_scores", Integer),
+    Column("draw", Integer),
+    Column("digest", Hash, nullable=False),
     Index(None, "run_no", "purpose", "state", "closed_at"),
     Index("uq_rollout_group_score_no", "run_no", "score_no", unique=True),
     Index(None, "run_no", "created_at", "no"),
@@ -105,7 +108,7 @@ trajectory = Table(
     Column("final_observation_hash", Hash),
     Column("extras", Document, nullable=False, server_default=text("'{}'")),
     Column("content_digest", Hash),
-    Column("digest", Hash),
+    Column("digest", Hash, nullable=False),
     UniqueConstraint("group_no", "member", "attempt"),
     Index("ix_trajectory_created_at", "created_at", "no", *FLAGS),
     Index("ix_trajectory_run_created_at", "run_no", "created_at", "no", *FLAGS),

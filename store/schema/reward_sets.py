@@ -1,6 +1,6 @@
 """Reward sets: other rewards of stored trajectories, next to those of ``score``."""
 
-from sqlalchemy import Column, Float, ForeignKey, Index, Table, Text, UniqueConstraint
+from sqlalchemy import Column, Float, ForeignKey, Index, Integer, Table, Text, UniqueConstraint
 
 from .base import Document, Number, OptionalDocument, metadata, number
 from .types import Hash, UtcDateTime
@@ -14,6 +14,8 @@ reward_set = Table(
     Column("component", Text, nullable=False),
     Column("options", Document, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
+    Column("n_rewards", Integer, nullable=False, server_default="0"),
+    Column("digest", Hash, nullable=False),
     UniqueConstraint("run_no", "name"),
 )
 

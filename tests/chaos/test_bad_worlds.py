@@ -103,11 +103,8 @@ def seed_that_draws_all() -> int:
     """One with which every kind of world is among the groups that open first."""
 
     def drawn(seed: int) -> set[str]:
-        rng, out = Streams(seed).of("task_sampler"), set()
-        for _ in range(AT_ONCE):
-            out.add(rng.choices(list(KINDS), list(KINDS.values()))[0])
-            rng.randrange(2**31)
-        return out
+        streams = [Streams(seed).of_draw("task_sampler", draw) for draw in range(AT_ONCE)]
+        return {rng.choices(list(KINDS), list(KINDS.values()))[0] for rng in streams}
 
     return next(seed for seed in itertools.count() if drawn(seed) == set(KINDS))
 

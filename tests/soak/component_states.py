@@ -54,7 +54,7 @@ def check_states(folder: Path, run: str, config: RunConfig, state: str) -> dict[
 def check_load(config: RunConfig, path: Path) -> None:
     """Load a checkpoint's components and random streams; check that they are in the saved state."""
     saved, tensors = read_state(path), read_component_tensors(path)
-    config.load_component_states(saved["components"], saved["observed"])
+    config.load_component_states(saved["components"], saved["observed"], saved["drawn"])
     config.load_component_tensors(tensors)
     assert as_json(config.component_states()) == saved["components"], f"the states of {path} differ after a load"
     loaded = config.component_tensors()

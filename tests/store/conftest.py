@@ -35,7 +35,12 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Yield a new store."""
+    """Return a new store."""
+    return new_store(request, tmp_path)
+
+
+def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return the URL of a new store on the database that the request's parameter names."""
     if request.param == "sqlite":
         address = f"sqlite:///{tmp_path}/turnwise.db"
         upgrade(address)

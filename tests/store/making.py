@@ -1,7 +1,7 @@
 """Create runs, groups and episodes for the tests of the store."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import EllipsisType
 from typing import Any
@@ -51,14 +51,14 @@ def start(database: Database) -> None:
     assert call(database, "add_version", run="r", update=0, parent=None) == 0
 
 
-def contents(database: Database, without: Mapping[str, str] | None = None) -> dict[str, list[str]]:
-    """Return every row of every table; ``without`` names one column per table to leave out."""
+def contents(database: Database, without: Mapping[str, Collection[str]] | None = None) -> dict[str, list[str]]:
+    """Return every row of every table; ``without`` names columns per table to leave out."""
     skipped = without or {}
     with database.read() as conn:
         return {
             name: sorted(
                 repr(row)
-                for row in conn.execute(select(*(one for one in table.c if one.name != skipped.get(name, ""))))
+                for row in conn.execute(select(*(one for one in table.c if one.name not in skipped.get(name, ()))))
             )
             for name, table in metadata.tables.items()
         }

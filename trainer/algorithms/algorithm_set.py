@@ -75,6 +75,7 @@ class AlgorithmSet(BaseModel):
     """Selects stored groups that are trained on again."""
 
     _observed: int = PrivateAttr(0)
+    _drawn: int = PrivateAttr(0)
 
     @model_validator(mode="after")
     def _check_replay(self) -> Self:
@@ -86,6 +87,15 @@ class AlgorithmSet(BaseModel):
     def observed(self) -> int:
         """Number of the scoring after the last one that the components observed; a checkpoint stores it."""
         return self._observed
+
+    @property
+    def drawn(self) -> int:
+        """Number of the draw after the last one that the task sampler made; a checkpoint stores it."""
+        return self._drawn
+
+    def count_draw(self, draw: int) -> None:
+        """Record that the components chose the group of ``draw``."""
+        self._drawn = draw + 1
 
     @property
     def has_observers(self) -> bool:
@@ -126,9 +136,11 @@ class AlgorithmSet(BaseModel):
         """Return the state of every component, as JSON values."""
         return {key: one.state_dict() for key, one in self.components()}
 
-    def load_component_states(self, states: Mapping[str, Any], observed: int) -> None:
-        """Restore the states that ``component_states`` returned, and the value of ``observed`` that belongs to them."""
-        self._observed = observed
+    def load_component_states(self, states: Mapping[str, Any], observed: int, drawn: int) -> None:
+        """Restore the states that ``component_states`` returned, and the values of ``observed`` and ``drawn`` that
+        belong to them.
+        """
+        self._observed, self._drawn = observed, drawn
         for key, one in self.components():
             one.load_state_dict(states.get(key, {}))
 

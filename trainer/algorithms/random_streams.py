@@ -3,6 +3,9 @@
 Each stream is seeded by (run seed, slot, index) and belongs to one component, so the draws of one component do not
 depend on when, how often or in which thread another one draws. Checkpoints hold the state of every stream: a resumed
 run draws what the uninterrupted run would have drawn.
+
+The components that choose a group draw from a stream per draw, seeded by (run seed, slot, number of the draw). The
+store has the number of each group's draw, so a resume neither repeats the draw of a surviving group nor skips one.
 """
 
 from collections.abc import Mapping
@@ -23,6 +26,10 @@ class Streams:
         if name not in self._streams:
             self._streams[name] = Random(f"{self._seed} {name}")  # noqa: S311 - reproducible, not secret
         return self._streams[name]
+
+    def of_draw(self, slot: str, draw: int) -> Random:
+        """Return a new stream of a component for the group of one draw; equal numbers give equal streams."""
+        return Random(f"{self._seed} {slot} draw {draw}")  # noqa: S311 - reproducible, not secret
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of every stream in use, as JSON values."""

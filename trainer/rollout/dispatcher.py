@@ -7,16 +7,17 @@ of running groups is read from the store, never counted here.
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 from ...agents.errors import FIRST_OBSERVATION
 from ...agents.rollout.episode import run_to_completion
 from ...envs.runner.once import enumerated_seeds
 from ...errors import TurnwiseError
-from ...records import Group, GroupState, Outcome, Purpose
+from ...records import Group, GroupState, Outcome, Purpose, Task
 from ...store.operations.group_states import RUN_ENDED
 from ..algorithms.curriculum.task_samplers.base import WeightedEnvironment
 from ..context import RunContext
@@ -45,8 +46,10 @@ class Dispatcher:
         self._scorer = Scorer(context, first_scoring)
         self.next_group = first_group
         """Number of the next group; group ids are never used twice."""
-        self._task_stream = context.streams.of("task_sampler")
-        self._prefix_stream = context.streams.of("prompt_prefix")
+        self._next_draw = 0
+        """Number of the next draw of the task sampler."""
+        self._lost: deque[Group] = deque()
+        """The groups that a resume gave up and whose draws have to be played."""
         self._mixture: list[WeightedEnvironment] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._open: set[str] = set()
@@ -96,7 +99,14 @@ class Dispatcher:
             return len(groups)
 
     async def resume(self) -> None:
-        """Begin to score the groups that an earlier process closed and did not score."""
+        """Continue where an earlier process ended, at the moment of the store: begin to score the groups that it closed
+        and did not score, take the components through the draws since the checkpoint, and play lost groups again.
+        """
+        self._next_draw = await self._store.next_draw()
+        self._lost.extend(await self._store.lost_draws())
+        mixture = await self._enumerated()
+        for draw in range(self._config.drawn, self._next_draw):
+            self._choose(mixture, draw)
         for group in await self._store.unscored_groups():
             self._scoring.add(group)
             self._start(self._score(group))
@@ -130,15 +140,19 @@ class Dispatcher:
         return self._mixture
 
     def _new_group(self, mixture: Sequence[WeightedEnvironment]) -> tuple[Group, Sequence[Suspended]]:
-        """Return a group of the task of the oldest suspended episode, or else of the task sampler's, and the suspended
-        episodes that its members continue."""
-        config = self._config
-        with config.task_sampler.calling("propose"):
-            task = self._suspended.next_task(self.update) or config.task_sampler.propose(mixture, self._task_stream)
+        """Return a group of the task of the oldest suspended episode, or else of the first lost group, or else of the
+        task sampler's, and the suspended episodes that its members continue."""
+        config, draw = self._config, None
+        if (task := self._suspended.next_task(self.update)) is not None:
+            prompt_prefix = self._prefix(task, self._context.streams.of("prompt_prefix"))
+        elif self._lost:
+            lost = self._lost.popleft()
+            task, prompt_prefix, draw = lost.task, lost.prompt_prefix, lost.draw
+        else:
+            draw, self._next_draw = self._next_draw, self._next_draw + 1
+            task, prompt_prefix = self._choose(mixture, draw)
         with config.horizon.calling("horizon"):
             horizon = config.horizon.horizon(task, self.update)
-        with config.prompt_prefix.calling("apply"):
-            prompt_prefix = config.prompt_prefix.apply(task, self._prefix_stream)
         number, self.next_group = self.next_group, self.next_group + 1
         group = Group(
             id=f"{self._context.name}:{number}",
@@ -148,8 +162,22 @@ class Dispatcher:
             size=config.group_size.checked_size(task, config.rollout.group_size),
             purpose=Purpose.TRAIN,
             prompt_prefix=prompt_prefix,
+            draw=draw,
         )
         return group, self._suspended.take(group)
+
+    def _choose(self, mixture: Sequence[WeightedEnvironment], draw: int) -> tuple[Task, str]:
+        """Return the task and the prompt prefix of one draw."""
+        config, streams = self._config, self._context.streams
+        with config.task_sampler.calling("propose"):
+            task = config.task_sampler.propose(mixture, streams.of_draw("task_sampler", draw))
+        prompt_prefix = self._prefix(task, streams.of_draw("prompt_prefix", draw))
+        config.count_draw(draw)
+        return task, prompt_prefix
+
+    def _prefix(self, task: Task, stream: Random) -> str:
+        with self._config.prompt_prefix.calling("apply"):
+            return self._config.prompt_prefix.apply(task, stream)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

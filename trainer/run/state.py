@@ -73,6 +73,7 @@ class RunState:
             "evaluations": {name: one.json() for name, one in evaluations.items()},
             "components": config.component_states(),
             "observed": config.observed,
+            "drawn": config.drawn,
             "streams": context.streams.state_dict(),
             "saved_at": time(),
         }

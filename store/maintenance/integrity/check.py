@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ...database import Database
 from .contents import check_contents
 from .counts import check_counts
-from .digests import check_batches, check_heads, check_scores, check_trajectories
+from .digests import check_batches, check_rows, check_scores, check_trajectories
 from .finding import Finding, Progress
 from .messages import check_messages
 from .references import check_references
@@ -13,14 +13,14 @@ from .rules import check_rules
 from .vocabularies import check_vocabularies
 
 CHECKS = (
+    check_rows,
+    check_trajectories,
+    check_scores,
+    check_batches,
+    check_counts,
     check_vocabularies,
     check_references,
     check_rules,
-    check_counts,
-    check_trajectories,
-    check_heads,
-    check_scores,
-    check_batches,
 )
 
 

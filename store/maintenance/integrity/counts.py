@@ -1,12 +1,27 @@
 """Counts that a head stores of its rows: they must be those of the rows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, Row, bindparam, func, select
+from sqlalchemy import (
+    BindParameter,
+    Column,
+    ColumnElement,
+    Connection,
+    Row,
+    Table,
+    bindparam,
+    func,
+    inspect,
+    select,
+    true,
+)
 
-from ....records import Status
-from ...schema import rollout_group, step, trajectory
+from ....records import GroupState, Status
+from ...content.blobs import IN_FOLDER
+from ...content.seals import COUNTED
+from ...content.settings import BLOB_ROOT, RUNS, SEARCH_INDEX, STORE_ID, setting
+from ...schema import blob, reward, reward_set, rollout_group, run, step, store_setting, trajectory
 from .finding import Finding, Progress, findings, key_columns, name_of
 
 _CHUNK = 500
@@ -17,6 +32,9 @@ _HEADS = (
     .order_by(trajectory.c.no)
     .limit(_CHUNK)
 )
+_COUNTED_IF: Mapping[Table, ColumnElement[bool]] = {rollout_group: rollout_group.c.state != GroupState.OPEN.value}
+"""A condition of the rows that are counted: a group counts once it closes."""
+_INDEXED = f"SELECT count(*) FROM {SEARCH_INDEX}"  # noqa: S608
 _STEPS = (
     select(step.c.trajectory_no, func.count().label("rows"), func.max(step.c.idx).label("last"))
     .where(step.c.trajectory_no.in_(_AMONG))
@@ -38,6 +56,36 @@ def check_counts(conn: Connection, progress: Progress) -> Iterator[Finding]:
         for head in heads:
             yield from _of_trajectory(head, steps.get(head.no))
     yield from _of_groups(conn)
+    for table, column in COUNTED.items():
+        yield from _of_rows(conn, table, table.c.run_no, column, _COUNTED_IF.get(table, true()))
+    yield from _of_rows(conn, reward, reward.c.set_no, reward_set.c.n_rewards, true())
+    yield from _of_settings(conn)
+
+
+def _of_rows(
+    conn: Connection, table: Table, owner: Column[Any], stored: Column[Any], counted: ColumnElement[bool]
+) -> Iterator[Finding]:
+    """Yield a finding per row that has another number of rows of ``table`` than ``stored``, one of its columns."""
+    rows = select(func.count()).where(owner == stored.table.c.no, counted).scalar_subquery()
+    statement = select(*key_columns(stored.table), stored, rows.label("rows")).where(stored != rows)
+    problem = f"is {{{stored.name}}}, but the rows of `{table.name}` are {{rows}}: one was added or deleted"
+    yield from findings(conn, stored.table, statement, stored.name, problem)
+
+
+def _of_settings(conn: Connection) -> Iterator[Finding]:
+    """Yield a finding per setting that the rows of the store need and lack, and if the number of runs differs."""
+    needed = [STORE_ID, RUNS]
+    if conn.execute(select(blob.c.hash).where(blob.c.location == IN_FOLDER).limit(1)).first() is not None:
+        needed.append(BLOB_ROOT)
+    if inspect(conn).has_table(SEARCH_INDEX) and conn.exec_driver_sql(_INDEXED).scalar_one():
+        needed.append(SEARCH_INDEX)
+    for name in needed:
+        if setting(conn, name) is None:
+            yield Finding(store_setting.name, f"name={name}", "name", "is missing")
+    rows = conn.execute(select(func.count()).select_from(run)).scalar_one()
+    if (stored := setting(conn, RUNS)) not in (None, str(rows)):
+        problem = f"is {stored}, but the store has {rows} runs: one was added or deleted"
+        yield Finding(store_setting.name, f"name={RUNS}", "value", problem)
 
 
 def _of_trajectory(head: Any, turns: Row[Any] | None) -> Iterator[Finding]:

@@ -7,8 +7,9 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, Table, bindparam, func, select
 
 from ....records import Status
-from ...content.digests import METRIC, RUN, VERSION, content_digest, partial_turn_digest, row_digest, step_digest
+from ...content.digests import content_digest, partial_turn_digest, step_digest
 from ...content.head_digest import GROUP_COLUMNS, head_digest
+from ...content.seals import SEALED, seal
 from ...operations.acknowledge import batch_digest
 from ...operations.reward_sets import reward_digest
 from ...operations.scores import score_digest
@@ -16,12 +17,9 @@ from ...schema import (
     batch_group,
     batch_item,
     message_image,
-    metric,
     partial_turn,
-    policy_version,
     reward,
     rollout_group,
-    run,
     score,
     step,
     step_image,
@@ -33,7 +31,6 @@ from .finding import Finding, Progress, name_of, streamed
 
 Row = RowMapping
 
-_SEALED: dict[Table, tuple[str, ...]] = {run: RUN, policy_version: VERSION, metric: METRIC}
 _CHUNK = 100
 """Trajectories whose rows are in memory at once."""
 _HEADS = (
@@ -62,9 +59,12 @@ def check_trajectories(conn: Connection, progress: Progress) -> Iterator[Finding
             of_step = _by_step(shown[no])
             yield from _altered(step, ((row, step_digest(row, of_step[row["idx"]])) for row in steps[no]))
             yield from _altered(partial_turn, ((row, partial_turn_digest(row)) for row in partial[no]))
-            if head["status"] != Status.RUNNING.value:
-                last = [image["blob_hash"] for image in of_step[len(steps[no])]]
-                yield from _of_head(head, content_digest(_digests(steps[no]), _digests(partial[no]), said[no], last))
+            # An image of the end has no step whose digest covers its place among the images.
+            last = [
+                image["blob_hash"] if image["idx"] == at else "elsewhere"
+                for at, image in enumerate(of_step[len(steps[no])])
+            ]
+            yield from _of_head(head, content_digest(_digests(steps[no]), _digests(partial[no]), said[no], last))
 
 
 def _altered(table: Table, rows: Iterable[tuple[Row, str]]) -> Iterator[Finding]:
@@ -77,7 +77,7 @@ def _altered(table: Table, rows: Iterable[tuple[Row, str]]) -> Iterator[Finding]
 
 def _of_head(head: Row, content: str) -> Iterator[Finding]:
     name = f"no={head['no']} id={head['id']}"
-    if head["content_digest"] != content:
+    if head["content_digest"] != (None if head["status"] == Status.RUNNING.value else content):
         problem = "a turn or an image of the trajectory was exchanged, added or deleted"
         yield Finding(trajectory.name, name, "content_digest", problem)
     if head["digest"] != head_digest(head):
@@ -104,12 +104,12 @@ def _by_step(images: list[Row]) -> dict[int, list[Row]]:
     return found
 
 
-def check_heads(conn: Connection, progress: Progress) -> Iterator[Finding]:
-    """Yield a finding per run, version and metric whose columns differ from its digest."""
-    for done, (table, columns) in enumerate(_SEALED.items()):
-        progress("runs", done, len(_SEALED))
+def check_rows(conn: Connection, progress: Progress) -> Iterator[Finding]:
+    """Yield a finding per row of a sealed table that differs from its digest."""
+    for done, (table, columns) in enumerate(SEALED.items()):
+        progress("rows", done, len(SEALED))
         for row in streamed(conn, select(table)):
-            if row.digest != row_digest(row._mapping, columns):
+            if row.digest != seal(table, row._mapping):
                 yield Finding(table.name, name_of(row, table), "digest", f"one of {', '.join(columns)} was altered")
 
 

@@ -39,7 +39,8 @@ def name_of(row: Row[Any], table: Table) -> str:
 
 def streamed(conn: Connection, statement: Select[Any], arguments: dict[str, Any] | None = None) -> Iterator[Row[Any]]:
     """Yield the rows of a statement without holding all of them in memory."""
-    yield from conn.execute(statement.execution_options(yield_per=_FETCH), arguments or {})
+    with conn.execute(statement.execution_options(yield_per=_FETCH), arguments or {}) as rows:
+        yield from rows
 
 
 def findings(conn: Connection, table: Table, statement: Select[Any], field: str, problem: str) -> Iterator[Finding]:

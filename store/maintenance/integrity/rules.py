@@ -9,13 +9,17 @@ from typing import Any, NamedTuple
 from sqlalchemy import Column, ColumnElement, Connection, Table, and_, exists, func, or_, select
 
 from ....records import GroupState, Status
+from ...content.blobs import MESSAGES, PNG, TEXT
 from ...schema import (
     batch_group,
     batch_item,
+    blob,
     lease,
     metric,
     partial_turn,
     policy_version,
+    reward,
+    reward_set,
     rollout_group,
     run,
     score,
@@ -24,6 +28,7 @@ from ...schema import (
     train_batch,
     trajectory,
 )
+from ..garbage import REFERENCES
 from .finding import Finding, Progress, findings, key_columns
 
 
@@ -95,6 +100,11 @@ _QUEUE = [
         _either(_in(rollout_group.c.state, GroupState.OPEN), rollout_group.c.closed_at.is_(None)),
     ),
     Rule(
+        rollout_group.c.n_trajectories,
+        "a group has a number of trajectories if and only if it is closed",
+        _either(_in(rollout_group.c.state, GroupState.OPEN), rollout_group.c.n_trajectories.is_(None)),
+    ),
+    Rule(
         rollout_group.c.closed_at,
         "a group closes after it opens",
         rollout_group.c.closed_at < rollout_group.c.created_at,
@@ -155,6 +165,11 @@ _QUEUE = [
     ),
 ]
 _HEADS = [
+    Rule(
+        task.c.id,
+        "a task is that of a group",
+        ~_any(rollout_group.c.task_no == task.c.no),
+    ),
     Rule(
         run.c.ended_at,
         "a run has an end if and only if it is not running",
@@ -271,10 +286,13 @@ _HISTORY = [
     Rule(
         trajectory.c.abandoned,
         "a trajectory is abandoned if and only if its newest version is",
-        _any(
-            _version.c.run_no == trajectory.c.run_no,
-            _version.c.id == trajectory.c.max_version,
-            _version.c.abandoned != trajectory.c.abandoned,
+        _either(
+            trajectory.c.abandoned,
+            _any(
+                _version.c.run_no == trajectory.c.run_no,
+                _version.c.id == trajectory.c.max_version,
+                _version.c.abandoned,
+            ),
         ),
     ),
     Rule(
@@ -288,4 +306,25 @@ _HISTORY = [
         ),
     ),
 ]
-RULES: list[Rule] = [*_QUEUE, *_HEADS, *_HISTORY]
+_MEDIA = {"blob_hash": PNG, "messages_blob": MESSAGES}
+"""The media types of the content that a column names; others name text."""
+_CONTENT = [
+    Rule(
+        blob.c.media_type,
+        f"`{column.table.name}.{column.name}` names it, whose content is {_MEDIA.get(column.name, TEXT)}",
+        and_(blob.c.media_type != _MEDIA.get(column.name, TEXT), _any(column == blob.c.hash)),
+    )
+    for column in REFERENCES
+]
+_SETS = [
+    Rule(
+        reward.c.set_no,
+        "a reward is of a trajectory of the run of its reward set",
+        _any(
+            reward_set.c.no == reward.c.set_no,
+            trajectory.c.no == reward.c.trajectory_no,
+            trajectory.c.run_no != reward_set.c.run_no,
+        ),
+    ),
+]
+RULES: list[Rule] = [*_QUEUE, *_HEADS, *_HISTORY, *_SETS, *_CONTENT]

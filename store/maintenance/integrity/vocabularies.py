@@ -7,8 +7,9 @@ from typing import Any
 from sqlalchemy import Column, Connection, select
 
 from ....records import SPLITS, GroupState, Purpose, Source, Status
-from ...content.blobs import IN_DATABASE, IN_FOLDER, ZLIB
-from ...schema import blob, lease, rollout_group, run, task, trajectory
+from ...content.blobs import IN_DATABASE, IN_FOLDER, MESSAGES, PNG, TEXT, ZLIB
+from ...content.settings import NAMES
+from ...schema import blob, lease, rollout_group, run, store_setting, task, trajectory
 from .finding import Finding, Progress, findings, key_columns
 
 
@@ -28,6 +29,8 @@ VOCABULARIES: Mapping[Column[Any], Collection[str]] = {
     lease.c.outcome: ("", "consumed", "released", "expired", "overdue", "resumed"),
     blob.c.location: (IN_DATABASE, IN_FOLDER),
     blob.c.encoding: ("", ZLIB),
+    blob.c.media_type: (TEXT, PNG, MESSAGES),
+    store_setting.c.name: NAMES,
 }
 
 

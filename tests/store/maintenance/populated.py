@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import insert, update
+from sqlalchemy import select, update
 from turnwise.records import GroupState, Purpose, Status, Trajectory
 from turnwise.store.content.blobs import PNG, TEXT, NewBlob, digest
 from turnwise.store.content.rows import rows_of
 from turnwise.store.database import Database
+from turnwise.store.maintenance.search_index import update_index
 from turnwise.store.operations import BatchItem, Score
 from turnwise.store.operations.reward_sets import create_reward_set
-from turnwise.store.schema import message_image, partial_turn, run, step, store_setting
+from turnwise.store.schema import message_image, partial_turn, run, step
 from turnwise.tests.store.content.sealing import reseal
 from turnwise.tests.store.making import (
     call,
@@ -65,7 +66,22 @@ def populate(database: Database) -> None:
     with database.transaction() as tx:
         judged = create_reward_set(tx, run="r", name="judge", component="llm_judge", options={"model": "m"})
     call(database, "add_rewards", reward_set=judged, scores=[Score("b-0", [0.5], [{"score": 0.5}])])
+    _play_another_run(database)
     _fill_optional_columns(database)
+
+
+def _play_another_run(database: Database) -> None:
+    """Write rows of every table into another run."""
+    create_run(database, "s")
+    assert call(database, "add_version", run="s", update=0, parent=None) == 0
+    play_scored(database, "s-scored", 0, [2.0, 0.0], run="s")
+    assert train(database, ["s-scored"], 1, 0, run="s") == 1
+    call(database, "add_metrics", run="s", update=1, metrics={"success": 0.7}, kind="eval")
+    play_group(database, "s-ready", version=1, run="s")
+    with database.transaction() as tx:
+        judged = create_reward_set(tx, run="s", name="judge", component="llm_judge", options={"model": "m"})
+    call(database, "add_rewards", reward_set=judged, scores=[Score("s-scored-0", [0.25], [{"score": 0.25}])])
+    call(database, "finish_run", run="s", status="stopped", error="stopped by hand")
 
 
 def acknowledge(database: Database, groups: Sequence[str], update_no: int, parent: int) -> None:
@@ -139,8 +155,11 @@ def _fill_optional_columns(database: Database) -> None:
         tx.blobs.insert(tx.conn, {tokenizer.hash: tokenizer}, datetime.now(UTC))
         tool_calls = [{"name": "click"}]
         tx.conn.execute(update(step).where(step.c.agent == "one").values(tool_calls=tool_calls, sent=b"\x01"))
+        for no, idx, at in tx.conn.execute(select(step.c.trajectory_no, step.c.idx, step.c.created_at)).all():
+            key = (step.c.trajectory_no == no) & (step.c.idx == idx)  # no two turns happen at one time
+            tx.conn.execute(update(step).where(key).values(created_at=at + timedelta(minutes=no)))
         tx.conn.execute(update(partial_turn).values(sent=b"\x02"))
         tx.conn.execute(update(message_image).values(first_token=1, n_tokens=2, width=640, height=480))
-        tx.conn.execute(insert(store_setting).values(name="tests", value="populated"))
         tx.conn.execute(update(run).where(run.c.id == "r").values(tokenizer_blob=tokenizer.hash))
     reseal(database)
+    assert update_index(database)

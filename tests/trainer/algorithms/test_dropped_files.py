@@ -57,7 +57,7 @@ def test_a_file_per_slot_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     states = json.loads(json.dumps(config.component_states()))
     assert states.keys() == KEYS
     resumed = parse_config(raw)
-    resumed.load_component_states(states, config.observed)
+    resumed.load_component_states(states, config.observed, config.drawn)
     assert resumed.component_states() == states
 
 

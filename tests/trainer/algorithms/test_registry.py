@@ -58,7 +58,7 @@ def test_every_slot_is_a_field_with_its_default() -> None:
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
 def test_the_states_of_all_components_are_restored(example: Path) -> None:
     config = load_config(example)
-    config.load_component_states(config.component_states(), 7)
+    config.load_component_states(config.component_states(), 7, 0)
     assert config.observed == 7
 
 

@@ -44,7 +44,7 @@ class Process:
     def load(self, folder: Path) -> None:
         states = json.loads(json.dumps(checkpoint.verify(folder, UID)))
         self.learner.load_optimizer(folder)
-        self.config.load_component_states(states["components"], 0)
+        self.config.load_component_states(states["components"], 0, 0)
         self.config.load_component_tensors(checkpoint.read_component_tensors(folder))
         self.streams.load_state_dict(states["streams"])
 

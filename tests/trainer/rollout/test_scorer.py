@@ -174,7 +174,7 @@ def test_components_observe_after_a_resume_what_the_checkpoint_lacks(tmp_path: P
         scorer = Scorer(run_context(stage, whole, Streams(0)), 0)
         for name in names[:2]:
             await scorer.score(name)
-        checkpoint = whole.component_states(), whole.observed
+        checkpoint = whole.component_states(), whole.observed, whole.drawn
         assert checkpoint[1] == 2
         for name in names[2:]:
             await scorer.score(name)

@@ -90,7 +90,7 @@ class Process:
         if saved:
             state = json.loads((folder / checkpoint.STATE).read_text())
             self.learner.load_optimizer(folder)
-            config.load_component_states(state["components"], state["observed"])
+            config.load_component_states(state["components"], state["observed"], state["drawn"])
             config.load_component_tensors(checkpoint.read_component_tensors(folder))
             self.streams.load_state_dict(state["streams"])
             self.state.current = saved

@@ -1,16 +1,21 @@
-"""Every stored column of every table is altered, one at a time, and the check finds it."""
+"""One column or row of a store is altered, deleted, added or exchanged at a time, and the check finds it.
 
-from collections.abc import Iterator
-from contextlib import closing
+Each change is made in a transaction that is rolled back, in rows of every kind: a kind is a row of one state, status,
+purpose, outcome or location.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 from sqlalchemy import (
     Boolean,
     Column,
+    ColumnElement,
     Connection,
     Float,
     Integer,
@@ -19,39 +24,24 @@ from sqlalchemy import (
     Text,
     Uuid,
     and_,
+    delete,
+    func,
+    insert,
     select,
     update,
 )
-from turnwise.store.database import Database, open_database, upgrade
+from sqlalchemy.exc import IntegrityError
+from turnwise.store.database import Database
 from turnwise.store.maintenance.integrity import check_store
-from turnwise.store.schema import metadata
+from turnwise.store.maintenance.integrity.uncovered import COLUMNS, ROWS
+from turnwise.store.schema import metadata, trajectory
 from turnwise.store.schema.types import ExactText, Hash, UtcDateTime
+from turnwise.tests.store.conftest import new_store
 from turnwise.tests.store.maintenance.populated import populate
 
-UNCHECKED: dict[str, str] = {
-    "blob.created_at": "garbage collection alone reads it, and a writer renews it",
-    "blob.media_type": "it describes content whose bytes are checked",
-    "lease.no": "nothing refers to a lease",
-    "lease.owner": "it is a claim that ends with its process",
-    "lease.taken_at": "it is a claim that ends with its process",
-    "metric.created_at": "a repeated write renews it",
-    "metric.no": "nothing refers to a metric",
-    "policy_version.abandoned": "a resume sets it; found once an update, a trajectory or a version follows the version",
-    "policy_version.checkpoint": "the folder may move; a resume verifies the checkpoint itself",
-    "reward_set.component": "it describes rewards whose values are checked",
-    "reward_set.created_at": "it describes rewards whose values are checked",
-    "reward_set.name": "it describes rewards whose values are checked",
-    "reward_set.options": "it describes rewards whose values are checked",
-    "rollout_group.score_no": "the order of scorings has gaps",
-    "rollout_group.size": "a group may have fewer members than its size; a smaller size is found",
-    "run.driver": "it names the process that drives the run now",
-    "run.epoch": "it counts drivers; one below that of an update is found",
-    "run.error": "the run's end sets it",
-    "run.stop_requested": "anyone may request a stop",
-    "store_setting.name": "a setting is a note of the program, without a second copy",
-    "store_setting.value": "a setting is a note of the program, without a second copy",
-}
-"""The columns that nothing in the store confirms, with the reason."""
+KINDS = ("name", "kind", "status", "state", "purpose", "outcome", "location", "abandoned", "fresh", "pruned_at")
+"""The columns whose values tell kinds of rows apart."""
+Row = Mapping[str, Any]
 
 
 def other(column: Column[Any], value: Any) -> Any:
@@ -76,48 +66,193 @@ def other(column: Column[Any], value: Any) -> Any:
     return {"altered": True}
 
 
-def columns() -> Iterator[tuple[Table, Column[Any]]]:
-    for table in metadata.sorted_tables:
-        for column in table.c:
-            yield table, column
+def empty(column: Column[Any], value: Any) -> Any:
+    """Return the value of a column without content: NULL where the schema allows it."""
+    if column.nullable:
+        return None
+    kind = column.type
+    if isinstance(kind, ExactText | Text):
+        return ""
+    return 0 if isinstance(kind, Integer | Float) and not isinstance(kind, Boolean) else other(column, value)
 
 
-def row_with(conn: Connection, table: Table, column: Column[Any]) -> Any:
-    """Return the first row that has a value in the column, or else the first row."""
-    ordered = select(table).order_by(*table.primary_key)
-    found = conn.execute(ordered.where(column.is_not(None))).mappings().first()
-    return found or conn.execute(ordered.limit(1)).mappings().one()
+def key_of(table: Table, row: Row) -> ColumnElement[bool]:
+    return and_(*(column == row[column.name] for column in table.primary_key))
+
+
+def rows_of_every_kind(conn: Connection, table: Table, whole: bool) -> Sequence[Row]:
+    """Return the first row of each kind of a table; with ``whole``, every row."""
+    rows = [dict(row) for row in conn.execute(select(table).order_by(*table.primary_key)).mappings()]
+    if whole:
+        return rows
+    status = {row.no: row.status for row in conn.execute(select(trajectory.c.no, trajectory.c.status))}
+    first: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        known = tuple(row[name] if name != "pruned_at" else row[name] is None for name in KINDS if name in table.c)
+        first.setdefault((*known, status.get(row.get("trajectory_no", 0))), row)
+    for column in table.c:  # and a row with a value in each column
+        valued = next((row for row in rows if row[column.name] is not None), rows[0])
+        first.setdefault((column.name, *(valued[key.name] for key in table.primary_key)), valued)
+    found = list(first.values())
+    return [row for at, row in enumerate(found) if row not in found[:at]]
+
+
+class Tampered(Database):
+    """A store that is read through the connection that altered it."""
+
+    def __init__(self, database: Database, conn: Connection) -> None:
+        super().__init__(database.url, database.engine, database.blobs)
+        self._conn = conn
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        yield self._conn
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.soak)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return a new store; each change takes several times as long on PostgreSQL."""
+    return new_store(request, tmp_path)
 
 
 @pytest.fixture
-def untouched(tmp_path: Path) -> Iterator[Database]:
-    url = f"sqlite:///{tmp_path}/turnwise.db"
-    upgrade(url)
-    with closing(open_database(url)) as database:
-        populate(database)
-        with database.engine.connect() as conn:
+def populated(database: Database) -> Iterator[Tampered]:
+    """Yield a store without foreign keys."""
+    populate(database)
+    with database.engine.connect() as conn:
+        if conn.dialect.name == "sqlite":
             conn.connection.cursor().execute("PRAGMA foreign_keys=OFF")
-        yield database
+        with conn.begin():
+            if conn.dialect.name == "postgresql":
+                conn.exec_driver_sql("SET LOCAL session_replication_role = replica")
+            yield Tampered(database, conn)
+            conn.get_transaction().rollback()  # type: ignore[union-attr]
+        conn.invalidate()
 
 
-def is_found(database: Database, table: Table, column: Column[Any]) -> bool:
-    """Alter the column of one row, and return whether the check finds it; the row is then restored."""
-    with database.engine.begin() as conn:
-        row = row_with(conn, table, column)
-        key = and_(*(name == row[name.name] for name in table.primary_key))
-        changed = other(column, row[column.name])
-        conn.execute(update(table).where(key).values({column.name: changed}))
+def is_found(store: Tampered, tamper: Callable[[Connection], object]) -> bool:
+    """Return whether the check finds a change, or the schema refuses it; then undo the change."""
+    conn = store._conn
+    undo = conn.begin_nested()
     try:
-        return next(iter(check_store(database, content=True)), None) is not None
+        tamper(conn)
+        with closing(cast(Generator[Any, None, None], check_store(store, content=True))) as found:
+            return next(found, None) is not None
+    except IntegrityError:
+        return True
     finally:
-        now = {**row, column.name: changed}
-        with database.engine.begin() as conn:
-            key = and_(*(name == now[name.name] for name in table.primary_key))
-            conn.execute(update(table).where(key).values({column.name: row[column.name]}))
+        undo.rollback()
 
 
-def test_every_altered_column_is_found(untouched: Database) -> None:
-    assert list(check_store(untouched, content=True)) == []
-    missed = {f"{table.name}.{column.name}" for table, column in columns() if not is_found(untouched, table, column)}
-    assert missed == set(UNCHECKED)
-    assert list(check_store(untouched, content=True)) == []
+def rows(store: Tampered, whole: bool = False) -> Iterator[tuple[Table, Row]]:
+    for table in metadata.sorted_tables:
+        for row in rows_of_every_kind(store._conn, table, whole):
+            yield table, row
+
+
+def test_the_store_has_nothing_to_find(populated: Tampered) -> None:
+    assert [str(one) for one in check_store(populated, content=True)] == []
+
+
+@pytest.mark.slow
+def test_every_altered_column_is_found(populated: Tampered) -> None:
+    assert missed_columns(populated, other).keys() == COLUMNS.keys()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("change", [other, empty])
+def test_every_altered_column_of_every_row_is_found(
+    populated: Tampered, change: Callable[[Column[Any], Any], Any]
+) -> None:
+    assert missed_columns(populated, change, whole=True).keys() <= COLUMNS.keys()
+
+
+def missed_columns(
+    populated: Tampered, change: Callable[[Column[Any], Any], Any], whole: bool = False
+) -> dict[str, Row]:
+    """Return the columns whose altered value the check does not find, each with the last such row."""
+    missed: dict[str, Row] = {}
+    for table, row in rows(populated, whole):
+        for column in table.c:
+            value = change(column, row[column.name])
+            if value == row[column.name]:
+                continue
+            altered = update(table).where(key_of(table, row)).values({column.name: value})
+            if not is_found(populated, lambda conn, altered=altered: conn.execute(altered)):  # type: ignore[misc]
+                missed[f"{table.name}.{column.name}"] = row
+    return missed
+
+
+@pytest.mark.slow
+def test_every_deleted_row_is_found(populated: Tampered) -> None:
+    missed: dict[str, list[Row]] = {}
+    for table, row in rows(populated):
+        deleted = delete(table).where(key_of(table, row))
+        if not is_found(populated, lambda conn, deleted=deleted: conn.execute(deleted)):  # type: ignore[misc]
+            missed.setdefault(f"{table.name} deleted", []).append(row)
+    assert set(missed) == {name for name in ROWS if name.endswith(" deleted")}, missed
+
+
+def copy_of(conn: Connection, table: Table, row: Row) -> dict[str, Any]:
+    """Return the row with another key, and other values where two rows may not have the same."""
+    made = dict(row)
+    for column in table.c:
+        if column.unique:
+            made[column.name] = other(column, row[column.name])
+    if "no" in table.c:
+        made["no"] = conn.execute(select(func.max(table.c.no) + 1)).scalar_one()
+    else:
+        *_, last = table.primary_key
+        made[last.name] = other(last, row[last.name])
+    for name in ("attempt", "score_no"):
+        if made.get(name) is not None:
+            made[name] += 1000
+    return made
+
+
+@pytest.mark.slow
+def test_every_row_that_is_inserted_again_is_found(populated: Tampered) -> None:
+    missed: dict[str, list[Row]] = {}
+    for table, row in rows(populated):
+
+        def again(conn: Connection, table: Table = table, row: Row = row) -> None:
+            conn.execute(insert(table).values(**copy_of(conn, table, row)))
+
+        if not is_found(populated, again):
+            missed.setdefault(f"{table.name} inserted again", []).append(row)
+    assert set(missed) == {name for name in ROWS if name.endswith(" inserted again")}, missed
+
+
+def exchanges(table: Table, first: Row, second: Row) -> Iterator[tuple[Row, Row]]:
+    """Yield two rows with the key of each other, and with each owner of the other: the row that the row refers to."""
+    keys = [column.name for column in table.primary_key]
+    owners = [column.name for column in table.c if column.name.endswith("_no") and column.name not in keys]
+    for names in (keys, *([name] for name in owners if name not in ("update_no", "score_no"))):
+        one, two = ({**a, **{name: b[name] for name in names}} for a, b in ((first, second), (second, first)))
+        if one not in (first, second):
+            yield one, two
+
+
+@pytest.mark.slow
+def test_every_pair_of_exchanged_rows_is_found(populated: Tampered) -> None:
+    """Of each table the first rows of all kinds with every other: of one run, and of two."""
+    missed: dict[str, list[Row]] = {}
+    for table in metadata.sorted_tables:
+        listed = rows_of_every_kind(populated._conn, table, whole=False)
+        pairs = [(one, two) for at, one in enumerate(listed[:4]) for two in listed[at + 1 :]]
+        for first, second, made in [(one, two, made) for one, two in pairs for made in exchanges(table, one, two)]:
+
+            def swap(
+                conn: Connection,
+                table: Table = table,
+                old: tuple[Row, Row] = (first, second),
+                new: tuple[Row, Row] = made,
+            ) -> None:
+                for row in old:
+                    conn.execute(delete(table).where(key_of(table, row)))
+                for row in new:
+                    conn.execute(insert(table).values(**row))
+
+            if not is_found(populated, swap):
+                missed.setdefault(f"{table.name} exchanged", []).append(first)
+    assert set(missed) == {name for name in ROWS if name.endswith(" exchanged")}, missed

@@ -111,7 +111,7 @@ def test_a_resumed_run_continues_as_the_uninterrupted_one(model: Path, tmp_path:
     )
     resumed, _ = process(saved, model)
     state = checkpoint.verify(saved, UID)
-    resumed.load_component_states(state["components"], 0)
+    resumed.load_component_states(state["components"], 0, 0)
     resumed.load_component_tensors(checkpoint.read_component_tensors(saved))
     assert train(resumed, 2, 4) == expected[2:]
     tensors = [one.component_tensors() for one in (whole, resumed)]
