@@ -13,11 +13,12 @@ from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from time import monotonic
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError, DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from ..masking import without_secrets
@@ -25,6 +26,7 @@ from ..process.start import absolute
 from . import migrate
 from .content.blob_root import read_blob_root
 from .content.blobs import BlobStore
+from .content.place import Place
 from .database_errors import to_store_error
 from .errors import StoreError, WrongRevision
 from .operations.transaction import Transaction
@@ -49,6 +51,8 @@ class Database:
         self.url = url
         self.engine = engine
         self.blobs = blobs
+        self.place: Place | None = None
+        """The SQLite file; None on PostgreSQL, and until the file exists."""
         self._writing = engine.execution_options(**{_WRITE: True})
         self._reading = engine.execution_options(**_SNAPSHOT) if engine.dialect.name == "postgresql" else engine
 
@@ -68,7 +72,9 @@ class Database:
         Raises:
             StoreFull: the disk is full.
             StoreUnavailable: the database did not answer, or stayed locked for ``BUSY_TIMEOUT_S``.
+            StoreGone: the SQLite file was moved, deleted or replaced, or the database was dropped.
         """
+        self._check_place()
         try:
             with self._writing.connect() as conn, _synced(conn) if durable else nullcontext(), conn.begin():
                 yield Transaction(conn, self.blobs)
@@ -81,12 +87,19 @@ class Database:
 
         Raises:
             StoreUnavailable: the database did not answer.
+            StoreGone: as for ``transaction``.
         """
+        self._check_place()
         try:
             with self._reading.connect() as conn:
                 yield conn
         except (DBAPIError, UnicodeEncodeError) as error:
             raise to_store_error(error, without_secrets(self.url)) from error
+
+    def _check_place(self) -> None:
+        """Check that the SQLite file is the one that was opened: SQLite itself writes on into a file that was moved."""
+        if self.place is not None:
+            self.place.check("the store")
 
     def close(self) -> None:
         """Close the connections that are not in use."""
@@ -219,7 +232,7 @@ def _connect(given: str, blobs: str | None, create: bool) -> Database:
     folder = asked if isinstance(asked, str) else None
     if folder is not None and ("://" not in folder or folder.startswith("file://")):
         folder = str(absolute(folder.removeprefix("file://")))
-    url = url.difference_update_query(["blobs"])
+    url, place = url.difference_update_query(["blobs"]), None
     if url.get_backend_name() == "postgresql":
         engine = _postgresql(url)
     elif url.get_backend_name() == "sqlite":
@@ -239,10 +252,28 @@ def _connect(given: str, blobs: str | None, create: bool) -> Database:
                 f"there is no store at {without_secrets(str(path.resolve()))}; a run creates it, or "
                 f"`turnwise db upgrade --store {without_secrets(given)}`"
             )
+        place = _existing(path, create)
         engine = _sqlite(url.set(database=str(path)))
     else:
         raise StoreError(f"a store is SQLite or PostgreSQL, not {url.get_backend_name()} ({without_secrets(given)})")
-    return Database(given, engine, BlobStore(folder))
+    database = Database(given, engine, BlobStore(folder))
+    database.place = place
+    return database
+
+
+def _existing(path: Path, create: bool) -> Place:
+    """Return the place of an SQLite file, which is made empty if it is missing and ``create`` is set. From then on, a
+    connection opens the file only if it exists.
+
+    Raises:
+        StoreError: the file cannot be made.
+    """
+    try:
+        if create:
+            path.touch()
+        return Place.of(path)
+    except OSError as error:
+        raise StoreError(f"the store `{path}` cannot be opened: {error.strerror}; check the path") from error
 
 
 def _parse(given: str) -> URL:
@@ -264,6 +295,11 @@ def _parse(given: str) -> URL:
         ) from None
     if url.drivername in ("postgresql", "postgres"):
         url = url.set(drivername="postgresql+psycopg")
+    if url.get_backend_name() == "postgresql" and url.drivername != "postgresql+psycopg":
+        raise StoreError(
+            f"a store cannot be opened by the driver of `{url.drivername}`: write `postgresql://`, for which turnwise "
+            "uses psycopg 3"
+        )
     return url
 
 
@@ -272,7 +308,8 @@ def _sqlite_path(url: URL) -> Path:
         raise StoreError(
             "a store in memory is lost when its process ends: name a file, such as `sqlite:///runs/turnwise.db`"
         )
-    return absolute(url.database)
+    path = Path(url.database)
+    return absolute(path.expanduser() if path.parts[:1] == ("~",) else path)
 
 
 def _place(database: Database) -> str:
@@ -286,8 +323,6 @@ def _postgresql(url: URL) -> Engine:
         engine = create_engine(
             url, json_serializer=dump_json, json_deserializer=load_json, connect_args={"connect_timeout": 10}
         )
-    except NoSuchModuleError as error:
-        raise StoreError(f"no driver {url.drivername!r} exists; write `postgresql://USER@HOST/NAME`") from error
     except ModuleNotFoundError as error:
         raise StoreError("PostgreSQL needs its driver: pip install 'turnwise[postgres]'") from error
 
@@ -320,12 +355,12 @@ def _postgresql(url: URL) -> Engine:
 
 
 def _sqlite(url: URL) -> Engine:
-    engine = create_engine(
-        url,
-        json_serializer=dump_json,
-        json_deserializer=load_json,
-        connect_args={"timeout": BUSY_TIMEOUT_S, "check_same_thread": False},
-    )
+    address = f"file:{quote(str(_sqlite_path(url)))}?mode=rw"  # a missing file is an error, not a new database
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(address, uri=True, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
+
+    engine = create_engine(url, creator=connect, json_serializer=dump_json, json_deserializer=load_json)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: Any) -> None:

@@ -5,13 +5,14 @@ SQLSTATE and message that counts as transient is listed here and nowhere else.
 """
 
 import errno
+import re
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from sqlalchemy.exc import DBAPIError
 
-from .errors import StoreError, StoreFull, StoreUnavailable
+from .errors import StoreError, StoreFull, StoreGone, StoreUnavailable
 
 RETRY_S = 30.0
 """Seconds of retries before the error is raised."""
@@ -30,6 +31,9 @@ _SQLITE_CLOSED = (
 )
 _SQLITE_DAMAGED = ("database disk image is malformed",)
 _SQLITE_BUSY = ("database is locked", "database table is locked", "database schema is locked")
+_NO_TABLE = ("no such table", "no such column")
+_POSTGRES_NO_TABLE = ("42P01", "42703", "3F000")
+_POSTGRES_NO_DATABASE = re.compile(r'database ".*" does not exist')
 _POSTGRES_OPTIONS = ("invalid connection option", "invalid uri query parameter")
 _POSTGRES_FULL = ("53100",)
 _POSTGRES_TRANSIENT = ("40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300")
@@ -66,6 +70,11 @@ def to_store_error(error: DBAPIError | UnicodeEncodeError, url: str) -> Exceptio
             f"no room left for the store {url}: {error.orig}. Committed writes are safe: "
             "free some space and run the same command again"
         )
+    if _is_gone(error):
+        return StoreGone(
+            f"the store {url} is gone: {str(error.orig).strip().splitlines()[0]}; it was dropped, moved or replaced "
+            "while it was in use, or its URL names another database: restore it, or correct the URL"
+        )
     if any(phrase in str(error.orig).lower() for phrase in _POSTGRES_OPTIONS):
         return StoreError(
             f"the store {url} cannot be used: {str(error.orig).strip()}; correct the parameters after the `?` of its "
@@ -85,6 +94,14 @@ def to_store_error(error: DBAPIError | UnicodeEncodeError, url: str) -> Exceptio
             f"the store {url} cannot be used: {error.orig}; check its path, its owner and its permissions"
         )
     return error
+
+
+def _is_gone(error: DBAPIError) -> bool:
+    """Return whether the database, or a table of it, does not exist."""
+    state, message = getattr(error.orig, "sqlstate", None), str(error.orig)
+    if state == "3D000" or state in _POSTGRES_NO_TABLE or _POSTGRES_NO_DATABASE.search(message):
+        return True
+    return any(message.startswith(phrase) for phrase in _NO_TABLE)
 
 
 def retried(work: Callable[[], T], timeout_s: float = RETRY_S) -> T:

@@ -39,6 +39,10 @@ class StoreUnavailable(StoreError):
     """The database did not answer, or stayed locked, until the timeout."""
 
 
+class StoreGone(StoreError):
+    """The file, folder or database of the store is no longer at its place; nothing was made there."""
+
+
 class NotStored(StoreError):
     """A write of a trajectory was lost; no later write of that trajectory is taken."""
 

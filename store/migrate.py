@@ -66,16 +66,35 @@ def refuse_unknown(revision: str, what: str) -> None:
         )
 
 
+def _refuse_encoding(conn: Connection) -> None:
+    """Check that a PostgreSQL database is in UTF-8: another encoding cannot hold every text of a policy.
+
+    Raises:
+        StoreError: it has another encoding.
+    """
+    if conn.dialect.name != "postgresql":
+        return
+    encoding = conn.execute(text("SHOW server_encoding")).scalar_one()
+    if encoding != "UTF8":
+        name = conn.execute(text("SELECT current_database()")).scalar_one()
+        raise StoreError(
+            f"the database `{name}` is encoded in {encoding}, and a store needs UTF-8: make it again by "
+            f"`createdb --encoding UTF8 --template template0 {name}`"
+        )
+
+
 def upgrade_to_head(conn: Connection) -> None:
     """Run the missing migrations on ``conn``, which is in a transaction, and give a new store its id.
 
     Raises:
-        StoreError: the database holds tables of another program.
+        StoreError: the database holds tables of another program, or is not in UTF-8.
         WrongRevision: a newer program wrote the database.
     """
     if conn.dialect.name == "postgresql":
         conn.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _ADVISORY_LOCK})
     revision = revision_of(conn)
+    if revision is None:
+        _refuse_encoding(conn)
     if revision is None and not is_empty(conn):
         raise StoreError("the database holds tables of another program: give turnwise an empty database")
     if revision is not None:

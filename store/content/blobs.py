@@ -25,6 +25,7 @@ from ..errors import BlobCorrupt, BlobMissing, StoreError, StoreFull
 from ..schema import blob, insert_once
 from .blob_root import MARKER, BlobRoot
 from .compression import inflate
+from .place import Place
 from .remote import read_all
 
 INLINE_BYTES = 16 * 1024
@@ -93,6 +94,8 @@ class BlobStore:
         self.remote: tuple[Any, str] | None = None
         """The file system of a remote folder, and the folder's path in it."""
         self._synced: set[str] = set()
+        self._place: Place | None = None
+        """The local folder, once it has this store's marker."""
         if folder is None:
             return
         if "://" in folder and not folder.startswith("file://"):
@@ -103,6 +106,7 @@ class BlobStore:
             marker = self._read_marker()
             blob_root.verify(marker and marker[0], folder)
             self._marked = marker is not None
+            self._remember()
 
     def stage(self, new: NewBlob) -> NewBlob:
         """Return ``new``, without its bytes if it is large: they are then in the folder, synced. Repeatable.
@@ -115,6 +119,8 @@ class BlobStore:
             return new
         with self._room_for(f"a blob of {len(new.stored):,} bytes"):
             self._mark()
+            if self._place is not None:
+                self._place.check("the blob folder")
             if self.local is not None:
                 self._write_synced(self.local / _path(new.hash), new.stored)
             elif self.remote is not None:
@@ -236,6 +242,11 @@ class BlobStore:
         marker = self._read_marker()
         self._blob_root.verify(marker and marker[0], self.folder)
         self._marked = True
+        self._remember()
+
+    def _remember(self) -> None:
+        if self._marked and self.local is not None:
+            self._place = Place.of(self.local)
 
     def _read_marker(self) -> tuple[str, str] | None:
         """Return the store's id and the owner in the marker of the folder; None without a folder or a marker."""
@@ -290,6 +301,8 @@ class BlobStore:
             if self.remote is not None:
                 return bytes(self.remote[0].cat_file(self._remote_path(name)))
         except FileNotFoundError as error:
+            if self._place is not None:
+                self._place.check("the blob folder")
             raise BlobMissing(
                 f"blob {name} is missing from `{self._shown}`: restore the folder, or name another with `?blobs=FOLDER`"
             ) from error

@@ -116,8 +116,14 @@ def save(
         CheckpointFailed: the checkpoint could not be written; earlier checkpoints are unchanged.
     """
     temporary, final = folder / f".writing-{version}", checkpoint_path(folder, version, run_uid)
+    if not folder.parent.is_dir():
+        raise CheckpointFailed(
+            f"checkpoint `{final}` could not be written: the folder of the run, `{folder.parent}`, was moved, deleted "
+            "or unmounted; bring it back and run the same command again; if it is lost, start a run of another name "
+            "with `--name`"
+        )
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         shutil.rmtree(temporary, ignore_errors=True)
         _write(temporary, save_learner, tokenizer_from, state, component_tensors or {}, run_uid)
         failpoint("checkpoint_written")

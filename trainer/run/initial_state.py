@@ -93,14 +93,21 @@ def _newest_checkpoint(database: Database, run: str, notes: list[str]) -> tuple[
     with database.read() as conn:
         versions = list(queries.checkpoints(conn, run))
         uid = queries.run_uid(conn, run)
+    broken: list[str] = []
     for version in reversed(versions):
         path = Path(version.checkpoint)
         try:
-            return path, checkpoint.verify(path, uid)
+            state = checkpoint.verify(path, uid)
         except checkpoint.CheckpointBroken as error:
-            notes.append(f"{error}; falling back to the checkpoint before it")
+            broken.append(str(error))
+        else:
+            notes += [f"{one}; falling back to the checkpoint before it" for one in broken]
+            return path, state
     if versions:
-        raise TurnwiseError(f"run `{run}` has no intact checkpoint among {len(versions)}: {notes[-1]}")
+        raise TurnwiseError(
+            f"run `{run}` has no intact checkpoint among {len(versions)}: {broken[0]}; restore the folder of the run "
+            "from a copy, or start a run of another name with `--name`"
+        )
     return None
 
 
