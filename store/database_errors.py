@@ -31,8 +31,8 @@ _SQLITE_CLOSED = (
 )
 _SQLITE_DAMAGED = ("database disk image is malformed",)
 _SQLITE_BUSY = ("database is locked", "database table is locked", "database schema is locked")
-_NO_TABLE = ("no such table", "no such column")
-_POSTGRES_NO_TABLE = ("42P01", "42703", "3F000")
+_NO_TABLE = "no such table"
+_POSTGRES_NO_TABLE = ("42P01", "3F000")
 _POSTGRES_NO_DATABASE = re.compile(r'database ".*" does not exist')
 _POSTGRES_OPTIONS = ("invalid connection option", "invalid uri query parameter")
 _POSTGRES_FULL = ("53100",)
@@ -101,7 +101,7 @@ def _is_gone(error: DBAPIError) -> bool:
     state, message = getattr(error.orig, "sqlstate", None), str(error.orig)
     if state == "3D000" or state in _POSTGRES_NO_TABLE or _POSTGRES_NO_DATABASE.search(message):
         return True
-    return any(message.startswith(phrase) for phrase in _NO_TABLE)
+    return message.startswith(_NO_TABLE)
 
 
 def retried(work: Callable[[], T], timeout_s: float = RETRY_S) -> T:

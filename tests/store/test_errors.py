@@ -34,7 +34,8 @@ def test_a_step_s_number_is_sent_with_it() -> None:
         ("SQLITE_IOERR_WRITE", "disk I/O error", errors.StoreFull),
         ("SQLITE_BUSY", "database is locked", errors.StoreUnavailable),
         ("SQLITE_READONLY", "attempt to write a readonly database", errors.StoreError),
-        ("SQLITE_ERROR", "no such table: run", OperationalError),
+        ("SQLITE_ERROR", "no such table: run", errors.StoreGone),
+        ("SQLITE_ERROR", "no such column: run", OperationalError),
     ],
 )
 def test_database_errors_become_readable_messages(name: str, message: str, becomes: type[Exception]) -> None:

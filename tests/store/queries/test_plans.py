@@ -222,6 +222,8 @@ def reads(database: Database) -> dict[str, Callable[[Connection], object]]:
         "load_trajectory": lambda _: queries.load_trajectory(database, one),
         "load_update": lambda conn: queries.load_update(conn, run, 1),
         "members": lambda conn: queries.members(conn, of),
+        "lost_draws": lambda conn: queries.lost_draws(conn, run),
+        "next_draw": lambda conn: queries.next_draw(conn, run),
         "next_group": lambda conn: queries.next_group(conn, run),
         "next_scoring": lambda conn: queries.next_scoring(conn, run),
         "run_row": lambda conn: queries.run_row(conn, run),
