@@ -8,7 +8,7 @@ groups in the queue. A group that was not scored yet is scored by the resumed ru
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Table, bindparam, false, func, select, update
+from sqlalchemy import Table, false, func, select, update
 
 from ...records import GroupState, Status
 from ..content.seals import change, count_rows
@@ -18,7 +18,7 @@ from .group_states import CONTENT_REMOVED, RESUME_TRANSITIONS, RUN_RESUMED, tran
 from .leases import end_leases
 from .runs import lock_run
 from .trajectories import end_running
-from .transaction import Transaction, operation
+from .transaction import Transaction, numbers_of, operation
 
 _CHUNK = 500
 
@@ -49,7 +49,7 @@ def rewind(tx: Transaction, *, run: str, version: int | None, epoch: int | None 
     flagged = _flag_trajectories(tx, run_no, newest)
     leased = _in_state(tx, run_no, GroupState.LEASED)
     waiting = {*leased, *_in_state(tx, run_no, GroupState.READY), *unconsumed}
-    flagged_groups = _flagged_groups(tx, run_no)
+    flagged_groups = _flagged_groups(tx, run_no, newest)
     stale = waiting & flagged_groups
     unscored = flagged_groups & set(_in_state(tx, run_no, GroupState.SCORING))
     expired = transition(
@@ -80,9 +80,12 @@ def _fail_open_groups(tx: Transaction, run_no: int) -> Sequence[str]:
     )
     groups = tx.conn.execute(opened.order_by(rollout_group.c.no).with_for_update(key_share=True)).all()
     # Another statement: it sees the trajectories that were committed while the groups were waited for.
-    of_groups = opened.with_only_columns(rollout_group.c.no)
-    members = select(trajectory.c.group_no, func.count()).where(trajectory.c.group_no.in_(of_groups))
-    counts = {row[0]: row[1] for row in tx.conn.execute(members.group_by(trajectory.c.group_no))}
+    counts: dict[int, int] = {}
+    numbers = [group.no for group in groups]
+    for start in range(0, len(numbers), _CHUNK):
+        members = select(trajectory.c.group_no, func.count()).group_by(trajectory.c.group_no)
+        of_part = trajectory.c.group_no.in_(numbers[start : start + _CHUNK])
+        counts |= {row[0]: row[1] for row in tx.conn.execute(members.where(of_part))}
     failed = transition(
         tx.conn,
         [group.id for group in groups],
@@ -130,34 +133,34 @@ def _abandon(tx: Transaction, table: Table, which: Any) -> int:
 
 def _flag_trajectories(tx: Transaction, run_no: int, newest: int) -> int:
     count = _abandon(tx, trajectory, (trajectory.c.run_no == run_no) & (trajectory.c.max_version > newest))
-    flagged = rollout_group.c.no.in_(_with_flagged(run_no))
+    flagged = rollout_group.c.no.in_(_with_flagged(run_no, newest))
     change(tx.conn, rollout_group, flagged & ~rollout_group.c.abandoned, abandoned=True)
     return count
 
 
-def _with_flagged(run_no: int) -> Any:
-    return select(trajectory.c.group_no).where(trajectory.c.run_no == run_no, trajectory.c.abandoned)
+def _with_flagged(run_no: int, newest: int) -> Any:
+    """Return the query of the groups in which a version after ``newest`` sampled a token."""
+    return select(trajectory.c.group_no).where(trajectory.c.run_no == run_no, trajectory.c.max_version > newest)
 
 
-def _flagged_groups(tx: Transaction, run_no: int) -> set[str]:
-    """Return the ids of the groups in which an abandoned version sampled a token."""
-    which = select(rollout_group.c.id).where(rollout_group.c.no.in_(_with_flagged(run_no)))
+def _flagged_groups(tx: Transaction, run_no: int, newest: int) -> set[str]:
+    """Return the ids of the groups in which a version after ``newest`` sampled a token: earlier resumes moved the
+    groups of the versions that they abandoned.
+    """
+    which = select(rollout_group.c.id).where(rollout_group.c.no.in_(_with_flagged(run_no, newest)))
     return set(tx.conn.execute(which).scalars())
 
 
 def _pruned_groups(tx: Transaction, groups: Collection[str]) -> set[str]:
     """Return those of ``groups`` that lost the content of a trajectory to retention."""
-    which = (
-        select(rollout_group.c.id)
-        .join(trajectory, trajectory.c.group_no == rollout_group.c.no)
-        .where(rollout_group.c.id.in_(bindparam("groups", expanding=True)), trajectory.c.pruned_at.is_not(None))
-    )
-    names = sorted(groups)
-    return {
-        name
-        for start in range(0, len(names), _CHUNK)
-        for name in tx.conn.execute(which, {"groups": names[start : start + _CHUNK]}).scalars()
-    }
+    names = {no: name for name, no in numbers_of(tx.conn, rollout_group, groups).items()}
+    numbers = sorted(names)
+    found: set[str] = set()
+    for start in range(0, len(numbers), _CHUNK):
+        of_part = trajectory.c.group_no.in_(numbers[start : start + _CHUNK])
+        pruned = select(trajectory.c.group_no).where(of_part, trajectory.c.pruned_at.is_not(None))
+        found.update(names[no] for no in tx.conn.execute(pruned).scalars())
+    return found
 
 
 def _in_state(tx: Transaction, run_no: int, state: GroupState) -> Sequence[str]:

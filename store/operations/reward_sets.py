@@ -40,7 +40,7 @@ def create_reward_set(tx: Transaction, *, run: str, name: str, component: str, o
     row = {"run_no": run_no, "name": name, "component": component, "options": dict(options), "created_at": tx.now}
     added = _insert(tx, reward_set).on_conflict_do_nothing(index_elements=["run_no", "name"])
     named = (reward_set.c.run_no == run_no) & (reward_set.c.name == name)
-    if tx.conn.execute(added, {**row, "digest": UNSEALED}).rowcount:
+    if tx.conn.execute(added.returning(reward_set.c.no), {**row, "digest": UNSEALED}).first() is not None:
         change(tx.conn, reward_set, named)
         count_rows(tx.conn, reward_set, run_no)
     stored = tx.conn.execute(select(reward_set).where(named)).one()

@@ -62,7 +62,8 @@ def create_run(
         "config": dict(config),
         "created_at": tx.now,
     }
-    if tx.conn.execute(insert_once(tx.conn.dialect.name, run_table), sealed(run_table, row)).rowcount:
+    added = insert_once(tx.conn.dialect.name, run_table).returning(run_table.c.no)
+    if tx.conn.execute(added, sealed(run_table, row)).first() is not None:
         count_runs(tx.conn)
     stored = lock_run(tx, run)
     if stored.config_hash != config_hash:
