@@ -26,8 +26,7 @@ from ..process.start import absolute
 from . import migrate
 from .content.blob_root import read_blob_root
 from .content.blobs import BlobStore
-from .content.place import Place
-from .database_errors import to_store_error
+from .database_errors import Place, to_store_error
 from .errors import StoreError, WrongRevision
 from .operations.transaction import Transaction
 from .schema.types import dump_json, load_json

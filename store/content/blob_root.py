@@ -1,4 +1,4 @@
-"""The blob folder that a store remembers, and the marker file that names the store of a folder.
+"""The settings of a store: its id, the number of its runs, and the blob folder that it remembers, with the marker file.
 
 ``store_setting`` holds ``store_id``, made with the tables, and ``blob_root``, recorded in the transaction that inserts
 the first blob with a file. The marker holds ``store_id``; it is in the folder before the folder's first blob. Each open
@@ -12,13 +12,17 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, select, text
 
 from ...masking import without_secrets
 from ..errors import StoreError
+from ..schema import insert_once, store_setting
 from ..schema.types import uuid7
-from .settings import BLOB_ROOT, RUNS, STORE_ID, add_setting, change_setting, setting
+from .seals import change, sealed
 
+STORE_ID, BLOB_ROOT, RUNS, SEARCH_INDEX = "store_id", "blob_root", "runs", "search_index"
+NAMES = (STORE_ID, BLOB_ROOT, RUNS, SEARCH_INDEX)
+"""``store_id`` and ``runs``, the number of runs, are made with the store."""
 MARKER = "turnwise-store"
 """Name of the marker file; its lines are the ``store_id`` of its store and the owner (``BlobRoot.owner``)."""
 SUFFIX = ".blobs"
@@ -148,3 +152,26 @@ def _default(file: Path) -> str:
     name, so that two files that differ in it alone have two folders.
     """
     return (file.stem if file.suffix == ".db" else file.name) + SUFFIX
+
+
+def setting(conn: Connection, name: str, *, lock: bool = False) -> str | None:
+    """Return the value of a setting; None if the store has none. With ``lock``, no other writer changes it."""
+    which = select(store_setting.c.value).where(store_setting.c.name == name)
+    value: str | None = conn.execute(which.with_for_update() if lock else which).scalar_one_or_none()
+    return value
+
+
+def add_setting(conn: Connection, name: str, value: str) -> bool:
+    """Add a setting, and return whether it was missing; an existing one stays as it is."""
+    row = sealed(store_setting, {"name": name, "value": value})
+    return bool(conn.execute(insert_once(conn.dialect.name, store_setting), row).rowcount)
+
+
+def change_setting(conn: Connection, name: str, value: str) -> None:
+    """Change the value of a setting that the store has."""
+    change(conn, store_setting, store_setting.c.name == name, value=value)
+
+
+def count_runs(conn: Connection) -> None:
+    """Add one to the number of runs."""
+    change_setting(conn, RUNS, str(int(setting(conn, RUNS, lock=True) or 0) + 1))

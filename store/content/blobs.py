@@ -21,11 +21,11 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, select, update
 
 from ...masking import without_secrets
+from ..database_errors import Place
 from ..errors import BlobCorrupt, BlobMissing, StoreError, StoreFull
 from ..schema import blob, insert_once
 from .blob_root import MARKER, BlobRoot
 from .compression import inflate
-from .place import Place
 from .remote import read_all
 
 INLINE_BYTES = 16 * 1024

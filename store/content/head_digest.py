@@ -16,6 +16,10 @@ from .digests import digest_of
 
 HEAD_COLUMNS = tuple(column.name for column in trajectory.c if column.name not in ("no", "abandoned", "digest"))
 """The columns of a trajectory that its head digest covers: all but the flag of its newest version."""
+RUNNING_HEAD: dict[str, Any] = dict.fromkeys(HEAD_COLUMNS) | {
+    **{"reward": 0.0, "n_steps": 0, "n_tokens": 0, "error": "", "stop_reason": "", "extras": {}}
+}
+"""The values of the columns that the end of a trajectory writes, while it runs; the others are None here."""
 GROUP_COLUMNS = (
     *(rollout_group.c[name].label(f"group_{name}") for name in ("id", "purpose", "prompt_prefix")),
     *(rollout_group.c[name] for name in ("max_turns", "max_tokens_per_turn", "max_tokens_per_episode", "max_context")),

@@ -13,8 +13,8 @@ from typing import Any
 from sqlalchemy import BindParameter, Connection, bindparam, column, func, insert, inspect, select, table
 
 from ...records import Status
+from ..content.blob_root import SEARCH_INDEX, add_setting, change_setting, setting
 from ..content.blobs import BlobStore
-from ..content.settings import SEARCH_INDEX, add_setting, change_setting, setting
 from ..database import Database
 from ..operations.transaction import Transaction
 from ..queries.search import END, TURNS, Entry

@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ...records import GroupState, Status, Trajectory
 from ..content.blobs import NewBlob
-from ..content.head_digest import HEAD_COLUMNS, head_digest, stored_circumstances, stored_time
+from ..content.head_digest import RUNNING_HEAD, head_digest, stored_circumstances, stored_time
 from ..content.rows import text_columns
 from ..content.stored_turns import stored_tally
 from ..content.written import Tally
@@ -46,15 +46,6 @@ _BEGUN = (
 _DETERMINISTIC = _BEGUN.index("deterministic") - 1
 _RUNNING, _OPEN = Status.RUNNING.value, GroupState.OPEN.value
 _INSERT = RowInsert(trajectory_table, (*_BEGUN[1:], "digest"), conflict="id")
-_UNENDED: dict[str, Any] = {name: None for name in HEAD_COLUMNS if name not in _BEGUN} | {
-    "reward": 0.0,
-    "n_steps": 0,
-    "n_tokens": 0,
-    "error": "",
-    "stop_reason": "",
-    "extras": {},
-}
-"""The values of the other columns while a trajectory runs."""
 _HEADS = (
     select(*(trajectory_table.c[name] for name in _BEGUN))
     .order_by(trajectory_table.c.no)
@@ -110,7 +101,9 @@ def start_many(tx: Transaction, starts: Sequence[Start]) -> None:
     """Start several trajectories, all or none. Raises as ``start_trajectory`` does."""
     groups = {row.id: row for row in _GROUPS.run_plain(tx.conn, {one.trajectory.group for one in starts})}
     new = starts
-    if len(groups) < len({one.trajectory.group for one in starts}) or any(not _is_open(row) for row in groups.values()):
+    if len(groups) < len({one.trajectory.group for one in starts}) or any(
+        row.state != _OPEN for row in groups.values()
+    ):
         stored = _writers(tx.conn, starts)
         new = [one for one in starts if one.trajectory.id not in stored]
         _check_writers([one for one in starts if one.trajectory.id in stored], stored)
@@ -129,10 +122,6 @@ def start_many(tx: Transaction, starts: Sequence[Start]) -> None:
         _check_writers(new, _writers(tx.conn, new))
 
 
-def _is_open(group: Any) -> bool:
-    return bool(group.state == _OPEN)
-
-
 def _new_row(tx: Transaction, start: Start, group: Any, now: str, circumstances: Mapping[int, str]) -> tuple[Any, ...]:
     """Return the values of ``_BEGUN`` but for ``no``, and the digest.
 
@@ -142,7 +131,7 @@ def _new_row(tx: Transaction, start: Start, group: Any, now: str, circumstances:
     trajectory = start.trajectory
     if group is None:
         raise NotFound(f"no group {trajectory.group} in the store; call `open_group` first")
-    if not _is_open(group):
+    if group.state != _OPEN:
         raise StoreConflict(f"group {trajectory.group} is {group.state}, so no trajectory can be added")
     parent = None
     if trajectory.branched_from is not None:
@@ -167,7 +156,7 @@ def _new_row(tx: Transaction, start: Start, group: Any, now: str, circumstances:
         trajectory.branched_at,
         now,
     )
-    head = _UNENDED | dict(zip(_BEGUN[1:], values, strict=True))
+    head = RUNNING_HEAD | dict(zip(_BEGUN[1:], values, strict=True))
     digest = bytearray.fromhex(head_digest(head, circumstances[group.no]))
     return (*values[:_DETERMINISTIC], flag_text(trajectory.deterministic), *values[_DETERMINISTIC + 1 :], digest)
 

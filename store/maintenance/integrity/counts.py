@@ -18,9 +18,9 @@ from sqlalchemy import (
 )
 
 from ....records import GroupState, Status
+from ...content.blob_root import BLOB_ROOT, RUNS, SEARCH_INDEX, STORE_ID, setting
 from ...content.blobs import IN_FOLDER
 from ...content.seals import COUNTED
-from ...content.settings import BLOB_ROOT, RUNS, SEARCH_INDEX, STORE_ID, setting
 from ...schema import blob, reward, reward_set, rollout_group, run, step, store_setting, trajectory
 from .finding import Finding, Progress, findings, key_columns, name_of
 

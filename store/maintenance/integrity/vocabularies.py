@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import Column, Connection, select
 
 from ....records import SPLITS, GroupState, Purpose, Source, Status
+from ...content.blob_root import NAMES
 from ...content.blobs import IN_DATABASE, IN_FOLDER, MESSAGES, PNG, TEXT, ZLIB
-from ...content.settings import NAMES
 from ...schema import blob, lease, rollout_group, run, store_setting, task, trajectory
 from .finding import Finding, Progress, findings, key_columns
 
