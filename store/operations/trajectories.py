@@ -123,11 +123,7 @@ def start_many(tx: Transaction, starts: Sequence[Start]) -> None:
 
 
 def _new_row(tx: Transaction, start: Start, group: Any, now: str, circumstances: Mapping[int, str]) -> tuple[Any, ...]:
-    """Return the values of ``_BEGUN`` but for ``no``, and the digest.
-
-    Args:
-        circumstances: the digests of the columns of groups, by ``no``.
-    """
+    """Return the values of ``_BEGUN`` but for ``no``, and the digest; ``circumstances`` are those of groups."""
     trajectory = start.trajectory
     if group is None:
         raise NotFound(f"no group {trajectory.group} in the store; call `open_group` first")
