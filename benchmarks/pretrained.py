@@ -120,8 +120,8 @@ def training(folder: Path, options: argparse.Namespace, rank: int | None) -> dic
     if rank is not None:
         plain = get_peft_model(plain, PeftConfig(r=rank, target_modules="all-linear"))
     optimizer = torch.optim.AdamW([one for one in plain.parameters() if one.requires_grad], lr=1e-6, fused=True)
-    ids = torch.tensor([list(one.sample.tokens) for one in samples])
-    masks = torch.tensor([list(one.sample.mask) for one in samples])
+    ids = torch.tensor([one.sample.tokens.tolist() for one in samples])
+    masks = torch.tensor([one.sample.mask.tolist() for one in samples])
     labels = torch.where(masks.bool(), ids, -100)
 
     def step() -> None:
