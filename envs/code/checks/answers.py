@@ -6,6 +6,8 @@ object that equals everything. So a case proves something only if the host compa
 * comes from the code under test alone: no script of the task decides it in the same process;
 * depends on the input: the cases of a program, or of a function, expect at least two different answers, or a long one;
 * cannot be read or guessed: the words of all answers that the agent cannot read add up to ``MIN_BITS``.
+
+One call that returns a number of two digits or more is enough: the agent knows neither arguments nor result.
 """
 
 import math
@@ -54,6 +56,8 @@ class Answer:
     """Words that the agent can read neither in the files of the program nor in the input."""
     bits: float
     """Bits of the answer without new words."""
+    is_number: bool = False
+    """Whether the answer is a number of several digits that a call with arguments returned."""
 
 
 def fault(questions: Sequence[Question], workspace: Files, solution: Files, protected: Sequence[str]) -> str:
@@ -75,6 +79,8 @@ def can_be_guessed(stdout: bytes) -> bool:
 
 
 def _answers_fault(answers: Sequence[tuple[str, Answer]]) -> str:
+    if len(answers) == 1 and answers[0][1].is_number:
+        return ""
     by_program = defaultdict[str, list[Answer]](list)
     for name, answer in answers:
         by_program[name].append(answer)
@@ -107,7 +113,9 @@ def _answer(question: Question, files: Mapping[str, str]) -> Answer:
     in_input = {word.casefold() for word in given}
     new = frozenset(word.casefold() for word in own if word.casefold() not in in_input)
     if new:
-        return Answer(tuple(own), new, 0.0)
+        digits = "".join(question.expected.split())
+        is_number = question.is_call and bool(given) and len(digits) > 1 and digits.isdecimal()
+        return Answer(tuple(own), new, 0.0, is_number)
     if own and own != offered:
         return Answer(tuple(own), new, len(own) * max(BITS_PER_INPUT_WORD, math.log2(len({*offered}))))
     if chosen := tuple(word for word in said if word.casefold() not in in_input):

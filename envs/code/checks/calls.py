@@ -73,7 +73,8 @@ class CallCase:
         names, arguments = _parsed(self.call)
         value = ast.literal_eval(self.returns) if self.returns else None
         expected = "" if value is None else str(value)
-        return Question(modules(names[:-1]), ".".join(names), arguments, expected, outcome=self.raises or self.returns)
+        outcome = self.raises or self.returns
+        return Question(modules(names[:-1]), ".".join(names), arguments, expected, outcome, is_call=True)
 
     @property
     def guessable(self) -> bool:

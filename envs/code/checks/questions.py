@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from .printed_calls import printed_call
+
 _INTERPRETERS = "bash cat dash lua node perl php python python3 Rscript ruby sh"
 INTERPRETERS = frozenset(_INTERPRETERS.split())
 """Commands that a case may start with: each runs the file that follows, or prints it."""
@@ -34,6 +36,8 @@ class Question:
     """The answer that the host compares, as text; empty if the host compares none, but an exception."""
     outcome: str = ""
     """The outcome without an answer, such as the name of an exception."""
+    is_call: bool = False
+    """Whether the answer is the result of a call with literal arguments."""
 
 
 def command_question(argv: Sequence[str], stdin: bytes, files: Files, stdout: bytes) -> Question:
@@ -43,6 +47,9 @@ def command_question(argv: Sequence[str], stdin: bytes, files: Files, stdout: by
             "the case compares no answer: an exit code alone proves nothing, because the code under test can end its "
             "process; print the answer and set `stdout`, or use `call` and `returns`"
         )
+    if (call := printed_call(argv)) and not (stdin or files):
+        names, arguments = call
+        return Question(modules(names[:-1]), ".".join(names), arguments, stdout.decode(errors="replace"), is_call=True)
     command, *rest = argv
     if command in ("python", "python3") and rest[:1] == ["-m"] and len(rest) > 1:
         name, rest = rest[1], rest[2:]
@@ -53,9 +60,10 @@ def command_question(argv: Sequence[str], stdin: bytes, files: Files, stdout: by
         places = (name,)
         if path.startswith("-") or (path == command and "/" not in path):
             raise ValueError(
-                f"`argv` is `{' '.join(argv)[:80]}`, which does not run a program of the task, as "
-                '`["python3", "main.py"]` and `["./run", "data.txt"]` do: code in a command shares its process with '
-                f"the code under test, which can forge what it prints; {INSTEAD}"
+                f"`argv` is `{' '.join(argv)[:80]}`, which neither runs a program of the task, as "
+                '`["python3", "main.py"]` and `["./run", "data.txt"]` do, nor prints a call with literal arguments, as '
+                '`["python3", "-c", "import calc; print(calc.add(2, 3))"]` does: other code in a command shares its '
+                f"process with the code under test, which can forge what it prints; {INSTEAD}"
             )
     for path, content in files.items():
         if path in places or path.endswith(SCRIPTS) or content.startswith(b"#!"):

@@ -26,7 +26,7 @@ WORKSPACE = {
 }
 HEAD = "instruction = 'Sort the 88 words of calc.py.'\nprotected = ['locked/*', 'pkg/locked.py']\n"
 TESTS = "asserts or runs tests"
-COMMAND, SCRIPT, PLACE, PROTECTED = "does not run a program", "holds the script", "neither workspace/", "is `protected`"
+COMMAND, SCRIPT, PLACE, PROTECTED = "neither runs a program", "holds the script", "neither workspace/", "is `protected`"
 SAME, GUESSED, NOTHING = "expects the same answer", "can be guessed", "compares no answer"
 
 
@@ -97,7 +97,17 @@ FORGEABLE = {
     "verdicts": (command("python3", "check.py", out="OK\n\nAll tests pass"), SAME),
     "two verdicts": (command("sh", "check.sh", out="pass") + command("sh", "check.sh", "x", out="ok"), GUESSED),
     "one constant": (call("calc.add(2, 3)", 51) + call("calc.add(2, 4)", 51), SAME),
-    "one case": (call("calc.add(20, 31)", 51), SAME),
+    "one case of one digit": (call("calc.add(2, 3)", 5), SAME),
+    "one case without arguments": (call("calc.total()", 51), SAME),
+    "one case with a word": (call("calc.name(20)", "violet"), SAME),
+    "a printed comparison": (command("python3", "-c", "import calc; print(calc.add(2, 3) == 5)", out="True"), COMMAND),
+    "a printed call of another's result": (command("python3", "-c", PRINT.format("calc.add(calc.x)")), COMMAND),
+    "a printed call after other code": (
+        command("python3", "-c", "import calc; calc.add = int; print(calc.add(51))", out="51"),
+        COMMAND,
+    ),
+    "a printed verdict": (command("python3", "-c", "import judge; print(judge.verify('a'))", out="a: good"), SAME),
+    "a printed call of Python": (command("python3", "-c", "import os; print(os.getpid())", out="4711"), PLACE),
     "an exception": (call("calc.add(2)", raises="TypeError"), SAME),
     "None": (call("calc.find(1)") + call("calc.find(2)"), SAME),
     "empty results": (call("calc.find(1)", []) + call("calc.find(2)", []), SAME),
@@ -127,6 +137,10 @@ def test_a_case_that_proves_nothing_is_refused(tmp_path: Path, shape: str) -> No
 BIG = "".join(f"{number}\n" for number in range(100, 130))
 HONEST = {
     "sums": call("calc.add(2, 3)", 5) + call("calc.add(20, 22)", 42),
+    "one sum": call("calc.add(20, 31)", 51),
+    "one printed sum": command("python3", "-c", PRINT.format("calc.add(20, 22)"), out="42"),
+    "printed sums": command("python3", "-c", "from calc import add; print(add(2, 3), add(b=4, a=5))", out="5 9")
+    + command("python3", "-c", "import calc; print(calc.add(20, 31)); print(calc.add(1, 1))", out="51\n2"),
     "a missing value": call("calc.find(2)") + call("calc.find(3)", 371),
     "an exception": call("calc.find(2)", raises="KeyError") + call("calc.find(3)", 371),
     "a predicate": "".join(call(f"calc.is_prime({number})", number in (2, 3, 5, 7)) for number in range(2, 10)),
