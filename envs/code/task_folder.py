@@ -24,6 +24,8 @@ from .checks.calls import CallCase
 from .task import Case, CodeTask
 
 MANIFEST = "task.toml"
+OWNER_OF_FILES, OWNER_OF_FOLDERS = 0o600, 0o700
+"""Permissions that the owner of a workspace always has."""
 MAX_TREE_BYTES = 8 << 20
 MAX_TREE_ENTRIES = 10_000
 
@@ -163,6 +165,8 @@ def has_forgeable_tests(folder: Path) -> bool:
 def read_tree(folder: Path) -> Tree:
     """Read everything below a folder; no entry if the folder does not exist. Links are kept and not followed.
 
+    The owner may write every file and folder: in a read-only copy of a task, the agent could not edit anything.
+
     Raises:
         BadTask: there are more than ``MAX_TREE_BYTES`` or ``MAX_TREE_ENTRIES``, or an entry is neither a file, a folder
             nor a link, or cannot be read.
@@ -199,11 +203,11 @@ def _entry(path: Path, status: os.stat_result, same_as: str) -> Entry:
     """Return what is at a path. Raises OSError and BadTask."""
     mode, mtime_ns = stat.S_IMODE(status.st_mode), status.st_mtime_ns
     if stat.S_ISDIR(status.st_mode):
-        return Entry(Kind.FOLDER, b"", mode, mtime_ns=mtime_ns)
+        return Entry(Kind.FOLDER, b"", mode | OWNER_OF_FOLDERS, mtime_ns=mtime_ns)
     if stat.S_ISLNK(status.st_mode):
         return Entry(Kind.LINK, os.readlink(os.fsencode(path)))  # noqa: PTH115 - the link as written
     if stat.S_ISREG(status.st_mode):
-        return Entry(Kind.FILE, path.read_bytes(), mode, same_as, mtime_ns)
+        return Entry(Kind.FILE, path.read_bytes(), mode | OWNER_OF_FILES, same_as, mtime_ns)
     raise BadTask(f"{path} is neither a file, a folder nor a link, and no sandbox gets it; remove it")
 
 

@@ -7,7 +7,7 @@ from turnwise.envs.code.env import CodeEnv
 from turnwise.envs.code.grading.grade import grade
 from turnwise.envs.code.grading.pytest_host import BrokenTests
 from turnwise.envs.code.task import Case, changed
-from turnwise.envs.code.task_folder import BadTask, find, load
+from turnwise.envs.code.task_folder import BadTask, find, load, read_tree
 from turnwise.tests.envs.code.small_task import HIDDEN, TOML, small_task, write
 
 
@@ -116,3 +116,15 @@ def test_some_tests_passing_is_a_share(docker: str, tmp_path: Path) -> None:
     task = load(small_task(tmp_path / "add"))[0]
     verdict = grade(task, task.workspace)
     assert (verdict.passed, verdict.total, verdict.success) == (1, 4, False)
+
+
+def test_the_owner_may_edit_a_workspace_that_was_copied_read_only(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "inner").mkdir(parents=True)
+    script = source / "inner" / "run.sh"
+    script.write_text("echo hi\n")
+    script.chmod(0o555)
+    (source / "inner").chmod(0o555)
+    entries = read_tree(source).entries
+    assert {path: oct(entry.mode) for path, entry in entries.items()} == {"inner": "0o755", "inner/run.sh": "0o755"}
+    (source / "inner").chmod(0o755)
