@@ -66,7 +66,7 @@ def test_notes_and_evaluations_are_lines_of_their_own() -> None:
     lines = watch(Note("resumed at update 40"), held_out).splitlines()
     assert lines == [
         "resumed at update 40",
-        "warmup: success 0.210 [0.160, 0.270]  find 0.40  login 0.00  (2 episodes failed)",
+        "warmup: success 0.210 [0.160, 0.270]  find 0.40  login 0.00  (2 episodes failed and are left out)",
     ]
 
 

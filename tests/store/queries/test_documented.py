@@ -37,7 +37,7 @@ def filled(database: Database) -> Database:
     """Return a store with two updates, a failed group, a reward set and large content."""
     create_run(database, RUN)
     call(database, "add_version", run=RUN, update=0, parent=None)
-    play_scored(database, f"{RUN}:0", 0, [0.0, 1.0], run=RUN, seed=0)
+    play_scored(database, f"{RUN}:0", 0, [0.0, 1.0], run=RUN, seed=0, verdicts=[True, True])
     train(database, [f"{RUN}:0"], 1, 0, run=RUN)
     second_update(database)
     call(database, "open_group", group=group(f"{RUN}:2", RUN, seed=1))

@@ -120,7 +120,7 @@ def test_a_document_of_another_program_is_an_episode_of_the_given_task(tmp_path:
         ("[]", "is not ATIF"),
         (json.dumps(changed(lambda d: d["agent"].update(x=1))), r"`agent\.x`: Extra inputs are not permitted"),
         (json.dumps(changed(lambda d: d["steps"][1]["message"].pop(1))), "it contains audio"),
-        (json.dumps(changed(lambda d: d["steps"][1].update(message=[d["steps"][1]["message"][1]]))), "cannot be read"),
+        (json.dumps(changed(lambda d: d["steps"][1].update(message=[d["steps"][1]["message"][1]]))), "does not exist"),
         (
             json.dumps(changed(lambda d: (d["steps"][1].update(message=""), d["extra"].update(turnwise={"uid": 1})))),
             r"`extra\.turnwise\.uid`",
