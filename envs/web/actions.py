@@ -50,6 +50,9 @@ def _allowed(url: str, origins: tuple[str, ...]) -> bool:
 
 
 def _click(bid: Any, y: Any = None, button: Any = "left") -> dict[str, Any]:
+    if isinstance(y, str) and y in BUTTONS:
+        # BrowserGym's signature: click(bid, button).
+        y, button = None, y
     return {**target(bid, y), "button": one_of(button, BUTTONS)}
 
 

@@ -16,6 +16,8 @@ ORIGIN = "http://127.0.0.1:8080"
         ("click ( 12 )", "click", {"id": 12, "button": "left"}),
         ("click('12')", "click", {"id": 12, "button": "left"}),
         ('click("12", button="right")', "click", {"id": 12, "button": "right"}),
+        ('click(12, "right")', "click", {"id": 12, "button": "right"}),
+        ('fill(3, "a\u2028b\u2029c\x0b\x0c\x85d")', "fill", {"id": 3, "text": "a\u2028b\u2029c\x0b\x0c\x85d"}),
         ("click(10, 20.5)", "click", {"x": 10.0, "y": 20.5, "button": "left"}),
         ("dblclick(3)", "dblclick", {"id": 3, "count": 2}),
         ('I think so.\n\n```\nfill(3, "it\'s")\n```', "fill", {"id": 3, "text": "it's"}),
