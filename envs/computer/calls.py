@@ -8,6 +8,7 @@ an ``InvalidAction`` with a message for the agent; parsing never raises.
 import ast
 import difflib
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 MAX_ACTION_CHARS = 8000
 ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 ESCAPES = frozenset("\\'\"abfnrtvxuUN")
+TYPED_CONTROLS = frozenset("\n\t\b")
+"""The control characters that a key types: Return, Tab and BackSpace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,15 @@ def string(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise Invalid(f"{value!r:.40} is not a string")
     return str(value)
+
+
+def typed(value: Any) -> str:
+    """Return a text to type, one ``\\n`` for each line end. Raises Invalid if no key types one of its characters."""
+    text = string(value).replace("\r\n", "\n").replace("\r", "\n")
+    for letter in text:
+        if letter not in TYPED_CONTROLS and unicodedata.category(letter) in ("Cc", "Cs"):
+            raise Invalid(f"no key types the character U+{ord(letter):04X}; leave it out, nothing was typed")
+    return text
 
 
 def one_of(value: Any, options: tuple[str, ...]) -> str:

@@ -10,7 +10,7 @@ To add a verb: a row in ``VERBS`` and in ``USAGE`` here, and its function in ``d
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..computer.calls import Action, Dialect, Invalid, InvalidAction, coordinate, number, one_of, string, target
+from ..computer.calls import Action, Dialect, Invalid, InvalidAction, coordinate, number, one_of, string, target, typed
 from .pyautogui_adapter import adapt
 
 DIRECTIONS = ("up", "down", "left", "right")
@@ -32,6 +32,9 @@ def parse(text: str) -> Sequence[Action] | InvalidAction:
 
 
 def _click(element: Any, y: Any = None, button: Any = "left") -> dict[str, Any]:
+    if isinstance(y, str) and y in BUTTONS:
+        # BrowserGym's signature: click(bid, button).
+        y, button = None, y
     return {**target(element, y), "button": one_of(button, BUTTONS)}
 
 
@@ -61,7 +64,7 @@ VERBS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "right_click": lambda element, y=None: {**target(element, y), "button": "right"},
     "drag": _drag,
     "move": target,
-    "type": lambda text: {"text": string(text)},
+    "type": lambda text: {"text": typed(text)},
     "press": lambda keys: {"key": string(keys)},
     "scroll": _scroll,
     "wait": lambda wait_ms=500: {"ms": number(wait_ms)},

@@ -8,7 +8,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..computer.calls import Action, Invalid, coordinate, last_line, literal, one_of, string
+from ..computer.calls import Action, Invalid, coordinate, last_line, literal, one_of, string, typed
 
 WORDS: Mapping[str, Action] = {
     "WAIT": Action("wait", {"ms": 500}),
@@ -117,7 +117,7 @@ def _hscroll(clicks: Any, x: Any = None, y: Any = None) -> list[Action]:
 
 
 def _type(message: Any, interval: Any = 0) -> list[Action]:
-    return [Action("type", {"text": string(message)})]
+    return [Action("type", {"text": typed(message)})]
 
 
 CALLS: Mapping[str, Callable[..., list[Action]]] = {

@@ -19,6 +19,10 @@ from turnwise.envs.desktop.actions import OTHER_NAMES, USAGE, VERBS, parse
         ("drag(1, 2, 3, 4)", "drag", {"x": 1.0, "y": 2.0, "to_x": 3.0, "to_y": 4.0}),
         ("move(5, 6)", "move", {"x": 5.0, "y": 6.0}),
         ('type("a\\nb")', "type", {"text": "a\nb"}),
+        ('type("a\\r\\nb\\rc\\n\\r\\n")', "type", {"text": "a\nb\nc\n\n"}),
+        ('type("a\u2028\u2029\\tb")', "type", {"text": "a\u2028\u2029\tb"}),
+        ('click(12, "right")', "click", {"id": 12, "button": "right"}),
+        ('pyautogui.write("a\\r\\nb")', "type", {"text": "a\nb"}),
         ('press("ctrl+s")', "press", {"key": "ctrl+s"}),
         ('scroll("down")', "scroll", {"direction": "down"}),
         ('scroll(12, "up", 5)', "scroll", {"direction": "up", "id": 12, "clicks": 5}),
@@ -44,6 +48,11 @@ def test_an_action_is_parsed(text: str, verb: str, arguments: dict[str, object])
         ('scroll("sideways")', USAGE["scroll"]),
         ("__import__('os').system('true')", "exactly one call"),
         ("click(open('/etc/passwd'))", USAGE["click"]),
+        *(
+            (f'{call}("a\\{escape}b")', f"no key types the character U+{code}")
+            for call in ("type", "pyautogui.write")
+            for escape, code in (("x01", "0001"), ("x1b", "001B"), ("x7f", "007F"), ("x85", "0085"), ("ud800", "D800"))
+        ),
         ("click(" + "9" * 9000 + ")", "longer than"),
         ("pyautogui.click(x)", "literal arguments"),
         ("pyautogui.screenshot()", "unknown call"),
