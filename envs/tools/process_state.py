@@ -66,7 +66,7 @@ def process_state() -> State:
         "the priority of the process": os.getpriority(os.PRIO_PROCESS, 0),
         "environment variables": dict(os.environ),
         "`sys.path`": tuple(sys.path),
-        "filters of warnings for all modules": tuple(one for one in warnings.filters if not (one[1] or one[3])),
+        "filters of warnings for all modules": tuple(one for one in warnings.filters if _is_general(one)),
         "the locale": locale.setlocale(locale.LC_ALL),
         "the time zone": time.tzname,
         "the start method of `multiprocessing`": multiprocessing.get_start_method(allow_none=True),
@@ -109,6 +109,12 @@ def changes(before: State, after: State) -> list[str]:
             detail = f" (from `{before[kind]}` to `{value}`)"
         found.append(kind + detail)
     return found
+
+
+def _is_general(entry: tuple[Any, ...]) -> bool:
+    """Return whether an entry of ``warnings.filters`` concerns the warnings of other modules than one library."""
+    _, message, category, module, _ = entry
+    return not (message or module) and category.__module__ == "builtins"
 
 
 def _folder() -> str:

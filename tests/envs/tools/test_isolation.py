@@ -3,8 +3,10 @@
 import json
 import subprocess
 import sys
+import warnings
 
 import pytest
+from turnwise.envs.tools.process_state import changes, process_state
 from turnwise.tests.envs.tools.shares import CHANGES, LEAVES, SHARES, STREAMS
 
 CODE = """
@@ -61,3 +63,15 @@ def test_state_shared_between_instances_is_named(way: str, name: str) -> None:
 
 def test_an_environment_that_shares_nothing_passes() -> None:
     assert failed() == {}
+
+
+def test_a_library_may_filter_its_own_warnings() -> None:
+    class OfALibrary(UserWarning):
+        """The category of a library that an environment imports late."""
+
+    with warnings.catch_warnings():
+        before = process_state()
+        warnings.simplefilter("ignore", OfALibrary)
+        assert changes(before, process_state()) == []
+        warnings.simplefilter("ignore", DeprecationWarning)
+        assert changes(before, process_state()) == ["filters of warnings for all modules"]
