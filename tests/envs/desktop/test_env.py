@@ -126,3 +126,28 @@ def test_marks_are_drawn_and_the_screenshot_is_a_png(desktops: None, env: Played
 def test_an_unknown_option_is_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Played(**options)  # type: ignore[arg-type]
+
+
+def test_a_line_end_is_one_return(env: Played) -> None:
+    env.begin("mousepad a.txt", files={"a.txt": b""}, data={"a.txt": b"a\nb\nc\n\nd"})
+    assert env.act(r'type("a\r\nb\rc\n\nd")')[3]["action_valid"]
+    env.act('press("ctrl+s")')
+    assert env.act("done()")[1:3] == (1.0, True)
+
+
+def test_a_line_end_as_a_key_is_return(env: Played) -> None:
+    env.begin("mousepad a.txt", files={"a.txt": b""}, data={"a.txt": b"a\n\nb"})
+    for action in ('type("a")', r'press("\n")', r"pyautogui.press('\r')", 'type("b")', 'press("ctrl+s")'):
+        assert env.act(action)[3]["action_valid"]
+    assert env.act("done()")[1:3] == (1.0, True)
+
+
+@pytest.mark.parametrize("action", ['type("ab{}c")', "pyautogui.write('ab{}c')", 'press("ctrl+{}")'])
+@pytest.mark.parametrize("code", [0x00, 0x01, 0x1B, 0x1C, 0x7F, 0x85, 0xD800, 0xDFFF])
+def test_a_character_that_no_key_types_is_refused(env: Played, action: str, code: int) -> None:
+    first = env.begin("mousepad a.txt", files={"a.txt": b""})
+    text, reward, over, info = env.act(action.format(f"\\u{code:04x}"))
+    assert text.startswith("error: ")
+    assert f"no key types the character U+{code:04X}" in text
+    assert (reward, over, info["action_valid"]) == (0.0, False, False)
+    assert first.endswith(env.act("wait(0)")[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
 from Xlib import XK
@@ -47,6 +48,8 @@ NAMES = {
     "up": "Up",
 } | {f"f{number}": f"F{number}" for number in range(1, 13)}
 CONTROL_CHARACTERS = {"\n": XK.XK_Return, "\r": XK.XK_Return, "\t": XK.XK_Tab, "\b": XK.XK_BackSpace}
+UNTYPED = ("Cc", "Cs")
+"""The categories of Unicode whose characters no key types: control characters and halves of surrogate pairs."""
 UNICODE_KEYSYM = 0x01000000
 
 Key = tuple[int, bool]
@@ -89,7 +92,7 @@ class Keyboard:
         """Return the keys to press for a text, in order; spare keys are bound to characters without a key.
 
         Raises:
-            Refused: the text has more such characters than there are spare keys.
+            Refused: no key types a character, or the text has more characters without a key than there are spare keys.
         """
         wanted = [keysym_of(letter) for letter in text]
         missing = list(dict.fromkeys(one for one in wanted if one not in self.keys and one not in self.bound))
@@ -128,15 +131,22 @@ class Keyboard:
 
 def split_combination(combination: str) -> list[str]:
     """Return the names in ``ctrl+s``; the key ``+`` may be the last one."""
-    text = combination.strip() or combination
+    # Spaces only: another character that Python strips is a key of its own, or is refused.
+    text = combination.strip(" ") or combination
     if text.endswith("+"):
-        return [name.strip() for name in text[:-1].rstrip("+").split("+") if name.strip()] + ["+"]
-    return [name.strip() or " " for name in text.split("+")]
+        return [name.strip(" ") for name in text[:-1].rstrip("+").split("+") if name.strip(" ")] + ["+"]
+    return [name.strip(" ") or " " for name in text.split("+")]
 
 
 def keysym_of(letter: str) -> int:
-    """Return the keysym of a character."""
+    """Return the keysym of a character.
+
+    Raises:
+        Refused: no key types it.
+    """
     code = ord(letter)
     if letter in CONTROL_CHARACTERS:
         return int(CONTROL_CHARACTERS[letter])
+    if unicodedata.category(letter) in UNTYPED:
+        raise Refused(f"no key types the character U+{code:04X}")
     return code if 0x20 <= code < 0x7F or 0xA0 <= code <= 0xFF else UNICODE_KEYSYM | code
