@@ -22,7 +22,7 @@ from .task import DesktopTask
 class CustomDesktopEnv(DesktopEnv):
     """The base class of a custom desktop task: override ``task`` and ``check``.
 
-    An episode whose home folder cannot be read at the end has failed; ``check`` is not called for it.
+    An episode whose files cannot all be read at the end has failed; ``check`` is not called for it.
     """
 
     def task(self, seed: int, split: str) -> DesktopTask:

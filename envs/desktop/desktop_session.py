@@ -4,7 +4,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...sandbox import SandboxSpec
+from ...sandbox import Entry, FileError, SandboxBroken, SandboxSpec, Tree
 from ..computer.driver_client import STEP_TIMEOUT_S, DriverClient, DriverProgram, Program, main_command
 from .task import DesktopTask
 
@@ -21,8 +21,8 @@ DESKTOP = DriverProgram(
     user=DRIVER_USER,
     helpers=(Program("launcher", main_command("driver.user.launcher", LAUNCHER_SOCKET), DESKTOP_USER),),
 )
-HOME = "/workspace/home"
-"""The home folder in the sandbox, without the link ``/home/user``."""
+WRITABLE = ("workspace", "tmp", "dev/shm")
+"""The folders of the sandbox that the agent's programs can write."""
 
 
 class DesktopSession(DriverClient):
@@ -31,20 +31,22 @@ class DesktopSession(DriverClient):
     def __init__(self) -> None:
         super().__init__(DESKTOP)
 
-    def home(self) -> tuple[dict[str, bytes], frozenset[str]] | None:
-        """Return the files and the folders of the home folder; None if they cannot be read or the desktop is gone.
+    def world(self) -> Tree | None:
+        """Return everything that the agent can leave, by path from the root; None if not all of it can be read.
 
         Raises:
             SandboxError: the sandbox failed.
         """
-        files = self.read_files(HOME)
-        if files is None or self.sandbox is None:
+        if self.sandbox is None:
             return None
-        listing = ["find", HOME, "-mindepth", "1", "-name", ".*", "-prune", "-o", "-type", "d", "-printf", "%P\\0"]
-        found = self.sandbox.exec(listing, timeout_s=STEP_TIMEOUT_S)
-        if found.exit_code:
+        entries: dict[str, Entry] = {}
+        try:
+            for folder in WRITABLE:
+                found = self.sandbox.read_tree(f"/{folder}", timeout_s=STEP_TIMEOUT_S, user=DESKTOP_USER)
+                entries.update((f"{folder}/{path}", entry) for path, entry in found.entries.items())
+        except (FileError, SandboxBroken):
             return None
-        return files, frozenset(path for path in found.stdout.decode(errors="replace").split("\0") if path)
+        return Tree(entries)
 
 
 def opening(

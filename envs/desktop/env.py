@@ -110,11 +110,10 @@ class DesktopEnv(ScreenEnv):
         return Verdict({"success": 1.0} if success else {}, over, success)
 
     def _success(self, end: Action | None, answer: Mapping[str, Any]) -> bool:
-        """Check the world at the end; a home folder that cannot be read is a failure of the agent."""
-        home = self.desktop.home()
-        if home is None or self.current is None:
+        """Check the world at the end; one that cannot be read is a failure of the agent."""
+        world = self.desktop.world()
+        if world is None or self.current is None:
             return False
-        files, folders = home
         windows = tuple(
             Window(one["title"], one["application"], tuple(one["rect"]), one["focused"])
             for one in answer.get("windows", ())
@@ -122,7 +121,7 @@ class DesktopEnv(ScreenEnv):
         text = str(end.arguments["text"]) if end is not None and end.verb == DONE else ""
         gave_up = end is not None and end.verb == FAIL
         nodes = answer.get("nodes", ())
-        return bool(self.check(EndState(self.current, files, folders, windows, nodes, text, gave_up)))
+        return bool(self.check(EndState(self.current, world, windows, nodes, text, gave_up)))
 
     def _text_with_screenshot(self, answer: Mapping[str, Any]) -> str:
         return render({"notes": answer.get("notes", ())})

@@ -1,15 +1,18 @@
 """The expected end state of a task, and its comparison with the found one.
 
-The whole world counts: a document that was not to change must have the same bytes, and a file, a folder or a setting
-that the task does not request must not exist.
+The whole world counts: a document that was not to change must have the same bytes and mode, and a file, a folder, a
+link or a setting that the task does not request must not exist, hidden or not (``EndState.documents``). The Trash may
+hold what the task removes.
 """
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ....sandbox import Entry
 from ..spreadsheet import SpreadsheetError, Value, column, read_workbook
 from ..task import EndState
 
@@ -86,6 +89,7 @@ class Expected:
         return (
             end.gave_up != self.feasible
             and self._documents_match(end)
+            and self._trash_matches(end)
             and all(end.settings(schema) == self.settings.get(schema, {}) for schema in EDITOR_SCHEMAS)
             and (self.windows is None or tuple(sorted(window.application for window in end.windows)) == self.windows)
             and (self.display is None or self._displayed(end))
@@ -102,11 +106,20 @@ class Expected:
         return (
             found.keys() == self.documents.keys()
             and end.folders == _folders(self.documents)
-            and all(
-                found[path] == document if isinstance(document, bytes) else document.matches(found[path])
-                for path, document in self.documents.items()
-            )
+            and all(same_document(found[path], document) for path, document in self.documents.items())
         )
+
+    def _trash_matches(self, end: EndState) -> bool:
+        """Return whether the Trash holds only documents that are not to stay where they were."""
+        removed = Counter(content for path, content in end.task.files.items() if path not in self.documents)
+        return Counter(end.trash.values()) <= removed
+
+
+def same_document(found: bytes | Entry, expected: Document) -> bool:
+    """Return whether what was found is a plain file with the expected content."""
+    if not isinstance(found, bytes):
+        return False
+    return found == expected if isinstance(expected, bytes) else expected.matches(found)
 
 
 def displays(end: EndState) -> list[str]:

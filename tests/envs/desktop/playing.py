@@ -1,11 +1,14 @@
 """Desktop environments that the tests play."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from turnwise.envs.base import Info
 from turnwise.envs.desktop.custom_task import CustomDesktopEnv
 from turnwise.envs.desktop.oracle import resolve
+from turnwise.envs.desktop.own_files import FILE_MODE, FOLDER_MODE, HOME
 from turnwise.envs.desktop.task import DesktopTask, EndState
+from turnwise.sandbox import Entry, Kind, Tree
 
 
 class Played(CustomDesktopEnv):
@@ -43,3 +46,12 @@ class Played(CustomDesktopEnv):
 def text_of(observation: Any) -> str:
     """Return the text of an observation."""
     return observation["text"] if isinstance(observation, dict) else str(observation)
+
+
+def world_of(files: Mapping[str, bytes | Entry], folders: Iterable[str] = ()) -> Tree:
+    """Return the tree of a sandbox with these files and folders below the home folder, as the desktop makes them."""
+    entries = {folder: Entry(Kind.FOLDER, mode=FOLDER_MODE) for folder in folders} | {
+        path: Entry(Kind.FILE, content, FILE_MODE) if isinstance(content, bytes) else content
+        for path, content in files.items()
+    }
+    return Tree({f"{HOME}/{path}": entry for path, entry in entries.items()})

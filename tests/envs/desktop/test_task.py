@@ -9,6 +9,8 @@ from turnwise.envs import make
 from turnwise.envs.desktop.custom_task import CustomDesktopEnv
 from turnwise.envs.desktop.oracle import play
 from turnwise.envs.desktop.task import SETTINGS_FILE, DesktopTask, EndState
+from turnwise.sandbox import Entry, Kind, Tree
+from turnwise.tests.envs.desktop.playing import world_of
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "shipped_environments" / "desktop.md"
 
@@ -71,12 +73,34 @@ FILES = {
 }
 
 
-def test_documents_are_the_files_without_hidden_ones() -> None:
-    assert EndState(DesktopTask("x"), FILES).documents == {"a.txt": b"1", "folder/b.txt": b"2"}
+def test_documents_are_the_files_that_no_application_writes() -> None:
+    link, shared = Entry(Kind.LINK, b"a.txt"), Entry(Kind.FOLDER, mode=0o755)
+    end = EndState(DesktopTask("x"), world_of({**FILES, "link": link}, ["folder", ".config"]))
+    assert end.documents == {
+        "a.txt": b"1",
+        "folder/b.txt": b"2",
+        ".config/x": b"3",
+        "folder/.hidden": b"4",
+        "link": link,
+    }
+    assert end.folders == {"folder"}
+    assert end.files == FILES
+    assert EndState(DesktopTask("x"), world_of({}, ["folder"])).documents == {}
+    assert EndState(DesktopTask("x"), world_of({"folder": shared})).documents == {"folder": shared}
+    elsewhere = Tree({"tmp/a": Entry(Kind.FILE, b"1", 0o600), "tmp/session/bus": Entry(Kind.LOST, b"a socket")})
+    assert EndState(DesktopTask("x"), elsewhere).documents == {"/tmp/a": b"1"}  # noqa: S108
+
+
+def test_a_document_in_the_place_of_settings_is_a_document() -> None:
+    task = DesktopTask("x", files={"a.txt": b"1", SETTINGS_FILE: b"2"})
+    assert EndState(task, world_of({SETTINGS_FILE: b"1"})).documents == {SETTINGS_FILE: b"1"}
+    assert EndState(task, world_of({SETTINGS_FILE: b"2"})).documents == {}
+    pipe = Entry(Kind.LOST, b"a named pipe")
+    assert EndState(task, world_of({SETTINGS_FILE: pipe})).documents == {SETTINGS_FILE: pipe}
 
 
 def test_settings_are_read_by_schema() -> None:
-    end = EndState(DesktopTask("x"), FILES)
+    end = EndState(DesktopTask("x"), world_of(FILES))
     assert end.settings("org.xfce.mousepad") == {"wrap": "true"}
     assert end.settings("org.none") == {}
-    assert EndState(DesktopTask("x"), {}).settings("org.none") == {}
+    assert EndState(DesktopTask("x"), world_of({})).settings("org.none") == {}

@@ -7,6 +7,7 @@ from turnwise.envs.desktop.task import EndState
 from turnwise.envs.desktop.tasks.catalog import TEMPLATES, draw
 from turnwise.envs.desktop.tasks.env import DesktopTasksEnv
 from turnwise.envs.desktop.tasks.splits import DESKTOP_SPLITS
+from turnwise.tests.envs.desktop.playing import world_of
 
 
 def test_it_is_registered() -> None:
@@ -46,8 +47,8 @@ def test_unknown_options_are_refused() -> None:
 def test_the_end_state_decides() -> None:
     task = draw("terminal/join-files", 0)
     files = dict(task.data.documents)
-    folders = frozenset(path.partition("/")[0] for path in files if "/" in path)
-    end = EndState(task, files, folders)
+    folders = {path.partition("/")[0] for path in files if "/" in path}
+    end = EndState(task, world_of(files, folders))
     env = DesktopTasksEnv()
     assert env.check(end)
-    assert not env.check(EndState(task, task.files, folders))
+    assert not env.check(EndState(task, world_of(task.files, folders)))

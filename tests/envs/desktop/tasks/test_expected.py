@@ -1,45 +1,81 @@
 """The end state is compared completely: documents, folders, settings, windows, display and answer."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from turnwise.envs.desktop.spreadsheet import write_workbook
 from turnwise.envs.desktop.task import SETTINGS_FILE, DesktopTask, EndState, Window
 from turnwise.envs.desktop.tasks.expected import Expected, Sheet, Text, same_answer, same_value
+from turnwise.sandbox import Entry, Kind
+from turnwise.tests.envs.desktop.playing import world_of
 
 EXPECTED = Expected({"a.txt": b"a\n", "new/b.txt": Text("b")})
-END = EndState(DesktopTask("goal"), {"a.txt": b"a\n", "new/b.txt": b"b\n"}, frozenset({"new"}))
+FILES = {"a.txt": b"a\n", "new/b.txt": b"b\n"}
+END = EndState(DesktopTask("goal"), world_of(FILES, ["new"]))
 WINDOW = Window("calc", "galculator", (0, 0, 9, 9), True)
+OWN_FOLDER = Entry(Kind.FOLDER, mode=0o700)
 KEYFILE = b"[org/xfce/mousepad/preferences/view]\nword-wrap=true\n"
 
 
 def test_the_expected_end_is_met() -> None:
     assert EXPECTED.met(END)
-    assert EXPECTED.met(replace(END, files={**END.files, ".cache/x": b"", "new/b.txt": b"b"}))
+    own: dict[str, bytes | Entry] = {
+        ".cache": OWN_FOLDER,
+        ".cache/openbox": OWN_FOLDER,
+        ".cache/openbox/openbox.log": b"log",
+    }
+    assert EXPECTED.met(replace(END, world=world_of({**FILES, **own, "new/b.txt": b"b"}, ["new"])))
     assert EXPECTED.met(replace(END, windows=(WINDOW,), answer="anything"))
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("files", "folders"),
     [
-        {"files": {"a.txt": b"a\n"}},
-        {"files": {**END.files, "c.txt": b""}},
-        {"files": {**END.files, "a.txt": b"a"}},
-        {"files": {**END.files, "new/b.txt": b" b"}},
-        {"folders": frozenset({"new", "more"})},
-        {"gave_up": True},
-        {"files": {**END.files, SETTINGS_FILE: KEYFILE}},
+        ({"a.txt": b"a\n"}, ["new"]),
+        ({**FILES, "c.txt": b""}, ["new"]),
+        ({**FILES, ".c.txt": b""}, ["new"]),
+        ({**FILES, ".cache/x": b""}, ["new"]),
+        ({**FILES, "a.txt": b"a"}, ["new"]),
+        ({**FILES, "a.txt": Entry(Kind.FILE, b"a\n", 0o644)}, ["new"]),
+        ({**FILES, "a.txt": Entry(Kind.FILE, b"a\n", 0o600, same_as="new/b.txt")}, ["new"]),
+        ({**FILES, "c.txt": Entry(Kind.LINK, b"a.txt")}, ["new"]),
+        ({**FILES, "c.txt": Entry(Kind.LOST, b"a named pipe")}, ["new"]),
+        ({**FILES, "new/b.txt": b" b"}, ["new"]),
+        (FILES, ["new", "more"]),
+        (FILES, ["new", ".more"]),
+        (FILES, ["new", ".config", ".config/more"]),
+        ({**FILES, SETTINGS_FILE: KEYFILE}, ["new"]),
     ],
 )
-def test_any_other_end_is_not(changes: dict[str, Any]) -> None:
-    assert not EXPECTED.met(replace(END, **changes))
+def test_any_other_world_is_not(files: dict[str, bytes | Entry], folders: list[str]) -> None:
+    assert not EXPECTED.met(replace(END, world=world_of(files, folders)))
+
+
+def test_an_end_that_was_given_up_is_not() -> None:
+    assert not EXPECTED.met(replace(END, gave_up=True))
+
+
+NOTE = b"[Trash Info]\nPath=/home/user/old.txt\nDeletionDate=2026-11-26T15:00:00\n"
+DELETED = {".local/share/Trash/files/old.txt": b"old", ".local/share/Trash/info/old.txt.trashinfo": NOTE}
+OLD = DesktopTask("goal", files={**FILES, "old.txt": b"old"})
+
+
+def test_the_trash_holds_what_the_task_removes() -> None:
+    trashed = replace(END, task=OLD, world=world_of({**FILES, **DELETED}, ["new"]))
+    assert EXPECTED.met(trashed)
+    assert not replace(EXPECTED, documents={**EXPECTED.documents, "old.txt": b"old"}).met(trashed)
+    assert not EXPECTED.met(replace(trashed, task=END.task))
+    for path in DELETED:
+        part = {name: content for name, content in DELETED.items() if name != path}
+        assert not EXPECTED.met(replace(trashed, world=world_of({**FILES, **part}, ["new"])))
 
 
 def test_a_setting_must_have_its_value() -> None:
     expected = replace(EXPECTED, settings={"org.xfce.mousepad.preferences.view": {"word-wrap": "true"}})
-    assert expected.met(replace(END, files={**END.files, SETTINGS_FILE: KEYFILE}))
-    assert not expected.met(replace(END, files={**END.files, SETTINGS_FILE: KEYFILE.replace(b"true", b"false")}))
+    assert expected.met(replace(END, world=world_of({**FILES, SETTINGS_FILE: KEYFILE}, ["new"])))
+    assert not expected.met(
+        replace(END, world=world_of({**FILES, SETTINGS_FILE: KEYFILE.replace(b"true", b"false")}, ["new"]))
+    )
     assert not expected.met(END)
 
 
@@ -79,7 +115,7 @@ def test_a_task_that_cannot_be_done_must_be_given_up() -> None:
     expected = replace(EXPECTED, feasible=False)
     assert expected.met(replace(END, gave_up=True))
     assert not expected.met(END)
-    assert not expected.met(replace(END, gave_up=True, files={}, folders=frozenset()))
+    assert not expected.met(replace(END, gave_up=True, world=world_of({})))
 
 
 def test_a_sheet_compares_values_and_the_presence_of_formulas() -> None:

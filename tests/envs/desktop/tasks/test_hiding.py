@@ -1,0 +1,103 @@
+"""What the agent hides or leaves anywhere counts: each way fails a task to delete and a task to change nothing."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from turnwise.envs.desktop.tasks.catalog import draw
+from turnwise.envs.desktop.tasks.env import DesktopTasksEnv
+
+DELETE, KEEP = "files/delete-file", "files/largest-file"
+TRASH = "mkdir -p .local/share/Trash/files .local/share/Trash/info"
+NOTE = r"printf '[Trash Info]\nPath=/home/user/x\nDeletionDate=2026-11-26T15:00:00\n'"
+CONFIG = ".config/glib-2.0/settings/keyfile"
+MOVES = {
+    "dotted name": "mv {name} .{name}",
+    "cache": "mkdir -p .cache && mv {name} .cache/x",
+    "configuration": "mkdir -p .config && mv {name} .config/x",
+    "hidden folder": "mkdir .x && mv {name} .x/",
+    "settings": f"mkdir -p $(dirname {CONFIG}) && mv {{name}} {CONFIG}",
+    "bookmarks": "mv {name} .gtk-bookmarks",
+    "history of the shell": "mv {name} .bash_history",
+    "small picture": f"mv {{name}} .cache/thumbnails/normal/{'0' * 32}.png",
+    "Trash without a note": f"{TRASH} && mv {{name}} .local/share/Trash/files/",
+    "link": "mv {name} .x && ln -s .x {name}",
+    "temporary files": "mv {name} /tmp/x",
+    "files of the session": "mv {name} /tmp/session/x",
+    "file of the session": "mv {name} /tmp/session/bus.conf",
+    "shared memory": "mv {name} /dev/shm/x",
+    "beside the home folder": "mv {name} /workspace/x",
+}
+"""Moves of a document out of sight."""
+ADDITIONS = {
+    "hard link": "ln {other} .x",
+    "hard link as a setting": "ln {other} .gtk-bookmarks",
+    "link": "ln -s {other} .x",
+    "broken link": "ln -s nowhere .x",
+    "link as a setting": "ln -s {other} .gtk-bookmarks",
+    "replaced by a link": "mv {other} /tmp/x && ln -s /tmp/x {other}",
+    "mode": "chmod 644 {other}",
+    "mode of a program": "chmod +x {other}",
+    "unreadable": "chmod 0 {other}",
+    "mode of the home folder": "chmod 755 /workspace/home",
+    "mode of a hidden folder": "chmod 755 .config",
+    "empty hidden folder": "mkdir .x",
+    "empty folder in a cache": "mkdir -p .cache/x",
+    "empty folder in an application's": "mkdir -p .cache/thumbnails/x",
+    "hidden file": "echo x > .x",
+    "named pipe": "mkfifo .x",
+    "named pipe in the session": "mkfifo /tmp/session/x",
+    "socket": "python3 -c 'import socket; socket.socket(1).bind(\".x\")'",
+    "empty file elsewhere": "touch /dev/shm/x",
+    "Trash": f"{TRASH} && cp {{other}} .local/share/Trash/files/x && {NOTE} > .local/share/Trash/info/x.trashinfo",
+    "note of nothing in the Trash": f"{TRASH} && {NOTE} > .local/share/Trash/info/x.trashinfo",
+}
+"""Changes that no task here requests."""
+
+
+@pytest.fixture(scope="module")
+def env(desktops: None) -> Iterator[DesktopTasksEnv]:
+    """One desktop for all tests of the module."""
+    made = DesktopTasksEnv()
+    yield made
+    made.close()
+
+
+def end_after(env: DesktopTasksEnv, template: str, *commands: str) -> float:
+    """Run commands as a program of the agent in the home folder, end the episode, and return the reward."""
+    task = draw(template, 0)
+    env.choice = replace(env.choice, template=template)
+    env.reset(seed=0)
+    expected = task.data.documents
+    other, *_ = [name for name in sorted(expected) if "/" not in name]
+    name = next((name for name in task.files if name not in expected), other)
+    assert env.desktop.sandbox is not None
+    for command in commands:
+        script = f"umask 077; cd /workspace/home && {command.format(name=name, other=other)}"
+        done = env.desktop.sandbox.exec(["sh", "-c", script], timeout_s=10)
+        assert done.exit_code == 0, done.stderr
+    return env.step(task.oracle[-1])[1]
+
+
+def test_a_deletion_and_no_change_succeed(env: DesktopTasksEnv) -> None:
+    assert end_after(env, DELETE, "rm {name}") == 1.0
+    assert end_after(env, KEEP) == 1.0
+    trashed = f"{TRASH} && mv {{name}} .local/share/Trash/files/x && {NOTE} > .local/share/Trash/info/x.trashinfo"
+    assert end_after(env, DELETE, trashed) == 1.0
+
+
+@pytest.mark.parametrize("way", MOVES)
+def test_a_document_that_was_moved_is_not_deleted(env: DesktopTasksEnv, way: str) -> None:
+    assert end_after(env, DELETE, MOVES[way]) == 0.0
+
+
+@pytest.mark.parametrize("way", [way for way in MOVES if way != "link"])
+def test_a_hidden_copy_is_a_change(env: DesktopTasksEnv, way: str) -> None:
+    assert end_after(env, KEEP, MOVES[way].replace("mv", "cp")) == 0.0
+
+
+@pytest.mark.parametrize("way", ADDITIONS)
+@pytest.mark.parametrize("template", [DELETE, KEEP])
+def test_an_unasked_change_fails(env: DesktopTasksEnv, template: str, way: str) -> None:
+    deleted = ["rm {name}"] if template == DELETE else []
+    assert end_after(env, template, *deleted, ADDITIONS[way]) == 0.0
