@@ -12,6 +12,8 @@ A folder of such folders is a set of tasks. Files are read on demand; errors nam
 
 import os
 import stat
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +27,7 @@ from .task import Case, CodeTask
 
 MANIFEST = "task.toml"
 OWNER_OF_FILES, OWNER_OF_FOLDERS = 0o600, 0o700
-"""Permissions that the owner of a workspace always has."""
+"""Permissions that the owner of a read-only workspace gets."""
 MAX_TREE_BYTES = 8 << 20
 MAX_TREE_ENTRIES = 10_000
 
@@ -165,7 +167,8 @@ def has_forgeable_tests(folder: Path) -> bool:
 def read_tree(folder: Path) -> Tree:
     """Read everything below a folder; no entry if the folder does not exist. Links are kept and not followed.
 
-    The owner may write every file and folder: in a read-only copy of a task, the agent could not edit anything.
+    In a folder of which nothing may be written, such as a read-only copy of a task, the owner may write everything:
+    otherwise, the agent could not edit anything.
 
     Raises:
         BadTask: there are more than ``MAX_TREE_BYTES`` or ``MAX_TREE_ENTRIES``, or an entry is neither a file, a folder
@@ -191,7 +194,19 @@ def read_tree(folder: Path) -> Tree:
                 names += [f"{name}/{inner}" for inner in _names(path)]
         except OSError as error:
             raise BadTask(f"{path} cannot be read: {error.strerror}; correct its permissions, or remove it") from None
-    return Tree(entries)
+    return Tree(_writable(entries) if _is_read_only(folder, entries) else entries)
+
+
+def _is_read_only(folder: Path, entries: Mapping[str, Entry]) -> bool:
+    """Return whether the owner may write neither a folder nor anything below it."""
+    modes = [entry.mode for entry in entries.values() if entry.kind is not Kind.LINK]
+    return bool(modes) and not any(mode & stat.S_IWUSR for mode in (folder.stat().st_mode, *modes))
+
+
+def _writable(entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Return entries whose owner may read and write them."""
+    bits = {Kind.FILE: OWNER_OF_FILES, Kind.FOLDER: OWNER_OF_FOLDERS}
+    return {path: replace(entry, mode=entry.mode | bits.get(entry.kind, 0)) for path, entry in entries.items()}
 
 
 def _names(folder: Path) -> list[str]:
@@ -203,11 +218,11 @@ def _entry(path: Path, status: os.stat_result, same_as: str) -> Entry:
     """Return what is at a path. Raises OSError and BadTask."""
     mode, mtime_ns = stat.S_IMODE(status.st_mode), status.st_mtime_ns
     if stat.S_ISDIR(status.st_mode):
-        return Entry(Kind.FOLDER, b"", mode | OWNER_OF_FOLDERS, mtime_ns=mtime_ns)
+        return Entry(Kind.FOLDER, b"", mode, mtime_ns=mtime_ns)
     if stat.S_ISLNK(status.st_mode):
         return Entry(Kind.LINK, os.readlink(os.fsencode(path)))  # noqa: PTH115 - the link as written
     if stat.S_ISREG(status.st_mode):
-        return Entry(Kind.FILE, path.read_bytes(), mode | OWNER_OF_FILES, same_as, mtime_ns)
+        return Entry(Kind.FILE, path.read_bytes(), mode, same_as, mtime_ns)
     raise BadTask(f"{path} is neither a file, a folder nor a link, and no sandbox gets it; remove it")
 
 

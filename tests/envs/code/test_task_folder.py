@@ -125,6 +125,9 @@ def test_the_owner_may_edit_a_workspace_that_was_copied_read_only(tmp_path: Path
     script.write_text("echo hi\n")
     script.chmod(0o555)
     (source / "inner").chmod(0o555)
+    source.chmod(0o555)
     entries = read_tree(source).entries
     assert {path: oct(entry.mode) for path, entry in entries.items()} == {"inner": "0o755", "inner/run.sh": "0o755"}
+    source.chmod(0o755)
+    assert read_tree(source).entries["inner/run.sh"].mode == 0o555, "one file that may not be written"
     (source / "inner").chmod(0o755)
