@@ -43,8 +43,9 @@ def flush_stdout() -> None:
         TurnwiseError: stdout cannot be written, for example because a disk is full.
     """
     try:
-        for stream in (stdout(), sys.stdout):
-            stream.flush()
+        stdout().flush()
+        if sys.stdout is not None and not sys.stdout.closed:  # code of an environment may close or remove it
+            sys.stdout.flush()
     except BrokenPipeError:
         discard_stdout()
         raise
