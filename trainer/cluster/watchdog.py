@@ -80,13 +80,22 @@ def start_watchdog() -> "subprocess.Popen[str]":
     unmarked = {name: value for name, value in os.environ.items() if name != MARK_VARIABLE}
     driver = psutil.Process()
     os.environ[MARK_VARIABLE] = f"{driver.pid}-{driver.create_time()}"
-    return subprocess.Popen(
+    watchdog = subprocess.Popen(
         [sys.executable, "-m", __name__, os.environ[MARK_VARIABLE]],
         stdin=subprocess.PIPE,
         text=True,
         start_new_session=True,
         env=unmarked,
     )
+
+    def leave_pipe() -> None:
+        """Close the pipe in a forked child, which could outlive the driver: the watchdog would wait for the child."""
+        with contextlib.suppress(OSError, ValueError):
+            if watchdog.stdin is not None:
+                os.close(watchdog.stdin.fileno())
+
+    os.register_at_fork(after_in_child=leave_pipe)
+    return watchdog
 
 
 def owned_processes(mark: str, sessions: AbstractSet[int] = frozenset()) -> list[psutil.Process]:
