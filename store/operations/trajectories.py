@@ -123,7 +123,7 @@ def start_many(tx: Transaction, starts: Sequence[Start]) -> None:
 
 
 def _new_row(tx: Transaction, start: Start, group: Any, now: str, circumstances: Mapping[int, str]) -> tuple[Any, ...]:
-    """Return the values of ``_BEGUN`` but for ``no``, and the digest; ``circumstances`` are those of groups."""
+    """Return the values of ``_BEGUN`` except ``no``, and the digest; ``circumstances`` are those of groups."""
     trajectory = start.trajectory
     if group is None:
         raise NotFound(f"no group {trajectory.group} in the store; call `open_group` first")
@@ -269,7 +269,7 @@ def _still_runs(end: End, head: Mapping[str, Any] | None) -> bool:
 
 
 def _end_values(end: End, tally: Tally, blobs: dict[str, NewBlob]) -> dict[str, Any]:
-    """Return the columns of an end but for its time; a long final observation is added to ``blobs``."""
+    """Return the columns of an end except its time; a long final observation is added to ``blobs``."""
     final: dict[str, Any] = {"final_observation": None, "final_observation_blob": None}
     if end.final_observation is not None:
         final = text_columns(blobs, "final_observation", end.final_observation)

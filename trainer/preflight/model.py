@@ -59,7 +59,7 @@ def refuse_untrainable_model(config: RunConfig, model: Path) -> None:
 
 
 def refuse_unplannable(config: RunConfig, model: str) -> None:
-    """Refuse a model that a run would refuse, by the files that are there: ``config.json``, and what is beside it.
+    """Refuse a model that a run would refuse, by its ``config.json`` and the other files of its folder.
 
     Args:
         model: a folder or a hub id, of which ``config.json`` alone is read.

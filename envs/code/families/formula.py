@@ -91,7 +91,7 @@ def formula(words: Words) -> CodeTask:
 def _visible(words: Words) -> tuple[list[Step], list[str]]:
     """Return three steps and three inputs: without any one step a hidden output differs.
 
-    Every label has two words, but for those of an empty line and of a line of one word in the last input.
+    Every label has two words, except those of an empty line and of a line of one word in the last input.
     """
 
     def lines() -> str:

@@ -43,7 +43,7 @@ def convert_gguf(file: Path, folder: Path) -> str:
     _refuse_short(file, weights, parent)
     parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=parent) as scratch:
-        # A folder of the file's own: transformers would also read the files beside it.
+        # In a separate folder: transformers would also read the other files of the folder.
         alone = Path(scratch) / "source"
         alone.mkdir()
         (alone / "model.gguf").symlink_to(file.resolve())

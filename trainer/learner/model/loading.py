@@ -39,7 +39,7 @@ def load_model(folder: str | Path, device: str) -> Any:
     model = _load(Path(folder), attn_implementation=attention.NAME)
     ends = {name: getattr(model.generation_config, f"{name}_token_id") for name in ("bos", "eos", "pad")}
     # Published settings of sampling may be invalid, and then `save_pretrained` refuses to write them. The learner does
-    # not sample; whoever writes a folder copies the published file.
+    # not sample; each function that writes a folder copies the published file.
     model.generation_config = GenerationConfig(**{f"{name}_token_id": value for name, value in ends.items()})
     return model.to(device).eval()
 

@@ -26,7 +26,7 @@ MOVES = {
     "files of the session": "mv {name} /tmp/session/x",
     "file of the session": "mv {name} /tmp/session/bus.conf",
     "shared memory": "mv {name} /dev/shm/x",
-    "beside the home folder": "mv {name} /workspace/x",
+    "outside of the home folder": "mv {name} /workspace/x",
 }
 """Moves of a document out of sight."""
 ADDITIONS = {

@@ -40,7 +40,7 @@ from turnwise.tests.store.conftest import new_store
 from turnwise.tests.store.maintenance.populated import populate
 
 KINDS = ("name", "kind", "status", "state", "purpose", "outcome", "location", "abandoned", "fresh", "pruned_at")
-"""The columns whose values tell kinds of rows apart."""
+"""The columns whose values distinguish kinds of rows."""
 Row = Mapping[str, Any]
 
 
