@@ -142,7 +142,7 @@ upgrade(sys.argv[1])
         ("sqlite://", "name a file"),
         ("mysql://host/name", "SQLite or PostgreSQL, not mysql"),
         ("://", "not a database URL"),
-        ("postgresql+foo://h/x", "no driver 'postgresql\\+foo' exists; write `postgresql://USER@HOST/NAME`"),
+        ("postgresql+foo://h/x", "by the driver of `postgresql\\+foo`: write `postgresql://`"),
         ("foo", "'foo' names no store; write sqlite:///FILE"),
         ("foo/bar", f"there is no store at {Path.cwd()}/foo/bar;"),
         ("foo.sqlite", f"there is no store at {Path.cwd()}/foo.sqlite;"),

@@ -102,8 +102,8 @@ def test_a_file_that_is_not_a_whole_gguf_file_is_refused(tmp_path: Path, model: 
         with pytest.raises(TurnwiseError, match=message) as refused:
             convert_gguf(tmp_path / "b.gguf", tmp_path / "folder")
         assert "\n" not in str(refused.value)
-    for name, reason in {"none.gguf": "No such file", ".": "Is a directory"}.items():
-        with pytest.raises(TurnwiseError, match=f"cannot be read: {reason}"):
+    for name, message in {"none.gguf": "none.gguf` does not exist", ".": "cannot be read: it is a folder"}.items():
+        with pytest.raises(TurnwiseError, match=message):
             convert_gguf(tmp_path / name, tmp_path / "folder")
 
 
