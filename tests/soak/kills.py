@@ -3,16 +3,19 @@
 * After the driver's death no process of the run is alive, and no row is lost.
 * A resume repeats at most one checkpoint interval of updates: one update in half of the runs, two in the others.
 * Every run reaches its last update, and the invariants of the chaos tests hold.
+* Every draw of the task sampler has one surviving group: no task is repeated, except those of lost updates.
 * Every second run has its store on a PostgreSQL server.
 """
 
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
 from turnwise.tests.chaos.harness import (
+    CONFIG,
     Launch,
     abandoned_batches,
     check_finished,
@@ -24,6 +27,8 @@ from turnwise.tests.chaos.harness import (
     use_store,
 )
 from turnwise.tests.store.postgres import Server
+from turnwise.tests.trainer.rollout.drawn_tasks import Draws, count_draws
+from turnwise.trainer.config.loading import load_config
 from turnwise.trainer.failpoints import FAILPOINTS
 
 PARTS = ("Engine", "RolloutWorker", "StoreWriter")
@@ -42,7 +47,23 @@ class Tally:
     kills: Counter[str] = field(default_factory=Counter)
     runs: int = 0
     repeated: int = 0
+    """Updates that were lost with the last checkpoint and made again."""
+    draws: list[Draws] = field(default_factory=list)
+    """The draws of each finished run."""
     problems: list[str] = field(default_factory=list)
+
+    def json(self) -> dict[str, object]:
+        """Return the counts and the problems as JSON values."""
+        return {
+            "kills": self.kills.total(),
+            "kills_by": dict(self.kills),
+            "runs": self.runs,
+            "updates_repeated": self.repeated,
+            "tasks_drawn": sum(one.drawn for one in self.draws),
+            "tasks_played_again": sum(one.replayed for one in self.draws),
+            "tasks_repeated": sum(one.repeated for one in self.draws),
+            "problems": self.problems,
+        }
 
 
 def soak_kills(folder: Path, count: int, seed: int) -> Tally:
@@ -89,6 +110,7 @@ class Victim:
         self._launch: Launch | None = None
         self._rows: dict[str, int] = {}
         self._repeated = 0
+        self._started = datetime.now(UTC)
 
     def kill(self, kills: int) -> None:
         """Kill the run `kills` times, then let it finish.
@@ -111,6 +133,9 @@ class Victim:
         assert launch.wait(2 * STEP_TIMEOUT_S) == 0, f"did not finish:\n{launch.log()}"
         self._check_rows()
         check_finished(self.folder, updates_wanted=UPDATES)
+        draws = count_draws(self.folder, load_config(CONFIG), self._started)
+        self._tally.draws.append(draws)
+        assert draws.problems == (), draws.problems
 
     def end(self) -> None:
         """Kill the driver if it is alive."""
@@ -120,6 +145,7 @@ class Victim:
     def _running(self, fault: str = "") -> Launch:
         if self._launch is None or self._launch.process.poll() not in (None, 0):
             keys = [f"max_steps={UPDATES}", f"checkpoint.interval={self._checkpoint_interval}"]
+            self._started = datetime.now(UTC)
             self._launch = Launch.of(self.folder, *keys, fault=fault)
         return self._launch
 
