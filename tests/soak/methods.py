@@ -35,6 +35,8 @@ CONTINUED = "SELECT count(*) FROM trajectory WHERE extras LIKE '%continues%'"
 SOLVED = "SELECT count(*) FROM trajectory WHERE success"
 BRANCHED = "SELECT count(*) FROM trajectory WHERE branched_from IS NOT NULL"
 REUSED = "SELECT count(*) FROM batch_item WHERE NOT fresh"
+FILTERED = "SELECT count(*) FROM rollout_group WHERE state = 'filtered' AND reason = 'all returns equal'"
+WIDENED = "SELECT count(DISTINCT max_turns) - 1 FROM rollout_group WHERE purpose = 'train'"
 ENVIRONMENT = ("--env", "turnwise/TextSite-v0", "--option", "family=open", "--option", "pool_size=8")
 DEMONSTRATIONS = ("eval", "--policy", "oracle", "--split", "train", "--tasks", "8", *ENVIRONMENT)
 
@@ -58,6 +60,8 @@ METHODS: dict[str, Method] = {
     "vcpo": Method(('loss.name="vcpo"',), (*LOSS, "lr_scale", "sequence_weight", "sequence_weight_square")),
     "ewma": Method(('proximal.name="ewma"', "learner.num_minibatches=2"), (*LOSS, "clip_fraction"), "proximal"),
     "log_linear": Method(('proximal.name="log_linear"',), (*LOSS, "clip_fraction")),
+    "behavior": Method(('proximal.name="behavior"',), (*LOSS, "clip_fraction")),
+    "turn_return": Method(('advantage.name="turn_return"',), LOSS),
     "gigpo": Method(('advantage.name="gigpo"',), (*LOSS, "advantage/shared_state_fraction")),
     "reinforce_pp": Method(('advantage.name="reinforce_pp"',), LOSS),
     "mopps": Method((*POOL, 'task_sampler.name="mopps"'), (*LOSS, "task_sampler/tasks"), "task_sampler"),
@@ -65,6 +69,18 @@ METHODS: dict[str, Method] = {
     "successful_length": Method(
         (*POOL, 'horizon.name="successful_length"'), (*LOSS, "horizon_turns"), "horizon", SOLVED
     ),
+    "additive": Method(
+        ('horizon.name="additive"', "horizon.start=2", "horizon.interval=5"), (*LOSS, "horizon_turns"), effect=WIDENED
+    ),
+    "multiplicative": Method(
+        ('horizon.name="multiplicative"', "horizon.start=2"), (*LOSS, "horizon_turns"), effect=WIDENED
+    ),
+    "staged": Method(
+        ("horizon={name='staged',stages=[2,4],boundaries=[10],max_tokens_per_turn=4,max_context=256}",),
+        (*LOSS, "horizon_turns"),
+        effect=WIDENED,
+    ),
+    "zero_variance": Method(('group_filters=[{name="zero_variance"}]',), LOSS, effect=FILTERED),
     "april": Method(("rollout_control={name='april',extra=2}",), LOSS, effect=DROPPED),
     "april_recycle": Method(("rollout_control={name='april',extra=2,recycle=true}",), LOSS, effect=CONTINUED),
     "arrol": Method(("rollout_control={name='arrol',keep=2,after_turns=1}",), LOSS, effect=DROPPED),
