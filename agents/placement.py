@@ -53,6 +53,13 @@ def hosts_of_actors(nodes: Iterable[Mapping[str, Any]]) -> set[str]:
     return {str(node["NodeManagerAddress"]) for node in nodes_of_actors(nodes)}
 
 
+def lost_actor() -> tuple[type[Exception], ...]:
+    """Return the errors of a call to an actor that died or restarts, also if Ray ended it for a shortage of memory."""
+    import ray.exceptions
+
+    return ray.exceptions.RayActorError, ray.exceptions.OutOfMemoryError
+
+
 def reason_of_loss(error: Exception) -> str:
     """Return why Ray lost an actor, from what a call of the actor raised.
 

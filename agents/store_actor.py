@@ -16,6 +16,7 @@ from ..store.database_errors import retried
 from ..store.errors import StoreError
 from ..store.writing.client import Send
 from ..store.writing.writer import Answer, TimedWrite, Writer
+from .placement import lost_actor
 from .profiling import ProfiledActor
 
 RETRY_INTERVAL_S = 0.2
@@ -86,8 +87,6 @@ def send_to(actor: Any) -> Send:
     """
 
     async def send(writes: list[TimedWrite]) -> list[Answer]:
-        import ray.exceptions
-
         began = monotonic()
         while True:
             spent = monotonic() - began
@@ -95,7 +94,7 @@ def send_to(actor: Any) -> Send:
                 answers: list[Answer] = await actor.run.remote(
                     [TimedWrite(one.write, one.left_s - spent) for one in writes]
                 )
-            except ray.exceptions.RayActorError:
+            except lost_actor():
                 await asyncio.sleep(RETRY_INTERVAL_S)
             else:
                 return answers

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ray.exceptions import OutOfMemoryError, RayActorError
 from turnwise.agents.store_actor import StoreWriter, send_to
 from turnwise.store import operations
 from turnwise.store.database import open_database
@@ -35,6 +36,38 @@ def test_a_store_that_cannot_be_opened_is_the_answer_until_it_can(tmp_path: Path
     asyncio.run(scenario())
     with open_database(url).read() as conn:
         assert run_row(conn, "r")["stop_requested"] is True
+
+
+class Lost:
+    """The handle of a writer whose next calls fail, as Ray reports it, before or after the writer executed them."""
+
+    def __init__(self, writer: StoreWriter, *errors: Exception) -> None:
+        self.run = self
+        self._writer, self._errors = writer, list(errors)
+
+    async def remote(self, writes: list[TimedWrite]) -> list[Answer]:
+        is_executed = len(self._errors) % 2 == 0
+        answers = await self._writer.run(writes) if is_executed else []
+        if self._errors:
+            raise self._errors.pop()
+        return answers
+
+
+def test_a_call_of_a_writer_that_ray_lost_for_any_reason_is_repeated_and_writes_once(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/turnwise.db"
+    database = open_database(url, create=True)
+    create_run(database)
+
+    async def scenario() -> None:
+        writer = StoreWriter(url, None)
+        lost = Lost(writer, RayActorError(), OutOfMemoryError("Ray killed it"), OutOfMemoryError("Ray killed it"))
+        await StoreClient(send_to(lost)).commit(operations.open_group.bind(group=group()))
+        await writer.close()
+
+    asyncio.run(scenario())
+    (stored,) = contents(database)["rollout_group"]
+    assert stored.startswith("(1, 'g', ")
+    database.close()
 
 
 @pytest.mark.soak

@@ -6,6 +6,7 @@ thread per process keeps them from competing.
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any, Self
 
 from ...agents.engine.actor import start_engine
 from ...agents.model_folder import loading_allowance_s
-from ...agents.placement import nodes_of_actors, on_node
+from ...agents.placement import lost_actor, nodes_of_actors, on_node
 from ...agents.players.policy import policy_player
 from ...agents.players.thinking import thinking_player
 from ...agents.rollout.group_runner import env_key_of
@@ -98,9 +99,14 @@ class StoreAccess:
         return self.writers
 
     async def close(self) -> None:
-        """Commit what is queued and stop."""
+        """Commit what is queued and stop. A writer that died has nothing queued: its clients sent it again."""
+
+        async def stop(writer: Any) -> None:
+            with suppress(*lost_actor()):
+                await writer.close.remote()
+
         async with asyncio.timeout(WRITER_CLOSE_TIMEOUT_S):
-            await asyncio.gather(*(actor.close.remote() for actor in self.writers.values()))
+            await asyncio.gather(*map(stop, self.writers.values()))
         if self.own is not None:
             await asyncio.to_thread(self.own.close)
 

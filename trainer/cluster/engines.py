@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any
 
+from ...agents.placement import lost_actor
 from ...agents.weights.base import EngineLost, WeightSender
 from ...errors import TurnwiseError
 from ...logs import log_errors
@@ -175,8 +176,6 @@ class EngineGroup:
 
     async def _load_one(self, engine: int, version: int) -> bool:
         """Return whether an engine loaded the version; False if it died."""
-        import ray.exceptions
-
         actor = self.actors[engine]
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -184,7 +183,9 @@ class EngineGroup:
                     await actor.use_loaded_weights.remote(version)
                 else:
                     await self._transfer(self._sender, engine, version)
-        except (ray.exceptions.RayActorError, EngineLost):
+        except lost_actor():
+            return False
+        except EngineLost:
             return False
         except TimeoutError:
             raise _late([engine], version, self._timeout_s) from None
@@ -194,7 +195,7 @@ class EngineGroup:
         """Send the weights to an engine, while it executes ``update_weights``.
 
         Raises:
-            EngineLost, RayActorError: the engine died.
+            EngineLost, or one of ``lost_actor``: the engine died.
             TurnwiseError: the learner failed.
         """
         actor = self.actors[engine]
@@ -262,12 +263,10 @@ class EngineGroup:
 
 async def _node(actor: Any) -> str:
     """Return the Ray node of an engine, as soon as the engine answers."""
-    import ray.exceptions
-
     while True:
         try:
             name: str = (await actor.info.remote())["node"]
-        except ray.exceptions.RayActorError:
+        except lost_actor():
             await asyncio.sleep(RETRY_INTERVAL_S)
         else:
             return name

@@ -18,6 +18,7 @@ from ...agents.placement import reason_of_loss
 from ...agents.rollout.control import Controller
 from ...agents.rollout.progress import BranchPoint
 from ...errors import TurnwiseError
+from ...logs import log_errors
 from ...records import Group, Outcome
 
 LOG = logging.getLogger(__name__)
@@ -202,7 +203,8 @@ class WorkerPool:
 
     async def _on_all(self, method: str, timeout_s: float) -> None:
         async def call(actor: Any) -> None:
-            await getattr(actor, method).remote()
+            with log_errors(LOG, f"a rollout worker did not {method}"):
+                await getattr(actor, method).remote()
 
         if calls := [asyncio.ensure_future(call(one.actor)) for one in self._workers]:
             await asyncio.wait(calls, timeout=timeout_s)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ray.exceptions import RayActorError
+from ray.exceptions import OutOfMemoryError, RayActorError
 from turnwise.errors import TurnwiseError
 from turnwise.trainer.cluster import actors, engines
 from turnwise.trainer.cluster.actors import Cluster, StoreAccess
@@ -15,22 +15,36 @@ from turnwise.trainer.cluster.engines import EngineGroup
 class Faulty:
     """An engine's handle: it fails a number of calls, and then answers after a time that it has no version."""
 
-    def __init__(self, node: str, deaths: int = 0, delay_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        node: str,
+        deaths: int = 0,
+        delay_s: float = 0.0,
+        death: Exception = RayActorError(),  # noqa: B008
+    ) -> None:
         self.info = self
-        self._node, self._deaths, self._delay_s = node, deaths, delay_s
+        self._death = death
+        self._node, self.deaths, self._delay_s = node, deaths, delay_s
 
     async def remote(self, *_: Any) -> dict[str, Any]:
-        if self._deaths:
-            self._deaths -= 1
-            raise RayActorError
+        if self.deaths:
+            self.deaths -= 1
+            raise self._death
         await asyncio.sleep(self._delay_s)
         return {"node": self._node, "version": None, "incarnation": ""}
 
 
-def test_an_engine_that_died_is_read_after_its_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("death", [RayActorError(), OutOfMemoryError("the host ran short of memory")])
+def test_an_engine_that_died_is_read_and_loaded_after_its_restart(
+    monkeypatch: pytest.MonkeyPatch, death: Exception
+) -> None:
     monkeypatch.setattr(engines, "RETRY_INTERVAL_S", 0.001)
-    group = EngineGroup([Faulty("a"), Faulty("b", deaths=2), Faulty("a")])
+    group = EngineGroup([Faulty("a"), Faulty("b", deaths=2, death=death), Faulty("a")])
     assert asyncio.run(group.nodes()) == {"a", "b"}
+    loading = Loading(2)
+    loading.engines[1].deaths = [death, death]
+    asyncio.run(EngineGroup(loading.engines).serve_loaded(5))
+    assert [one.versions for one in loading.engines] == [[5], [5]]
 
 
 def test_an_engine_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,9 +91,12 @@ class _Loader:
         self.use_loaded_weights = self.update_weights = self
         self.info = Faulty("a")
         self.versions: list[int] = []
+        self.deaths: list[Exception] = []
         self._whole = whole
 
     async def remote(self, *arguments: Any) -> None:
+        if self.deaths:
+            raise self.deaths.pop()
         self._whole.running += 1
         self._whole.most = max(self._whole.most, self._whole.running)
         await asyncio.sleep(0.001)
@@ -132,6 +149,17 @@ def test_a_larger_model_has_more_time_to_load(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(TurnwiseError, match=r"within 0\.05 s"):
         asyncio.run(EngineGroup([slow]).nodes())
     assert asyncio.run(EngineGroup([slow], allowance_s=30.0).nodes()) == {"a"}
+
+
+def test_a_writer_that_is_gone_or_restarts_does_not_keep_a_finished_run_from_its_end() -> None:
+    def writer(end: Exception) -> SimpleNamespace:
+        return SimpleNamespace(close=Faulty("a", deaths=1, death=end))
+
+    lost = {"a": writer(RayActorError()), "b": writer(OutOfMemoryError("Ray killed it"))}
+    asyncio.run(StoreAccess(None, lost).close())  # type: ignore[arg-type]
+    assert [one.close.deaths for one in lost.values()] == [0, 0]
+    with pytest.raises(TurnwiseError, match="disk full"):
+        asyncio.run(StoreAccess(None, {"a": writer(TurnwiseError("disk full"))}).close())  # type: ignore[arg-type]
 
 
 def test_engines_and_writers_that_do_not_start_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
