@@ -8,9 +8,9 @@ An environment whose entry point is a function declares itself by the class that
 by an attribute ``sandboxed`` of the function.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from pydantic import ValidationError
 
@@ -20,7 +20,7 @@ from ..sandbox.backends.registry import AUTO, PREFERRED, backend_class
 from ..sandbox.cluster.client import ClusterProvider
 from ..sandbox.cluster.settings import SandboxSettings
 from ..sandbox.cluster.supervisor import NodeSupervisor, alive_nodes
-from ..sandbox.errors import NoImage, SandboxError
+from ..sandbox.errors import NoImage, SandboxBroken, SandboxError
 from ..sandbox.provider import InProcessProvider, LeaseProvider, open_at_first_lease, set_provider
 from .base import TurnEnv
 from .registry import spec
@@ -29,6 +29,7 @@ __all__ = [
     "NodeSupervisor",
     "SandboxSettings",
     "any_sandboxed",
+    "in_another_sandbox_if_lost",
     "lease_from_run",
     "lease_in_process",
     "node_memories_mib",
@@ -37,6 +38,8 @@ __all__ = [
     "sandbox_memory_mib",
     "sandbox_settings",
 ]
+
+T = TypeVar("T")
 
 
 def any_sandboxed(env_ids: Iterable[str]) -> bool:
@@ -152,6 +155,25 @@ def refuse_leases() -> None:
         )
 
     open_at_first_lease(make)
+
+
+def in_another_sandbox_if_lost(work: Callable[[], T]) -> T | None:
+    """Return the result of ``work``, which leases sandboxes; it is called once more if it raises an error of theirs.
+
+    Return None if commands of the agent broke the sandboxes of both calls.
+
+    Raises:
+        SandboxError: the sandboxes of both calls failed, and something outside ended one of the two.
+    """
+    try:
+        return work()
+    except SandboxError as first:
+        try:
+            return work()
+        except SandboxBroken:
+            if isinstance(first, SandboxBroken):
+                return None
+            raise
 
 
 def _declared(env_id: str, name: str, default: Any) -> Any:

@@ -9,7 +9,9 @@ The function gets the task and the trajectory, with the texts of its turns, and 
 * None: no score
 
 A function that raises scores nothing either: the trajectory is left out of its group like a failed one. The error is
-stored with the trajectory.
+stored with the trajectory. A function that leases sandboxes and raises one of their errors is called once more, because
+something outside may have ended the sandbox. If the agent's commands broke both sandboxes, every turn gets 0: that is
+an outcome, as in a step of an environment.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,6 +21,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import PrivateAttr, model_validator
 
+from ....envs.sandboxes import in_another_sandbox_if_lost
 from ....records import Group, Task, Trajectory
 from ..groups import PerTurn, Shaped
 from .base import RewardShaper
@@ -50,14 +53,21 @@ class Checker(RewardShaper):
 
     def _scored(self, task: Task, trajectory: Trajectory) -> Shaped:
         try:
-            answer = self._check(task, trajectory)
-            if answer is None:
-                return Shaped(None, {"error": f"`{self.function}` returned no score"})
-            if isinstance(answer, Sequence):
-                return Shaped([float(value) for value in answer])
-            return Shaped([*[0.0] * (len(trajectory.steps) - 1), float(answer)] if trajectory.steps else [])
-        except Exception as error:  # noqa: BLE001 - the function is a user's; its error is stored with the trajectory
+            shaped = in_another_sandbox_if_lost(lambda: self._answer(task, trajectory))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the function is a user's; its error is stored
             return Shaped(None, {"error": f"`{self.function}` raised {type(error).__name__}: {error}"})
+        if shaped is None:
+            reason = f"the agent's commands broke the sandboxes of `{self.function}`"
+            return Shaped([0.0] * len(trajectory.steps), {"error": reason})
+        return shaped
+
+    def _answer(self, task: Task, trajectory: Trajectory) -> Shaped:
+        answer = self._check(task, trajectory)
+        if answer is None:
+            return Shaped(None, {"error": f"`{self.function}` returned no score"})
+        if isinstance(answer, Sequence):
+            return Shaped([float(value) for value in answer])
+        return Shaped([*[0.0] * (len(trajectory.steps) - 1), float(answer)] if trajectory.steps else [])
 
 
 def imported(name: str) -> Any:

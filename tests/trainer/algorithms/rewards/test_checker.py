@@ -1,13 +1,21 @@
 """The reward ``checker``: a function of one trajectory instead of the environment's rewards."""
 
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from turnwise.records import Task, Trajectory
+from turnwise.records import GroupState, Task, Trajectory
+from turnwise.sandbox import SandboxBroken, SandboxLease, SandboxSpec, lease, set_provider
+from turnwise.sandbox.provider import InProcessProvider
+from turnwise.tests.sandbox.backends.test_bubblewrap import running
 from turnwise.tests.trainer.scored_groups import scored_group
 from turnwise.trainer.algorithms.groups import Shaped
 from turnwise.trainer.algorithms.rewards.base import RewardShaper
+from turnwise.trainer.rollout.scoring import score
 
 
 def by_turns(task: Task, trajectory: Trajectory) -> Any:
@@ -46,3 +54,76 @@ def test_none_and_an_exception_give_no_score() -> None:
 def test_a_function_that_does_not_exist_is_refused(function: str, reason: str) -> None:
     with pytest.raises(ValidationError, match=reason):
         shaped(function, 1)
+
+
+def leaves(task: Task, trajectory: Trajectory) -> Any:
+    """End the process, as programs do that are called as functions."""
+    raise SystemExit(3)
+
+
+def test_a_function_that_exits_gives_no_score_and_does_not_end_the_run() -> None:
+    (answer,) = shaped(f"{__name__}:leaves", 2)
+    assert answer == Shaped(None, {"error": f"`{__name__}:leaves` raised SystemExit: 3"})
+
+
+SPEC = SandboxSpec(memory_mib=128, disk_mib=8, trusted=True)
+FAULTS: list[Callable[[SandboxLease], None]] = []
+"""What happens to the sandbox of each call of ``sandboxed``, the next first; then nothing happens."""
+
+
+def sandboxed(task: Task, trajectory: Trajectory) -> bool:
+    """Return whether a command in a real sandbox succeeds."""
+    with lease(SPEC, timeout_s=30) as box:
+        if FAULTS:
+            FAULTS.pop(0)(box)
+        return box.exec(["true"], timeout_s=20).exit_code == 0
+
+
+def ended_from_outside(box: SandboxLease) -> None:
+    """Kill the sandbox from outside."""
+    of_guests = running("/run/turnwise/s")
+    (guest,) = [pid for pid in of_guests if box.id in Path(f"/proc/{pid}/mountinfo").read_text()]
+    os.kill(guest, signal.SIGKILL)
+
+
+def broken_by_the_agent(box: SandboxLease) -> None:
+    """Fail as a request of a sandbox does whose memory its commands filled."""
+    raise SandboxBroken("it reached its memory limit")
+
+
+@pytest.fixture
+def sandboxes() -> Iterator[None]:
+    provider = InProcessProvider("local", capacity=1, warm=0)
+    set_provider(provider)
+    try:
+        yield
+    finally:
+        FAULTS.clear()
+        set_provider(None)
+        provider.close()
+
+
+@pytest.mark.usefixtures("sandboxes")
+def test_a_sandbox_that_ends_from_outside_is_replaced_once_and_then_gives_no_score() -> None:
+    name = f"{__name__}:sandboxed"
+    FAULTS.append(ended_from_outside)
+    assert shaped(name, 2) == [Shaped([0.0, 1.0])]
+    FAULTS.extend([broken_by_the_agent, ended_from_outside])
+    (lost,) = shaped(name, 2)
+    assert lost.rewards is None
+    assert lost.verdict["error"].startswith(f"`{name}` raised SandboxLost: ")
+    FAULTS.extend([ended_from_outside, ended_from_outside])
+    group = scored_group([[9.0], [9.0], [9.0]]).group
+    scoring = score(group, [RewardShaper.build({"name": "checker", "function": name})], [])
+    assert (scoring.state, scoring.scored.rewards, scoring.scored.unscored) == (GroupState.READY, [[1.0], [1.0]], 1)
+
+
+@pytest.mark.usefixtures("sandboxes")
+def test_an_agent_that_breaks_the_sandbox_of_the_function_gets_zero_and_not_no_score() -> None:
+    FAULTS.extend([broken_by_the_agent, broken_by_the_agent])
+    name = f"{__name__}:sandboxed"
+    reason = {"error": f"the agent's commands broke the sandboxes of `{name}`"}
+    assert shaped(name, 2) == [Shaped([0.0, 0.0], reason)]
+    FAULTS.extend([ended_from_outside, broken_by_the_agent])
+    (lost,) = shaped(name, 2)
+    assert lost.rewards is None
