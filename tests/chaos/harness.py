@@ -17,6 +17,7 @@ from turnwise.store.content.rows import sampled_of
 from turnwise.store.content.stored_turns import messages_of
 from turnwise.store.database import open_database
 from turnwise.store.errors import StoreError
+from turnwise.store.maintenance.integrity import check_store
 
 CONFIG = Path(__file__).with_name("small.toml")
 ADDRESS = "store.txt"
@@ -206,7 +207,10 @@ def check_finished(folder: Path, run: str = "small", updates_wanted: int = 8) ->
 
 
 def check_history(folder: Path, run: str = "small") -> int:
-    """Check the invariants of an ended run's surviving history, and return its number of updates."""
+    """Check the store of an ended run and the invariants of its surviving history; return its number of updates."""
+    database = open_database(url(folder))
+    assert list(check_store(database)) == []
+    database.close()
     with reading(folder) as conn:
         assert queries.double_consumed(conn, run) == []
         numbers = text(

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from sqlalchemy import func, select
 from turnwise.records import SCORED_STATUSES, GroupState, Status
 from turnwise.store.database import Database, open_database, upgrade
+from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.operations import BatchItem, Score
 from turnwise.store.queries import accounting, double_consumed, group_counts, latest_checkpoint, versions
 from turnwise.store.schema import batch_item, step
@@ -67,6 +68,7 @@ class Machine(RuleBasedStateMachine):
         self.first_version()
 
     def teardown(self) -> None:
+        assert list(check_store(self.database)) == []
         self.database.close()
 
     def do(self, name: str, **arguments: Any) -> Any:

@@ -19,6 +19,7 @@ from turnwise.store.content.stored_turns import messages_of
 from turnwise.store.content.written import Written
 from turnwise.store.database import Database, open_database, upgrade
 from turnwise.store.errors import Fenced, NotFound, StoreError
+from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.operations import BatchItem, Score
 from turnwise.store.queries import latest_checkpoint, next_group, next_scoring, versions
 from turnwise.store.queries.load import HEADS
@@ -93,6 +94,7 @@ class Machine(RuleBasedStateMachine):
         self.take_over(None)
 
     def teardown(self) -> None:
+        assert list(check_store(self.stores[0])) == []
         for store in self.stores:
             store.close()
 

@@ -16,6 +16,7 @@ from turnwise.envs.tasks import make_task
 from turnwise.records import GroupState, Task
 from turnwise.store import queries
 from turnwise.store.database import Database
+from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.schema import rollout_group, task
 from turnwise.tests.agents.players import Stage, on_stage
 from turnwise.tests.store.making import call, items, play, trajectory
@@ -208,6 +209,7 @@ def test_any_history_of_kills_trains_on_each_draw_once(actions: list[str], sampl
         await life.end()
         with stage.database.read() as conn:
             drawn = queries.next_draw(conn, "r")
+        assert list(check_store(stage.database)) == []
         assert surviving(stage.database) == list(range(drawn))
 
     with TemporaryDirectory() as folder:

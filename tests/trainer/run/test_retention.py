@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import func, select
 from turnwise.store.database import Database, open_database
 from turnwise.store.errors import StoreFull
+from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.maintenance.policy import RetentionPolicy
 from turnwise.store.run_store import RunStore
 from turnwise.store.schema import trajectory
@@ -46,6 +47,7 @@ def test_a_policy_is_applied_in_the_background(
         assert pruned(database) == 0
         asyncio.run(collect(database, POLICY))
         assert pruned(database) == 4
+        assert list(check_store(database, content=True)) == []
 
         def full(*_: object, **__: object) -> None:
             raise StoreFull("no room")
