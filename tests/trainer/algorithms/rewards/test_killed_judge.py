@@ -54,9 +54,9 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
-def killed_while_it_judges(port: int, protocol: str, of: Group) -> tuple[Thread, list[Scoring]]:
+def killed_while_it_judges(port: int, protocol: str, of: Group, max_retries: int) -> tuple[Thread, list[Scoring]]:
     """Return the scoring that waits for a server which was killed in the middle of its answers."""
-    judge = LLMJudge(url=f"http://127.0.0.1:{port}/v1", model="judge", rubric="x", timeout_s=60, max_retries=3)
+    judge = LLMJudge(url=f"http://127.0.0.1:{port}/v1", model="judge", rubric="x", max_retries=max_retries)
     found: list[Scoring] = []
     with server(port, protocol, 60) as process:
         scoring = Thread(target=lambda: found.append(score(of, [judge], [])), daemon=True)
@@ -70,7 +70,7 @@ def killed_while_it_judges(port: int, protocol: str, of: Group) -> tuple[Thread,
 @pytest.mark.parametrize("protocol", ["HTTP/1.1", "HTTP/1.0"])
 def test_a_judge_that_is_killed_in_its_answers_and_restarted_scores_every_member(protocol: str) -> None:
     port = free_port()
-    scoring, found = killed_while_it_judges(port, protocol, group(0.5, -1.0, 0.0))
+    scoring, found = killed_while_it_judges(port, protocol, group(0.5, -1.0, 0.0), 3)
     with server(port, protocol, 0):
         scoring.join(60)
     (one,) = found
@@ -78,7 +78,7 @@ def test_a_judge_that_is_killed_in_its_answers_and_restarted_scores_every_member
 
 
 def test_a_judge_that_is_killed_and_stays_away_gives_no_score() -> None:
-    scoring, found = killed_while_it_judges(free_port(), "HTTP/1.1", group(0.5, -1.0, 0.0))
+    scoring, found = killed_while_it_judges(free_port(), "HTTP/1.1", group(0.5, -1.0, 0.0), 0)
     scoring.join(60)
     (one,) = found
     assert (one.state, one.scored.rewards, one.scored.unscored) == (GroupState.FAILED, [], 3)
