@@ -1,4 +1,4 @@
-"""An actor that Ray's memory monitor ends counts as dead: the learner and the worker are replaced, and the run goes on.
+"""An actor that Ray's memory monitor ends counts as dead: it is replaced, and the run goes on.
 
 Each case runs in a process with a Ray of its own, whose monitor sees a shortage in any use of memory.
 """
@@ -17,7 +17,6 @@ from turnwise.errors import TurnwiseError
 
 PERIOD_MS = 10_000
 """Between two checks of the monitor: actors start and work within it."""
-ENVIRONMENT = {"RAY_memory_usage_threshold": "0.01", "RAY_memory_monitor_refresh_ms": str(PERIOD_MS)}
 
 
 def learner_rank() -> None:
@@ -63,6 +62,60 @@ def rollout_worker() -> None:
     asyncio.run(play())
 
 
+def store_writer() -> None:
+    """Commit a write and close the store, each by a call in which the writer is ended."""
+    import ray
+    from turnwise.agents.store_actor import StoreWriter, send_to
+    from turnwise.store import operations
+    from turnwise.store.database import open_database
+    from turnwise.store.writing.client import StoreClient
+    from turnwise.store.writing.writer import Answer, TimedWrite
+    from turnwise.tests.store.making import create_run, group
+    from turnwise.trainer.cluster.actors import StoreAccess
+
+    folder = Path(tempfile.mkdtemp())
+
+    class Held(StoreWriter):
+        """Answers no first call."""
+
+        async def run(self, writes: list[TimedWrite]) -> list[Answer]:
+            await held("run")
+            return await super().run(writes)
+
+        async def close(self) -> None:
+            await held("close")
+
+    async def held(call: str) -> None:
+        if not (folder / call).exists():
+            (folder / call).touch()
+            await asyncio.sleep(600)
+
+    database = open_database(f"sqlite:///{folder}/turnwise.db", create=True)
+    create_run(database)
+    writer = ray.remote(Held).options(num_cpus=0, max_restarts=-1).remote(database.address, None)
+    client = StoreClient(send_to(writer))
+
+    async def commit_and_close() -> None:
+        await client.submit(operations.open_group.bind(group=group()), timeout_s=100)
+        await StoreAccess(client, {"here": writer}).close()
+        print("closed after", *sorted(one.name for one in folder.iterdir() if one.name in ("close", "run")))
+
+    asyncio.run(commit_and_close())
+
+
+def in_short_memory(case: str, period_ms: int = PERIOD_MS, timeout_s: float = 120) -> str:
+    """Return the output of one of the cases, in its own process, whose monitor checks every ``period_ms``."""
+    command = [sys.executable, "-W", "ignore", "-m", __spec__.name, case]
+    settings = {"RAY_memory_usage_threshold": "0.01", "RAY_memory_monitor_refresh_ms": str(period_ms)}
+    done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, timeout=timeout_s)
+    return done.stdout or done.stderr[-2000:]
+
+
+@pytest.mark.soak
+def test_a_store_writer_that_ray_ended_for_memory_gets_its_writes_again_and_may_be_closed() -> None:
+    assert "closed after close run" in in_short_memory("store_writer", 3 * PERIOD_MS, 400)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "expected"),
@@ -72,11 +125,10 @@ def rollout_worker() -> None:
     ],
 )
 def test_an_actor_that_ray_ended_for_memory_counts_as_dead(case: str, expected: str) -> None:
-    command = [sys.executable, "-W", "ignore", "-m", __spec__.name, case]
-    done = subprocess.run(command, env=os.environ | ENVIRONMENT, capture_output=True, text=True, timeout=120)
-    assert expected in done.stdout, done.stderr[-2000:]
-    assert "its host ran short of memory, so Ray ended it" in done.stdout
-    assert "docs.ray.io" not in done.stdout, "Ray's advice is about Ray's settings"
+    found = in_short_memory(case)
+    assert expected in found
+    assert "its host ran short of memory, so Ray ended it" in found
+    assert "docs.ray.io" not in found, "Ray's advice is about Ray's settings"
 
 
 if __name__ == "__main__":
@@ -84,6 +136,6 @@ if __name__ == "__main__":
 
     start_ray()
     try:
-        {"learner_rank": learner_rank, "rollout_worker": rollout_worker}[sys.argv[1]]()
+        {"learner_rank": learner_rank, "rollout_worker": rollout_worker, "store_writer": store_writer}[sys.argv[1]]()
     finally:
         stop_ray()
