@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import update
 from turnwise.store import migrate
 from turnwise.store.database import open_database, revisions
+from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.schema import step
 from turnwise.tests.store.making import call, play_group, start, train
 from turnwise.tests.store.migrations.revisions import NEXT, add_revision
@@ -44,6 +45,7 @@ def test_an_upgrade_keeps_a_copy_of_the_database(
     database = open_database(f"sqlite:///{copy}")
     with database.read() as conn:
         assert len(conn.execute(step.select()).all()) == 12
+    assert list(check_store(database, content=True)) == []
     database.close()
 
 

@@ -18,6 +18,7 @@ from turnwise.store.exchange.errors import ExchangeError
 from turnwise.store.exchange.exporting import export
 from turnwise.store.exchange.importing import Imported, as_expert, import_episodes
 from turnwise.store.exchange.parquet import read_parquet
+from turnwise.store.maintenance.integrity import check_store
 from turnwise.store.queries.reuse import newest_demonstrations
 from turnwise.tests.store.exchange.making import LAST_HASH, episode, make_id, plain
 from turnwise.tests.store.making import call, create_run, group, play_group, prune, start, trajectory
@@ -42,6 +43,7 @@ def home(tmp_path: Path) -> Iterator[Database]:
 def other(tmp_path: Path) -> Iterator[Database]:
     opened = open_database(f"sqlite:///{tmp_path}/other/turnwise.db", create=True)
     yield opened
+    assert list(check_store(opened, content=True)) == []
     opened.close()
 
 
