@@ -29,6 +29,7 @@ from ...algorithms.proximal.base import ProximalPolicy, ProximalTokens, Weights
 from ...config.sections import LearnerConfig
 from ..model.token_model import LocalTokenModel
 from ..model.token_scores import TokenScorer, score_with
+from ..optimization.freed_memory import return_freed_memory
 from ..optimization.learning_rate import learning_rate, scaled_learning_rate
 from ..optimization.metric_reduction import MetricReducer
 from ..optimization.minibatches import split_minibatches
@@ -295,6 +296,9 @@ class Learner(ProfilesUpdates):
             output.loss.backward()  # type: ignore[no-untyped-call]
             own_loss += float(output.loss.detach())
             own_metrics.add(output.metrics)
+            if self.config.device == "cpu":
+                del batch, output
+                return_freed_memory()
         if minibatch.idle is not None:
             self._idle_backward(minibatch.idle)
         total = 0.0
