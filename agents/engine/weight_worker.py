@@ -8,6 +8,7 @@ registers the backend and applies ``cpu_patches``. On a CPU parameters are plain
 vLLM's layer-wise reload prepares the weights for its kernels, as in vLLM's own backends.
 """
 
+import logging
 import multiprocessing
 import os
 import threading
@@ -33,6 +34,8 @@ from ..weights.registry import transport
 from . import cpu_patches
 
 BACKEND = "turnwise"
+ROUNDED = "Attempted to load weight"
+"""Start of vLLM's warning about each parameter whose data type is not that of the engine."""
 
 
 @dataclass
@@ -138,6 +141,8 @@ def _end_with(parent: Any) -> None:
     os._exit(1)
 
 
+# An update in float32 would log one line per parameter of an engine in bfloat16.
+logging.getLogger("vllm.model_executor.models.utils").addFilter(lambda record: not record.msg.startswith(ROUNDED))
 if BACKEND not in WeightTransferEngineFactory._registry:
     WeightTransferEngineFactory.register_engine(BACKEND, Receivers)
 if current_platform.is_cpu():
