@@ -22,13 +22,13 @@ from pathlib import Path
 from turnwise.tests.envs.code.families.grade_mutants import grade_mutants
 from turnwise.tests.soak import desktops
 from turnwise.tests.soak.disturbances import disturb
+from turnwise.tests.soak.families import NAMES as MODELS
 from turnwise.tests.soak.families import agree
 from turnwise.tests.soak.isolation import isolation
 from turnwise.tests.soak.kills import soak_kills
 from turnwise.tests.soak.proofs import NAMES, prove
 from turnwise.tests.soak.quickstarts import quickstart
 from turnwise.tests.soak.retention import hold
-from turnwise.tests.trainer.learner.model.parity.families import FAMILIES
 
 ROOT = Path(__file__).parents[2]
 PARTS = (
@@ -162,7 +162,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--methods", default=NAMES, type=names(NAMES), help=f"methods to prove, some of {','.join(NAMES)}; default: all"
     )
-    every = tuple(FAMILIES)
+    every = MODELS
     parser.add_argument(
         "--families", default=every, type=names(every), help=f"families of models, some of {','.join(every)}"
     )

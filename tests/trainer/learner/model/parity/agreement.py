@@ -65,13 +65,14 @@ class Agreement:
     seconds: float
     tolerance: float = TOLERANCE
     """Bound of ``max_difference``."""
+    least_tokens: int = 1000
 
     @property
     def problems(self) -> list[str]:
         """Reasons to reject the result."""
         wrong = {
             f"{self.family}: differs by {self.max_difference:g} nats": self.max_difference > self.tolerance,
-            f"{self.family}: only {self.tokens} tokens": self.tokens < 1000,
+            f"{self.family}: only {self.tokens} tokens": self.tokens < self.least_tokens,
             f"{self.family}: no turn ran through an update": self.updated_turns < 1,
             f"{self.family}: updates change nothing": self.max_difference_of_versions < max(0.01, 2 * self.tolerance),
         }
@@ -86,22 +87,30 @@ class Agreeing:
     """One family: its model, its engine, and the weights of every version."""
 
     tolerance = TOLERANCE
+    least_tokens = 1000
+    max_context = MAX_CONTEXT
+    noise = 0.1
+    """Size of a change of the weights, in standard deviations of each parameter."""
 
     def __init__(
         self, family: str, folder: Path, settings: EngineConfig = SETTINGS, device: str = "cpu", lora_rank: int = 0
     ) -> None:
         """Make the model on ``device`` and start the engine, for a LoRA adapter if it has a rank; Ray must be up."""
         self.family = family
-        self.folder = new_family_model(family, folder)
+        self.folder = self.new_model(folder)
         self.device = device
-        refuse_unservable(refuse_unsupported(self.folder), settings, MAX_CONTEXT)
-        self.engine = start_engine(settings, self.folder, MAX_CONTEXT, lora_rank=lora_rank)
+        refuse_unservable(refuse_unsupported(self.folder), settings, self.max_context)
+        self.engine = start_engine(settings, self.folder, self.max_context, lora_rank=lora_rank)
         self.model = load_model(self.folder, device)
         self.link = Link(engines_on_gpu=settings.tensor_parallel_size > 0)
         self.weights: list[dict[str, torch.Tensor]] = []
         self._version = -1
         self._updated_turns = 0
         self._generator = torch.Generator().manual_seed(1)
+
+    def new_model(self, folder: Path) -> Path:
+        """Make the model and return its folder."""
+        return new_family_model(self.family, folder)
 
     async def measure(self, transport_name: str = "shm") -> Agreement:
         """Sample, score and compare; the weights reach the engine by this transport, whose sender sends nothing."""
@@ -133,7 +142,7 @@ class Agreeing:
         with torch.no_grad():
             for parameter in self.model.parameters():
                 noise = torch.randn(parameter.shape, generator=self._generator).to(self.device)
-                parameter.add_(noise * 0.1 * parameter.std())
+                parameter.add_(noise * self.noise * parameter.std())
 
     def scored_weights(self) -> dict[str, torch.Tensor]:
         """Return a copy of the weights by which the model scores the tokens of the present version."""
@@ -191,7 +200,7 @@ class Agreeing:
         before = differences.gather(0, (micro_batch.versions[None] - 1).clamp(min=0))[:, micro_batch.versions > 0]
         used = int(micro_batch.versions.unique().numel())
         figures = len(micro_batch.targets), self._updated_turns, used, float(own.max()), float(before.max())
-        return Agreement(self.family, *figures, round(monotonic() - started, 1), self.tolerance)
+        return Agreement(self.family, *figures, round(monotonic() - started, 1), self.tolerance, self.least_tokens)
 
 
 def as_sample(messages: Sequence[Message]) -> TrainSample:
@@ -217,12 +226,11 @@ def as_sample(messages: Sequence[Message]) -> TrainSample:
     return TrainSample(sample, "group", zeros.astype(np.float32), mask.astype(np.float32), zeros)
 
 
-async def measure_all(families: Sequence[str], folder: Path) -> list[Agreement]:
-    """Measure families with their engines side by side; Ray must be up."""
+async def measure_all(agreeing: Sequence[Agreeing]) -> list[Agreement]:
+    """Measure families, and end their engines."""
     import ray
 
     found: list[Agreement] = []
-    agreeing = [Agreeing(family, folder / family) for family in families]
     try:
         for one in agreeing:
             found.append(await one.measure())

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from turnwise.tests.trainer.learner.model.parity.agreement import measure_all
+from turnwise.tests.trainer.learner.model.parity.agreement import Agreeing, measure_all
 from turnwise.trainer.cluster.runtime import start_ray, stop_ray
 
 pytestmark = pytest.mark.slow
@@ -23,6 +23,7 @@ def ray() -> Iterator[None]:
 
 @pytest.mark.usefixtures("ray")
 def test_engine_and_learner_agree_through_updates(tmp_path: Path) -> None:
-    for agreement in asyncio.run(measure_all(FAMILIES, tmp_path)):
+    families = [Agreeing(family, tmp_path / family) for family in FAMILIES]
+    for agreement in asyncio.run(measure_all(families)):
         print(agreement)
         assert agreement.problems == [], agreement
