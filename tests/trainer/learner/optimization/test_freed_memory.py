@@ -38,7 +38,7 @@ def resident_mib() -> float:
 def test_little_of_what_an_update_freed_stays_with_the_process(tmp_path: Path) -> None:
     model = new_model(tmp_path / "model", VOCABULARY, hidden=128, heads=2)
     learner = Learner(model, LearnerConfig(max_tokens_per_micro_batch=800), DecoupledPPO(), Recompute(), 1.0)
-    rng = Random(0)  # noqa: S311
+    rng = Random(0)
     for number in range(UPDATES):
         learner.update([sequence(rng) for _ in range(SEQUENCES)], 0.0, number, rng)
     before = resident_mib()
