@@ -74,10 +74,12 @@ def main() -> int:
     if "kills" in chosen.parts:
         tally = soak_kills(folder / "kills", chosen.kills, chosen.first_seed)
         passed &= not tally.problems and tally.kills.total() >= chosen.kills
-        summary["kills"] = tally.kills.total()
-        summary["kills_by"] = dict(tally.kills)
-        summary |= {"runs": tally.runs, "updates_repeated": tally.repeated, "problems": tally.problems}
-        report(f"{tally.kills.total()} kills in {tally.runs} runs, {len(tally.problems)} problems", began)
+        summary |= (counts := tally.json())
+        report(
+            f"{counts['kills']} kills in {counts['runs']} runs, tasks repeated {counts['tasks_repeated']} beyond the "
+            f"{counts['tasks_played_again']} of lost updates and interrupted groups, {len(tally.problems)} problems",
+            began,
+        )
     if "disturbances" in chosen.parts:
         disturbed = disturb(
             folder / "disturbances",
