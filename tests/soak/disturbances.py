@@ -6,7 +6,7 @@ The runs have a real engine, a learner on two ranks, two rollout workers, sandbo
 
 * When a kill ends the driver, no process of the run stays alive, the driver's last line names the remedy, and the same
   command resumes.
-* At the end of a run all counters of its store agree (``reconciliation``).
+* At the end of a run all counters of its store agree (``reconciliation``), and no task was repeated (``drawn_tasks``).
 * Its held-out success is at most ``MARGIN`` below that of a run that nothing disturbed.
 * New runs start until the minutes are over; the last one then ends without further kills.
 """
@@ -26,6 +26,7 @@ from turnwise.tests.chaos.harness import abandoned_batches, descendants, has_tab
 from turnwise.tests.chaos.signals import Program, count
 from turnwise.tests.soak.reconciliation import reconcile
 from turnwise.tests.store.postgres import Server
+from turnwise.tests.trainer.rollout.drawn_tasks import count_draws
 from turnwise.trainer.config.loading import load_config
 
 CONFIG = Path(__file__).with_name("disturbed.toml")
@@ -61,6 +62,8 @@ class Disturbed:
     resumes: int = 0
     updates: int = 0
     updates_repeated: int = 0
+    tasks_drawn: int = 0
+    tasks_repeated: int = 0
     problems: list[str] = field(default_factory=list)
 
     def json(self) -> dict[str, Any]:
@@ -150,6 +153,10 @@ class DisturbedRun:
         assert self._program.left(LEFT_S) == [], "processes outlived the run"
         # A rank that dies takes the run back to its last checkpoint without ending it.
         reconcile(self.folder, "disturbed", self._updates, self._resumes + self._killed.count("learner rank"))
+        draws = count_draws(self.folder, load_config(CONFIG, []), resumed_at=None)
+        assert draws.problems == (), draws.problems
+        self._found.tasks_drawn += draws.drawn
+        self._found.tasks_repeated += draws.repeated
         self._found.updates += self._updates
         self._found.updates_repeated += abandoned_batches(self.folder)
         ended: dict[str, Any] = json.loads(self._program.out().splitlines()[-1])

@@ -33,8 +33,13 @@ class Draws:
     problems: tuple[str, ...]
 
 
-def count_draws(folder: Path, config: RunConfig, started: datetime) -> Draws:
-    """Count the draws of the finished run in ``folder``, whose last process started at ``started``."""
+def count_draws(folder: Path, config: RunConfig, resumed_at: datetime | None) -> Draws:
+    """Count the draws of the finished run in ``folder``.
+
+    Args:
+        resumed_at: a time from the last resume to the first group after it; None if it is not known, as after the death
+            of a learner. Lost draws that should have been played again are then not found.
+    """
     columns = (rollout_group, task.c.id.label("task"))
     which = select(*columns).join(task).join(run).where(run.c.id == config.name, rollout_group.c.purpose == "train")
     with reading(folder) as conn:
@@ -54,7 +59,9 @@ def count_draws(folder: Path, config: RunConfig, started: datetime) -> Draws:
             problems.append(f"draw {draw}: {others} have another task than the uninterrupted run")
         if (alive := [row.id for row in groups if survives(row)])[1:]:
             problems.append(f"draw {draw} has several surviving groups: {alive}")
-    return Draws(len(of_draw), len(rows) - len(of_draw), repeated, (*problems, *unplayed(of_draw, started)))
+    if resumed_at is not None:
+        problems += unplayed(of_draw, resumed_at)
+    return Draws(len(of_draw), len(rows) - len(of_draw), repeated, tuple(problems))
 
 
 def survives(row: Row) -> bool:
@@ -62,19 +69,19 @@ def survives(row: Row) -> bool:
     return not row.abandoned and not (row.state == GroupState.FAILED and row.reason in (RESUMED, ENDED))
 
 
-def unplayed(of_draw: dict[int, list[Row]], started: datetime) -> list[str]:
-    """Return the draws without a surviving group that the last process should have played again.
+def unplayed(of_draw: dict[int, list[Row]], resumed_at: datetime) -> list[str]:
+    """Return the draws without a surviving group that the run should have played again after its last resume.
 
-    It plays lost draws in their order and before new ones, until the run ends.
+    It plays lost draws in their order and before new ones, until it ends.
     """
     newest = {draw: groups[-1] for draw, groups in of_draw.items()}
-    last_process = [draw for draw, row in newest.items() if row.created_at >= started]
-    reached = max(last_process, default=-1)
+    played = [draw for draw, row in newest.items() if row.created_at >= resumed_at]
+    reached = max(played, default=-1)
     found = []
     for draw, groups in sorted(of_draw.items()):
         if any(survives(row) for row in groups):
             continue
-        interrupted = draw in last_process and newest[draw].reason == ENDED
-        if not interrupted and (draw in last_process or draw < reached):
+        interrupted = draw in played and newest[draw].reason == ENDED
+        if not interrupted and (draw in played or draw < reached):
             found.append(f"draw {draw} was lost and not played again: {newest[draw].id}, `{newest[draw].reason}`")
     return found
