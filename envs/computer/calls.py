@@ -99,8 +99,11 @@ def last_line(text: str) -> str:
 
 
 def literal(line: str) -> str:
-    """Double every backslash that does not start an escape; Python would warn on stderr."""
-    return ESCAPE.sub(_literal_backslash, line)
+    """Double every backslash that does not start an escape; Python would warn on stderr.
+
+    A carriage return becomes its escape, because Python would end the line there.
+    """
+    return ESCAPE.sub(_literal_backslash, line).replace("\r", "\\r")
 
 
 def _literal_backslash(escape: re.Match[str]) -> str:
@@ -130,9 +133,14 @@ def string(value: Any) -> str:
     return str(value)
 
 
+def lines(value: Any) -> str:
+    """Return a text with ``\\n`` for each line end; a page or program would take CR LF for two. Raises Invalid."""
+    return string(value).replace("\r\n", "\n").replace("\r", "\n")
+
+
 def typed(value: Any) -> str:
-    """Return a text to type, one ``\\n`` for each line end. Raises Invalid if no key types one of its characters."""
-    text = string(value).replace("\r\n", "\n").replace("\r", "\n")
+    """Return a text to type, as ``lines`` does. Raises Invalid if no key types one of its characters."""
+    text = lines(value)
     for letter in text:
         if letter not in TYPED_CONTROLS and unicodedata.category(letter) in ("Cc", "Cs"):
             raise Invalid(f"no key types the character U+{ord(letter):04X}; leave it out, nothing was typed")

@@ -16,6 +16,7 @@ from ..computer.calls import (
     Dialect,
     InvalidAction,
     coordinate,
+    lines,
     number,
     one_of,
     string,
@@ -49,19 +50,21 @@ def _allowed(url: str, origins: tuple[str, ...]) -> bool:
     return parts.scheme in ("http", "https") and f"{parts.scheme}://{parts.netloc}" in origins
 
 
-def _click(bid: Any, y: Any = None, button: Any = "left") -> dict[str, Any]:
-    if isinstance(y, str) and y in BUTTONS:
+def _click(bid: Any, y: Any = None, button: Any = None) -> dict[str, Any]:
+    if isinstance(y, str):
         # BrowserGym's signature: click(bid, button).
+        if button is not None:
+            raise TypeError("the button is given twice")
         y, button = None, y
-    return {**target(bid, y), "button": one_of(button, BUTTONS)}
+    return {**target(bid, y), "button": one_of("left" if button is None else button, BUTTONS)}
 
 
-def _dblclick(bid: Any, y: Any = None) -> dict[str, Any]:
-    return {**target(bid, y), "count": 2}
+def _dblclick(bid: Any, y: Any = None, button: Any = None) -> dict[str, Any]:
+    return {**_click(bid, y, button), "count": 2}
 
 
 def _fill(bid: Any, value: Any) -> dict[str, Any]:
-    return {"id": number(bid), "text": string(value)}
+    return {"id": number(bid), "text": lines(value)}
 
 
 def _select_option(bid: Any, options: Any) -> dict[str, Any]:
@@ -90,7 +93,7 @@ VERBS: Mapping[str, Callable[..., dict[str, Any]]] = {
     "fill": _fill,
     "select_option": _select_option,
     "press": _press,
-    "keyboard_type": lambda text: {"text": string(text)},
+    "keyboard_type": lambda text: {"text": lines(text)},
     "hover": target,
     "drag_and_drop": _drag_and_drop,
     "scroll": _scroll,
@@ -104,7 +107,7 @@ VERBS: Mapping[str, Callable[..., dict[str, Any]]] = {
     ANSWER: lambda text="": {"text": string(text)},
 }
 USAGE: Mapping[str, str] = {
-    "click": 'click(12), click(12, button="right") or click(x, y)',
+    "click": 'click(12), click(12, "right") or click(x, y)',
     "dblclick": "dblclick(12) or dblclick(x, y)",
     "fill": 'fill(3, "text")',
     "select_option": 'select_option(3, "option") or select_option(3, ["one", "two"])',

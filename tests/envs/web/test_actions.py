@@ -19,7 +19,10 @@ ORIGIN = "http://127.0.0.1:8080"
         ('click(12, "right")', "click", {"id": 12, "button": "right"}),
         ('fill(3, "a\u2028b\u2029c\x0b\x0c\x85d")', "fill", {"id": 3, "text": "a\u2028b\u2029c\x0b\x0c\x85d"}),
         ("click(10, 20.5)", "click", {"x": 10.0, "y": 20.5, "button": "left"}),
-        ("dblclick(3)", "dblclick", {"id": 3, "count": 2}),
+        ('click("12", "middle")', "click", {"id": 12, "button": "middle"}),
+        ('click(10, 20.5, "right")', "click", {"x": 10.0, "y": 20.5, "button": "right"}),
+        ("dblclick(3)", "dblclick", {"id": 3, "count": 2, "button": "left"}),
+        ('dblclick(3, "middle")', "dblclick", {"id": 3, "count": 2, "button": "middle"}),
         ('I think so.\n\n```\nfill(3, "it\'s")\n```', "fill", {"id": 3, "text": "it's"}),
         ("fill(bid='3', value='text')", "fill", {"id": 3, "text": "text"}),
         ("select_option(4, 'one')", "select_option", {"id": 4, "options": ["one"]}),
@@ -78,6 +81,34 @@ def test_an_invalid_action_has_a_message(text: str) -> None:
     parsed = parse(text, (ORIGIN,))
     assert isinstance(parsed, InvalidAction)
     assert 0 < len(parsed.message) < 400
+
+
+@pytest.mark.parametrize(
+    "separator", ["\u2028", "\u2029", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\xa0", "\t"]
+)
+def test_a_separator_inside_a_quoted_text_is_part_of_the_text(separator: str) -> None:
+    text = f"{separator}a{separator}b{separator}"
+    assert parse(f'Done.\r\nfill(3, "{text}")\r\n') == Action("fill", {"id": 3, "text": text})
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r", "\\r\\n", "\\r"])
+@pytest.mark.parametrize(("call", "verb"), [('fill(3, "{}")', "fill"), ('keyboard_type("{}")', "keyboard_type")])
+def test_a_carriage_return_ends_one_line(call: str, verb: str, end: str) -> None:
+    parsed = parse(call.format(f"a{end}b".replace("\r\n", "\r\\n")))
+    assert isinstance(parsed, Action)
+    assert (parsed.verb, parsed.arguments["text"]) == (verb, "a\nb")
+
+
+@pytest.mark.parametrize("text", ['click(12, "Right")', 'dblclick(12, "20")', 'click(10, 20, "")'])
+def test_an_unknown_button_is_invalid(text: str) -> None:
+    parsed = parse(text)
+    assert isinstance(parsed, InvalidAction)
+    assert parsed.message.endswith("is not one of left, middle, right")
+
+
+@pytest.mark.parametrize("text", ['click(12, "right", ["Shift"])', 'click(12, "right", button="left")'])
+def test_a_second_button_is_invalid(text: str) -> None:
+    assert parse(text) == InvalidAction(f"invalid arguments; usage: {USAGE['click']}")
 
 
 @pytest.mark.parametrize("text", ["fill(5, text)", "fill(5)"])
