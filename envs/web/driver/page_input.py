@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from .protocol import PlaywrightError, Session
@@ -12,7 +13,7 @@ BUTTONS = {"left": 1, "right": 2, "middle": 4}
 
 
 class ScriptError(PlaywrightError):  # type: ignore[misc]
-    """A script of the task raised in the page."""
+    """A script of the task or of the driver raised in the page."""
 
 
 async def move(session: Session, x: float, y: float) -> None:
@@ -40,19 +41,27 @@ async def evaluate(session: Session, expression: str) -> Any:
         ProtocolError: the page was replaced or closed.
     """
     request = {"expression": expression, "awaitPromise": True, "returnByValue": True}
-    answer = await session.send("Runtime.evaluate", request)
-    if "exceptionDetails" in answer:
-        details = answer["exceptionDetails"]
-        raise ScriptError(str(details.get("exception", {}).get("description") or details.get("text", ""))[:1000])
-    return answer["result"].get("value")
+    return _value(await session.send("Runtime.evaluate", request))
 
 
 async def call(session: Session, handle: str, function: str, *arguments: Any) -> Any:
-    """Return the value of a function called on a remote object. Raises ProtocolError."""
+    """Return the value of a function called on a remote object, as JSON allows.
+
+    Raises:
+        ScriptError: the function raised, as one of the page may that it calls.
+        ProtocolError: the page was replaced or closed.
+    """
     request = {
         "objectId": handle,
         "functionDeclaration": function,
         "arguments": [{"value": argument} for argument in arguments],
         "returnByValue": True,
     }
-    return (await session.send("Runtime.callFunctionOn", request))["result"].get("value")
+    return _value(await session.send("Runtime.callFunctionOn", request))
+
+
+def _value(answer: Mapping[str, Any]) -> Any:
+    if "exceptionDetails" in answer:
+        details = answer["exceptionDetails"]
+        raise ScriptError(str(details.get("exception", {}).get("description") or details.get("text", ""))[:1000])
+    return answer["result"].get("value")
