@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from . import page_input
-from .elements import Refused, click_point, first_line, mark, on_element, ready_for_text, short_error
+from .elements import Refused, click_point, first_line, on_element, ready_for_text, short_error
 from .protocol import PlaywrightError
 from .settle import SETTLE_TIMEOUT_S, frames_drawn, settle
 from .tabs import Context, Tab
@@ -128,14 +128,12 @@ async def scroll(context: Context, action: dict[str, Any]) -> None:
 async def drag_and_drop(context: Context, action: dict[str, Any]) -> None:
     """Execute ``drag_and_drop(3, 7)`` or ``drag_and_drop(x, y, x, y)``."""
     if "id" in action:
-        target, clean = await mark(context, action["to"])
-        try:
-            await on_element(context, action["id"], lambda one: one.drag_to(target, timeout=READY_TIMEOUT_MS))
-        except Refused:
-            await context.tab.page.mouse.up()
-            raise
-        finally:
-            await clean()
+
+        async def drop_on(target: Any) -> None:
+            await target.hover(timeout=READY_TIMEOUT_MS, trial=True)
+            await on_element(context, action["id"], lambda source: drag(context, source, target))
+
+        await on_element(context, action["to"], drop_on)
         return
     mouse = context.tab.page.mouse
     start = viewport_point(context, action["x"], action["y"])
@@ -144,6 +142,18 @@ async def drag_and_drop(context: Context, action: dict[str, Any]) -> None:
     await mouse.down()
     await mouse.move(*end, steps=4)
     await mouse.up()
+
+
+async def drag(context: Context, source: Any, target: Any) -> None:
+    """Drag one element onto another. Raises PlaywrightError."""
+    mouse = context.tab.page.mouse
+    await source.hover(timeout=READY_TIMEOUT_MS)
+    await mouse.down()
+    try:
+        # The page gets no events of the pointer during a drag, for which Playwright would wait.
+        await target.hover(timeout=READY_TIMEOUT_MS, force=True)
+    finally:
+        await mouse.up()
 
 
 async def goto(context: Context, action: dict[str, Any]) -> None:

@@ -13,18 +13,13 @@ from .protocol import GONE, PlaywrightError
 from .tabs import Context
 
 CLEANUP_TIMEOUT_S = 1.0
-MARK_ATTRIBUTE = "data-turnwise"
-"""Set on an element while Playwright acts on it."""
-SET_MARK = """function(name, value) {
-  const element = this.nodeType === 1 ? this : this.parentElement;
-  if (!element || !element.isConnected) return false;
-  element.setAttribute(name, value);
-  return true;
+KEPT = "turnwise kept"
+"""Name of the property in which a page keeps an element for a moment, until Playwright has a handle of it."""
+KEEP = """function(name) {
+  const element = this.nodeType === 1 ? this : this.parentElement ?? this.getRootNode().host;
+  if (element?.isConnected) window[name] = element;
 }"""
-REMOVE_MARK = """function(name) {
-  const element = this.nodeType === 1 ? this : this.parentElement;
-  if (element) element.removeAttribute(name);
-}"""
+TAKE = "name => { const kept = window[name]; delete window[name]; return kept; }"
 CLICK_POINT = """function() {
   const one = this.nodeType === 1 ? this : this.parentElement;
   if (!one || !one.isConnected || !one.checkVisibility({visibilityProperty: true})) return null;
@@ -66,8 +61,11 @@ ERROR_HINTS = (
     ("not editable", "it is not editable"),
     ("outside of the viewport", "it cannot be scrolled into view"),
     ("not an <input>", "it accepts no text"),
+    ("cannot be filled", "it accepts no text"),
     ("Element is not a <select>", "it is not a drop-down list"),
     ("did not find some options", "it has no such option"),
+    ("not attached", "it is no longer on the page"),
+    ("context was destroyed", "it is no longer on the page"),
     ("Timeout", "it did not become ready"),
 )
 """Substrings of Playwright's errors, with the message for the agent."""
@@ -133,28 +131,21 @@ async def ready_for_text(context: Context, number: int) -> bool:
         return False
 
 
-async def mark(context: Context, number: int) -> tuple[Any, Callable[[], Awaitable[None]]]:
-    """Return a Playwright locator of the element with this number, and a function that removes its mark.
+async def handle_of(context: Context, number: int) -> Any:
+    """Return a Playwright handle of the element with this number; no selector finds one in a closed shadow root.
 
     Raises:
         Refused: the page has no such element.
     """
-    tab = context.tab
-    handle = await resolve(context, number)
-
+    remote = await resolve(context, number)
     try:
-        marked = await call(tab.session, handle, SET_MARK, MARK_ATTRIBUTE, str(number))
+        await call(context.tab.session, remote, KEEP, KEPT)
+        found = (await context.tab.page.evaluate_handle(TAKE, KEPT)).as_element()
     except PlaywrightError:
-        marked = False
-    if not marked:
+        found = None
+    if found is None:
         raise Refused(f"element {number} is no longer on the page")
-
-    async def clean() -> None:
-        with contextlib.suppress(TimeoutError, PlaywrightError):
-            async with asyncio.timeout(CLEANUP_TIMEOUT_S):
-                await call(tab.session, handle, REMOVE_MARK, MARK_ATTRIBUTE)
-
-    return tab.page.locator(f'[{MARK_ATTRIBUTE}="{number}"]').first, clean
+    return found
 
 
 async def on_element(context: Context, number: int, do: Callable[[Any], Awaitable[Any]]) -> None:
@@ -163,13 +154,15 @@ async def on_element(context: Context, number: int, do: Callable[[Any], Awaitabl
     Raises:
         Refused: the page has no such element, or Playwright cannot do it.
     """
-    locator, clean = await mark(context, number)
+    handle = await handle_of(context, number)
     try:
-        await do(locator)
+        await do(handle)
     except PlaywrightError as error:
         raise Refused(f"element {number}: {short_error(error)}") from None
     finally:
-        await clean()
+        with contextlib.suppress(TimeoutError, PlaywrightError):
+            async with asyncio.timeout(CLEANUP_TIMEOUT_S):
+                await handle.dispose()
 
 
 def short_error(error: Exception) -> str:

@@ -1,0 +1,58 @@
+"""A site of one page, whose elements are found by their names."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from turnwise.envs.web.custom_site import CustomSiteEnv, FinalState, SiteTask
+
+LOG = (
+    "<script>const log = text => document.getElementById('log').textContent += text + '; '</script><p id=log>log: </p>"
+)
+"""Defines ``log(text)``, which writes into the page."""
+
+
+class OnePage(CustomSiteEnv):
+    """A site that displays ``body``."""
+
+    def __init__(self, body: str, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.body = body
+
+    def task(self, seed: int, split: str) -> SiteTask:
+        """Return the task of opening the page."""
+        pages = {"index.html": f"<!doctype html><title>page</title>{LOG}{self.body}", "other.html": "<h1>other</h1>"}
+        return SiteTask("try", "/index.html", {name: text.encode() for name, text in pages.items()})
+
+    def check(self, final: FinalState) -> bool:
+        """Return true."""
+        return True
+
+    def try_action(self, action: str, **names: str) -> tuple[str, bool]:
+        """Execute an action, in which ``{one}`` is the number of the line that begins with ``names["one"]``.
+
+        Returns:
+            tuple: the observation, and whether the action was executed.
+        """
+        numbers = {one: self.number(line) for one, line in names.items()}
+        seen, _, _, _, info = self.step(action.format(**numbers))
+        self.seen = str(seen)
+        return self.seen, bool(info["action_valid"])
+
+    def number(self, line: str) -> int:
+        """Return the number of the line of the last observation that begins with ``line``."""
+        found = re.search(r"\[(\d+)\] " + re.escape(line), self.seen)
+        assert found, f"no {line} in {self.seen}"
+        return int(found.group(1))
+
+
+@contextmanager
+def one_page(body: str) -> Iterator[OnePage]:
+    """Open the page."""
+    made = OnePage(body)
+    try:
+        made.seen = str(made.reset(seed=0)[0])
+        yield made
+    finally:
+        made.close()
