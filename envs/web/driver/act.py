@@ -6,7 +6,16 @@ import asyncio
 from typing import Any
 
 from . import page_input
-from .elements import Refused, click_point, first_line, on_element, ready_for_text, short_error
+from .elements import (
+    Refused,
+    click_point,
+    first_line,
+    on_element,
+    ready_for_text,
+    refuse_misfit,
+    refuse_several,
+    short_error,
+)
 from .protocol import PlaywrightError
 from .settle import SETTLE_TIMEOUT_S, frames_drawn, settle
 from .tabs import Context, Tab
@@ -79,6 +88,7 @@ async def hover(context: Context, action: dict[str, Any]) -> None:
 
 async def fill(context: Context, action: dict[str, Any]) -> None:
     """Execute ``fill(3, "text")``, which replaces the present text."""
+    await refuse_misfit(context, action["id"], action["text"])
     if action["text"] and await ready_for_text(context, action["id"]):
         await context.tab.session.send("Input.insertText", {"text": action["text"]})
     else:
@@ -94,6 +104,7 @@ async def select_option(context: Context, action: dict[str, Any]) -> None:
         except PlaywrightError:
             await one.select_option(value=action["options"], timeout=READY_TIMEOUT_MS / 3)
 
+    await refuse_several(context, action["id"], action["options"])
     await on_element(context, action["id"], choose)
 
 

@@ -1,4 +1,7 @@
-"""Find the element that a number stands for, and run Playwright's actions on it."""
+"""Find the element that a number stands for, and run Playwright's actions on it.
+
+A text or an option that a field cannot hold is refused; Chromium would clear the field, or keep another value.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +56,46 @@ SELECT_TEXT = """function() {
 }"""
 """Selects the text of a field, as Playwright does before it inserts another one; false needs Playwright."""
 
+FORMATS = {
+    "color": "a color as #rrggbb",
+    "date": "a date as YYYY-MM-DD",
+    "datetime-local": "a date and a time as YYYY-MM-DDTHH:MM",
+    "month": "a month as YYYY-MM",
+    "number": "a number such as -3.5",
+    "range": "a number that its slider can reach, from {} to {}, such as {}",
+    "time": "a time as HH:MM, up to 23:59",
+    "week": "a week as YYYY-Www, such as 2024-W09",
+    "length": "at most {} characters",
+    "line": "a single line",
+}
+"""The texts that fields hold, by the type of the field or by the limit that the text exceeds."""
+FIELD = """
+  const one = this.nodeType === 1 ? this : this.parentElement;
+  const own = !one || one.matches('input, textarea, select') || one.isContentEditable;
+  const field = own ? one : one.closest('label')?.control ?? one;
+"""
+"""The field that Playwright takes for an element: that of a label, or the element itself."""
+MISFIT = (
+    "function(text, types) {"
+    + FIELD
+    + r"""
+  if (!field?.matches('input, textarea')) return null;
+  if (!types.includes(field.type)) {
+    if (field.maxLength >= 0 && text.length > field.maxLength) return ['length', +field.maxLength];
+    return field.matches('input') && /[\r\n]/.test(text) ? ['line'] : null;
+  }
+  // A field of the same kind, which is not on the page, so the page gets no event.
+  const other = document.createElement('input');
+  for (const name of ['type', 'min', 'max', 'step', 'value']) {
+    if (field.hasAttribute(name)) other.setAttribute(name, field.getAttribute(name));
+  }
+  const held = value => { other.value = value; return other.value; };
+  text = field.type === 'color' ? text.trim().toLowerCase() : text.trim();
+  return held(text) === text ? null : [field.type, +held('-1e30'), +held('1e30'), +held(text)];
+}"""
+)
+"""Evaluates to null if the field holds the text, or is no field; else to a key of ``FORMATS`` and its values."""
+IS_SINGLE = "function() {" + FIELD + "return !!field?.matches('select') && !field.multiple; }"
 ERROR_HINTS = (
     (GONE, f"its page {GONE}"),
     ("intercepts pointer events", "another element covers it"),
@@ -107,11 +150,7 @@ async def click_point(context: Context, number: int) -> tuple[float, float, bool
     Raises:
         Refused: the page has no such element.
     """
-    handle = await resolve(context, number)
-    try:
-        found = await call(context.tab.session, handle, CLICK_POINT)
-    except PlaywrightError:
-        return None
+    found = await _value(context, number, CLICK_POINT)
     # A page may replace the functions that return its elements' rectangles.
     if not found or not all(isinstance(side, int | float) for side in found[:2]):
         return None
@@ -124,11 +163,38 @@ async def ready_for_text(context: Context, number: int) -> bool:
     Raises:
         Refused: the page has no such element.
     """
+    return bool(await _value(context, number, SELECT_TEXT))
+
+
+async def refuse_misfit(context: Context, number: int, text: str) -> None:
+    """Do nothing if the element with this number can hold the text, or is not a field.
+
+    Raises:
+        Refused: the page has no such element, or the field would hold another value; it is unchanged.
+    """
+    if found := await _value(context, number, MISFIT, text, [*FORMATS]):
+        kind, *values = found
+        expected = FORMATS.get(str(kind), "another text").format(*values)
+        raise Refused(f"element {number}: it holds {expected}; it is unchanged")
+
+
+async def refuse_several(context: Context, number: int, options: list[str]) -> None:
+    """Do nothing if the element with this number can hold these options together, or is not a drop-down list.
+
+    Raises:
+        Refused: the page has no such element, or the list holds one option.
+    """
+    if len(options) > 1 and await _value(context, number, IS_SINGLE):
+        raise Refused(f"element {number}: it holds one option, not {len(options)}; it is unchanged")
+
+
+async def _value(context: Context, number: int, function: str, *arguments: Any) -> Any:
+    """Return the value of a function called on an element; None if it raised or the page is gone. Raises Refused."""
     handle = await resolve(context, number)
     try:
-        return bool(await call(context.tab.session, handle, SELECT_TEXT))
+        return await call(context.tab.session, handle, function, *arguments)
     except PlaywrightError:
-        return False
+        return None
 
 
 async def handle_of(context: Context, number: int) -> Any:
