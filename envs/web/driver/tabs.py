@@ -327,13 +327,19 @@ class Context:
         return self.closings > closings
 
     async def accept(self, dialog: Any) -> None:
-        """Accept a dialog and note it; a dialog without an answer blocks its page."""
-        self.note(f"a dialog was accepted ({dialog.type}): {' '.join(dialog.message.split())[:200]!r}")
+        """Accept a dialog, with the text that a prompt offers, and note it; one without an answer blocks its page."""
+        offered = f", with {_short(dialog.default_value)}" if dialog.default_value else ""
+        self.note(f"a dialog was accepted ({dialog.type}): {_short(dialog.message)}{offered}")
         with contextlib.suppress(PlaywrightError):
-            await dialog.accept()
+            await dialog.accept(dialog.default_value)
 
     def note(self, text: str) -> None:
         """Keep a message for the next observation."""
         self.dirty = True
         if len(self.notes) < MAX_NOTES:
             self.notes.append(text)
+
+
+def _short(text: str) -> str:
+    """Return a text of the page, quoted and cut, on one line."""
+    return repr(" ".join(text.split())[:200])
