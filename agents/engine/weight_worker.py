@@ -26,6 +26,7 @@ from vllm.distributed.weight_transfer.base import (
 from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 from vllm.platforms import current_platform
 
+from ...process.freed_memory import return_freed_memory
 from ..weights.adapter_loading import load_adapter
 from ..weights.adapter_merging import merged_folder, merged_weights
 from ..weights.base import WeightReceiver
@@ -83,6 +84,8 @@ class Receivers(WeightTransferEngine):  # type: ignore[misc]
             RuntimeError: the model did not load all of them.
         """
         self.model.load_weights(weights)
+        if self.device.type == "cpu":
+            return_freed_memory()
         if left := [parameter for parameter, _ in weights]:
             raise RuntimeError(f"the model did not load {', '.join(left)}")
 

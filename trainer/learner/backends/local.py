@@ -23,13 +23,13 @@ from ....agents.weights.base import Link, WeightSender
 from ....agents.weights.registry import transport as transport_of
 from ....agents.weights.source import ParameterSource
 from ....errors import TurnwiseError
+from ....process.freed_memory import return_freed_memory
 from ...algorithms.groups import TrainSample
 from ...algorithms.losses.base import Need, PolicyLoss, TokenBatch, k3
 from ...algorithms.proximal.base import ProximalPolicy, ProximalTokens, Weights
 from ...config.sections import LearnerConfig
 from ..model.token_model import LocalTokenModel
 from ..model.token_scores import TokenScorer, score_with
-from ..optimization.freed_memory import return_freed_memory
 from ..optimization.learning_rate import learning_rate, scaled_learning_rate
 from ..optimization.metric_reduction import MetricReducer
 from ..optimization.minibatches import split_minibatches
