@@ -11,5 +11,5 @@ class Timeouts:
     step_s: float = 40.0
     """More than the longest request to a browser or a desktop (``driver_client.request_timeout_s``)."""
     turn_s: float = 300.0
-    group_s: float = 600.0
+    group_s: float = 1800.0
     """Timeout of each member of a group, including its retry; the wait for a slot of the environment does not count."""
